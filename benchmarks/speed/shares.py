@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmarks.speed.count import Count, round_count
 from benchmarks.speed.runs import Play, play, replay, rewards
 from benchmarks.speed.traffic import Traffic
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.base import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.protocol import basis_of
 from botorch_tv.strategies import Grid, Strategy

@@ -1,15 +1,15 @@
 """How a posterior becomes a choice: explorations, confidence widths, and the gains behind them."""
 
-from botorch_tv.acquisition.candidates import Candidates
 from botorch_tv.acquisition.exploration import (
+    Candidates,
     ExpectedImprovement,
     Exploration,
+    Forced,
     ProbabilityOfImprovement,
     Thompson,
     UniformChoice,
     UpperConfidence,
 )
-from botorch_tv.acquisition.forced import Forced
 from botorch_tv.acquisition.gains import (
     ClosedForm,
     DoublyWeighted,

@@ -1,21 +1,143 @@
 """How a posterior becomes a choice: confidence bounds, samples, improvements, or chance.
 
-An exploration usually scores every candidate, and the one with the highest score is played. It sees
-the posterior through :class:`~botorch_tv.acquisition.Candidates`.
+An exploration usually scores every candidate, and the candidate with the highest score is played.
+It sees the posterior through :class:`Candidates`, on grids and boxes alike.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, get_args
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
-from botorch_tv.acquisition.candidates import Candidates, Ties
-from botorch_tv.forgetting.parts import Part
-from botorch_tv.validation import require, shown
+from botorch_tv.forgetting.base import Log, Part
+from botorch_tv.inference.scratch import Scratch
+from botorch_tv.validation import require, settle_number, shown
+
+Ties = Literal["first", "random"]
+"""Which of several tying candidates is played: the first, or a random one."""
+
+
+class Candidates(ABC):
+    """The posterior of f_now on M candidates: all arms of a grid, or some points of a box.
+
+    On a grid all arms are candidates. On a box ``mean``, ``sd`` and :meth:`sample` are available
+    only inside a score or after :meth:`at`. Explorations written as a score that is passed to
+    :meth:`argmax` work on both.
+
+    Attributes:
+        sign: 1 when maximising, -1 when minimising.
+        scale: Largest prior standard deviation.
+        round: The current round t, counted from 1.
+        memory: The exploration's memory; see :class:`~botorch_tv.forgetting.base.Part`.
+        scratch: Reusable memory for intermediate results.
+    """
+
+    sign: int
+    scale: float
+    round: int
+    memory: Any
+    scratch: Scratch
+
+    @property
+    @abstractmethod
+    def mean(self) -> Tensor:
+        """`batch_shape x M`, without the prior mean, which is the same for all candidates."""
+
+    @property
+    @abstractmethod
+    def sd(self) -> Tensor:
+        """Posterior standard deviation, `batch_shape x M`."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Tensor:
+        """Noise variance of an observation, `batch_shape x 1`."""
+
+    @property
+    @abstractmethod
+    def sqrt_beta(self) -> float | Tensor:
+        """√beta of the strategy's width, a number or `batch_shape x 1`."""
+
+    @property
+    @abstractmethod
+    def incumbent(self) -> Tensor:
+        """Best posterior mean, in the sense of ``sign``, among points observed, `batch_shape x 1`.
+
+        0 without data, when no choice depends on it.
+        """
+
+    @property
+    @abstractmethod
+    def best_observation(self) -> Tensor:
+        """Best observation in use, in the sense of ``sign``, `batch_shape x 1`.
+
+        Like ``mean`` without the prior mean, and 0 without data. Observations are noisy and may be
+        outdated, so under drift :attr:`incumbent` is more informative. Answers of an expert do not
+        count.
+        """
+
+    @property
+    @abstractmethod
+    def has_data(self) -> Tensor:
+        """Whether any observation is in use, `batch_shape`, bool."""
+
+    @abstractmethod
+    def sample(self, n: int = 1) -> Tensor:
+        """Functions drawn from the posterior covariance, around zero, `n x batch_shape x M`.
+
+        Repeated calls within a round return the same functions: ``sample(2)[0]`` is
+        ``sample(1)[0]``. Add them to ``mean``.
+        """
+
+    @abstractmethod
+    def uniform(self) -> Tensor:
+        """Random numbers in [0, 1), new ones on every call, `batch_shape`."""
+
+    @abstractmethod
+    def argmax(
+        self,
+        score: Callable[[Candidates], Tensor],
+        *,
+        unit: float | None = None,
+        first_without_data: bool = False,
+        ties: Ties = "first",
+    ) -> Tensor:
+        """The candidate with the highest score.
+
+        Args:
+            score: Scores candidates, `batch_shape x M`; on a box differentiable by the points.
+            unit: Scores within 1e-7 of this unit tie; ``scale`` by default.
+            first_without_data: Whether a trial without data takes the first arm of a grid, or the
+                centre of a box, whatever the scores; a random arm if ties are broken randomly.
+            ties: Which of several tying arms to take: the ``"first"``, or a ``"random"`` one, all
+                equally likely. Grids only.
+
+        Returns:
+            A choice: the index of an arm, `batch_shape`, int64, or a point of a box,
+            `batch_shape x d`.
+
+        Raises:
+            InputDataError: If ties are to be broken randomly on a box.
+        """
+
+    @abstractmethod
+    def at(self, choice: Tensor) -> Candidates:
+        """The posterior at one choice per trial, so M is 1."""
+
+    @abstractmethod
+    def anywhere(self) -> Tensor:
+        """A uniformly random choice, a new one on every call."""
+
+    @abstractmethod
+    def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """The first choice in trials where the condition, `batch_shape`, holds; else the second."""
+
 
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 Incumbent = Literal["posterior", "observed"]
@@ -29,7 +151,7 @@ class Exploration(Part):
     """A rule that turns a posterior into a choice.
 
     Override :meth:`score` to score candidates, or :meth:`choose` to choose directly. It may have a
-    memory of earlier rounds; see :class:`~botorch_tv.forgetting.parts.Part`.
+    memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
         samples: Whether functions are drawn in every round; a hint that makes this fast.
@@ -276,3 +398,48 @@ def _require_one_of(part: Exploration, name: str, given: str, words: tuple[str, 
     """Raise a ``ValueError`` unless a word is one of those known."""
     choices = " or ".join(f'"{word}"' for word in words)
     require(given in words, f"{type(part).__name__}: {name} is {shown(given)}; choose {choices}.")
+
+
+@dataclass(frozen=True)
+class Forced(Exploration):
+    """Another exploration, mixed with occasional uniformly random choices.
+
+    A detector only sees changes where the bandit measures, and a bandit that is certain of its
+    optimum measures nowhere else. Forced exploration lets it find every change [Liu, Lee, Shroff,
+    AAAI 2018].
+
+    Args:
+        chance: Probability of a random choice in each round, in [0, 1].
+        otherwise: The exploration of the other rounds, whose memory is kept.
+
+    Raises:
+        ValueError: If ``chance`` lies outside [0, 1], or ``otherwise`` is not an exploration.
+    """
+
+    chance: float
+    otherwise: Exploration = field(default_factory=UpperConfidence)
+
+    def __post_init__(self) -> None:
+        settle_number(self, "chance", "[0, 1]", "0.05 forces one round in twenty.")
+        require(
+            isinstance(self.otherwise, Exploration),
+            f"Forced: otherwise is {self.otherwise!r}, but it must be an Exploration; "
+            "UpperConfidence() is that of most presets.",
+        )
+        require_defined(self.otherwise)
+
+    @property
+    def samples(self) -> bool:  # type: ignore[override]
+        """As of the other exploration."""
+        return self.otherwise.samples
+
+    def init(self, batch_shape: Size) -> Any:
+        return self.otherwise.init(batch_shape)
+
+    def update(self, log: Log) -> Any:
+        return self.otherwise.update(log)
+
+    def choose(self, candidates: Candidates) -> Tensor:
+        chosen = self.otherwise.choose(candidates)
+        anywhere = candidates.anywhere()
+        return candidates.where(candidates.uniform() < self.chance, anywhere, chosen)

@@ -98,14 +98,12 @@ class ClosedForm(InformationGain):
             self.kernel in ("se", "matern"),
             f"ClosedForm: kernel is {self.kernel!r}; choose 'se' or 'matern'.",
         )
-        if self.kernel == "se":
-            require(self.nu is None, f"ClosedForm: nu is {self.nu}, but 'se' has none; drop it.")
-        else:
-            require(
-                self.nu is not None and 0 < self.nu < math.inf,
-                f"ClosedForm: nu is {self.nu}, but 'matern' needs a positive, finite smoothness "
-                "such as 2.5.",
-            )
+        smooth = self.nu is not None and 0 < self.nu < math.inf
+        require(
+            smooth if self.kernel == "matern" else self.nu is None,
+            f"ClosedForm: nu is {self.nu} for {self.kernel!r}; 'matern' needs a positive, finite "
+            "smoothness such as 2.5, and 'se' has none.",
+        )
 
     def value(self, context: WidthContext) -> float:
         told, dim = context.t - 1, context.dim
@@ -147,20 +145,9 @@ class Greedy(InformationGain):
 
     Args:
         values: The bound after 0, 1, 2, ... rounds; see :meth:`of`.
-
-    Raises:
-        ValueError: If ``values`` is empty, negative, not finite, or falls anywhere.
     """
 
     values: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        rising = all(low <= high < math.inf for low, high in zip((0, *self.values), self.values))
-        require(
-            rising and len(self.values) > 0,
-            f"{self!r}: the values must be finite and at least 0, and never fall; "
-            "build them with Greedy.of(covariance, noise, horizon).",
-        )
 
     def __repr__(self) -> str:
         return f"Greedy({len(self.values)} values up to {max(self.values, default=0):.6g})"

@@ -2,13 +2,14 @@
 
 :func:`at_present` wraps any of them. Two need the present when they are built: noisy expected
 improvement, whose incumbents are current values, and the knowledge gradient, which also optimises
-fantasies.
+fantasies. Importing this registers these with ``get_acqf_input_constructor``, for BoTorch and Ax.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,18 +18,158 @@ from botorch.acquisition import (
     LogNoisyExpectedImprovement,
     NoisyExpectedImprovement,
     OneShotAcquisitionFunction,
+    UpperConfidenceBound,
     qKnowledgeGradient,
     qLogNoisyExpectedImprovement,
 )
+from botorch.acquisition.input_constructors import (
+    acqf_input_constructor,
+    construct_inputs_qKG,
+    construct_inputs_qLogNEI,
+)
 from botorch.acquisition.logei import TAU_MAX, TAU_RELU
 from botorch.acquisition.objective import MCAcquisitionObjective, PosteriorTransform
-from botorch.exceptions import InputDataWarning, UnsupportedError
-from botorch.models.model import Model
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    InputDataWarning,
+    UnsupportedError,
+)
+from botorch.models import MultiTaskGP
+from botorch.models.model import Model, ModelList
 from botorch.sampling.base import MCSampler
+from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
-from botorch_tv.acquisition.placement import Placement
+from botorch_tv.acquisition.gains import DoublyWeighted, WidthContext
+from botorch_tv.acquisition.widths import Width
+from botorch_tv.kernels.spatio_temporal import like
+from botorch_tv.likelihoods import AgeNoiseLikelihood
+from botorch_tv.models.adaptive_model import AdaptiveModel
+from botorch_tv.models.aging_gp import AgingGP
+from botorch_tv.models.checks import check_now
+from botorch_tv.validation import require, require_integer
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Moves points to the present: their time becomes ``now``.
+
+    Args:
+        now: The present, `batch_shape`.
+        time_dim: Column of time among all columns, counted from 0.
+        columns: Number of columns with time, d.
+        tasks: Whether the model has a column for tasks besides, which points leave out.
+    """
+
+    now: Tensor
+    time_dim: int
+    columns: int
+    tasks: bool = False
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Points at the present, `... x q x d`.
+
+        Args:
+            X: Points without a time, `... x q x (d - 1)`, or with one that is replaced,
+                `... x q x d`.
+
+        Raises:
+            BotorchTensorDimensionError: If the columns are neither d nor d - 1.
+        """
+        if X.dim() < 2 or X.shape[-1] not in (self.columns, self.columns - 1):
+            tasks = " Leave out the column of tasks; output_tasks of MultiTaskGP says which count."
+            raise BotorchTensorDimensionError(
+                f"X is {tuple(X.shape)}, but points at the present are ... x q x "
+                f"{self.columns - 1}, the columns other than time, or ... x q x {self.columns}, "
+                f"whose column {self.time_dim} is replaced.{tasks * self.tasks}"
+            )
+        now = self.now.to(X)[..., None, None]
+        batch = torch.broadcast_shapes(X.shape[:-2], now.shape[:-2])  # type: ignore[no-untyped-call]
+        X = X.expand(*batch, *X.shape[-2:])
+        with_time = self.has_time(X)
+        before, after = X[..., : self.time_dim], X[..., self.time_dim + with_time :]
+        return torch.cat([before, now.expand(*batch, X.shape[-2], 1), after], -1)
+
+    def has_time(self, X: Tensor | None) -> bool:
+        """Whether points have the column of time."""
+        return X is not None and X.shape[-1] == self.columns
+
+    def without_time(self, X: Tensor) -> Tensor:
+        """The columns of points other than time, `... x q x (d - 1)`; X is `... x q x d`."""
+        return torch.cat([X[..., : self.time_dim], X[..., self.time_dim + 1 :]], -1)
+
+    @classmethod
+    def of(cls, model: Model, now: float | Tensor | None, time_dim: int | None) -> Placement:
+        """The placement for a model.
+
+        Args:
+            model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models with one in it, or
+                any BoTorch model with training inputs. Points of a ``MultiTaskGP`` leave out the
+                column of tasks, as for its posterior of all tasks.
+            now: The present, a number or `batch_shape`; the model's own where None.
+            time_dim: Column of time in the training inputs; the model's own where None.
+
+        Raises:
+            InputDataError: If ``now`` lies before an observation, or is not the ``now`` from which
+                the noise of the observations is aged.
+            ValueError: If the model does not know what is missing, or has time in another column.
+        """
+        parts = list(model.models) if isinstance(model, ModelList) else [model]
+        known = [part for part in parts if isinstance(part, (AgingGP, AdaptiveModel))]
+        if known:
+            time_dim = known[0].time_dim if time_dim is None else time_dim
+            now = known[0].now if now is None else now
+        if now is None or time_dim is None:
+            raise ValueError(
+                f"{type(model).__name__} does not know what time it is; give now and time_dim."
+            )
+        first = (known or parts)[0]
+        (inputs, *_) = first.train_inputs
+        present = like(now, inputs)
+        require(
+            bool(present.isfinite().all()),
+            f"now is {present.tolist()}, but it must be finite; without observations there is "
+            "none to follow, so say what time it is.",
+        )
+        columns = inputs.shape[-1]
+        require(
+            -columns <= time_dim < columns,
+            f"time_dim is {time_dim}, but the model has {columns} columns; name the one of time.",
+        )
+        for part in known:
+            require(
+                part.time_dim == time_dim % columns,
+                f"time_dim is {time_dim}, but a {type(part).__name__} has time in column "
+                f"{part.time_dim}; leave it out, and give all models of a list the same columns.",
+            )
+            _check_age(part, present)
+        time_dim %= columns
+        if not isinstance(first, MultiTaskGP):
+            return cls(present, time_dim, columns)
+        task = first._task_feature
+        require(
+            time_dim != task,
+            f"time_dim is {time_dim}, but that column of the MultiTaskGP holds tasks; name the one "
+            "of time, counted with that of tasks.",
+        )
+        return cls(present, time_dim - (time_dim > task), columns - 1, tasks=True)
+
+
+def _check_age(model: AgingGP | AdaptiveModel, now: Tensor) -> None:
+    """Raise unless observations are no later than ``now``, and aged as seen from it."""
+    if model.train_targets.shape[-1]:
+        check_now(now, model.newest)
+    if isinstance(model, AdaptiveModel):
+        return
+    if isinstance(model.likelihood, AgeNoiseLikelihood) and bool((model.now != now).any()):
+        raise InputDataError(
+            f"now is {now.tolist()}, but the model's observations are as old as they are at "
+            f"{model.now.tolist()}; call model.set_now(now) first, then build the acquisition "
+            "function."
+        )
+
 
 __all__ = [
     "AtPresent",
@@ -354,3 +495,150 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         """Set the points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
         super().set_X_pending(None if X_pending is None else self.place(X_pending))
         self._told_times = self.place.has_time(X_pending)
+
+
+def upper_confidence_bound(
+    model: AgingGP,
+    width: Width,
+    t: int,
+    *,
+    now: float | Tensor | None = None,
+    posterior_transform: PosteriorTransform | None = None,
+    maximize: bool = True,
+) -> AcquisitionFunction:
+    """BoTorch's ``UpperConfidenceBound`` at the present, with the width of a theorem.
+
+    The score is mean + √beta · sd, where beta is the *square* of the width's ``sqrt_beta``.
+    Information gains are those of the model's data. Guarantees of widths for known hyperparameters
+    do not hold once these are learned.
+
+    Args:
+        model: A model with one output.
+        width: The confidence schedule.
+        t: The round being decided, counted from 1.
+        now: The present, a number or `batch_shape`; the model's ``now`` if None.
+        posterior_transform: As in ``UpperConfidenceBound``.
+        maximize: Whether larger is better.
+
+    Raises:
+        InputDataError: See :func:`botorch_tv.acquisition.present.at_present`.
+        ValueError: If ``t`` is below 1 or the width has no value in that round.
+
+    Example:
+        >>> ucb = upper_confidence_bound(model, Logarithmic(c1=0.4, c2=4.0), t=len(train_Y) + 1)
+        >>> x, _ = optimize_acqf(ucb, bounds[:, :-1], q=1, num_restarts=4, raw_samples=64)
+    """
+    t = require_integer("upper_confidence_bound: t", t, 1, "it counts rounds from 1.")
+    place = Placement.of(model, now, None)
+    context = WidthContext(t, place.columns - 1)
+    with torch.no_grad():
+        if isinstance(width.gain, DoublyWeighted):
+            context = context._replace(weighted_information_gain=model.weighted_information_gain())
+        elif width.gain is not None:
+            context = context._replace(information_gain=model.information_gain())
+    beta = like(width.beta(context), place.now)
+    plain = UpperConfidenceBound(
+        model, beta=beta, posterior_transform=posterior_transform, maximize=maximize
+    )
+    return AtPresent(plain, place)
+
+
+@acqf_input_constructor(qLogNoisyExpectedImprovementAtPresent)  # type: ignore[untyped-decorator]
+def construct_inputs_noisy_improvement(
+    model: Model,
+    training_data: SupervisedDataset | dict[Hashable, SupervisedDataset],
+    objective: MCAcquisitionObjective | None = None,
+    posterior_transform: PosteriorTransform | None = None,
+    X_pending: Tensor | None = None,
+    sampler: MCSampler | None = None,
+    X_baseline: Tensor | None = None,
+    prune_baseline: bool = True,
+    cache_root: bool | None = None,
+    constraints: list[Callable[[Tensor], Tensor]] | None = None,
+    eta: Tensor | float = 1e-3,
+    fat: bool = True,
+    tau_max: float = TAU_MAX,
+    tau_relu: float = TAU_RELU,
+    incremental: bool = True,
+    now: float | Tensor | None = None,
+    time_dim: int | None = None,
+) -> dict[str, Any]:
+    """Arguments of :class:`qLogNoisyExpectedImprovementAtPresent`, whose names these are.
+
+    Args:
+        model: The model.
+        training_data: Where the baseline comes from, if it is not given.
+        objective: See the class, as for all that follow.
+        posterior_transform: See the class.
+        X_pending: See the class.
+        sampler: See the class.
+        X_baseline: See the class.
+        prune_baseline: See the class.
+        cache_root: See the class.
+        constraints: See the class.
+        eta: See the class.
+        fat: See the class.
+        tau_max: See the class.
+        tau_relu: See the class.
+        incremental: See the class.
+        now: The present; the ``now`` of the model where None.
+        time_dim: Column of time; that of the model where None.
+    """
+    inputs: dict[str, Any] = construct_inputs_qLogNEI(
+        model=model,
+        training_data=training_data,
+        objective=objective,
+        posterior_transform=posterior_transform,
+        X_pending=X_pending,
+        sampler=sampler,
+        X_baseline=X_baseline,
+        prune_baseline=prune_baseline,
+        cache_root=cache_root,
+        constraints=constraints,
+        eta=eta,
+        fat=fat,
+        tau_max=tau_max,
+        tau_relu=tau_relu,
+        incremental=incremental,
+    )
+    return {**inputs, "now": now, "time_dim": time_dim}
+
+
+@acqf_input_constructor(qKnowledgeGradientAtPresent)  # type: ignore[untyped-decorator]
+def construct_inputs_knowledge_gradient(
+    model: Model,
+    training_data: SupervisedDataset | dict[Hashable, SupervisedDataset],
+    bounds: list[tuple[float, float]],
+    objective: MCAcquisitionObjective | None = None,
+    posterior_transform: PosteriorTransform | None = None,
+    num_fantasies: int = 64,
+    with_current_value: bool = False,
+    now: float | Tensor | None = None,
+    time_dim: int | None = None,
+) -> dict[str, Any]:
+    """Arguments of :class:`qKnowledgeGradientAtPresent`.
+
+    Args:
+        model: The model.
+        training_data: The data, for their dtype and device.
+        bounds: Lower and upper bound of each column, time included; its own do not matter.
+        objective: See the class.
+        posterior_transform: See the class.
+        num_fantasies: Number of fantasies.
+        with_current_value: Whether to find the highest posterior mean at the present and subtract
+            it, so that values are gains.
+        now: The present, a number; the ``now`` of the model where None.
+        time_dim: Column of time; that of the model where None.
+    """
+    place = Placement.of(model, now, time_dim)
+    inputs: dict[str, Any] = construct_inputs_qKG(
+        model=model,
+        training_data=training_data,
+        bounds=bounds,
+        objective=objective,
+        posterior_transform=posterior_transform,
+        num_fantasies=num_fantasies,
+        with_current_value=with_current_value,
+        fixed_features={place.time_dim: place.now},
+    )
+    return {**inputs, "now": now, "time_dim": time_dim}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -23,14 +23,6 @@ class Width(ABC):
 
     gain: InformationGain | None = None
     """Source of the information gain; None if the schedule uses none."""
-
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        if callable(vars(cls).get("multiplier")):
-            raise TypeError(
-                f"{cls.__name__} defines multiplier, which nothing calls; rename it to sqrt_beta, "
-                "which returns √beta as multiplier did."
-            )
 
     @abstractmethod
     def sqrt_beta(self, context: WidthContext) -> float | Tensor:
@@ -131,8 +123,8 @@ class _Bayes(_Checked):
         slope = math.log(dim * self.a1 * union)
         require(
             slope > 0,
-            f"{self} has no value in round {t} with d = {dim}: ln(d a1 A) is {slope:.4g}, but its "
-            f"root needs a positive number; a1 must exceed {1 / (dim * union):.4g}.",
+            f"{self} has no value in round {t} with d = {dim}: a1 must exceed "
+            f"{1 / (dim * union):.4g}.",
         )
         cells = self.r * dim * self.b1 * t**2 * math.sqrt(slope)
         beta = 2 * math.log(union) + 2 * dim * math.log(cells)

@@ -17,8 +17,7 @@ from botorch.models.model import Model, ModelList
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_tv.acquisition.placement import Placement
-from botorch_tv.acquisition.upper_confidence import upper_confidence_bound
+from botorch_tv.acquisition.present import Placement, upper_confidence_bound
 from botorch_tv.ax.clock import check_fixed
 from botorch_tv.models import TimeVaryingGP
 

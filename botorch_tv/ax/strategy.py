@@ -22,7 +22,7 @@ from botorch_tv.acquisition import Width
 from botorch_tv.ax.acquisition import PresentAcquisition
 from botorch_tv.ax.clock import Clock
 from botorch_tv.ax.surrogate import time_varying_model_config
-from botorch_tv.models.forgetting import Forgetting
+from botorch_tv.models.time_varying_gp import Forgetting
 from botorch_tv.validation import require, require_integer
 
 # Ax's own but for the scaling to the unit cube, which Sobol points do without: through it and back

@@ -18,7 +18,7 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import _DefaultType
 
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.models.forgetting import Forgetting, separate
+from botorch_tv.models.time_varying_gp import Forgetting, separate
 
 
 def time_varying_model_config(

@@ -8,39 +8,282 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.experts.answers import (
-    check_order,
-    check_shapes,
-    check_values,
-    kept_where,
-    with_answers,
-)
-from botorch_tv.experts.asking import draw_points
-from botorch_tv.experts.refresh import Never, Refresh
-from botorch_tv.forgetting import Kept
+from botorch_tv.acquisition import Heteroscedastic
+from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
+from botorch_tv.forgetting import Kept, Static, UncertaintyInjection
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.data import Data
+from botorch_tv.inference.box import BoxPrior
+from botorch_tv.inference.data import Data, History
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference
+from botorch_tv.inference.random import mixed
+from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_state
+from botorch_tv.strategies.checks import require_same_kind, require_state
 from botorch_tv.strategies.consultation import Consultation, ExpertData, ExpertWarning
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.parts import require_left_out
+from botorch_tv.strategies.signature import Bounded, preset, with_width
 from botorch_tv.strategies.state import State, Suggestion
-from botorch_tv.validation import require
+from botorch_tv.theory.windows import is_window_start, require_alpha_tilde
+from botorch_tv.validation import of_trial, require, settle_number
+
+
+def check_answers(state: State, consultation: Consultation, y: Tensor, ok: Tensor | None) -> None:
+    """Raise an ``InputDataError`` unless answers are those to the newest questions, one a point."""
+    if consultation.told > state.told:
+        raise InputDataError(
+            f"the consultation follows round {consultation.told}, but the state has been told "
+            f"{state.told} rounds; pass the state that was consulted, or a later one."
+        )
+    if state.expert is not None and state.expert.told >= consultation.told:
+        raise InputDataError(
+            f"the consultation follows round {consultation.told}, but answers of round "
+            f"{state.expert.told} have been absorbed already; each is absorbed once, and "
+            "answers that come after newer ones are dropped."
+        )
+    wanted = consultation.mask.shape
+    if wanted[:-1] != state.time.shape:
+        raise InputDataError(
+            f"the consultation is of trials {tuple(wanted[:-1])}, but the state's batch_shape is "
+            f"{tuple(state.time.shape)}; consult the state itself."
+        )
+    for name, tensor in (("y", y), ("ok", y if ok is None else ok)):
+        if not isinstance(tensor, Tensor) or tensor.shape != wanted:
+            given = tuple(tensor.shape) if isinstance(tensor, Tensor) else repr(tensor)
+            raise InputDataError(
+                f"{name} is {given}, but the expert was asked about points of shape "
+                f"{tuple(wanted)}; give one value per point, torch.tensor(values, dtype="
+                f"{state.basis.variance.dtype if name == 'y' else torch.bool}), and ok=False for "
+                "points without answer."
+            )
+    require_same_kind("y", y, state)
+    if ok is not None and ok.dtype != torch.bool:
+        raise InputDataError(f"ok is {ok.dtype}; pass a bool tensor.")
+
+
+def kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
+    """New answers, but in some trials the points, values and time of the old ones."""
+    count = max(old.y.shape[-1], new.y.shape[-1])
+    keep = old_trials.unsqueeze(-1)
+
+    def widened(part: Tensor, fill: float, dim: int) -> Tensor:
+        shape = list(part.shape)
+        shape[dim] = count - shape[dim]
+        return torch.cat([part, part.new_full(shape, fill)], dim)
+
+    place = old_trials.dim()
+    wide = keep.unsqueeze(-1) if new.choice.dim() > keep.dim() else keep
+    return new._replace(
+        choice=torch.where(wide, widened(old.choice, 0, place), widened(new.choice, 0, place)),
+        y=torch.where(keep, widened(old.y, 0.0, place), widened(new.y, 0.0, place)),
+        noise=torch.where(
+            keep, widened(old.noise, math.inf, place), widened(new.noise, math.inf, place)
+        ),
+        time=torch.where(old_trials, old.time, new.time),
+    )
+
+
+def with_answers(data: Data, expert: ExpertData | None) -> Data:
+    """Data whose log begins with the expert's answers, to be read by an inference only."""
+    if expert is None:
+        return data
+    log, first, dim = data.history, data.dropped, data.time.dim()
+    time = expert.time.unsqueeze(-1).expand(expert.y.shape)
+
+    def joined(answers: Tensor, observations: Rows) -> Rows:
+        return Rows.of(torch.cat([answers, observations.tensor(first)], dim), dim)
+
+    history = History(
+        choice=joined(expert.choice, log.choice),
+        y=joined(expert.y, log.y),
+        noise=joined(expert.noise, log.noise),
+        time=joined(time, log.time),
+    )
+    mask = data.mask
+    if mask is not None:
+        mask = torch.nn.functional.pad(mask, (expert.y.shape[-1], 0), value=1)
+    whole = data._replace(
+        rounds=len(history.y), dropped=0, oldest=None, chosen=mask, aside=None, history=history
+    )
+    return whole if data.empty is None else whole._replace(empty=~whole.good.any(-1))
+
+
+def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Tensor, Tensor]:
+    """Distinct past choices, drawn by a k-DPP.
+
+    The device is waited for twice, so that no more is computed than the trials need.
+
+    Args:
+        state: All that has been told, one round or more.
+        size: Points to draw; fewer where there are fewer, or their covariance has a lower rank.
+        draws: Random numbers of the trials.
+        steps: As in :func:`~botorch_tv.experts.dpp.k_dpp`.
+
+    Returns:
+        The choices, `batch_shape x Q` or `batch_shape x Q x d`, and which of them count,
+        `batch_shape x Q`. Q is what the trial with the most points needs.
+    """
+    log = state.history.choice.tensor()
+    if state.time.numel() == 0:
+        first = log.narrow(state.time.dim(), 0, 1)
+        return first, torch.zeros(*state.time.shape, 1, dtype=torch.bool, device=log.device)
+    place, order = distinct(log, state.time.dim())
+    candidates = int(place.sum(-1).amax())
+    order = order[..., :candidates]
+    there = place.gather(-1, order)
+    choice = _taken(log, order)
+    drawn = k_dpp(_gram(state, choice), size, draws, points=there, steps=steps, clip=True)
+    count = max(1, int(drawn.mask.sum(-1).amax()))
+    mask = drawn.mask[..., :count]
+    # Entries that do not count repeat the first point, which is always one of the trial's own.
+    index = torch.where(mask, drawn.index[..., :count], 0)
+    return _taken(choice, index), mask
+
+
+def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
+    """Which rows of a log are new choices.
+
+    Args:
+        choice: Arms, `batch_shape x n`, or points, `batch_shape x n x d`.
+        batch_dims: Dimensions of the batch shape.
+
+    Returns:
+        Whether no row before is the same, `batch_shape x n`, bool, and the numbers of the rows with
+        those that are new in front, in their order, `batch_shape x n`.
+    """
+    word = choice if choice.dim() == batch_dims + 1 else _fingerprint(choice)
+    # Equal words become neighbours, the oldest first.
+    ordered, order = word.sort(dim=-1, stable=True)
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    new = torch.zeros_like(first).scatter(-1, order, first)
+    return new, new.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
+
+
+def _fingerprint(points: Tensor) -> Tensor:
+    """64 bits that are equal where points are, `* x d -> *`; two in 10^18 collide by chance."""
+    bits = (points.double() + 0.0).view(torch.int64)  # adding 0 turns -0 into 0
+    word = torch.zeros_like(bits[..., 0])
+    for part in bits.unbind(-1):
+        word = mixed(word ^ part)
+    return word
+
+
+def _taken(choice: Tensor, number: Tensor) -> Tensor:
+    """Rows of a log by number, `batch_shape x n [x d]` at `batch_shape x q`."""
+    if choice.dim() == number.dim():
+        return choice.gather(-1, number)
+    return choice.gather(-2, number.unsqueeze(-1).expand(*number.shape, choice.shape[-1]))
+
+
+def _gram(state: State, choice: Tensor) -> Tensor:
+    """Prior covariance among choices, `batch_shape x n x n`."""
+    if isinstance(state.basis, Basis):
+        return state.basis.gram(choice)
+    assert isinstance(state.basis, BoxPrior)
+    flat = choice.reshape(-1, *choice.shape[-2:])
+    covariance = state.basis.points.covariance(flat, flat)
+    return covariance.view(*choice.shape[:-1], choice.shape[-2])
+
+
+class Schedule(ABC):
+    """The rounds after which an expert is asked."""
+
+    @abstractmethod
+    def due(self, t: int) -> bool:
+        """Whether the expert is asked once round t, counted from 1, has been told."""
+
+
+@dataclass(frozen=True)
+class EveryRound(Schedule):
+    """Ask after every round: SparQ-GP-UCB, [M] Algorithm 1."""
+
+    def due(self, t: int) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Never(Schedule):
+    """Never ask; continue with the data available."""
+
+    def due(self, t: int) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Windows(Schedule):
+    """Ask at window starts: W-SparQ-GP-UCB, [M] Algorithm 2.
+
+    t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, [M] (32): as long as noise growing as lag^α
+    stays within t^α~.
+
+    Args:
+        alpha: Exponent α of the growth of noise with age, positive.
+        alpha_tilde: α~ in (0, 1/3); larger values give longer windows; 1/4 in the paper.
+
+    Raises:
+        ValueError: If ``alpha`` or ``alpha_tilde`` is out of range.
+    """
+
+    alpha: float
+    alpha_tilde: float = 0.25
+
+    def __post_init__(self) -> None:
+        settle_number(self, "alpha", "(0, inf)", "an objective that stands still needs no expert.")
+        require_alpha_tilde(self.alpha_tilde)
+
+    def due(self, t: int) -> bool:
+        return is_window_start(t, self.alpha, self.alpha_tilde)
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """When an expert is asked, and about how many points.
+
+    Args:
+        schedule: The rounds after which the expert is asked.
+        c_Q: Scale c_Q of the number of points, ⌈c_Q ln^d(t + 1)⌉ after round t, positive.
+        steps: Number of proposals of the swap chain that draws the points: None for
+            :func:`~botorch_tv.experts.default_steps`, or ``"exact"`` for the exact sampler, which
+            is also faster for smooth kernels on a CPU.
+
+    Raises:
+        ValueError: If an argument is out of range or of the wrong kind.
+    """
+
+    schedule: Schedule = field(default_factory=EveryRound)
+    c_Q: float = 1.0
+    steps: Steps = None
+
+    def __post_init__(self) -> None:
+        require(
+            isinstance(self.schedule, Schedule),
+            f"Refresh: schedule is {self.schedule!r}; give EveryRound(), Windows(alpha), Never().",
+        )
+        settle_number(self, "c_Q", "(0, inf)", "it scales the number of side queries; 1 is usual.")
+        object.__setattr__(self, "steps", require_steps("Refresh", self.steps))
+
+    def due(self, t: int) -> bool:
+        """Whether the expert is asked once round t has been told; never before the first."""
+        return t >= 1 and self.schedule.due(t)
+
+    def queries(self, t: int, dim: int) -> int:
+        """⌈c_Q ln^d(t + 1)⌉, the most points asked about after round t."""
+        return math.ceil(self.c_Q * math.log(t + 1) ** dim)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -160,11 +403,14 @@ class SparQ(Strategy):
     def _absorb(
         self, state: State, consultation: Consultation, y: Tensor, ok: Tensor | None, check: bool
     ) -> State:
-        check_order(state, consultation)
-        check_shapes(state, consultation, y, ok)
+        check_answers(state, consultation, y, ok)
         answered = consultation.mask if ok is None else consultation.mask & ok
-        if check:
-            check_values(y, answered)
+        if check and not bool((good := y.isfinite() | ~answered).all()):
+            *trial, number = (~good).nonzero()[0].tolist()
+            raise InputDataError(
+                f"answer number {number}{of_trial(trial)} is {y[(*trial, number)].item()}, but "
+                "answers are finite; pass ok=False for points that the expert did not answer."
+            )
         any_answer = answered.any(-1)
         looks = check or y.device.type == "cpu"
         all_trials = ok is None or (looks and bool(any_answer.all()))
@@ -200,3 +446,54 @@ class SparQ(Strategy):
         asked = min(points, self.refresh.queries(horizon, state.domain.dim))
         drawing = 2 * points**2 + 3 * points * asked
         return super().numbers_per_trial(state, horizon, trials) + drawing
+
+
+@preset
+def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Bounded]) -> SparQ:
+    """SparQ-GP-UCB, [M] Algorithm 1: after every round an expert measures some past points again.
+
+    Regression uses the newest answers only; the default width is
+    :class:`~botorch_tv.acquisition.Heteroscedastic`.
+
+    A round is ``tell``, ``consult``, ``absorb``, ``ask``. Without answers ``ask`` warns and
+    continues with the data available, see :class:`~botorch_tv.experts.SparQ`.
+
+    Args:
+        c_Q: Scale of the number of points, see :class:`~botorch_tv.experts.Refresh`.
+        steps: How the points are drawn, see :class:`~botorch_tv.experts.Refresh`.
+    """
+    width = Heteroscedastic(B=common["B"], delta=common["delta"])
+    return SparQ(refresh=Refresh(EveryRound(), c_Q, steps), **with_width(common, width))
+
+
+@preset
+def w_sparq_gp_ucb(
+    *,
+    alpha: float,
+    alpha_tilde: float = 0.25,
+    inflate: bool = True,
+    c_Q: float = 1.0,
+    steps: Steps = None,
+    **common: Unpack[Bounded],
+) -> SparQ:
+    """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
+
+    Within a window ordinary observations are added. Windows grow slowly: with α = 2 and α~ = 1/4
+    all windows that start up to round 255 last two rounds, and the first one of three rounds starts
+    in round 257.
+
+    Args:
+        alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it determines the
+            windows, see :class:`~botorch_tv.experts.Windows`.
+        alpha_tilde: See :class:`~botorch_tv.experts.Windows`.
+        inflate: Whether the noise of an answer or observation is σ² (1 + lag^alpha), [M] §2, or
+            σ², another reading of "standard GP-UCB" in [M] §3.3.
+        c_Q: As in :func:`sparq_gp_ucb`.
+        steps: As in :func:`sparq_gp_ucb`.
+    """
+    width = Heteroscedastic(B=common["B"], delta=common["delta"])
+    return SparQ(
+        inflation=UncertaintyInjection(alpha) if inflate else Static(),
+        refresh=Refresh(Windows(alpha, alpha_tilde), c_Q, steps),
+        **with_width(common, width),
+    )

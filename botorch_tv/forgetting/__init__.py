@@ -1,24 +1,27 @@
 """What an old measurement is worth now: decay, inflation and retention."""
 
-from botorch_tv.forgetting.decay import Decay, Markov, Wiener
-from botorch_tv.forgetting.glr import GLRTrigger
-from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation, UncertaintyInjection
-from botorch_tv.forgetting.parameter import Parameter
-from botorch_tv.forgetting.parts import Log, Observation, Part
-from botorch_tv.forgetting.periodic import PeriodicMarkov
-from botorch_tv.forgetting.retention import (
+from botorch_tv.forgetting.base import (
+    Decay,
+    Inflation,
+    Kept,
+    Log,
+    Observation,
+    Parameter,
+    Part,
+    Retention,
+    Static,
+)
+from botorch_tv.forgetting.change_detection import (
     ConfirmedTrigger,
     EventTrigger,
-    KeepAll,
-    Kept,
-    PeriodicReset,
-    Retention,
-    SlidingWindow,
+    GLRTrigger,
     TriggerRule,
     prediction_error,
 )
-from botorch_tv.forgetting.static import Static
-from botorch_tv.forgetting.wasserstein import WassersteinRemoval
+from botorch_tv.forgetting.decay import Markov, PeriodicMarkov, Wiener
+from botorch_tv.forgetting.inflation import ExponentialWeights, UncertaintyInjection
+from botorch_tv.forgetting.relevance import WassersteinRemoval
+from botorch_tv.forgetting.retention import KeepAll, PeriodicReset, SlidingWindow
 
 __all__ = [
     "ConfirmedTrigger",

@@ -22,94 +22,102 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from gpytorch.priors import HalfNormalPrior
-from torch import Tensor
+from gpytorch.priors import HalfNormalPrior, Prior
+from torch import Size, Tensor
+from torch.distributions import constraints
+from torch.nn import Module as TorchModule
 
-from botorch_tv.forgetting.parameter import Parameter
-from botorch_tv.forgetting.rate_prior import RatePrior
-from botorch_tv.validation import require, settle_number
+from botorch_tv.forgetting.base import Decay, Parameter, Values, with_values
+from botorch_tv.validation import settle_number
+
+USUAL = 0.02
+"""The most plausible rate, per step from one observation to the next."""
+SPREAD = 1.0
+"""Deviation of its logarithm: 95 % between a seventh and seven times as much."""
+STILL = 1e-4
+"""Rates below it count as none: there the density levels off, and is positive at 0."""
+
+
+class RatePrior(Prior):  # type: ignore[misc]
+    r"""A rate of change in a unit in which the usual ones lie around a few hundredths.
+
+    .. math:: p(r) \propto \exp\left(-\frac{(\ln(r + c) - \ln m)^2}{2 s^2}\right)
+
+    on [0, upper): the density of ln r, but for c, which admits standstill. Its highest point is at
+    r = m - c. A density that is flat near 0 instead leaves a few dozen observations free to call
+    a slow drift none at all, and a drift seen through a wrong lengthscale a storm.
+
+    Args:
+        mode: m, positive.
+        spread: s, positive.
+        still: c, positive.
+        upper: Upper end of the support, infinite unless given.
+    """
+
+    arg_constraints: dict[str, Any] = {}  # noqa: RUF012 (a name of PyTorch's)
+
+    def __init__(
+        self,
+        mode: float = USUAL,
+        spread: float = SPREAD,
+        still: float = STILL,
+        upper: float = math.inf,
+    ) -> None:
+        TorchModule.__init__(self)
+        super().__init__(validate_args=False)
+        self._upper = upper
+        # r + c is log-normal, cut off: its normal has this location and scale.
+        for name, value in (
+            ("loc", math.log(mode) + spread**2),
+            ("scale", spread),
+            ("still", still),
+        ):
+            self.register_buffer(name, torch.tensor(float(value)))
+
+    @property
+    def support(self) -> constraints.Constraint:
+        """[0, upper)."""
+        if math.isinf(self._upper):
+            return constraints.nonnegative
+        return constraints.interval(0.0, self._upper)  # type: ignore[no-untyped-call]
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Logarithm of the density, the shape of ``value``."""
+        loc, scale, still = (one.to(value) for one in (self.loc, self.scale, self.still))
+        log = torch.log(value + still)
+        low, high = self._cut(loc, scale, still)
+        normal = -0.5 * ((log - loc) / scale).square() - scale.log() - 0.5 * math.log(2 * math.pi)
+        density: Tensor = normal - log - torch.log(high - low)
+        return density
+
+    def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008 (immutable)
+        """Draws of the given shape."""
+        low, high = self._cut(self.loc, self.scale, self.still)
+        uniform = torch.rand(torch.Size(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
+        normal = torch.special.ndtri(low + (high - low) * uniform)
+        drawn: Tensor = torch.exp(self.loc + self.scale * normal) - self.still
+        end = None if math.isinf(self._upper) else math.nextafter(self._upper, 0.0)
+        return drawn.clamp(0.0, end)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> RatePrior:
+        """Itself: it has no batch."""
+        return self
+
+    def _cut(self, loc: Tensor, scale: Tensor, still: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities of the log-normal below both ends of the support."""
+        low = torch.special.ndtr((still.log() - loc) / scale)
+        if math.isinf(self._upper):
+            return low, torch.ones_like(low)
+        return low, torch.special.ndtr(((self._upper + still).log() - loc) / scale)
+
 
 LARGEST_EPSILON = 1.0 - 1e-6
 """Above it the gradient of (1 - ε)^(Δt/2) is lost to rounding."""
 ENDLESS = 1e30
 """Stands for the infinite -ln(1 - ε) of ε = 1, in any unit of time and in float32."""
-UNDEFINED = (
-    "{} defines no covariance in time; define attenuation(elapsed), and prior_variance(elapsed) "
-    "where the variance changes, or covariance(first, second) alone."
-)
-
-
-class Decay:
-    """How the covariance between two times falls with the time between them."""
-
-    markovian: bool = False
-    """Whether the future is independent of the past given the present.
-
-    D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t. On a grid a recursion of constant cost per
-    round can then be used. Strategies check this claim.
-    """
-    parameters: ClassVar[Mapping[str, Parameter]] = {}
-    """Learnable parameters, by name of the attribute."""
-
-    @property
-    def stationary(self) -> bool:
-        """Whether the covariance depends only on the time difference."""
-        kind = type(self)
-        constant_variance = kind.prior_variance is Decay.prior_variance
-        return constant_variance and kind.covariance is Decay.covariance
-
-    def attenuation(self, elapsed: Tensor) -> Tensor:
-        """Factor ``a`` on the covariance between now and ``elapsed`` time units ago, any shape."""
-        raise NotImplementedError(UNDEFINED.format(type(self).__name__))
-
-    def prior_variance(self, elapsed: Tensor) -> Tensor:
-        """Factor ``v`` on the prior variance ``elapsed`` time units after the origin, any shape.
-
-        The origin of time is the first observation, or the last reset. The default is the diagonal
-        of ``covariance`` if that is overridden, else 1.
-        """
-        if type(self).covariance is Decay.covariance:
-            return torch.ones_like(elapsed)
-        return self.covariance(elapsed, elapsed)
-
-    def covariance(self, first: Tensor, second: Tensor) -> Tensor:
-        """Temporal factor of the covariance between two times, counted from the origin.
-
-        Args:
-            first: Times, broadcastable with ``second``.
-            second: Times.
-
-        Returns:
-            ``v(min) * a(|difference|)``, of the broadcast shape.
-        """
-        kept = self.attenuation((first - second).abs())
-        if type(self).prior_variance is Decay.prior_variance:
-            return kept
-        return self.prior_variance(torch.minimum(first, second)) * kept
-
-    def transition(self, first: Tensor, second: Tensor) -> Tensor:
-        """Factor on the posterior mean of a Markovian objective between two times.
-
-        Args:
-            first: Times, counted from the origin.
-            second: Later times, broadcastable with ``first``.
-
-        Returns:
-            Of the broadcast shape.
-        """
-        if type(self).attenuation is Decay.attenuation:
-            return self.covariance(first, second) / self.prior_variance(first)
-        return self.attenuation((second - first).clamp_min(0))
-
-
-def require_defined(decay: Decay) -> None:
-    """Raise a ``ValueError`` unless a decay defines its covariance."""
-    kind = type(decay)
-    defined = kind.attenuation is not Decay.attenuation or kind.covariance is not Decay.covariance
-    require(defined, UNDEFINED.format(kind.__name__))
 
 
 @dataclass(frozen=True)
@@ -193,3 +201,89 @@ def _log_kept(epsilon: float | Tensor) -> float | Tensor:
         return math.log1p(-epsilon) if epsilon < 1 else -ENDLESS
     below = epsilon.clamp_max(1 - torch.finfo(epsilon.dtype).eps)
     return torch.where(epsilon < 1, torch.log1p(-below), -ENDLESS)
+
+
+@dataclass(frozen=True)
+class PeriodicMarkov(Decay):
+    """A periodic decay: each cycle resembles the last, and earlier ones less and less.
+
+    The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²), that
+    of :class:`Markov` times the periodic one of MacKay (1998): "both a gradual forgetting and
+    periodic covariance functions" as in TV-BayesOpt, Fleming et al., PLOS Comput. Biol. 19 (2023).
+    Only the abstract was available, so no parameter has a default.
+
+    Args:
+        epsilon: Rate of change ε per unit of time, in [0, 1].
+        cycle: Length P of a cycle, in units of time, positive.
+        cycle_lengthscale: Lengthscale ℓ within a cycle, positive: opposite phases have correlation
+            exp(-2 / ℓ²).
+
+    Raises:
+        ValueError: If a number is out of range.
+    """
+
+    epsilon: float
+    cycle: float
+    cycle_lengthscale: float
+
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        **Markov.parameters,
+        "cycle": Parameter(lower=2.0, power=1),  # two measurements in each, at least
+        "cycle_lengthscale": Parameter(lower=0.05, upper=20.0),
+    }
+
+    def __post_init__(self) -> None:
+        settle_number(self, "epsilon", "[0, 1]", "0 keeps all cycles alike.")
+        settle_number(self, "cycle", "[1e-100, 1e100]", "it is a length of time.")
+        settle_number(self, "cycle_lengthscale", "[1e-3, 1e3]", "1 is usual.")
+
+    def attenuation(self, elapsed: Tensor) -> Tensor:
+        phase = torch.sin(torch.pi * elapsed / self.cycle) / self.cycle_lengthscale
+        return Markov.attenuation(self, elapsed) * torch.exp(-2 * phase.square())  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class PerTrial(Decay):
+    """What has been learned of a decay.
+
+    Args:
+        decay: The formula.
+        values: Of all parameters that it declares, over ``unit``, `batch_shape` each.
+        unit: Units of time in which values are of ordinary size, `batch_shape`.
+    """
+
+    decay: Decay
+    values: Values
+    unit: Tensor
+
+    @property
+    def markovian(self) -> bool:  # type: ignore[override]
+        return self.decay.markovian
+
+    def covariance(self, first: Tensor, second: Tensor) -> Tensor:
+        dims = max(first.dim(), second.dim())
+        unit = _leading(self.unit, dims)
+        values = {name: _leading(value, dims) for name, value in self.values.items()}
+        return with_values(self.decay, values).covariance(first / unit, second / unit)
+
+    def value(self, name: str) -> Tensor:
+        """A parameter per unit of time as it is told, `batch_shape`.
+
+        Where that unit is long, a share lost is 1 to all digits; ask :meth:`natural` then.
+        """
+        return self.decay.parameters[name].counted(self.values[name], 1 / self.unit, self.values)
+
+    def natural(self, name: str) -> Tensor:
+        """The same as what is proportional to a power of the unit: -ln(1 - ε), -ln γ, or itself."""
+        parameter = self.decay.parameters[name]
+        return parameter.natural_counted(self.values[name], 1 / self.unit, self.values)
+
+    def reshaped(self, batch_shape: Size) -> PerTrial:
+        """The same for trials in another order of dimensions."""
+        values = {name: value.view(batch_shape) for name, value in self.values.items()}
+        return PerTrial(self.decay, values, self.unit.view(batch_shape))
+
+
+def _leading(parameter: Tensor, dims: int) -> Tensor:
+    """A number per trial, beside tensors that lead with the trials."""
+    return parameter.view((*parameter.shape, *[1] * (dims - parameter.dim())))

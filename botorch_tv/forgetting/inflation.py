@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,29 +11,11 @@ import torch
 from gpytorch.priors import HalfNormalPrior
 from torch import Tensor
 
-from botorch_tv.forgetting.parameter import Parameter, Values
+from botorch_tv.forgetting.base import Inflation, Parameter, Values
 from botorch_tv.validation import settle_number
 
 SMALLEST_GAMMA = 1e-6
 """Below it nothing is left of a row to learn from."""
-
-
-class Inflation(ABC):
-    """How the noise variance of an observation grows with its lag.
-
-    The lag is the reference time minus the time of the observation, at least 0. The newest
-    observation has lag 0 and its original noise.
-    """
-
-    parameters: ClassVar[Mapping[str, Parameter]] = {}
-    """Learnable parameters, by name of the attribute; see :class:`Parameter`."""
-
-    @abstractmethod
-    def log_factor(self, lag: Tensor) -> Tensor:
-        """Logarithm of the factor on the noise variance, any shape; 0 at lag 0.
-
-        A logarithm, because factors such as γ^(-lag) overflow.
-        """
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.forgetting.retention import Kept
+from botorch_tv.forgetting.base import Kept
 from botorch_tv.validation import shown
 
 

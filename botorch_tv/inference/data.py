@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.forgetting.retention import Kept
+from botorch_tv.forgetting.base import Kept
 from botorch_tv.inference.answers import checked
 from botorch_tv.inference.rows import Rows, append_together
 

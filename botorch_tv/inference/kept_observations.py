@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_tv.forgetting.decay import Decay
+from botorch_tv.forgetting.base import Decay
 from botorch_tv.inference.data import Data, Present
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.regression import Observations

@@ -13,17 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
 from botorch_tv.inference.of_trials import OfTrials
+from botorch_tv.kernels.stationary import SMALLEST_SQUARE, profile, profile_slope, smoothness_of
 from botorch_tv.validation import require
 
 Covariance = Callable[[Tensor], Tensor]
 """Points, `trials x q x d`, to their covariances with n others, `trials x q x n`."""
-
-SMALLEST_SQUARE = 1e-30
-"""Squared distances are at least this, so that the root has a derivative."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class Against:
             if kernel.smoothness == math.inf:
                 by = by * covariance
             else:
-                by = by * (kernel.outputscale * decline(square, kernel.smoothness))
+                by = by * (-2 * kernel.outputscale * profile_slope(square, kernel.smoothness))
             # Σ by · (around - first), as ½ ‖first - around‖² falls.
             own = torch.baddbmm(by.sum(-1, keepdim=True) * first, by, self._around, beta=-1)
             own = own / kernel.lengthscale
@@ -210,39 +208,15 @@ def _stationary(kernel: Kernel) -> Stationary | None:
             scale = scale.view(1, 1)
         # GPyTorch's ScaleKernel takes over the columns of the kernel inside, and picks them itself.
         return replace(base, outputscale=base.outputscale * scale, columns=kernel.active_dims)
-    if type(kernel) not in (RBFKernel, MaternKernel):
+    smoothness = smoothness_of(kernel)
+    if smoothness is None:
         return None
     return Stationary(
-        smoothness=kernel.nu if type(kernel) is MaternKernel else math.inf,
+        smoothness=smoothness,
         lengthscale=kernel.lengthscale,
         outputscale=kernel.lengthscale.new_ones(1, 1),
         columns=kernel.active_dims,
     )
-
-
-def profile(square: Tensor, smoothness: float) -> Tensor:
-    """Correlation at a squared distance in units of the lengthscale.
-
-    Args:
-        square: At least :data:`SMALLEST_SQUARE` unless the smoothness is infinite.
-        smoothness: ν of the Matérn kind, 1/2, 3/2 or 5/2; infinite for the squared exponential.
-    """
-    if smoothness == math.inf:
-        return torch.exp(-0.5 * square)
-    distance = square.sqrt() * math.sqrt(2 * smoothness)
-    decay = torch.exp(-distance)
-    if smoothness == 0.5:
-        return decay
-    if smoothness == 1.5:
-        return (1 + distance) * decay
-    return (1 + distance + distance.square() / 3) * decay
-
-
-def decline(square: Tensor, smoothness: float) -> Tensor:
-    """By how much :func:`profile` falls per half a squared distance, ν being 3/2 or 5/2."""
-    distance = square.sqrt() * math.sqrt(2 * smoothness)
-    decay = torch.exp(-distance)
-    return 3 * decay if smoothness == 1.5 else (1 + distance) * decay * (5 / 3)
 
 
 def _selected(parameter: Tensor, trials: Tensor) -> Tensor:

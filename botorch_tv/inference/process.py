@@ -17,7 +17,7 @@ from botorch_tv.forgetting import (
     Retention,
     SlidingWindow,
 )
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.base import is_static
 
 BY_COUNT_OR_TIME = (KeepAll, PeriodicReset, SlidingWindow)
 """Rules known to look at no observation."""

@@ -15,10 +15,9 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Parameter
+from botorch_tv.forgetting.base import with_values
 from botorch_tv.forgetting.claims import require_learnable
-from botorch_tv.forgetting.parameter import with_values
-from botorch_tv.forgetting.parts import own_copy
-from botorch_tv.kernels.batching import like
+from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.validation import require, require_bounds
 
 LARGEST_CHANGE = 13.0
@@ -70,7 +69,7 @@ class Declared(Module):  # type: ignore[misc]
         if learn and part.parameters:
             require_learnable(part)
         shape = Size([*batch_shape, *[1] * trailing])
-        self.part = own_copy(part)
+        self.part = copy.deepcopy(part)
         self._declared = dict(part.parameters) if learn else {}
         self._trailing = trailing
         self._measurable = not any(bounds.values())
@@ -81,16 +80,16 @@ class Declared(Module):  # type: ignore[misc]
             raw = f"raw_{name}"
             self.register_parameter(raw, torch.nn.Parameter(torch.zeros(shape)))
             self.register_constraint(raw, bounds.get(name) or _bounds(parameter))
-            prior, get, put = priors.get(name, DEFAULT), _get_told, _set_told
-            if prior == DEFAULT:
+            prior = priors.get(name, DEFAULT)
+            told = prior != DEFAULT
+            if not told:
                 prior = copy.deepcopy(parameter.beside_scale or parameter.prior)
-                get, put = _get_learned, _set_learned
             if prior is not None:
                 self.register_prior(
                     (names or {}).get(name, f"{name}_prior"),
                     prior,
-                    partial(get, name=name),
-                    partial(put, name=name),
+                    partial(_get, name=name, told=told),
+                    partial(_put, name=name, told=told),
                 )
         self.restart()
 
@@ -286,17 +285,11 @@ def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
 # What priors are priors of, named so that modules can be copied and pickled.
 
 
-def _get_told(module: Declared, *, name: str) -> Tensor:
-    return module._declared[name].presumed(module.value(name))
+def _get(module: Declared, *, name: str, told: bool) -> Tensor:
+    value = module.value(name) if told else module.learned()[name]
+    return module._declared[name].presumed(value)
 
 
-def _set_told(module: Declared, value: Tensor | float, *, name: str) -> None:
-    module.set_value(name, module._declared[name].presumed(like(value, module.unit)))
-
-
-def _get_learned(module: Declared, *, name: str) -> Tensor:
-    return module._declared[name].presumed(module.learned()[name])
-
-
-def _set_learned(module: Declared, value: Tensor | float, *, name: str) -> None:
-    module._put(name, module._declared[name].presumed(like(value, module.unit)))
+def _put(module: Declared, value: Tensor | float, *, name: str, told: bool) -> None:
+    presumed = module._declared[name].presumed(like(value, module.unit))
+    (module.set_value if told else module._put)(name, presumed)

@@ -1,14 +1,102 @@
-"""One kernel over arms and time: the product of a spatial and a temporal factor."""
+"""Kernels over arms and time: the product of two factors, and weights by age.
+
+GPyTorch's own ``Kernel.expand_batch`` and ``Kernel.__getitem__`` index the buffer of
+``active_dims`` as if it had batch dimensions, and leave factors without a batch of their own
+unexpanded before indexing them. Kernels of this package use those of :class:`BatchedKernel`.
+"""
 
 from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any, Self
 
 import torch
 from gpytorch.kernels import Kernel
 from linear_operator import to_dense
-from torch import Tensor
+from torch import Tensor, nn
 
-from botorch_tv.kernels.batching import BatchedKernel
+from botorch_tv.forgetting import Inflation
 from botorch_tv.validation import require
+
+
+def _tensors(kernel: nn.Module) -> Iterator[Tensor]:
+    """The kernel's own parameters and buffers that carry its batch dimensions."""
+    yield from kernel.parameters(recurse=False)
+    for name, buffer in kernel.named_buffers(recurse=False):
+        if name != "active_dims":
+            yield buffer
+
+
+def _batch_dims(kernel: Kernel, tensor: Tensor) -> int:
+    """How many leading dimensions of a kernel's tensor are batch dimensions.
+
+    A ``ScaleKernel`` takes over the batch of its base kernel without saying so.
+    """
+    full = kernel.batch_shape
+    return len(full) if tensor.shape[: len(full)] == full else len(kernel._batch_shape)
+
+
+def _own(kernel: nn.Module) -> list[tuple[Kernel, list[tuple[Tensor, int]]]]:
+    """Every kernel of the tree with the tensors it holds, and their numbers of batch dimensions."""
+    found = []
+    for module in kernel.modules():
+        if isinstance(module, Kernel):
+            held = [(tensor, _batch_dims(module, tensor)) for tensor in _tensors(module)]
+            if held:
+                found.append((module, held))
+    return found
+
+
+def like(value: Tensor | float, other: Tensor) -> Tensor:
+    """A number as a tensor of the dtype and device of another, without passing float32.
+
+    It is no caller's tensor, which may change in place, as a clock does.
+    """
+    made = torch.as_tensor(value, dtype=other.dtype, device=other.device)
+    return made if isinstance(value, float) else made.clone()
+
+
+class BatchedKernel(Kernel):  # type: ignore[misc]
+    """A kernel whose batches may be expanded and indexed whatever it is made of."""
+
+    def expand_batch(self, *sizes: Any) -> Self:
+        """A copy with every parameter expanded to a batch shape.
+
+        Args:
+            sizes: The batch shape, as a ``torch.Size`` or as integers; the kernel's own must
+                broadcast to it.
+
+        Raises:
+            RuntimeError: If it does not.
+        """
+        given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+        target = torch.Size(given)
+        if target == self.batch_shape:
+            return self
+        expanded = deepcopy(self)
+        for kernel, held in _own(expanded):
+            for tensor, dims in held:
+                tensor.data = tensor.data.expand(target + tensor.shape[dims:])
+            kernel.batch_shape = target
+        return expanded
+
+    def __getitem__(self, index: Any) -> Self:
+        """The kernel of some members of the batch; ``index`` applies to the batch dimensions."""
+        if len(self.batch_shape) == 0:
+            return self
+        index = index if isinstance(index, tuple) else (index,)
+        batch_shape = self.batch_shape
+        chosen = torch.empty((), device="cpu").expand(batch_shape)[index].shape
+        indexed = deepcopy(self)
+        for kernel, held in _own(indexed):
+            for tensor, dims in held:
+                full = tensor.data.expand(batch_shape + tensor.shape[dims:])
+                tensor.data = full[index]
+            kernel.batch_shape = chosen
+        return indexed
+
 
 FEWEST_SHARED = 64
 """Points from which on it pays to see whether they share a time."""
@@ -50,6 +138,7 @@ class SpatioTemporalKernel(BatchedKernel):
             "SpatioTemporalKernel: the temporal kernel has active_dims, but it is given the column "
             "of time and nothing else; name that column by time_dim.",
         )
+        importlib.import_module("botorch_tv.kernels.features")  # registers them; slow to import
         self.spatial = spatial
         self.temporal = temporal
         self.time_dim = time_dim
@@ -72,13 +161,7 @@ class SpatioTemporalKernel(BatchedKernel):
 
     @lengthscale.setter
     def lengthscale(self, value: Tensor | float) -> None:
-        inner = self._inner()
-        if not inner.has_lengthscale:
-            raise RuntimeError(
-                f"SpatioTemporalKernel: {type(inner).__name__} has no lengthscale; set those of "
-                "the kernels it is made of."
-            )
-        inner.lengthscale = value
+        self._inner().lengthscale = value
 
     def _inner(self) -> Kernel:
         """The spatial kernel without scales around it."""
@@ -129,3 +212,83 @@ class SpatioTemporalKernel(BatchedKernel):
 def _one_time(times: Tensor) -> bool:
     """Whether many points share a time, as candidates of the present do."""
     return times.shape[-2] >= FEWEST_SHARED and bool((times == times[..., :1, :]).all())
+
+
+class WeightedKernel(BatchedKernel):
+    r"""A kernel weighted at both ends, the kernel form of exponential weights in [W22] App. C.
+
+    .. math:: k_w(x, x') = \sqrt{w(x)}\, k(x, x')\, \sqrt{w(x')}
+
+    Regression on √w(x) y with this kernel and constant noise λ is regression on y with noise
+    λ / w(x), for any positive weights. The noise form is what :class:`AgeNoiseLikelihood` computes;
+    this form is here to be combined with other kernels and to be tested against.
+
+    Args:
+        base_kernel: The kernel k.
+        log_weight: Maps inputs `... x n x d` to ln w, `... x n`; logarithms because weights such
+            as γ^(-t) leave every floating-point range. A module's parameters are learned along.
+        active_dims: Columns of the input that both ``base_kernel`` and ``log_weight`` see; all of
+            them where None.
+    """
+
+    def __init__(
+        self,
+        base_kernel: Kernel,
+        log_weight: Callable[[Tensor], Tensor],
+        active_dims: tuple[int, ...] | None = None,
+    ) -> None:
+        super().__init__(active_dims=active_dims)
+        self.base_kernel = base_kernel
+        self.log_weight = log_weight
+
+    @property
+    def is_stationary(self) -> bool:
+        return False
+
+    def num_outputs_per_input(self, x1: Tensor, x2: Tensor) -> int:
+        return self.base_kernel.num_outputs_per_input(x1, x2)  # type: ignore[no-any-return]
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False
+    ) -> Tensor:
+        """Weighted covariance, `... x n x m`, or `... x n` with ``diag``.
+
+        Args:
+            x1: Inputs, `... x n x d`.
+            x2: Inputs, `... x m x d`.
+            diag: Whether only pairs of the same index are wanted.
+            last_dim_is_batch: Passed to the base kernel; the weights see all columns and are
+                the same for each.
+        """
+        base: Tensor = to_dense(
+            self.base_kernel(x1, x2, diag=diag, last_dim_is_batch=last_dim_is_batch)
+        )
+        first, second = 0.5 * self.log_weight(x1), 0.5 * self.log_weight(x2)
+        if last_dim_is_batch:
+            first, second = first.unsqueeze(-2), second.unsqueeze(-2)
+        if diag:
+            return torch.exp(first + second) * base
+        return torch.exp(first).unsqueeze(-1) * base * torch.exp(second).unsqueeze(-2)
+
+
+class AgeWeight(nn.Module):
+    """The weight of an observation by its age: the inverse of an inflation of its noise.
+
+    For ``ExponentialWeights(gamma)`` it is γ^(now - t): 1 at ``now``, [W22]'s γ^(-t) up to the
+    factor that cancels.
+
+    Args:
+        inflation: How noise grows with the lag.
+        now: Time that lags count back from; later times have lag 0.
+        time_dim: Column of the input that holds time.
+    """
+
+    def __init__(self, inflation: Inflation, now: float, time_dim: int = -1) -> None:
+        super().__init__()
+        self.inflation = inflation
+        self.now = now
+        self.time_dim = time_dim
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Log-weight of inputs `... x n x d`: `... x n`."""
+        return -self.inflation.log_factor((self.now - X[..., self.time_dim]).clamp_min(0.0))

@@ -11,12 +11,12 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.forgetting.claims import require_learnable
-from botorch_tv.forgetting.per_trial import PerTrial
-from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.forgetting.decay import PerTrial
 from botorch_tv.inference.quasi_newton import Minimum, minimize
+from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.layout import ParameterLayout, layout
-from botorch_tv.learning.learnable_kernel import LearnableKernel
 from botorch_tv.learning.objective import NegativeLogPosterior, TrainingData, prepare
 from botorch_tv.learning.refit import Refit
 
@@ -103,7 +103,12 @@ def learn(
     rows["relative_noise"] = torch.ones_like(y) if relative_noise is None else relative_noise
     if inflation is not None:
         rows["inflation"] = inflation
-    _check_shapes(X, rows, start, ordered.size)
+    for name, one in rows.items():
+        if one.shape != X.shape[:-1]:
+            raise InputDataError(
+                f"{name} has shape {tuple(one.shape)}, but X has {tuple(X.shape)}; every row of X "
+                "needs one."
+            )
     if start is None and ordered.learns_decay:
         require_learnable(decay)
     problem = _Problem(refit, parts, decay, ordered, estimates_mean)
@@ -218,18 +223,3 @@ def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
     order = live.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, :most]
     packed = {name: one.gather(1, order) for name, one in flat.items()}
     return packed | {"X": X.reshape(loops, n, d).gather(1, order.unsqueeze(-1).expand(-1, -1, d))}
-
-
-def _check_shapes(X: Tensor, rows: dict[str, Tensor], start: Tensor | None, size: int) -> None:
-    for name, one in rows.items():
-        if one.shape != X.shape[:-1]:
-            raise InputDataError(
-                f"{name} has shape {tuple(one.shape)}, but X has {tuple(X.shape)}; every row of X "
-                "needs one."
-            )
-    wanted = (*X.shape[:-2], size)
-    if start is not None and start.shape != wanted:
-        raise InputDataError(
-            f"start has shape {tuple(start.shape)}, but {size} hyperparameters make it {wanted}; "
-            "pass the vector of the last result."
-        )

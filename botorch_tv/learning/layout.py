@@ -8,44 +8,233 @@ logarithmic above c, where rates differ by factors.
 A search counts time in the median gap between a loop's observations, so that what it starts from,
 its bounds and the default priors mean the same in any unit; the vector that is kept between
 searches counts it as the user does, since that gap changes with the data.
+
+The usual priors have their densities and slopes in closed form, which takes a few microseconds; any
+other goes through ``log_prob`` and automatic differentiation, a hundred times slower.
 """
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from botorch.utils.types import DEFAULT
-from torch import Tensor
+from torch import Tensor, distributions, nn
 from torch.distributions import LogNormal
 
 from botorch_tv.forgetting import Decay
+from botorch_tv.forgetting.base import Parameter
 from botorch_tv.forgetting.decay import ENDLESS
-from botorch_tv.learning.densities import Prior, log_density, on_device
-from botorch_tv.learning.learnable_kernel import LearnableKernel
-from botorch_tv.learning.refit import Refit
-from botorch_tv.learning.row import ParameterRow
+from botorch_tv.kernels.stationary import LearnableKernel
+from botorch_tv.learning.refit import Free, Prior, Refit
 from botorch_tv.validation import require
+
+
+def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
+    """The logarithm of a prior's density, `m`, and its derivatives by the values, `m x k`.
+
+    Args:
+        prior: Of one coordinate, independent between coordinates, or of all k together.
+        value: Positive, or non-negative where the prior is defined there, `m x k`.
+    """
+    # A prior of GPyTorch is a subclass of the distribution of PyTorch.
+    closed = next((_CLOSED[kind] for kind in type(prior).__mro__ if kind in _CLOSED), None)
+    if closed is not None and getattr(prior, "_transform", None) is None:
+        log, slope = closed(prior, value)
+        return log.expand_as(value).sum(-1), slope.expand_as(value)
+    with torch.enable_grad():
+        value = value.detach().requires_grad_(True)
+        log = prior.log_prob(value).reshape(len(value), -1).sum(-1)
+        slope = torch.zeros_like(value)
+        if log.requires_grad:  # that of a uniform prior depends on nothing
+            (slope,) = torch.autograd.grad(log.sum(), value)
+    return log.detach().to(value), slope
+
+
+def on_device(prior: Any, device: torch.device) -> Any:
+    """A copy of a prior whose parameters lie on a device.
+
+    Those of PyTorch cannot be moved, and some of GPyTorch's leave their bounds behind.
+
+    Args:
+        prior: The prior, left as it is; None for none.
+        device: Where its densities are asked for.
+    """
+    found: dict[int, Any] = {}
+    _collect(prior, found)
+    moved = {
+        key: part.detach().to(device) for key, part in found.items() if isinstance(part, Tensor)
+    }
+    return copy.deepcopy(prior, moved)
+
+
+def _collect(part: Any, found: dict[int, Any]) -> None:
+    """Find the tensors of a distribution, which may refer to itself."""
+    if id(part) in found:
+        return
+    if isinstance(part, Tensor):
+        found[id(part)] = part
+    elif isinstance(part, (Prior, distributions.Transform, nn.Module)):
+        found[id(part)] = part
+        for one in vars(part).values():
+            _collect(one, found)
+    elif isinstance(part, (list, tuple, dict)):
+        for one in part.values() if isinstance(part, dict) else part:
+            _collect(one, found)
+
+
+def _like(value: Tensor, *parameters: Any) -> list[Tensor]:
+    return [
+        torch.as_tensor(parameter, device=value.device).detach().to(value)
+        for parameter in parameters
+    ]
+
+
+def _log_normal(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+    loc, scale = _like(value, prior.loc, prior.scale)
+    log = value.log()
+    standard = (log - loc) / scale
+    density = -0.5 * standard.square() - log - scale.log() - 0.5 * math.log(2 * math.pi)
+    return density, -(standard / scale + 1) / value
+
+
+def _half_normal(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+    (scale,) = _like(value, prior.scale)
+    density = -0.5 * (value / scale).square() - scale.log() + 0.5 * math.log(2 / math.pi)
+    return density, -value / scale.square()
+
+
+def _gamma(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+    shape, rate = _like(value, prior.concentration, prior.rate)
+    density = shape * rate.log() - shape.lgamma() + torch.xlogy(shape - 1, value) - rate * value
+    return density, _power_slope(shape - 1, value) - rate
+
+
+def _beta(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+    one, other = _like(value, prior.concentration1, prior.concentration0)
+    density = torch.xlogy(one - 1, value) + torch.xlogy(other - 1, 1 - value)
+    density = density + (one + other).lgamma() - one.lgamma() - other.lgamma()
+    return density, _power_slope(one - 1, value) - _power_slope(other - 1, 1 - value)
+
+
+def _power_slope(exponent: Tensor, value: Tensor) -> Tensor:
+    """The derivative of exponent · ln(value), 0 everywhere where the exponent is."""
+    return torch.where(exponent == 0, 0.0, exponent / value)
+
+
+_CLOSED: dict[type, Callable[[Any, Tensor], tuple[Tensor, Tensor]]] = {
+    distributions.LogNormal: _log_normal,
+    distributions.HalfNormal: _half_normal,
+    distributions.Gamma: _gamma,
+    distributions.Beta: _beta,
+}
+
+
+KNEE = 1e-3
+"""The natural value c below which the scale is linear."""
+
+
+@dataclass(frozen=True)
+class ParameterRow:
+    """A hyperparameter, of which there are j entries in the vector: several for lengthscales.
+
+    Args:
+        name: As the user knows it.
+        free: How it is learned; None where it is not.
+        given: What the user gave, per unit of the user's, `j`.
+        least: Lower bound where the user gives none, `j`.
+        most: Upper bound likewise, `j`.
+        usual: Prior likewise.
+        declared: What the decay says of it; None for what has no unit of time.
+    """
+
+    name: str
+    free: Free | None
+    given: Tensor
+    least: Tensor
+    most: Tensor
+    usual: Prior | None
+    declared: Parameter | None = None
+
+    def __post_init__(self) -> None:
+        lowest, highest = self.ends
+        require(
+            bool(((lowest <= self.given) & (self.given <= highest)).all()),
+            f"Refit: {self.name} starts from {self.given.tolist()}, outside its bounds "
+            f"{lowest.tolist()} and {highest.tolist()}; widen them by Free(lower=..., upper=...), "
+            "or start inside.",
+        )
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Bounds, `j` each; those of the decay's are per unit of the user's."""
+        if self.free is None:
+            return self.given, self.given
+        low, high = self.free.lower, self.free.upper
+        return (
+            self.least if low is None else torch.full_like(self.least, low),
+            self.most if high is None else torch.full_like(self.most, high),
+        )
+
+    @property
+    def prior(self) -> Prior | None:
+        """Its prior, if it has one."""
+        if self.free is None:
+            return None
+        return self.usual if self.free.prior == DEFAULT else self.free.prior
+
+    @property
+    def told(self) -> bool:
+        """Whether its prior is the user's, per unit of the user's."""
+        return self.free is not None and self.free.prior != DEFAULT
+
+    def entry(self, natural: Tensor) -> Tensor:
+        """The entries of a vector that stand for natural values."""
+        if self.declared is None:
+            return natural.log()
+        return torch.log1p(natural / KNEE) if self.declared.grows_from_zero else natural
+
+    def natural(self, entry: Tensor) -> tuple[Tensor, Tensor]:
+        """Natural values, and their derivatives by the entries."""
+        if self.declared is None:
+            return entry.exp(), entry.exp()
+        if self.declared.grows_from_zero:
+            return KNEE * torch.expm1(entry), KNEE * entry.exp()
+        return entry, torch.ones_like(entry)
+
+    def presumed(self, natural: Tensor) -> tuple[Tensor, Tensor | float]:
+        """The quantity its prior is on, and its derivative with respect to the natural value."""
+        if self.declared is None or self.declared.share is None:
+            return natural, 1.0
+        value = self.declared.presumed(self.declared.value(natural))
+        return value, 1 - value
+
+    def searched_ends(self, given: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds of a search, `... x 1`: those declared hold in its unit, the user's in the user's.
+
+        Args:
+            given: What the user gave, as the search has it, `... x 1`.
+            low: The lower bound likewise.
+            high: The upper bound likewise.
+        """
+        if self.declared is None or self.free is None:
+            return low, high
+        ends = (self.free.lower, self.free.upper)
+        if self.declared.share == "kept":  # whose natural value falls
+            ends = ends[::-1]
+        least, most = (self.entry(given.new_tensor(end)) for end in self.declared.natural_bounds())
+        return (
+            torch.minimum(given, least) if ends[0] is None else low,
+            torch.maximum(given, most) if ends[1] is None else high,
+        )
+
 
 _LENGTHSCALES = (0.025, 100.0)
 """In units of the domain; the lower one is BoTorch's."""
-
-
-class ParameterValues(NamedTuple):
-    """Hyperparameters of m problems."""
-
-    lengthscale: Tensor
-    """`m x lengthscales`."""
-    variance: Tensor
-    """The kernel's output scale, `m`; 1 where it has none."""
-    noise: Tensor
-    """`m`."""
-    decay: Tensor
-    """Natural values of what the decay declares, over the unit of time of the vector, `m x k`."""
-    decay_slope: Tensor
-    """Their derivatives by the entries of the vector, `m x k`."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +259,14 @@ class ParameterLayout:
     @classmethod
     def of(cls, rows: list[ParameterRow]) -> ParameterLayout:
         """The layout of some rows."""
+
+        def entry(row: ParameterRow, end: Tensor) -> Tensor:
+            if row.declared is not None:
+                end = row.declared.natural(end).clamp(-ENDLESS, ENDLESS)
+            return row.entry(end)
+
         given, low, high = (
-            torch.cat([row.entry(_finite(row, end)) for row, end in zip(rows, ends, strict=True)])
+            torch.cat([entry(row, end) for row, end in zip(rows, ends, strict=True)])
             for ends in zip(*((row.given, *row.ends) for row in rows), strict=True)
         )
         # Of a share kept the natural value falls.
@@ -133,11 +328,16 @@ class ParameterLayout:
         lower, upper = (torch.cat(parts, -1) for parts in zip(*ends, strict=True))
         return lower, upper
 
-    def values(self, vector: Tensor) -> ParameterValues:
-        """The parameter values that a vector encodes, `m x p`."""
+    def values(self, vector: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The parameter values of m problems that vectors encode, `m x p`.
+
+        Returns:
+            Lengthscales, `m x lengthscales`; the kernel's output scale, `m`, 1 where it has none;
+            noise, `m`; natural values of what the decay declares, over the unit of time of the
+            vector, `m x k`, and their derivatives by the entries of the vector, `m x k`.
+        """
         lengthscale, variance, noise, *_ = (row.natural(p)[0] for row, p in self._split(vector))
-        decay, slope = self._decay(vector)
-        return ParameterValues(lengthscale, variance.squeeze(-1), noise.squeeze(-1), decay, slope)
+        return lengthscale, variance.squeeze(-1), noise.squeeze(-1), *self._decay(vector)
 
     def named(self, natural: Tensor) -> dict[str, Tensor]:
         """Values of what the decay declares, `...` each, from natural ones, `... x k`."""
@@ -163,9 +363,9 @@ class ParameterLayout:
                 factor = _wide(row.declared.stretch(1 / unit, {}))
                 natural, slope = natural * factor, slope * factor
             value, inner = row.presumed(natural)
-            density = log_density(prior, value)
-            log += density.log
-            slopes.append(density.slope * slope * inner)
+            density, by_value = log_density(prior, value)
+            log += density
+            slopes.append(by_value * slope * inner)
         return log, torch.cat(slopes, -1)
 
     def _split(self, vector: Tensor) -> list[tuple[ParameterRow, Tensor]]:
@@ -197,81 +397,62 @@ def layout(
         ValueError: If the parameters given lie outside the bounds asked for, the decay declares
             none though they are to be learned, or not those that ``refit`` names.
     """
-    of_decay = _decay_rows(refit, decay)  # first, for it refuses what cannot be learned
-    space = [_lengthscale_row(refit, kernel, extent), _outputscale_row(refit, kernel)]
-    return ParameterLayout.of([*space, _noise_row(refit, kernel.variance, noise), *of_decay])
-
-
-def _lengthscale_row(refit: Refit, kernel: LearnableKernel, extent: Tensor) -> ParameterRow:
+    d, variance = len(extent), kernel.variance
     sides = extent if kernel.lengthscales > 1 else extent.log().mean().exp().reshape(1)
-    sides = sides.double().cpu()
+    sides, lengthscale = sides.double().cpu(), kernel.lengthscale.cpu()
     low, high = kernel.bounds("lengthscale")
-    given = kernel.lengthscale.cpu()
-    return ParameterRow(
-        "lengthscale",
-        refit.lengthscale,
-        given,
-        torch.minimum(torch.clamp(_LENGTHSCALES[0] * sides, min=low), given),
-        torch.maximum(torch.clamp(_LENGTHSCALES[1] * sides, max=high), given),
-        kernel.prior("lengthscale")
-        or LogNormal(math.log(0.2 * math.sqrt(len(extent))) + sides.log(), 0.75),
-    )
-
-
-def _outputscale_row(refit: Refit, kernel: LearnableKernel) -> ParameterRow:
-    variance = kernel.variance
-    low, high = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
-    return ParameterRow(
-        "outputscale",
-        refit.outputscale if kernel.scaled else None,
-        _number(variance),
-        _number(max(1e-4 * variance, low)),
-        _number(min(1e4 * variance, high)),
-        kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
-    )
-
-
-def _noise_row(refit: Refit, variance: float, noise: float) -> ParameterRow:
-    return ParameterRow(
-        "noise",
-        refit.noise,
-        _number(noise),
-        _number(min(1e-4 * variance, noise)),
-        _number(max(1e2 * variance, noise)),
-        LogNormal(_number(math.log(variance) - 4.0), 1.0),
-    )
-
-
-def _decay_rows(refit: Refit, decay: Decay) -> list[ParameterRow]:
-    rows, frees = [], refit.of_decay(decay)
-    for name, parameter in decay.parameters.items():
-        free = frees[name]
+    least, most = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
+    rows = [
+        ParameterRow(
+            "lengthscale",
+            refit.lengthscale,
+            lengthscale,
+            torch.minimum(torch.clamp(_LENGTHSCALES[0] * sides, min=low), lengthscale),
+            torch.maximum(torch.clamp(_LENGTHSCALES[1] * sides, max=high), lengthscale),
+            kernel.prior("lengthscale")
+            or LogNormal(math.log(0.2 * math.sqrt(d)) + sides.log(), 0.75),
+        ),
+        ParameterRow(
+            "outputscale",
+            refit.outputscale if kernel.scaled else None,
+            _number(variance),
+            _number(max(1e-4 * variance, least)),
+            _number(min(1e4 * variance, most)),
+            kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
+        ),
+        ParameterRow(
+            "noise",
+            refit.noise,
+            _number(noise),
+            _number(min(1e-4 * variance, noise)),
+            _number(max(1e2 * variance, noise)),
+            LogNormal(_number(math.log(variance) - 4.0), 1.0),
+        ),
+    ]
+    for name, free in refit.of_decay(decay).items():
+        parameter = decay.parameters[name]
         require(
             free is None or free.prior == DEFAULT or not callable(parameter.power),
             f"Refit: the unit of {name} depends on other parameters, so that a prior per unit of "
             "time changes with them; declare it with the parameter, for the unit it is learned in.",
         )
         # Anything is possible in some unit of time; what is declared bounds a search.
-        least = 0.0 if parameter.grows_from_zero else -math.inf
-        most = math.inf if parameter.share is None else 1.0
-        value = _number(float(getattr(decay, name)))
         rows.append(
             ParameterRow(
-                name, free, value, _number(least), _number(most), parameter.prior, parameter
+                name,
+                free,
+                _number(float(getattr(decay, name))),
+                _number(0.0 if parameter.grows_from_zero else -math.inf),
+                _number(math.inf if parameter.share is None else 1.0),
+                parameter.prior,
+                parameter,
             )
         )
-    return rows
+    return ParameterLayout.of(rows)
 
 
 def _number(value: float) -> Tensor:
     return torch.tensor([value], dtype=torch.float64, device="cpu")
-
-
-def _finite(row: ParameterRow, value: Tensor) -> Tensor:
-    """A natural value in place of an infinite one."""
-    if row.declared is None:
-        return value
-    return row.declared.natural(value).clamp(-ENDLESS, ENDLESS)
 
 
 def _wide(factor: float | Tensor) -> float | Tensor:

@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay
-from botorch_tv.forgetting.parameter import with_values
-from botorch_tv.forgetting.static import is_static
-from botorch_tv.learning.layout import ParameterLayout, ParameterValues
-from botorch_tv.learning.learnable_kernel import LearnableKernel
+from botorch_tv.forgetting.base import is_static, with_values
+from botorch_tv.kernels.stationary import LearnableKernel, profile, profile_slope
+from botorch_tv.learning.layout import ParameterLayout
 
 
 class TrainingData(NamedTuple):
@@ -119,7 +118,7 @@ class NegativeLogPosterior:
         *,
         estimates_mean: bool = False,
     ) -> None:
-        self._profile = kernel.profile
+        self._smoothness = kernel.smoothness
         self._scaled = kernel.scaled
         self._decay = decay
         self._layout = layout
@@ -141,27 +140,27 @@ class NegativeLogPosterior:
         """
         if rows is not self._rows:  # the search leaves out problems now and then only
             self._rows, self._held = rows, self._data.of(self._loops[rows])
-        value, gradient = self._negative_log_likelihood(self._layout.values(vector), self._held)
+        value, gradient = self._negative_log_likelihood(vector, self._held)
         log, slope = self._layout.log_prior(vector, self._held.unit)
         value, gradient = value - log, gradient - slope
         good = value.isfinite() & gradient.isfinite().all(-1)
         return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
 
-    def _negative_log_likelihood(
-        self, at: ParameterValues, data: TrainingData
-    ) -> tuple[Tensor, Tensor]:
+    def _negative_log_likelihood(self, vector: Tensor, data: TrainingData) -> tuple[Tensor, Tensor]:
         """-ln p(y) and its derivatives by the vector."""
+        lengthscale, variance, noise, of_decay, decay_slope = self._layout.values(vector)
         m, lengthscales, n = data.squares.shape[:3]
         flat = data.squares.view(m, lengthscales, n * n)
-        inverse_squares = at.lengthscale**-2  # m x lengthscales
+        inverse_squares = lengthscale**-2  # m x lengthscales
         squared = (inverse_squares.unsqueeze(-2) @ flat).view(m, n, n)
-        correlation, slope = self._profile(squared)
-        root = data.root * at.noise.rsqrt().unsqueeze(-1)
+        correlation = profile(squared, self._smoothness)
+        slope = profile_slope(squared, self._smoothness)
+        root = data.root * noise.rsqrt().unsqueeze(-1)
         scale = root.unsqueeze(-1) * root.unsqueeze(-2)
         if self._scaled:
-            scale = scale * at.variance[:, None, None]
+            scale = scale * variance[:, None, None]
         undecayed = scale * correlation
-        natural, decayed = self._decayed(at.decay, data)
+        natural, decayed = self._decayed(of_decay, data)
         if decayed is not None:
             scale = scale * decayed.detach()
         signal = scale * correlation  # S (K ∘ D) S
@@ -176,7 +175,7 @@ class NegativeLogPosterior:
         fitted = inverse @ observed  # β
         quadratic = (observed * fitted).sum((-2, -1))
         log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        value = 0.5 * (log_det + quadratic + data.weight * at.noise.log()) + data.constant
+        value = 0.5 * (log_det + quadratic + data.weight * noise.log()) + data.constant
         value = torch.where(failed == 0, value, math.inf)
 
         half = 0.5 * (inverse - fitted @ fitted.mT)  # derivative by M
@@ -186,11 +185,11 @@ class NegativeLogPosterior:
         by_variance = 0.5 * (n - quadratic - trace + size) * self._scaled
         by_squared = (half * scale * slope).reshape(m, n * n, 1)
         by_lengthscale = -2 * inverse_squares * (flat @ by_squared).squeeze(-1)
-        by_decay = torch.zeros_like(at.decay)
+        by_decay = torch.zeros_like(of_decay)
         if decayed is not None and decayed.requires_grad:
             (by_decay,) = torch.autograd.grad(decayed, natural, half * undecayed)
         gradient = torch.stack([by_variance, by_noise], -1)
-        return value, torch.cat([by_lengthscale, gradient, by_decay * at.decay_slope], -1)
+        return value, torch.cat([by_lengthscale, gradient, by_decay * decay_slope], -1)
 
     def _decayed(self, natural: Tensor, data: TrainingData) -> tuple[Tensor, Tensor | None]:
         """Natural values `m x k` that D depends on, and D, `m x n x n`; None where time is idle.

@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from botorch.utils.types import DEFAULT, _DefaultType
+from torch.distributions import Distribution
 
 from botorch_tv.forgetting import Decay
-from botorch_tv.forgetting.static import is_static
-from botorch_tv.learning.densities import Prior
+from botorch_tv.forgetting.base import is_static
 from botorch_tv.validation import require, settle_integer
+
+Prior = Distribution
+"""A distribution of PyTorch, those of ``gpytorch.priors`` included."""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
+from botorch_tv.forgetting.base import is_static, with_values
 from botorch_tv.forgetting.claims import require_inflating
 from botorch_tv.forgetting.inflation import SMALLEST_GAMMA
-from botorch_tv.forgetting.parameter import with_values
-from botorch_tv.forgetting.static import is_static
 from botorch_tv.kernels.declared import Declared, Priors, declared
 from botorch_tv.validation import require, require_number
 

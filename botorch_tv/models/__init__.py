@@ -1,9 +1,7 @@
 """BoTorch models of objectives that change with time."""
 
-from botorch_tv.models import pathwise  # registers itself with BoTorch
-from botorch_tv.models.adaptive import adaptive_model
-from botorch_tv.models.adaptive_model import AdaptiveModel
+from botorch_tv.models.adaptive_model import AdaptiveModel, adaptive_model
 from botorch_tv.models.growing_gp import GrowingGP
 from botorch_tv.models.time_varying_gp import TimeVaryingGP
 
-__all__ = ["AdaptiveModel", "GrowingGP", "TimeVaryingGP", "adaptive_model", "pathwise"]
+__all__ = ["AdaptiveModel", "GrowingGP", "TimeVaryingGP", "adaptive_model"]

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import torch
 from botorch import fit
+from botorch.exceptions import BotorchTensorDimensionError
+from botorch.sampling.pathwise.features import gen_kernel_features
+from botorch.sampling.pathwise.paths import GeneralizedLinearPath
+from botorch.sampling.pathwise.prior_samplers import DrawKernelFeaturePaths
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.mlls import MarginalLogLikelihood
+from gpytorch.models import ExactGP
 from torch import Tensor
+from torch.nn import Module
 
-from botorch_tv.forgetting.unit import median_gap
-from botorch_tv.kernels.batching import like
+from botorch_tv.forgetting.base import median_gap
+from botorch_tv.kernels import SpatioTemporalKernel, WienerKernel
+from botorch_tv.kernels.declared import Declared
+from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
-from botorch_tv.models.checks import check_now, check_train_data
-from botorch_tv.models.forgetting import rates
-from botorch_tv.models.growing_gp import GrowingGP
-from botorch_tv.models.regression import GrowingRegression
+from botorch_tv.models.checks import check_data, check_now
+from botorch_tv.models.growing_gp import GrowingGP, GrowingRegression
+
+
+def rates(model: Module) -> list[Declared]:
+    """The parts of a model that have a rate to learn."""
+    return [
+        part
+        for part in model.modules()
+        if isinstance(part, Declared)
+        and any(one.requires_grad for one in part.parameters(recurse=False))
+    ]
 
 
 class AgingGP(GrowingGP):
@@ -139,26 +156,25 @@ class AgingGP(GrowingGP):
         """
         X = self.train_inputs[0] if inputs is None else inputs
         X = X if isinstance(X, Tensor) else X[0]
-        check_train_data(
-            X,
-            self.train_targets if targets is None else targets,
-            columns=self.train_inputs[0].shape[-1],
-            time=self.time_dim,
-            known=self._known_rows(),
-        )
-        if self._now is not None:
-            check_now(self._now, self._newest(X))
-        super().set_train_data(inputs=inputs, targets=targets, strict=strict)
-        self._tell_likelihood(self.train_inputs[0])
-
-    def _known_rows(self) -> int | None:
-        """Number of observations whose variances are known one by one; None without any."""
+        Y = self.train_targets if targets is None else targets
+        check_data(X, Y, columns=self.train_inputs[0].shape[-1], time_dim=self.time_dim)
         held = self._row_noise
         if isinstance(self.likelihood, AgeNoiseLikelihood):
             held = self.likelihood.noise_covar.row_noise
         elif isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             held = self.likelihood.noise
-        return None if held is None else held.shape[-1]
+        rows = X.shape[-2]
+        if Y.shape[-1] != rows or (held is not None and held.shape[-1] not in (rows, 1)):
+            known = "" if held is None else f", and {held.shape[-1]} known noise variances"
+            raise BotorchTensorDimensionError(
+                f"There are {rows} inputs and {Y.shape[-1]} targets{known}; set both, and for "
+                "other rows beside known variances build a new model with train_Yvar, or add rows "
+                "by condition_on_observations(X, Y, noise)."
+            )
+        if self._now is not None:
+            check_now(self._now, self._newest(X))
+        super().set_train_data(inputs=inputs, targets=targets, strict=strict)
+        self._tell_likelihood(self.train_inputs[0])
 
     def _extract_targets_and_noise(self) -> tuple[Tensor, Tensor | None]:
         Y, Yvar = super()._extract_targets_and_noise()
@@ -237,13 +253,18 @@ class AgingGP(GrowingGP):
             held += [rows for rows in (covar.train_X, covar.row_noise) if rows is not None]
         return held
 
-    def _ingredients(self) -> tuple[list[Tensor], list[Tensor]]:
-        values, held = super()._ingredients()
-        if isinstance(self.likelihood, AgeNoiseLikelihood) and self.likelihood.now is not None:
-            values.append(self.likelihood.now)
-        return values, held
-
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
         if self._now is not None:
             self._now = fn(self._now)
         return super()._apply(fn)
+
+
+@DrawKernelFeaturePaths.register(AgingGP)  # type: ignore[untyped-decorator]
+def _draw_kernel_feature_paths(model: AgingGP, **kwargs: Any) -> GeneralizedLinearPath:
+    """As for any exact model; the features of a random walk are told how long it has walked."""
+    kernel = model.covar_module
+    if isinstance(kernel, SpatioTemporalKernel) and isinstance(kernel.temporal, WienerKernel):
+        now = model.now[..., None] if model.num_outputs > 1 else model.now
+        elapsed = now[..., None, None] - kernel.temporal.origin
+        kwargs.setdefault("map_generator", partial(gen_kernel_features, horizon=elapsed))
+    return DrawKernelFeaturePaths.dispatch(ExactGP)(model, **kwargs)

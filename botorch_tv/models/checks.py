@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from copy import deepcopy
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
-from botorch.models.gpytorch import GPyTorchModel
-from gpytorch import Module as GPyTorchModule
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood, Likelihood
-from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
-from gpytorch.likelihoods.likelihood import _Likelihood
+from botorch.models.transforms.input import AffineInputTransform, InputTransform
 from gpytorch.settings import min_variance
 from torch import Tensor
 
@@ -51,54 +48,63 @@ def column_of_time(X: Tensor, time_dim: int) -> int:
     return time_dim % d
 
 
-def check_batches(X: Tensor, batch_shape: torch.Size) -> None:
-    """Raise unless the batch shape of ``X`` and that of the model broadcast.
+def check_rows(X: Tensor, Y: Tensor, Yvar: Tensor | None, outputs: int | None = None) -> None:
+    """Raise if observations or their variances belong to other rows or trials than ``X``.
 
-    Raises:
-        RuntimeError: If they do not, in the words of torch that BoTorch's users look for.
-    """
-    try:
-        torch.broadcast_shapes(X.shape[:-2], batch_shape)  # type: ignore[no-untyped-call]
-    except RuntimeError:
-        raise RuntimeError(
-            "Shape mismatch: objects cannot be broadcast to a single shape. X has batch shape "
-            f"{tuple(X.shape[:-2])} and the model {tuple(batch_shape)}; give X that of the model, "
-            "with more dimensions in front if need be."
-        ) from None
-
-
-def check_outputs(X: Tensor, Y: Tensor, Yvar: Tensor | None) -> None:
-    """Raise if ``Y`` or ``Yvar`` belong to other rows or another batch than ``X``.
+    Args:
+        X: Inputs, `... x n x d`.
+        Y: Observations, `... x n x m`.
+        Yvar: Their variances.
+        outputs: m, where a model says it; batch shapes then need only broadcast.
 
     Raises:
         BotorchTensorDimensionError: If so.
     """
-    for name, value in (("Y", Y), ("Yvar", Yvar)):
-        if value is not None and value.dim() == X.dim() and value.shape[:-1] != X.shape[:-1]:
+    same = X.shape[:-1] if outputs is None else X.shape[-2:-1]
+    for name, value in (("Y", Y), ("its noise", Yvar)):
+        if value is not None and (
+            value.dim() < 2
+            or value.shape[-1 - len(same) : -1] != same
+            or outputs not in (None, value.shape[-1])
+        ):
             raise BotorchTensorDimensionError(
-                f"train_{name} is {tuple(value.shape)} and train_X {tuple(X.shape)}, but both need "
-                "the same batch shape and number of rows."
+                f"{name} is {tuple(value.shape)}, but X {tuple(X.shape)}; give batch_shape x "
+                f"{X.shape[-2]} x {outputs or 'm'}, a row for each of X."
             )
 
 
-def check_magnitude(name: str, value: Tensor) -> None:
-    """Raise if sums of squares of such values may overflow; NaN is another check's.
+def check_data(
+    X: Tensor, Y: Tensor, *, columns: int | None = None, time_dim: int | None = None
+) -> None:
+    """Raise unless ``X`` and ``Y`` can be computed with.
 
     Args:
-        name: What they are, for the error.
-        value: Any shape, floating.
+        X: Inputs, `... x n x d`.
+        Y: Observations, any shape.
+        columns: d, where a model says it.
+        time_dim: The column of time, where there is one to be looked at.
 
     Raises:
-        InputDataError: If some value is infinite or too large.
+        BotorchTensorDimensionError: If columns do not fit.
+        InputDataError: If dtypes differ, a time is not finite, a value is NaN or so large that
+            sums of squares may overflow.
     """
-    limit = largest(value.dtype)
-    beyond = value[value.abs() > limit]
-    if beyond.numel():
-        raise InputDataError(
-            f"{name} contains {beyond[0].item():g}, but values lie within ±{limit:g} in "
-            f"{value.dtype}, whose squares can still be summed; use a larger unit, or leave out "
-            "what is no measurement."
-        )
+    check_inputs(X, columns)
+    if X.dtype != Y.dtype:
+        raise InputDataError(f"X is {X.dtype} and Y {Y.dtype}; give both the same dtype.")
+    if time_dim is not None:
+        check_times(X[..., time_dim])
+    limit = largest(X.dtype)
+    for name, value in (("X", X), ("Y", Y)):
+        if bool(value.isnan().any()):
+            raise InputDataError(f"{name} contains NaN; leave out what was not measured.")
+        beyond = value[value.abs() > limit]
+        if beyond.numel():
+            raise InputDataError(
+                f"{name} contains {beyond[0].item():g}, but values lie within ±{limit:g} in "
+                f"{value.dtype}, whose squares can still be summed; use a larger unit, or leave "
+                "out what is no measurement."
+            )
 
 
 def warn_of_small_outputs(Y: Tensor) -> None:
@@ -195,126 +201,51 @@ def check_now(now: Tensor, newest: Tensor) -> None:
     )
 
 
-def check_train_data(
-    X: Tensor, targets: Tensor, *, columns: int, time: int, known: int | None
-) -> None:
-    """Raise if other training data does not fit each other or the model.
+LATER = 0.6180339887498949
+"""Units of time later; a fraction that no rounding keeps."""
+
+
+def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
+    """Raise if an input transform changes time, or mixes it into other columns.
+
+    A copy is fitted to the data and tried on it as it is and a fraction of a unit of time later:
+    rounding leaves whole numbers as they are, but not the times between them.
 
     Args:
-        X: Inputs, `... x n x d`.
-        targets: Observations, `... x n`.
-        columns: The d of the model.
-        time: Column of time.
-        known: Number of observations whose noise variances the model knows; None where it learns.
+        transform: The transform, left as it is.
+        X: Training inputs, `... x n x d`, n > 0.
+        time: Column of time, counted from 0.
 
     Raises:
-        BotorchTensorDimensionError: If columns or rows do not fit.
-        InputDataError: If a time is not finite, a target is NaN, a value too large to compute with
-            or dtypes differ.
+        InputDataError: If so.
     """
-    check_inputs(X, columns)
-    rows = X.shape[-2]
-    if targets.dim() < 1 or targets.shape[-1] != rows:
-        raise BotorchTensorDimensionError(
-            f"The targets are {tuple(targets.shape)}, but there are {rows} inputs; set both."
-        )
-    if known is not None and known not in (rows, 1):
-        raise BotorchTensorDimensionError(
-            f"There are {rows} inputs, but the model knows the noise variances of {known} "
-            "observations; build a new model with train_Yvar for these data, or add rows by "
-            "condition_on_observations(X, Y, noise)."
-        )
-    if X.dtype != targets.dtype:
-        raise InputDataError(
-            f"The inputs are {X.dtype} and the targets {targets.dtype}, but both must have the "
-            "same dtype."
-        )
-    check_times(X[..., time])
-    if bool(targets.isnan().any()):
-        raise InputDataError("The targets contain NaN; leave out what was not measured.")
-    check_magnitude("X", X)
-    check_magnitude("Y", targets)
-
-
-def check_honoured(model: GPyTorchModel) -> None:
-    """Raise if a class of the caller's own overrides what exact regression by a factor bypasses.
-
-    Noise is taken from the likelihood's ``_shaped_noise_covar``, the prior from ``mean_module`` and
-    ``covar_module``.
-
-    Raises:
-        ValueError: If so.
-    """
-    kind: type = type(model.likelihood)
-    for name in ("__call__", "marginal"):
-        owner = next(base for base in kind.__mro__ if name in vars(base))
-        require(
-            owner in _HONOURED,
-            f"{owner.__name__} overrides {name}, which predictions from one factor do not ask for: "
-            "they would be as if it did not. Say by its _shaped_noise_covar, or by a noise_covar, "
-            "what noise observations have, or use SingleTaskGP.",
-        )
-    owner = next(base for base in type(model).__mro__ if "forward" in vars(base))
-    require(
-        owner.__module__.startswith("botorch_tv."),
-        f"{owner.__name__} overrides forward, which predictions from one factor do not ask for: "
-        "they would be as if it did not. Give the prior by mean_module and covar_module.",
+    fix = (
+        "ages are read from the column of time, which no transform may touch; leave it out, as in "
+        f"Normalize(d={X.shape[-1]}, indices={[i for i in range(X.shape[-1]) if i != time]})."
     )
-
-
-_HONOURED = (
-    object,
-    GPyTorchModule,
-    _Likelihood,
-    Likelihood,
-    _GaussianLikelihoodBase,
-    GaussianLikelihood,
-    FixedNoiseGaussianLikelihood,
-)
-"""Where calls and marginals of likelihoods may come from: all of these add independent noise."""
-
-
-def check_new_outputs(
-    model: GPyTorchModel, X: Tensor, Y: Tensor, noise: Tensor | None, strict: bool
-) -> None:
-    """Raise if new observations do not fit each other or the model.
-
-    Args:
-        model: The model they are for.
-        X: Inputs, `... x q x d`.
-        Y: Observations, `... x q x m`.
-        noise: Their variances, where given.
-        strict: Whether batch shapes are checked; fantasies have more of them than the model.
-
-    Raises:
-        BotorchTensorDimensionError: If shapes do not fit.
-        InputDataError: If dtypes differ, or a value is NaN or too large to compute with.
-    """
-    check_inputs(X, model.train_inputs[0].shape[-1])
-    rows = X.shape[-2]
-    if Y.dim() < 2 or Y.shape[-2:] != (rows, model.num_outputs):
-        raise BotorchTensorDimensionError(
-            f"Y is {tuple(Y.shape)}, but {rows} inputs and {model.num_outputs} outputs make it "
-            f"batch_shape x {rows} x {model.num_outputs}."
-        )
-    if noise is not None and noise.shape[-2:] != Y.shape[-2:]:
-        raise BotorchTensorDimensionError(
-            f"noise is {tuple(noise.shape)}, but the observations are {tuple(Y.shape)}."
-        )
-    if Y.dtype != X.dtype or X.dtype != model.train_targets.dtype:
+    name = type(transform).__name__
+    for part in transform.modules():
+        # Bounds learned from times in [0, 1] leave them as they are, until the next data.
+        if isinstance(part, AffineInputTransform):
+            indices = getattr(part, "indices", range(X.shape[-1]))
+            if time in [int(index) % X.shape[-1] for index in indices]:
+                raise InputDataError(
+                    f"{type(part).__name__} transforms column {time}, which is time; {fix}"
+                )
+    with torch.no_grad():
+        tried = deepcopy(transform).to(X)
+        tried(X)  # in training mode, as construction will: bounds are learned here
+        tried.eval()
+        later = X.clone()
+        later[..., time] += LATER
+        now_seen, later_seen = tried(X), tried(later)
+    if now_seen.shape != X.shape:
         raise InputDataError(
-            f"X is {X.dtype}, Y {Y.dtype} and the model {model.train_targets.dtype}, but all must "
-            "have the same dtype."
+            f"{name} makes {tuple(now_seen.shape)} of {tuple(X.shape)}, but rows and columns must "
+            "stay as they are for time to be found; do it before the model."
         )
-    if strict:
-        try:
-            torch.broadcast_shapes(model.batch_shape, X.shape[:-2], Y.shape[:-2])  # type: ignore[no-untyped-call]
-        except RuntimeError:
-            raise BotorchTensorDimensionError(
-                f"X is {tuple(X.shape)} and Y {tuple(Y.shape)}, whose batch shapes do not fit "
-                f"that of the model, {tuple(model.batch_shape)}."
-            ) from None
-    for name, value in (("X", X), ("Y", Y), ("noise", noise)):
-        if value is not None and bool(value.isnan().any()):
-            raise InputDataError(f"{name} contains NaN; leave out what was not measured.")
-    check_magnitude("Y", Y)
+    touched = not torch.equal(now_seen[..., time], X[..., time])
+    touched |= not torch.equal(later_seen[..., time], later[..., time])
+    now_seen[..., time] = later_seen[..., time] = 0.0
+    if touched or not torch.equal(now_seen, later_seen):
+        raise InputDataError(f"{name} changes time or depends on it; {fix}")

@@ -1,38 +1,323 @@
-"""A ``SingleTaskGP`` with cheap updates by new observations."""
+"""A ``SingleTaskGP`` that predicts from one Cholesky factor, which new observations extend.
+
+With noise N and S = N^(-1/2) the matrix factored is I + S K S. Its eigenvalues are at least 1,
+however small the noise and however close the points, so no jitter is needed; an observation too
+old to count has S = 0 and leaves everything exact.
+
+BoTorch keeps the inputs of m outputs m times over, in a dimension of their own that it hands to
+the input transform with the rest. A transform with a batch shape takes that dimension for the
+batch: with as many outputs as members it mixes them up without a word. Here inputs are transformed
+once for all outputs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
 from botorch import settings as botorch_settings
+from botorch.exceptions import InputDataError
+from botorch.models import SingleTaskGP
 from botorch.models.utils.assorted import fantasize as for_fantasies
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
-from torch import Tensor
+from gpytorch import settings
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
+from gpytorch.utils.warnings import GPInputWarning
+from linear_operator import to_dense, to_linear_operator
+from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
+from torch import Tensor, nn
 
-from botorch_tv.likelihoods.rows import joined, stacked
-from botorch_tv.models.checks import check_honoured, check_new_outputs
-from botorch_tv.models.factored_gp import FactoredGP
-from botorch_tv.models.regression import GrowingRegression
+from botorch_tv.inference.cholesky import cholesky, correlation, further_rows, solved
+from botorch_tv.likelihoods.age_noise import joined, stacked
+from botorch_tv.models.checks import check_data, check_rows
+from botorch_tv.validation import require
 
 
-class GrowingGP(FactoredGP):
+@dataclass(frozen=True, eq=False)
+class GrowingRegression:
+    """A Gaussian-process posterior given observations, ready to predict and to be extended.
+
+    Args:
+        inputs: Inputs as the kernel sees them, `batch_shape x n x d`.
+        scale: S, `batch_shape x n`.
+        triangle: Lower Cholesky factor L of I + S K S, `batch_shape x n x n`.
+        whitened: L⁻¹ S (y - m), `target_batch_shape x n`.
+        attached: Whether gradients flow through to whatever the parts were computed from.
+    """
+
+    inputs: Tensor
+    scale: Tensor
+    triangle: Tensor
+    whitened: Tensor
+    attached: bool
+
+    @classmethod
+    def fit(
+        cls, inputs: Tensor, covariance: Tensor, noise: Tensor, residual: Tensor, attached: bool
+    ) -> GrowingRegression:
+        """Regression on all observations at once, O(n³).
+
+        Args:
+            inputs: Inputs, `batch_shape x n x d`.
+            covariance: Prior covariance K among them, `batch_shape x n x n`.
+            noise: Noise variances, `batch_shape x n`.
+            residual: Observations less their prior mean, `target_batch_shape x n`.
+            attached: See the class.
+        """
+        scale = noise.rsqrt()
+        triangle = cholesky(covariance, scale, checked=True)
+        whitened = solved(triangle, (scale * residual).unsqueeze(-1)).squeeze(-1)
+        return cls(inputs, scale, triangle, whitened, attached)
+
+    def extend(
+        self,
+        inputs: Tensor,
+        across: Tensor,
+        among: Tensor,
+        noise: Tensor,
+        residual: Tensor,
+        attached: bool,
+    ) -> GrowingRegression:
+        """Regression on q more observations, O(n² q).
+
+        Args:
+            inputs: The new inputs, `batch_shape' x q x d`; the batch shapes broadcast.
+            across: Prior covariance between old and new, `batch_shape' x n x q`.
+            among: Prior covariance among the new, `batch_shape' x q x q`.
+            noise: Noise variances of the new, `batch_shape' x q`.
+            residual: New observations less their prior mean, `target_batch_shape' x q`.
+            attached: See the class.
+        """
+        scale = noise.rsqrt()
+        beside = (self.scale.unsqueeze(-1) * across * scale.unsqueeze(-2)).mT
+        own = correlation(among, scale)
+        below, last = further_rows(self.triangle, beside, own, checked=True)
+        right = scale * residual - (below @ self.whitened.unsqueeze(-1)).squeeze(-1)
+        whitened = solved(last, right.unsqueeze(-1)).squeeze(-1)
+        return GrowingRegression(
+            inputs=stacked(self.inputs, inputs, -2),
+            scale=stacked(self.scale, scale, -1),
+            triangle=_bordered(self.triangle, below, last),
+            whitened=stacked(self.whitened, whitened, -1),
+            attached=attached,
+        )
+
+    def explained(self, across: Tensor) -> Tensor:
+        """L⁻¹ S k, the part of the prior at test points that the data explains: `... x n x q`.
+
+        Args:
+            across: Prior covariance between observations and test points, `... x n x q`.
+        """
+        return solved(self.triangle, self.scale.unsqueeze(-1) * across)
+
+    @property
+    def mean_cache(self) -> Tensor:
+        """(K + N)⁻¹ (y - m), `target_batch_shape x n`."""
+        weights: Tensor = torch.linalg.solve_triangular(
+            self.triangle.mT, self.whitened.unsqueeze(-1), upper=True
+        )
+        return self.scale * weights.squeeze(-1)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """Nothing: the copy of a model computes its own, as GPyTorch's caches have it."""
+
+
+def _bordered(triangle: Tensor, below: Tensor, corner: Tensor) -> Tensor:
+    """[[L, 0], [below, corner]]."""
+    n, q = triangle.shape[-1], corner.shape[-1]
+    batch = torch.broadcast_shapes(triangle.shape[:-2], below.shape[:-2], corner.shape[:-2])  # type: ignore[no-untyped-call]
+    whole: Tensor = triangle.new_zeros(*batch, n + q, n + q)
+    whole[..., :n, :n] = triangle
+    whole[..., n:, :n] = below
+    whole[..., n:, n:] = corner
+    return whole
+
+
+class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     """Exact regression by one Cholesky factor that grows with the data.
 
     GPyTorch's fantasy models solve for their mean again after every update, and chains of them grow
     without bound. Here an update costs O(n²), predictions equal those after a refit, and only the
-    data and their factor are stored.
+    data and their factor are stored. As in GPyTorch the factor is computed once, and anew after
+    ``train()``, ``set_train_data()`` and ``load_state_dict()``.
     """
+
+    prediction_strategy: GrowingRegression | None
+    _row_noise: Tensor | None = None
+    """Variances given with single observations to a likelihood that learns one for all, NaN for
+    the others; `... x n`."""
+    _has_transformed_inputs: bool
+
+    def forward(self, x: Tensor) -> MultivariateNormal:
+        """The prior at inputs `... x q x d`, which training mode transforms first."""
+        if self.training and x.shape == self.train_inputs[0].shape:
+            x = self._for_each_output(self.transform_inputs, x)
+        elif self.training:
+            x = self.transform_inputs(x)
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    def transform_inputs(self, X: Tensor, input_transform: nn.Module | None = None) -> Tensor:
+        """As BoTorch's; the training inputs of several outputs are transformed once for all."""
+        known = getattr(self, "train_inputs", None)
+        if input_transform is None and known is not None and X is known[0]:
+            return self._for_each_output(super().transform_inputs, X)
+        return super().transform_inputs(X, input_transform)  # type: ignore[no-any-return]
+
+    def _for_each_output(self, transform: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+        """Training inputs `... x (m) x n x d` transformed, once for all outputs.
+
+        A transform knows nothing of outputs, and with a batch shape of its own would take them
+        for the batch.
+        """
+        if self.num_outputs == 1:
+            return transform(inputs)
+        shared = transform(inputs.select(-3, 0))
+        return shared.unsqueeze(-3).expand(*inputs.shape[:-2], *shared.shape[-2:])
+
+    def _set_transformed_inputs(self) -> None:
+        if hasattr(self, "input_transform") and not self._has_transformed_inputs:
+            original = self.train_inputs[0]
+            with torch.no_grad():
+                preprocess = self.input_transform.preprocess_transform
+                transformed = self._for_each_output(preprocess, original)
+            self._original_train_inputs = original
+            self.set_train_data(transformed, strict=False)
+            self._has_transformed_inputs = True
+
+    def __call__(self, *args: Tensor, **kwargs: Any) -> MultivariateNormal:
+        """The prior in training mode, the posterior of f else, at inputs `... x q x d`."""
+        no_data = self.train_inputs is None or self.train_targets is None
+        if self.training or no_data or settings.prior_mode.on():
+            prior: MultivariateNormal = super().__call__(*args, **kwargs)
+            return self._with_known_noise(prior) if self.training else prior
+        (X,) = args
+        if settings.debug.on() and torch.equal(X, self.train_inputs[0]):
+            # As GPyTorch does where a posterior is asked for that a loss would take for the prior.
+            warnings.warn(
+                "The input matches the stored training data. Did you forget to call model.train()?",
+                GPInputWarning,
+                stacklevel=2,
+            )
+        return self._posterior_at(X.unsqueeze(-1) if X.dim() == 1 else X)
+
+    def _posterior_at(self, X: Tensor) -> MultivariateNormal:
+        """Posterior of f at transformed inputs `... x q x d`."""
+        regression = self._regression()
+        explained = self._explained(regression, X)  # ... x n x q
+        shift = explained.mT @ regression.whitened.unsqueeze(-1)
+        mean: Tensor = self.mean_module(X) + shift.squeeze(-1)
+        if settings.skip_posterior_variances.on():
+            return MultivariateNormal(mean, ZeroLinearOperator(*mean.shape, mean.shape[-1]))
+        covariance = self._less(X, explained)
+        batch = torch.broadcast_shapes(mean.shape[:-1], covariance.shape[:-2])  # type: ignore[no-untyped-call]
+        return MultivariateNormal(
+            mean.expand(*batch, mean.shape[-1]), covariance.expand(*batch, *covariance.shape[-2:])
+        )
+
+    def information_gain(self) -> Tensor:
+        """½ ln det(I + N^(-½) K N^(-½)) of the training data, in nats, `batch_shape`."""
+        self.eval()
+        gain: Tensor = self._regression().triangle.diagonal(dim1=-1, dim2=-2).log().sum(-1)
+        return gain
+
+    def _explained(self, regression: GrowingRegression, X: Tensor) -> Tensor:
+        """L⁻¹ S k at transformed test points `... x q x d`: `... x n x q`."""
+        inputs = regression.inputs
+        if inputs.dim() > 2 or len(self.covar_module.batch_shape):
+            return regression.explained(self._covariance(inputs, X))
+        # One set of observations for all test points: a single solve with all their columns.
+        points = X.reshape(-1, X.shape[-1])
+        flat = regression.explained(self._covariance(inputs, points))
+        return flat.mT.reshape(*X.shape[:-1], flat.shape[-2]).mT
+
+    def _less(self, X: Tensor, explained: Tensor) -> LinearOperator:
+        """Prior covariance at ``X`` less what the data explains, `... x q x q`."""
+        if X.shape[-2] == 1:
+            prior = self.covar_module(X, diag=True).unsqueeze(-1)  # ... x 1 x 1
+            length = torch.linalg.vector_norm(explained, dim=-2, keepdim=True)
+            return to_linear_operator(prior - length.square())
+        if X.shape[-2] <= settings.max_eager_kernel_size.value():
+            return to_linear_operator(self._covariance(X, X) - explained.mT @ explained)
+        # Left lazy: many test points are usually asked for their variances alone.
+        return self.covar_module(X) + MatmulLinearOperator(explained.mT, -explained)
+
+    def _covariance(self, first: Tensor, second: Tensor) -> Tensor:
+        """Prior covariance between inputs, `... x n x q`."""
+        with settings.lazily_evaluate_kernels(False):
+            dense: Tensor = to_dense(self.covar_module(first, second))
+        return dense
+
+    def _regression(self) -> GrowingRegression:
+        """The regression on the training data, computed where it is not at hand."""
+        attached = settings.detach_test_caches.off()
+        cached = self.prediction_strategy
+        if cached is None or (attached and not cached.attached):
+            with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
+                cached = self._fit_regression(self.train_inputs[0], attached)
+            self.prediction_strategy = cached
+        return cached
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self.prediction_strategy = None
+        super()._load_from_state_dict(*args, **kwargs)
+
+    def _data_elsewhere(self) -> list[Tensor]:
+        """Tensors of the size of the data, besides inputs and targets, that copies set anew."""
+        held = [self._row_noise]
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+            held.append(self.likelihood.noise_covar.noise)
+        return [tensor for tensor in held if tensor is not None]
+
+    def _fit_regression(self, inputs: Tensor, attached: bool) -> GrowingRegression:
+        return GrowingRegression.fit(
+            inputs,
+            self._covariance(inputs, inputs),
+            self._training_noise(inputs),
+            self.train_targets - self.mean_module(inputs),
+            attached,
+        )
+
+    def _training_noise(self, inputs: Tensor) -> Tensor:
+        """Noise variances of the training data, `... x n`."""
+        check_honoured(self)
+        noise: Tensor = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs]).diagonal(
+            dim1=-1, dim2=-2
+        )
+        if self._row_noise is None:
+            return noise
+        return torch.where(self._row_noise.isnan(), noise, self._row_noise)
+
+    def _with_known_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
+        """The prior of the training data, ready for a marginal likelihood, which adds one noise.
+
+        Where variances of single rows are known their difference from that one is added here.
+        """
+        if self._row_noise is None:
+            return prior
+        (inputs,) = self.train_inputs
+        added = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs])
+        difference = self._training_noise(inputs) - added.diagonal(dim1=-1, dim2=-2)
+        covariance = prior.lazy_covariance_matrix.add_diagonal(difference)
+        return MultivariateNormal(prior.mean, covariance)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        # Analytic acquisition functions send their model to the device of X in every call.
+        if fn(self.train_targets) is not self.train_targets:
+            self.prediction_strategy = None
+        if self._row_noise is not None:
+            self._row_noise = fn(self._row_noise)
+        return super()._apply(fn)  # type: ignore[no-any-return]
 
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
         """Noise variances of new observations at ``X``, `... x q`; those given, if any."""
-        check_honoured(self)
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             # Noise learned in addition to the known variances is common to all rows.
-            total: Tensor = self._known_noise(X, noise) + self.likelihood.second_noise
-            return total
+            return self._known_noise(X, noise) + self.likelihood.second_noise  # type: ignore[no-any-return]
         if noise is not None:
             return noise
         diagonal: Tensor = self.likelihood._shaped_noise_covar(X.shape[:-1], [X]).diagonal(
@@ -63,11 +348,17 @@ class GrowingGP(FactoredGP):
             A new model; this one is unchanged.
 
         Raises:
-            BotorchTensorDimensionError: If rows, columns or batch shapes do not fit.
+            BotorchTensorDimensionError: If rows or columns do not fit.
             InputDataError: If dtypes differ or a value is NaN.
+            RuntimeError: If batch shapes do not broadcast.
         """
         strict = for_fantasies.off()
-        check_new_outputs(self, X, Y, noise, strict=strict)
+        check_data(X, Y, columns=self.train_inputs[0].shape[-1])
+        check_rows(X, Y, noise, outputs=self.num_outputs)
+        if X.dtype != self.train_targets.dtype:
+            raise InputDataError(
+                f"X is {X.dtype} and the model {self.train_targets.dtype}; give both one dtype."
+            )
         self.eval()
         if hasattr(self, "outcome_transform"):
             Y, _ = self.outcome_transform(Y, X=X)
@@ -129,7 +420,7 @@ class GrowingGP(FactoredGP):
                 residual=targets - self.mean_module(X),
                 attached=attached,
             )
-        new.prediction_strategy = new._stamped(regression)
+        new.prediction_strategy = regression
         return new
 
     def _learn_rows(
@@ -160,3 +451,35 @@ class GrowingGP(FactoredGP):
         """A copy of the model whose training data is still to be set."""
         data = (*self.train_inputs, self.train_targets, *self._data_elsewhere())
         return deepcopy(self, {id(tensor): tensor.new_empty(0) for tensor in data})
+
+
+NOISE_ALONE = {
+    getattr(kind, name)
+    for kind in (_GaussianLikelihoodBase, GaussianLikelihood, FixedNoiseGaussianLikelihood)
+    for name in ("__call__", "marginal")
+}
+"""Calls and marginals of likelihoods that add independent noise, and do nothing else."""
+
+
+def check_honoured(model: GrowingGP) -> None:
+    """Raise if a subclass overrides what predictions from one factor do not ask for.
+
+    Noise is taken from the likelihood's ``_shaped_noise_covar``, the prior from ``mean_module`` and
+    ``covar_module``.
+
+    Raises:
+        ValueError: If so.
+    """
+    kind = type(model.likelihood)
+    for name in ("__call__", "marginal"):
+        require(
+            getattr(kind, name) in NOISE_ALONE,
+            f"{kind.__name__} overrides {name}, which predictions from one factor do not ask for: "
+            "they would be as if it did not. Say by its _shaped_noise_covar, or by a noise_covar, "
+            "what noise observations have, or use SingleTaskGP.",
+        )
+    require(
+        type(model).forward is GrowingGP.forward,
+        f"{type(model).__name__} overrides forward, which predictions from one factor do not ask "
+        "for: they would be as if it did not. Give the prior by mean_module and covar_module.",
+    )

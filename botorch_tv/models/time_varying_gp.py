@@ -1,11 +1,20 @@
-"""A drop-in replacement of ``SingleTaskGP`` for an objective that changes with time."""
+"""A drop-in replacement of ``SingleTaskGP`` for an objective that changes with time.
+
+Standardised data have variance 1 whatever the objective's is: a few dozen rows of a slow drift show
+but a part of what the objective would do in time, and less of its mean. Held to a prior variance
+of 1 a fit then explains the rest by a drift several times too fast. The scale is learned beside it
+instead, and noise may be as large as it is. What the priors of both and of the rate of change
+(``RatePrior``) presume was chosen on simulated data, and tried on others, by
+``benchmarks/statistics/default_rate.py``.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Never, Self
+from typing import Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -13,48 +22,217 @@ from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform, Standardize
 from botorch.models.utils import validate_input_scaling
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.posteriors import Posterior
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
-from gpytorch.kernels import Kernel
-from gpytorch.likelihoods import Likelihood
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import Kernel, ScaleKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood, Likelihood
 from gpytorch.means import Mean
-from gpytorch.priors import Prior
+from gpytorch.priors import LogNormalPrior
 from torch import Size, Tensor
+from torch.nn import Module
 
-from botorch_tv.forgetting import Decay, Inflation, Markov
-from botorch_tv.kernels import SpatioTemporalKernel
-from botorch_tv.likelihoods import AgeNoiseLikelihood
-from botorch_tv.models import defaults
+from botorch_tv.forgetting import Decay, Inflation, Markov, Wiener
+from botorch_tv.forgetting.base import is_static, median_gap
+from botorch_tv.kernels import DecayKernel, MarkovKernel, SpatioTemporalKernel, WienerKernel
+from botorch_tv.kernels.declared import Declared
+from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
+from botorch_tv.likelihoods.age_noise import SMALLEST_LEARNED_NOISE
 from botorch_tv.models.aging_gp import AgingGP
 from botorch_tv.models.checks import (
-    check_honoured,
+    check_data,
     check_inputs,
-    check_magnitude,
     check_now,
-    check_outputs,
-    check_times,
+    check_rows,
+    check_transform,
     column_of_time,
     warn_of_no_time,
     warn_of_small_outputs,
 )
-from botorch_tv.models.forgetting import Forgetting, age_noise, current, separate, temporal_kernel
-from botorch_tv.models.subset import batched_parameters, subset_batch_shapes
-from botorch_tv.models.transform_check import check_transform
-from botorch_tv.validation import refuse_unknown, require
+from botorch_tv.models.growing_gp import check_honoured
+from botorch_tv.validation import require
+
+SCALE_MODE, SCALE_SPREAD = 3.5, 0.7
+"""Most plausible variance of an objective in units of that of its data, deviation of its log."""
+NOISE_MODE, NOISE_SPREAD = math.exp(-4.0), 1.5
+"""The same of the noise; BoTorch's own, e⁻⁵ and 1, calls larger noise change."""
+
+
+def space(columns: int, batch_shape: torch.Size, *, scaled: bool) -> Kernel:
+    """A kernel over the columns other than time: BoTorch's, with an output scale where asked for.
+
+    Args:
+        columns: How many there are.
+        batch_shape: Of the parameters.
+        scaled: Whether there is an output scale; it starts at 1.
+    """
+    kernel = get_covar_module_with_dim_scaled_prior(ard_num_dims=columns, batch_shape=batch_shape)
+    if not scaled:
+        return kernel
+    return ScaleKernel(
+        kernel,
+        batch_shape=batch_shape,
+        outputscale_prior=_log_normal(SCALE_MODE, SCALE_SPREAD),
+        outputscale_constraint=GreaterThan(1e-4, transform=None, initial_value=1.0),
+    )
+
+
+def noise_prior() -> LogNormalPrior:
+    """The prior of the noise variance beside a learned output scale."""
+    return _log_normal(NOISE_MODE, NOISE_SPREAD)
+
+
+def noise(batch_shape: torch.Size) -> GaussianLikelihood:
+    """One noise variance to learn beside such a scale.
+
+    Args:
+        batch_shape: Of the parameter.
+    """
+    return GaussianLikelihood(
+        noise_prior=noise_prior(), noise_constraint=noise_bounds(), batch_shape=batch_shape
+    )
+
+
+def noise_bounds() -> GreaterThan:
+    """Bounds of the noise, BoTorch's, and where it starts, likewise."""
+    return GreaterThan(SMALLEST_LEARNED_NOISE, transform=None, initial_value=math.exp(-5.0))
+
+
+def _log_normal(mode: float, spread: float) -> LogNormalPrior:
+    return LogNormalPrior(math.log(mode) + spread**2, spread)
+
+
+def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
+    """Names of the parameters and buffers with a dimension of outputs, and that dimension.
+
+    Args:
+        model: The model; whatever has its batch shape has the outputs last in it.
+        own_mean: Whether the mean is the caller's, whose parameters are not known.
+    """
+    outputs = model._aug_batch_shape
+    found: dict[str, int] = {} if own_mean else {"mean_module.raw_constant": -1}
+    for name, tensor in (
+        *model.covar_module.named_parameters(prefix="covar_module"),
+        *model.covar_module.named_buffers(prefix="covar_module"),
+    ):
+        if not name.endswith("active_dims") and tensor.shape[: len(outputs)] == outputs:
+            found[name] = len(outputs) - 1 - tensor.dim()
+    for name, tensor in (
+        *model.likelihood.named_parameters(prefix="likelihood"),
+        *model.likelihood.named_buffers(prefix="likelihood"),
+    ):
+        if tensor.dim() and tensor.shape[:-1] == outputs:
+            found[name] = -2
+    return found
+
+
+def subset_batch_shapes(old: AgingGP, new: AgingGP) -> None:
+    """Set the batch shapes of the kernels of a model to those of fewer outputs.
+
+    BoTorch shortens a batch shape once for each of a kernel's parameters.
+
+    Args:
+        old: The model of all outputs.
+        new: The model of some of them, whose parameters are chosen already.
+    """
+    for before, after in zip(old.covar_module.modules(), new.covar_module.modules()):
+        if isinstance(before, Kernel) and before._batch_shape == old._aug_batch_shape:
+            after.batch_shape = torch.Size(new._aug_batch_shape)
+
+
+Forgetting = Decay | Inflation | Sequence[Decay | Inflation] | None
+
+
+def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
+    """The decay of covariance and the inflation of noise among the parts of a forgetting.
+
+    Raises:
+        ValueError: If there are two of a kind, or a part is neither.
+    """
+    parts = () if forgetting is None else forgetting
+    parts = parts if isinstance(parts, Sequence) else (parts,)
+    decays, inflations = [], []
+    for part in parts:
+        if is_static(part):
+            continue
+        require(
+            isinstance(part, Decay | Inflation),
+            f"forgetting holds {part!r}, but its parts are decays (Markov, Wiener, your own) and "
+            "inflations (ExponentialWeights, UncertaintyInjection, your own).",
+        )
+        if isinstance(part, Decay):
+            decays.append(part)
+        if isinstance(part, Inflation):
+            inflations.append(part)
+    for kind, found in (("decay", decays), ("inflation", inflations)):
+        if len(found) > 1:
+            raise ValueError(
+                f"forgetting holds {len(found)} parts of one kind, {found!r}, but takes one {kind} "
+                "at most; leave one out."
+            )
+    return (decays[0] if decays else None), (inflations[0] if inflations else None)
+
+
+def temporal_kernel(
+    decay: Decay | None, times: Tensor, batch_shape: torch.Size, learn: bool
+) -> DecayKernel | None:
+    """The temporal factor of a decay, its parameters to learn, in the dtype of the data.
+
+    Args:
+        decay: The decay; None for an objective that stands still.
+        times: Times of the training data, `... x n`; a decay that is not stationary counts from
+            the first.
+        batch_shape: Batch shape of the parameters.
+        learn: Whether these are learned, under their default priors.
+
+    Raises:
+        ValueError: If the decay is no covariance, or is to be learned and declares nothing or not
+            rightly.
+    """
+    if decay is None:
+        return None
+    require(
+        not learn or bool(decay.parameters),
+        f"{decay!r} declares no parameters, so nothing of it can be learned; declare them beside "
+        "its formula, or pass learn_forgetting=False to keep it as it is.",
+    )
+    prior = DEFAULT if learn else None  # restarts of a fit draw from priors, learned or not
+    origin = times.amin(-1) if times.shape[-1] else times.new_zeros(times.shape[:-1])
+    kernel: DecayKernel
+    if type(decay) is Markov:
+        kernel = MarkovKernel(decay.epsilon, batch_shape, epsilon_prior=prior)
+    elif type(decay) is Wiener:
+        kernel = WienerKernel(decay.sigma_w2, origin, batch_shape, sigma_w2_prior=prior)
+    else:
+        kernel = DecayKernel(decay, origin, batch_shape, unit=median_gap(times), learn=learn)
+    kernel = kernel.to(times)
+    # Once more after the module has the data's dtype: 0.03 in float32 is another number.
+    kernel.restart()
+    if not learn:
+        kernel.requires_grad_(False)
+    return kernel
+
+
+def current(model: Module) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
+    """The decay and the inflation of a model with the values they have now.
+
+    Args:
+        model: Holds them as modules.
+
+    Returns:
+        The part where there is one, a tuple where there are several or none.
+
+    Raises:
+        ValueError: See :meth:`Declared.current`.
+    """
+    parts = tuple(part.current() for part in model.modules() if isinstance(part, Declared))
+    return parts[0] if len(parts) == 1 else parts
+
 
 INITIAL_EPSILON = 0.01
 """The default ε: per median time between observations where learned, else per unit of time."""
-OTHER_NAMES = {
-    "epsilon": "Give forgetting=Markov(epsilon).",
-    "sigma_w2": "Give forgetting=Wiener(sigma_w2).",
-    "gamma": "Give forgetting=ExponentialWeights(gamma).",
-    "alpha": "Give forgetting=UncertaintyInjection(alpha).",
-    "decay": "Give forgetting=, a decay.",
-    "kernel": "Give spatial_module=, a kernel over the columns other than time.",
-    "noise": "Give train_Yvar=, the noise variance of every observation.",
-}
-"""What to give instead of names that arguments have elsewhere in this package."""
 
 
 class TimeVaryingGP(AgingGP):
@@ -76,8 +254,8 @@ class TimeVaryingGP(AgingGP):
     The priors are those of ``SingleTaskGP``: scale the spatial columns to the unit cube, using
     ``Normalize(d, indices=[...])`` without the time column, and standardise outcomes. When a decay
     is learned from standardised outcomes, the default kernel also has an output scale and the noise
-    prior is wider, see :mod:`botorch_tv.models.defaults`. Rates are learned per median time between
-    observations, whatever the unit of time.
+    prior is wider, see :mod:`botorch_tv.models.time_varying_gp`. Rates are learned per median time
+    between observations, whatever the unit of time.
 
     Args:
         train_X: Inputs, `batch_shape x n x d`, one column of which is time.
@@ -104,13 +282,11 @@ class TimeVaryingGP(AgingGP):
         spatial_module: Kernel over the columns other than time; BoTorch's default if None.
         learn_forgetting: Whether fitting learns the parameters of ``forgetting``, such as ε, σ_w²,
             γ, α and κ; otherwise they are fixed and have no priors.
-        unknown: Rejected, with the likely name if misspelt.
 
     Raises:
         InputDataError: If an observation is later than ``now``, a time is not finite, the input
             transform touches time, a value is NaN or dtypes differ.
         BotorchTensorDimensionError: If shapes do not fit.
-        TypeError: If there is no such argument.
         ValueError: If ``forgetting`` contradicts the other arguments, or the likelihood's class
             overrides ``marginal`` or ``__call__``.
 
@@ -137,9 +313,7 @@ class TimeVaryingGP(AgingGP):
         now: float | Tensor | None = None,
         spatial_module: Kernel | None = None,
         learn_forgetting: bool = True,
-        **unknown: Never,
     ) -> None:
-        refuse_unknown("TimeVaryingGP", unknown, TimeVaryingGP, OTHER_NAMES)
         self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
         time = _checked_time(train_X, train_Y, train_Yvar, input_transform, time_dim)
         warn_of_no_time(train_X, time)
@@ -161,14 +335,14 @@ class TimeVaryingGP(AgingGP):
                 "of each row behind its x, torch.cat([x, time], -1).",
             )
             if spatial_module is None:
-                spatial_module = defaults.space(others, batch_shape, scaled=scaled)
+                spatial_module = space(others, batch_shape, scaled=scaled)
             per_output = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
             temporal = temporal_kernel(decay, per_output, batch_shape, learn_forgetting)
             covar_module = SpatioTemporalKernel(spatial_module, temporal, time_dim=time)
         if outcome_transform == DEFAULT and not learn_forgetting:
             outcome_transform = None
         if scaled and likelihood is None and train_Yvar is None:
-            likelihood = defaults.noise(batch_shape)
+            likelihood = noise(batch_shape)
         with warnings.catch_warnings():
             # What BoTorch says about float32 has been said above, to the caller.
             warnings.simplefilter("ignore", InputDataWarning)
@@ -185,8 +359,17 @@ class TimeVaryingGP(AgingGP):
         check_honoured(self)
         self.time_dim = time
         if inflation is not None:
-            noise_prior = defaults.noise_prior() if scaled else DEFAULT
-            self._inflate_noise(inflation, learn_forgetting, noise_prior)
+            known = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
+            aged = AgeNoiseLikelihood(
+                inflation if learn_forgetting else FixedAging(inflation),
+                time,
+                noise=self.likelihood.noise_covar.noise if known else None,
+                batch_shape=self._aug_batch_shape,
+                noise_prior=noise_prior() if scaled else DEFAULT,
+                noise_constraint=noise_bounds(),
+            )
+            self.likelihood = aged.to(self.train_targets)
+            self.likelihood.aging.restart()
         self.measure()
         if default_decay and learn_forgetting:
             self._start_from(INITIAL_EPSILON)
@@ -194,16 +377,6 @@ class TimeVaryingGP(AgingGP):
             self._warn_of_scales(train_X)
         self._subset_batch_dict = batched_parameters(self, own_mean=mean_module is not None)
         self.set_now(self.likelihood.now if now is None and aged else now)
-
-    def _inflate_noise(
-        self, inflation: Inflation, learn: bool, noise_prior: Prior | _DefaultType
-    ) -> None:
-        """Replace the likelihood by one whose noise grows with age."""
-        aged = age_noise(
-            inflation, self.time_dim, self.likelihood, self._aug_batch_shape, learn, noise_prior
-        )
-        self.likelihood = aged.to(self.train_targets)
-        self.likelihood.aging.restart()
 
     def _start_from(self, epsilon: float) -> None:
         """Start learning from ε per median time between observations."""
@@ -271,9 +444,7 @@ class TimeVaryingGP(AgingGP):
         Raises:
             InputDataError: If an observation is later than the ``now`` that was set.
         """
-        check_inputs(X, self.train_inputs[0].shape[-1])
-        check_times(X[..., self.time_dim])
-        check_magnitude("X", X)
+        check_data(X, Y, columns=self.train_inputs[0].shape[-1], time_dim=self.time_dim)
         if self._now is not None and X.shape[-2]:
             check_now(self._now, X[..., self.time_dim].amax(-1))
         return super().condition_on_observations(X, Y, noise)
@@ -382,10 +553,8 @@ def _checked_time(
 ) -> int:
     """The index of the time column; raises unless the data can be trained on."""
     time = column_of_time(train_X, time_dim)
-    check_outputs(train_X, train_Y, train_Yvar)
-    check_times(train_X[..., time])
-    check_magnitude("train_X", train_X)
-    check_magnitude("train_Y", train_Y)
+    check_rows(train_X, train_Y, train_Yvar)
+    check_data(train_X, train_Y, time_dim=time)
     if input_transform is not None and train_X.shape[-2]:
         check_transform(input_transform, train_X, time)
     return time

@@ -16,7 +16,7 @@ import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 
 from botorch_tv.acquisition import Heteroscedastic, Logarithmic, UpperConfidence, Width
-from botorch_tv.acquisition.candidates import Ties
+from botorch_tv.acquisition.exploration import Ties
 from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.experiment import Experiment, Outcome, Results
 from botorch_tv.papers.order import Claim, judge_readings

@@ -1,6 +1,6 @@
 """Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
 
-from botorch_tv.experts.presets import sparq_gp_ucb, w_sparq_gp_ucb
+from botorch_tv.experts.sparq import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.inference.features import Features
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.search import DiscreteSearch, MultiStart

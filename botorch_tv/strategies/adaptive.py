@@ -13,7 +13,7 @@ from gpytorch.kernels import Kernel, RBFKernel
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Logarithmic, Width
-from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.inference.covariance import Inference as Method
 from botorch_tv.inference.mixture.bank import (
     CANDIDATES,

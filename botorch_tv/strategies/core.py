@@ -16,7 +16,7 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import Observation
-from botorch_tv.forgetting.parts import as_memory
+from botorch_tv.forgetting.base import as_memory
 from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.covariance import warn_of_rounded_parameters
 from botorch_tv.inference.data import Data

@@ -8,12 +8,12 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import claims
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.base import is_static
 from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.process import Process
+from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import layout
-from botorch_tv.learning.learnable_kernel import LearnableKernel
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.state import State

@@ -15,7 +15,7 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
 from botorch_tv.forgetting import PeriodicReset, SlidingWindow
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.base import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.covariance import describe_kernel, evaluated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections.abc import Mapping
@@ -14,10 +15,9 @@ from torch import Tensor
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.exploration import draws_numbers, require_defined
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
+from botorch_tv.forgetting.base import Part, is_static
 from botorch_tv.forgetting.claims import require_inflating, require_sound
-from botorch_tv.forgetting.parts import Part, own_copy
 from botorch_tv.forgetting.retention import require_rules
-from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.box import PointBasis
 from botorch_tv.inference.covariance import Inference as Method
 from botorch_tv.inference.covariance import describe_kernel
@@ -130,7 +130,7 @@ class Parts:
             settle_number(self, "mean", "(-inf, inf)", "or give 'estimated'.")
         require_parts({one.name: getattr(self, one.name) for one in fields(self)})
         for name in FORMULAS:
-            object.__setattr__(self, name, own_copy(getattr(self, name)))
+            object.__setattr__(self, name, copy.deepcopy(getattr(self, name)))
 
     @functools.cached_property
     def process(self) -> Process:

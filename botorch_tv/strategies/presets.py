@@ -27,8 +27,7 @@ from botorch_tv.acquisition import (
     Thompson,
     UniformChoice,
 )
-from botorch_tv.acquisition.candidates import Ties
-from botorch_tv.acquisition.exploration import Incumbent
+from botorch_tv.acquisition.exploration import Incumbent, Ties
 from botorch_tv.forgetting import (
     ConfirmedTrigger,
     EventTrigger,

@@ -64,7 +64,7 @@ def _restored(layout: Layout, *parts: Any) -> State:
 
 
 class Memory(NamedTuple):
-    """Memory of a strategy's parts; see :class:`~botorch_tv.forgetting.parts.Part`."""
+    """Memory of a strategy's parts; see :class:`~botorch_tv.forgetting.base.Part`."""
 
     retention: tuple[Any, ...]
     """The memory of each retention rule."""

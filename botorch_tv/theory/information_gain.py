@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation
+from botorch_tv.forgetting.base import Inflation
+from botorch_tv.forgetting.inflation import ExponentialWeights
 from botorch_tv.inference.covariance import EVALUATED_TOLERANCE
 from botorch_tv.theory.arguments import Number, check
 from botorch_tv.validation import require

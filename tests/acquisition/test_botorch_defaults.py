@@ -7,7 +7,7 @@ from botorch.acquisition import qKnowledgeGradient
 from botorch.acquisition.input_constructors import construct_inputs_qKG, construct_inputs_qLogNEI
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 
-from botorch_tv.acquisition import input_constructors as ours
+from botorch_tv.acquisition import present as ours
 from botorch_tv.acquisition.present import (
     qKnowledgeGradientAtPresent,
     qLogNoisyExpectedImprovementAtPresent,

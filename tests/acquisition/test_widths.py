@@ -21,7 +21,6 @@ from botorch_tv.acquisition import (
     Greedy,
     Heteroscedastic,
     Logarithmic,
-    Width,
     WidthContext,
 )
 
@@ -238,19 +237,3 @@ def test_is_a_frozen_value(width):
     name = dataclasses.fields(width)[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(width, name, 0.5)
-
-
-def test_a_width_that_defines_multiplier_is_told_to_rename_it():
-    with pytest.raises(TypeError, match=r"Own defines multiplier, .* rename it to sqrt_beta"):
-
-        class Own(Width):
-            def multiplier(self, context: WidthContext) -> float:
-                return 2.0
-
-    class Scaled(Width):
-        multiplier = 3.0  # a number of one's own
-
-        def sqrt_beta(self, context: WidthContext) -> float:
-            return self.multiplier
-
-    assert Scaled().beta(context()) == 9.0

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from botorch_tv.experts import counter
-from botorch_tv.experts.counter import KEY_PARTS, draw_keys
+from botorch_tv.experts import dpp as counter
+from botorch_tv.experts.dpp import KEY_PARTS, draw_keys
 
 
 class Many:

@@ -12,8 +12,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from botorch_tv.experts.eigen import _in_turn, log_polynomials_without_each
-from botorch_tv.experts.swaps import _consider, _inverse, _swap_
+from botorch_tv.experts.dpp import (
+    _consider,
+    _in_turn,
+    _inverse,
+    _swap_,
+    log_polynomials_without_each,
+)
 
 Array = NDArray[np.float64]
 NET = 2**14
@@ -87,17 +92,17 @@ def test_ratios_of_all_swaps_are_ratios_of_determinants() -> None:
         for place, into in itertools.product(range(size), set(range(7)) - set(subset)):
             entering, leaving = torch.tensor([[into]]), torch.tensor([[place]])
             one = slice(trial, trial + 1)
-            outcome = _consider(
+            ratio, u = _consider(
                 covariance[one], inverse[one], chosen[one], used[one], entering, leaving
             )
             after = list(subset)
             after[place] = into
             wanted = det(K, tuple(after)) / det(K, tuple(subset))
-            assert float(outcome.ratio) == pytest.approx(wanted, rel=1e-9)
+            assert float(ratio) == pytest.approx(wanted, rel=1e-9)
             # The swap is made: the inverse is that of the new subset; elsewhere nothing moves.
             for moves in (True, False):
                 fresh = inverse[one].clone()
-                _swap_(fresh, outcome, torch.tensor([0]), leaving[0], torch.tensor([moves]))
+                _swap_(fresh, u[:, 0], ratio[:, 0], leaving[0], torch.tensor([moves]))
                 now = after if moves else subset
                 np.testing.assert_allclose(
                     fresh[0, :size, :size], np.linalg.inv(K[np.ix_(now, now)]), rtol=1e-8

@@ -136,7 +136,7 @@ REFUSED = {
     StartsKnown(): r"the variance of .* is 0, but it must be positive at all times \(s = 0 ",
     Contradiction(): r"prior_variance\(s\) and covariance\(s, s\) of .* must agree",
     Discontinuous(): r"prior_variance\(s\) and covariance\(s, s\) of .* must agree",
-    OneNumber(): r"`7 x 1 x 12` has shape \(\)",
+    OneNumber(): r"`7 x 12 x 12` is \(\)",
     WrongAttenuation(): r"prior_variance\(s\) attenuation\(t - s\) and covariance\(s, t\)",
 }
 

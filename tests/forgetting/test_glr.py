@@ -13,7 +13,7 @@ from botorch_tv.forgetting import (
     PeriodicReset,
     Retention,
 )
-from botorch_tv.forgetting.glr import Errors
+from botorch_tv.forgetting.change_detection import Errors
 from botorch_tv.strategies import Grid, Strategy
 
 D = torch.float64

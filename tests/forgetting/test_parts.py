@@ -7,7 +7,7 @@ import torch
 from botorch.exceptions import InputDataError
 
 from botorch_tv.forgetting import Part
-from botorch_tv.forgetting.parts import as_memory
+from botorch_tv.forgetting.base import as_memory
 
 LIKE, PAIR = torch.zeros((), dtype=torch.float64), torch.Size([2])
 

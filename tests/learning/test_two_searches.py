@@ -9,7 +9,7 @@ from learning.test_learn import all_of, observed
 
 from botorch_tv.forgetting import Markov
 from botorch_tv.learning import Refit, learn
-from botorch_tv.learning.row import KNEE
+from botorch_tv.learning.layout import KNEE
 from botorch_tv.simulation.rivals import unit_kernel
 
 X, TIMES, Y = observed(16, 20, 0.1, seed=3)

@@ -12,7 +12,7 @@ from gpytorch.priors import GammaPrior
 
 from benchmarks.statistics import default_rate
 from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection, Wiener
-from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.kernels import MarkovKernel, WienerKernel
 from botorch_tv.learning import Free, Refit, learn
 from botorch_tv.likelihoods import ExponentialAging, InjectionAging

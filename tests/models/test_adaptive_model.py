@@ -36,8 +36,7 @@ from oracles import mixture
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.filter import FIRST
-from botorch_tv.inference.mixture.posterior import weights
+from botorch_tv.inference.mixture.filter import FIRST, weights
 from botorch_tv.models import AdaptiveModel, adaptive_model
 
 D = torch.float64
@@ -571,8 +570,8 @@ def test_what_is_no_table_it_refuses():
         ({"train_Y": torch.full_like(Y, 3.0)}, InputDataError, "some that differ"),
         ({"train_X": X[:1], "train_Y": Y[:1]}, InputDataError, "some that differ"),
         ({"train_X": X[:0], "train_Y": Y[:0]}, InputDataError, "some that differ"),
-        ({"train_Y": Y.expand(12, 2)}, BotorchTensorDimensionError, "one column"),
-        ({"train_Y": Y[:, 0]}, BotorchTensorDimensionError, "one column"),
+        ({"train_Y": Y.expand(12, 2)}, BotorchTensorDimensionError, "x 1, a row for"),
+        ({"train_Y": Y[:, 0]}, BotorchTensorDimensionError, "x 1, a row for"),
         ({"train_Y": torch.full_like(Y, torch.nan)}, InputDataError, "NaN"),
         ({"train_X": 3 * X}, InputDataError, "give bounds"),
         ({"now": 0.0}, InputDataError, "later"),

@@ -21,7 +21,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.models.forgetting import rates
+from botorch_tv.models.aging_gp import rates
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 LAST = {

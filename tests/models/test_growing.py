@@ -10,7 +10,7 @@ from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
 
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.models.regression import GrowingRegression
+from botorch_tv.models.growing_gp import GrowingRegression
 
 
 @pytest.mark.parametrize("known", [False, True])

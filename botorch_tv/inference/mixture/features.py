@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 from botorch_tv.inference.cholesky import inverted, pivoted_cholesky
 from botorch_tv.inference.modes import without_gradients
-from botorch_tv.inference.point_kernel import profile
+from botorch_tv.kernels.stationary import profile
 
 WELL_APPROXIMATED = 3
 """Up to so many coordinates the features of a bank leave out next to nothing."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.inference.linalg import leading
 from botorch_tv.inference.mixture.bank import BankPrior, Members
 

@@ -15,7 +15,7 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     prediction_error,
 )
-from botorch_tv.forgetting.retention import prediction_band
+from botorch_tv.forgetting.change_detection import prediction_band
 from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS

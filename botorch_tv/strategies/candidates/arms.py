@@ -8,7 +8,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.acquisition.candidates import Candidates, Ties
+from botorch_tv.acquisition.exploration import Candidates, Ties
 from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import TIE_TOLERANCE, at_index, first_maximum, random_maximum

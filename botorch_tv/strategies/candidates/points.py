@@ -10,8 +10,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.acquisition.candidates import Candidates, Ties
-from botorch_tv.acquisition.exploration import Exploration, bound_width
+from botorch_tv.acquisition.exploration import Candidates, Exploration, Ties, bound_width
 from botorch_tv.inference.costs import SEARCH_NUMBERS
 from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.points import PointPosterior, with_context

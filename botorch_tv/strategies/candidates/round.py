@@ -13,7 +13,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.acquisition.candidates import Candidates
+from botorch_tv.acquisition.exploration import Candidates
 from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.scratch import Scratch

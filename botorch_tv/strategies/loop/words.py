@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.base import is_static
 from botorch_tv.strategies.spans import span_in_words
 
 SHORTEST, LONGEST = 2.0**-30, 2.0**40

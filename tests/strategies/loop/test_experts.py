@@ -26,7 +26,7 @@ from strategies.loop.loops import (
 )
 
 from botorch_tv.experts import Consultation, ExpertWarning, SparQ, sparq_gp_ucb, w_sparq_gp_ucb
-from botorch_tv.experts.refresh import Never
+from botorch_tv.experts.sparq import Never
 from botorch_tv.strategies import Loop, gp_ucb, ui_gp_ucb
 from botorch_tv.strategies.fantasies import for_fantasies
 from botorch_tv.strategies.loop import NumberedConsultation

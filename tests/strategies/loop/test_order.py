@@ -10,7 +10,7 @@ import torch
 from strategies.loop.loops import CASES, GRID, NOISE, PLACES, fired, made, measured
 
 from botorch_tv.forgetting import EventTrigger
-from botorch_tv.forgetting.retention import prediction_band
+from botorch_tv.forgetting.change_detection import prediction_band
 from botorch_tv.strategies import Loop, et_gp_ucb
 
 WITHOUT_TRIGGER = [case for case in CASES if case[0] not in ("trigger", "confirmed")]

@@ -1,16 +1,14 @@
-"""GPyTorch kernels taken apart: what depends on parameters, and how.
+"""Stationary kernels: their profiles, and which of GPyTorch's kernels have them.
 
-Learning evaluates the covariance of a few hundred observations some thirty times with other
-parameters. GPyTorch's machinery around a kernel then costs more than the numbers. A stationary
-kernel is a function of r² = Σ_k (x_k - x'_k)² / ℓ_k² alone, so squared differences are computed
-once and everything else is a formula, derivative included.
+GPyTorch's machinery around a kernel costs more than the numbers where a covariance of a few hundred
+points is evaluated again and again. A stationary kernel is a function of the squared distance
+r² = Σ_k (x_k - x'_k)² / ℓ_k² alone: its profile, which stands here with its slope.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,36 +17,52 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-Profile = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Takes r², any shape; gives the correlation g(r²) and its derivative by r²."""
+SMALLEST_SQUARE = 1e-30
+"""Squared distances are at least this, so that the root has a derivative."""
 
 
-def _squared_exponential(squared: Tensor) -> tuple[Tensor, Tensor]:
-    correlation = torch.exp(-0.5 * squared)
-    return correlation, -0.5 * correlation
+def smoothness_of(kernel: Kernel) -> float | None:
+    """ν of a ``MaternKernel``, infinity of an ``RBFKernel``.
+
+    None of any other, subclasses among them, which may be other functions.
+    """
+    if type(kernel) is RBFKernel:
+        return math.inf
+    return float(kernel.nu) if type(kernel) is MaternKernel else None
 
 
-def _matern12(squared: Tensor) -> tuple[Tensor, Tensor]:
-    distance = squared.sqrt()
-    correlation = torch.exp(-distance)
-    # Infinite at distance 0, where every squared difference it is multiplied with is 0.
-    slope = torch.where(squared > 0, -0.5 * correlation / distance, 0.0)
-    return correlation, slope
+def profile(square: Tensor, smoothness: float) -> Tensor:
+    """Correlation at a squared distance in units of the lengthscale.
+
+    Args:
+        square: r², any shape.
+        smoothness: ν of a Matérn kernel, 0.5, 1.5 or 2.5; infinity for the squared exponential.
+    """
+    if smoothness == math.inf:
+        return torch.exp(-0.5 * square.clamp_min(0))
+    distance, decay = _decayed(square, smoothness)
+    if smoothness == 0.5:
+        return decay
+    if smoothness == 1.5:
+        return (1 + distance) * decay
+    return (1 + distance + distance.square() / 3) * decay
 
 
-def _matern32(squared: Tensor) -> tuple[Tensor, Tensor]:
-    scaled = (3 * squared).sqrt()
-    decay = torch.exp(-scaled)
-    return (1 + scaled) * decay, -1.5 * decay
+def profile_slope(square: Tensor, smoothness: float) -> Tensor:
+    """Derivative of :func:`profile` by the squared distance; arguments are the same."""
+    if smoothness == math.inf:
+        return -0.5 * profile(square, smoothness)
+    distance, decay = _decayed(square, smoothness)
+    if smoothness == 0.5:
+        # Infinite at distance 0, where every squared difference it is multiplied with is 0.
+        return torch.where(square > 0, -0.5 * decay / distance, 0.0)
+    return -1.5 * decay if smoothness == 1.5 else (-5 / 6) * (1 + distance) * decay
 
 
-def _matern52(squared: Tensor) -> tuple[Tensor, Tensor]:
-    scaled = (5 * squared).sqrt()
-    decay = torch.exp(-scaled)
-    return (1 + scaled + (5 / 3) * squared) * decay, (-5 / 6) * (1 + scaled) * decay
-
-
-_MATERN: dict[float, Profile] = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
+def _decayed(square: Tensor, smoothness: float) -> tuple[Tensor, Tensor]:
+    """√(2ν) r and exp(-√(2ν) r)."""
+    distance = square.clamp_min(SMALLEST_SQUARE).sqrt() * math.sqrt(2 * smoothness)
+    return distance, torch.exp(-distance)
 
 
 @dataclass(frozen=True)
@@ -58,12 +72,12 @@ class LearnableKernel:
     Args:
         kernel: As the user made it, without batch shape.
         base: The kernel inside a scale, or the kernel itself.
-        profile: Its correlation as a function of r².
+        smoothness: Which of them, see :func:`profile`.
     """
 
     kernel: Kernel
     base: Kernel
-    profile: Profile
+    smoothness: float
 
     @classmethod
     def of(cls, kernel: Kernel) -> LearnableKernel:
@@ -73,24 +87,19 @@ class LearnableKernel:
             InputDataError: If it is of another kind, or has a batch shape.
         """
         base = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
-        profile: Profile | None = None
-        if type(base) is RBFKernel:
-            profile = _squared_exponential
-        elif type(base) is MaternKernel:
-            profile = _MATERN.get(float(base.nu))
-        if profile is None:
-            described = kernel if isinstance(kernel, Tensor) else type(base).__name__
+        smoothness = smoothness_of(base)
+        if smoothness is None:
             raise InputDataError(
-                f"the kernel is {described!r}, but hyperparameters are learned for RBFKernel and "
-                "MaternKernel (nu 0.5, 1.5 or 2.5), alone or in one ScaleKernel; use one of these, "
-                "or fit a TimeVaryingGP with fit_gpytorch_mll."
+                f"the kernel is a {type(base).__name__}, but hyperparameters are learned for "
+                "RBFKernel and MaternKernel, alone or in one ScaleKernel; use one of these, or fit "
+                "a TimeVaryingGP with fit_gpytorch_mll."
             )
         if kernel.batch_shape.numel() != 1:
             raise InputDataError(
                 f"the kernel has batch shape {tuple(kernel.batch_shape)}; give one kernel, from "
                 "which every loop starts."
             )
-        return cls(kernel, base, profile)
+        return cls(kernel, base, smoothness)
 
     @property
     def scaled(self) -> bool:

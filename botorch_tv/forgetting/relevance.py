@@ -10,8 +10,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.forgetting.parts import Log
-from botorch_tv.forgetting.retention import Kept, Retention
+from botorch_tv.forgetting.base import Kept, Log, Retention
 from botorch_tv.validation import require, require_number, settle_number, shown
 
 AT_ONCE = 8
@@ -29,17 +28,6 @@ class Removals(NamedTuple):
     """Σ ln(1 + worth) of all rows removed, `batch_shape`."""
     leaves: Tensor
     """Which rows of the log leave before the next choice, `batch_shape x n`, bool."""
-
-
-class Regression(NamedTuple):
-    """A regression on the rows that are left, dead ones aside, which are zeros."""
-
-    inverse: Tensor
-    """P = (K + N)⁻¹, `batch_shape x n x n`."""
-    weights: Tensor
-    """P (y - mean), `batch_shape x n`."""
-    live: Tensor
-    """Which rows count, `batch_shape x n`, bool."""
 
 
 @dataclass(frozen=True)
@@ -91,17 +79,12 @@ class WassersteinRemoval(Retention):
             self.nu in (0.5, 1.5, 2.5, math.inf),
             f"WassersteinRemoval: nu is {shown(self.nu)}; choose 0.5, 1.5, 2.5 or math.inf.",
         )
-        many = self.lengthscale if isinstance(self.lengthscale, tuple) else (self.lengthscale,)
+        given, fix = self.lengthscale, "it is that of the kernel."
         settled = tuple(
-            float(
-                require_number(
-                    "WassersteinRemoval: lengthscale", one, "(0, inf)", "it is that of the kernel."
-                )
-            )
-            for one in many
+            float(require_number("WassersteinRemoval: lengthscale", one, "(0, inf)", fix))
+            for one in (given if isinstance(given, tuple) else (given,))
         )
-        one_for_all = not isinstance(self.lengthscale, tuple)
-        object.__setattr__(self, "lengthscale", settled[0] if one_for_all else settled)
+        object.__setattr__(self, "lengthscale", settled if isinstance(given, tuple) else settled[0])
 
     def init(self, batch_shape: Size) -> Removals:
         none = torch.zeros((*batch_shape, 0), dtype=torch.bool, device="cpu")
@@ -115,25 +98,25 @@ class WassersteinRemoval(Retention):
         return Kept(rows=~leaves)
 
     def update(self, log: Log) -> Removals:
-        part, together = self._regression(log), self.overlap(log)
-        spent, leaves = log.memory.spent, torch.zeros_like(part.live)
+        (P, w, live), together = self._regression(log), self.overlap(log)
+        spent, leaves = log.memory.spent, torch.zeros_like(live)
         grown = self._decay * (log.now - log.first_time) * math.log1p(self.alpha)
         for _ in range(min(AT_ONCE, log.time.shape[-1] - FEWEST)):
-            worth = self._worth(part, together)
+            worth = _worth(P, w, live, together)
             least, row = worth.min(-1)
             cost = torch.log1p(least)
-            goes = (cost < grown - spent) & (part.live.sum(-1) > FEWEST)
+            goes = (cost < grown - spent) & (live.sum(-1) > FEWEST)
             if goes.device.type == "cpu" and not bool(goes.any()):
                 break
             spent = torch.where(goes, spent + cost, spent)
             gone = torch.nn.functional.one_hot(row, worth.shape[-1]).bool() & goes.unsqueeze(-1)
             leaves = leaves | gone
-            part = _without(part, row, goes, gone)
+            P, w, live = _without(P, w, live, row, goes, gone)
         return Removals(spent, leaves)
 
     def worth(self, log: Log) -> Tensor:
         """How much each observation is worth, `batch_shape x n`; infinite where there is none."""
-        return self._worth(self._regression(log), self.overlap(log))
+        return _worth(*self._regression(log), self.overlap(log))
 
     def overlap(self, log: Log) -> Tensor:
         """C but for a factor that is the same for all, `batch_shape x n x n`.
@@ -150,7 +133,8 @@ class WassersteinRemoval(Retention):
         """1 / l_T."""
         return -0.5 * math.log1p(-self.epsilon)
 
-    def _regression(self, log: Log) -> Regression:
+    def _regression(self, log: Log) -> tuple[Tensor, Tensor, Tensor]:
+        """P, w and which rows count, a regression on these alone; dead rows are zeros."""
         noise = log.noise
         live = noise.isfinite()
         apart = (log.time.unsqueeze(-1) - log.time.unsqueeze(-2)).abs()
@@ -160,14 +144,7 @@ class WassersteinRemoval(Retention):
         K = K.masked_fill(~both, 0.0) + torch.diag_embed(torch.where(live, noise, 1.0))
         inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(K).L).masked_fill(~both, 0.0)
         y = torch.where(live, log.y - self.mean, 0.0)
-        return Regression(inverse, (inverse @ y.unsqueeze(-1)).squeeze(-1), live)
-
-    def _worth(self, part: Regression, C: Tensor) -> Tensor:
-        P, w = part.inverse, part.weights
-        own = torch.where(part.live, P.diagonal(dim1=-2, dim2=-1), 1.0)
-        apart = ((w / own).square() + 1 / own) * ((P @ C) * P).sum(-1)
-        known = ((w.unsqueeze(-2) @ C).squeeze(-2) * w).sum(-1) + (P * C).sum((-2, -1))
-        return (apart / known.unsqueeze(-1)).clamp_min(0).sqrt().masked_fill(~part.live, math.inf)
+        return inverse, (inverse @ y.unsqueeze(-1)).squeeze(-1), live
 
     def _space(self, X: Tensor, *, convolved: bool) -> Tensor:
         """The kernel of variance 1, or its convolution with itself but for a factor, `n x n`."""
@@ -206,16 +183,23 @@ def matern(order: float, x: Tensor) -> Tensor:
     return torch.exp((1 - order) * math.log(2) - math.lgamma(order) + order * x.log()) * above
 
 
-def _without(part: Regression, row: Tensor, goes: Tensor, gone: Tensor) -> Regression:
+def _worth(P: Tensor, w: Tensor, live: Tensor, C: Tensor) -> Tensor:
+    """What each row is worth, `batch_shape x n`; infinite where there is none."""
+    own = torch.where(live, P.diagonal(dim1=-2, dim2=-1), 1.0)
+    apart = ((w / own).square() + 1 / own) * ((P @ C) * P).sum(-1)
+    known = ((w.unsqueeze(-2) @ C).squeeze(-2) * w).sum(-1) + (P * C).sum((-2, -1))
+    return (apart / known.unsqueeze(-1)).clamp_min(0).sqrt().masked_fill(~live, math.inf)
+
+
+def _without(
+    P: Tensor, w: Tensor, live: Tensor, row: Tensor, goes: Tensor, gone: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """The regression without one row of each trial in which a row is removed."""
-    P, w = part.inverse, part.weights
     index = row.unsqueeze(-1)
     column = P.gather(-1, index.unsqueeze(-2).expand(*P.shape[:-1], 1)).squeeze(-1)
     own = torch.where(goes.unsqueeze(-1), column.gather(-1, index), 1.0)
     column = column * goes.unsqueeze(-1)
     P = P - column.unsqueeze(-1) * column.unsqueeze(-2) / own.unsqueeze(-1)
     w = w - column * w.gather(-1, index) / own
-    live = part.live & ~gone
-    return Regression(
-        P.masked_fill(~(live.unsqueeze(-1) & live.unsqueeze(-2)), 0.0), w * live, live
-    )
+    live = live & ~gone
+    return P.masked_fill(~(live.unsqueeze(-1) & live.unsqueeze(-2)), 0.0), w * live, live

@@ -1,0 +1,310 @@
+"""Change detection: retentions that reset when observations contradict the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.forgetting.base import Kept, Log, Observation, Retention
+from botorch_tv.validation import require, settle_integer, settle_number
+
+FIRST_LEVELS = 64
+"""Levels computed at first; later twice as many whenever there are too few."""
+
+
+def error_level(since: Tensor, delta: float, dtype: torch.dtype) -> Tensor:
+    """sqrt(2 L) of [ET] eq. (10)-(11) and Lemma 3, with L = ln(2 π / δ_B) and π = π² t'² / 6.
+
+    Args:
+        since: Rounds t' since the last reset.
+        delta: δ_B.
+        dtype: Of the result.
+    """
+    # 2 L with the constants apart; 1 / delta may be no number.
+    constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
+    return torch.rsub(since.to(dtype).log(), constant, alpha=-4).sqrt_()
+
+
+@lru_cache(maxsize=64)
+def _levels(delta: float, rounds: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return error_level(torch.arange(rounds, device=device).clamp_min_(1), delta, dtype)
+
+
+def known_level(since: Tensor, most: int, delta: float, like: Tensor) -> Tensor:
+    """:func:`error_level` from a table of all rounds there may be: it is asked in every round.
+
+    Args:
+        since: Rounds t' since the last reset, `batch_shape`, int64.
+        most: No trial has more of them.
+        delta: δ_B.
+        like: A tensor of the dtype and device wanted.
+    """
+    room = FIRST_LEVELS << max(0, most // FIRST_LEVELS).bit_length()
+    return _levels(delta, room, like.dtype, like.device)[since]
+
+
+TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], Tensor]
+"""(y, mean, sd, noise, rounds since the last reset, delta) -> a bool per trial."""
+
+
+def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: float) -> Tensor:
+    """How far an observation may lie from its prediction, [ET] eq. (10)-(11) and Lemma 3.
+
+    With t' rounds since the last reset, π = π² t'² / 6 and L = ln(2π / δ_B):
+    sqrt(2 L) sd(x) + sqrt(2 σ² L). Arguments are those of :func:`prediction_error`.
+    """
+    return _reach(sd, noise, error_level(since, delta, sd.dtype))
+
+
+def _reach(sd: Tensor, noise: float | Tensor, level: Tensor) -> Tensor:
+    return (sd + noise**0.5).mul_(level)
+
+
+def prediction_error(
+    y: Tensor, mean: Tensor, sd: Tensor, noise: float | Tensor, since: Tensor, delta: float
+) -> Tensor:
+    """Whether an observation lies outside the :func:`prediction_band`, [ET] eq. (10)-(11).
+
+    On a static objective the probability of ever firing is at most δ_B.
+
+    Args:
+        y: The observation, `batch_shape`.
+        mean: The predicted mean, `batch_shape`.
+        sd: The predicted standard deviation, without observation noise, `batch_shape`.
+        noise: Noise variance σ² of the observation, a number or `batch_shape`.
+        since: Rounds t' since the last reset, `batch_shape`.
+        delta: δ_B.
+
+    Returns:
+        A bool per trial, `batch_shape`.
+    """
+    return (y - mean).abs() > prediction_band(sd, noise, since, delta)
+
+
+@dataclass(frozen=True, repr=False)
+class EventTrigger(Retention):
+    """Forget all but the newest observation when it contradicts the model, [ET] Algorithm 1.
+
+    Args:
+        delta: δ_B, the probability of ever firing on a static objective, in (0, 1).
+        rule: Decides whether to fire; see :func:`prediction_error` for its arguments.
+
+    Raises:
+        ValueError: If ``delta`` lies outside (0, 1).
+    """
+
+    delta: float = 0.1
+    rule: TriggerRule = prediction_error
+
+    def __post_init__(self) -> None:
+        settle_number(self, "delta", "(0, 1)", "the papers use 0.1.")
+        require(
+            callable(self.rule),
+            f"EventTrigger: rule is {self.rule!r}, but it is called with (y, mean, sd, noise, "
+            "since, delta); give a function, or leave it out for the paper's.",
+        )
+
+    def __repr__(self) -> str:
+        rule = getattr(self.rule, "__name__", repr(self.rule))
+        return f"{type(self).__name__}(delta={self.delta}, rule={rule})"
+
+    def keep(self, log: Log) -> Kept:
+        if log.newest is None:
+            return Kept()
+        fired = self._contradicts(log, log.newest, log.since)
+        return Kept(newest=1, where=fired, reset=fired)
+
+    def _contradicts(self, log: Log, seen: Observation, since: Tensor) -> Tensor:
+        if self.rule is prediction_error:  # the same, with levels that are known
+            level = known_level(since, log.rounds + 1, self.delta, seen.sd)
+            return (seen.y - seen.mean).abs_() > _reach(seen.sd, seen.noise, level)
+        return self.rule(seen.y, seen.mean, seen.sd, seen.noise, since, self.delta)
+
+    def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
+        if self.rule is not prediction_error:
+            return None
+        return prediction_band(sd, noise, since, self.delta)
+
+
+class Contradictions(NamedTuple):
+    """Observations in a row that contradicted the model and have fired nothing yet."""
+
+    number: Tensor
+    """How many, `batch_shape`, int64."""
+    first: Tensor
+    """Rounds before the first of them, `batch_shape`, int64; arbitrary where there is none."""
+
+
+@dataclass(frozen=True, repr=False)
+class ConfirmedTrigger(EventTrigger):
+    """Forget when several observations in a row contradict the model, as one may be misread.
+
+    A first contradiction is set aside: the posterior does without it. If the next ``confirm``
+    observations contradict the model as well, all but these ``confirm + 1`` are forgotten. If one
+    of them agrees, those set aside are dropped for good. A failed measurement does neither. Any
+    reset begins the count anew.
+
+    Before a trigger fires, an :class:`EventTrigger` would have fired at the first contradiction. So
+    the probability of ever firing on a static objective is at most δ_B a fortiori, and a change is
+    detected at least ``confirm`` rounds later.
+
+    Args:
+        delta: δ_B, as for :class:`EventTrigger`.
+        rule: Decides whether an observation contradicts the model; see :func:`prediction_error`.
+        confirm: How many contradictions must follow the first, at least 1.
+
+    Raises:
+        ValueError: If ``delta`` lies outside (0, 1), or ``confirm`` is no whole number from 1 on.
+    """
+
+    confirm: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        settle_integer(self, "confirm", 1, "EventTrigger fires at the first contradiction.")
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, confirm={self.confirm})"
+
+    def init(self, batch_shape: Size) -> Contradictions:
+        none = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
+        return Contradictions(none, none)
+
+    def keep(self, log: Log) -> Kept:
+        told = log.since - 1 if log.newest is None else log.since
+        before, after = self._counted(log, told)
+        looks = log.now.device.type == "cpu"
+        if looks and not bool((before.number + after.number).any()):
+            return Kept()
+        n = log.time.shape[-1]
+        row = torch.arange(log.rounds - n, log.rounds, device=log.now.device)
+        fired = after.number > self.confirm
+        refuted = (before.number > 0) & (after.number == 0)
+        named = (row >= after.first.unsqueeze(-1)) & (after.number > 0).unsqueeze(-1)
+        wrong = (row >= before.first.unsqueeze(-1)) & (row < log.rounds - 1)
+        rows = torch.where(fired.unsqueeze(-1), named, ~(wrong & refuted.unsqueeze(-1)))
+        return Kept(rows=rows, reset=fired, aside=named & ~fired.unsqueeze(-1))
+
+    def update(self, log: Log) -> Contradictions:
+        return self._counted(log, log.since - 1)[1]
+
+    def _counted(self, log: Log, told: Tensor) -> tuple[Contradictions, Contradictions]:
+        """The contradictions before and after the newest observation.
+
+        Args:
+            log: See :class:`~botorch_tv.forgetting.base.Log`.
+            told: Observations since the last reset, 0 where it was on the newest, `batch_shape`.
+        """
+        number, first = log.memory
+        before = Contradictions(number.masked_fill(first < log.rounds - told, 0), first)
+        if log.newest is None:
+            return before, before
+        contradicts = self._contradicts(log, log.newest, told.clamp_min(1)) & (told > 0)
+        unknown = log.newest.noise.isinf()  # a failed measurement
+        goes_on = torch.where(unknown, before.number, 0)
+        return before, Contradictions(
+            torch.where(contradicts, before.number + 1, goes_on),
+            torch.where(before.number > 0, first, log.rounds - 1),
+        )
+
+
+class Errors(NamedTuple):
+    """Standardised prediction errors since the last reset."""
+
+    newest_first: Tensor
+    """`batch_shape x longest`; entries beyond ``number`` are arbitrary."""
+    number: Tensor
+    """Number of errors, at most ``longest``, `batch_shape`, int64."""
+
+
+@dataclass(frozen=True)
+class GLRTrigger(Retention):
+    """Forget all but the newest observation when a likelihood ratio detects a change.
+
+    If the objective is static and the model's kernel and noise are correct, the one-step prediction
+    errors e = (y - mean) / sqrt(sd² + σ²) are independent and standard normal. After every
+    observation the generalised likelihood ratio [Lorden 1971] tests for a change of their mean w
+    rounds ago,
+
+        G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   over the w newest,
+
+    and fires when max_w G_w > ln(L π² t'² / (6 δ)), where t' is the number of rounds since the last
+    reset and L the number of lengths w tested. Since P(G_w > b) <= exp(-b), a union bound limits
+    the probability of ever firing on a static objective to δ, as for
+    :class:`~botorch_tv.forgetting.EventTrigger`, which tests one error at a time.
+
+    A detector for detection-augmented learning, Gerogiannis, Huang, Bose, Veeravalli
+    (arXiv:2501.19401), applied to predictions. Only that paper's introduction was available, so the
+    threshold is derived here and is not the authors'. Besson, Kaufmann, Maillard, Seznec (JMLR
+    2022) test the rewards of every arm, between two unknown means.
+
+    Args:
+        delta: δ, the probability of ever firing on a static objective, in (0, 1).
+        longest: How many rounds back to look for a change; memory and work per round grow with it.
+
+    Raises:
+        ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.
+    """
+
+    delta: float = 0.1
+    longest: int = 64
+
+    def __post_init__(self) -> None:
+        settle_number(self, "delta", "(0, 1)", "0.1 is usual.")
+        settle_integer(self, "longest", 1, "give whole rounds.")
+
+    def init(self, batch_shape: Size) -> Errors:
+        number = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
+        return Errors(torch.zeros((*batch_shape, self.longest), device="cpu"), number)
+
+    def keep(self, log: Log) -> Kept:
+        if log.newest is None:
+            return Kept()
+        # Another rule's reset, before the round was decided, shows in t' alone.
+        errors = self._errors(log, log.since - 1)
+        fired = self.statistic(errors) > self.threshold(log.since)
+        # A failed measurement tells nothing; its round counts, so that the threshold is higher.
+        return Kept(newest=1, where=fired, reset=fired)
+
+    def update(self, log: Log) -> Errors:
+        # t' is that of the next round: 2 after a reset before this observation, whose own error
+        # counts, and 1 after one on it, whose own is left out by keep.
+        return self._errors(log, (log.since - 2).clamp_min(0))
+
+    def statistic(self, errors: Errors) -> Tensor:
+        """max_w G_w, `batch_shape`; 0 without errors."""
+        e = errors.newest_first
+        w = torch.arange(1, self.longest + 1, dtype=e.dtype, device=e.device)
+        ratios = e.cumsum(-1).square() / (2 * w)
+        return ratios.masked_fill(w > errors.number.unsqueeze(-1), 0.0).amax(-1)
+
+    def threshold(self, since: Tensor) -> Tensor:
+        """ln(L π² t'² / (6 δ)), given t', `batch_shape`, float64."""
+        rounds = since.to(torch.float64)
+        lengths = rounds.clamp_max(self.longest)
+        constant = math.log(math.pi**2 / 6) - math.log(self.delta)
+        return torch.log(lengths * rounds.square()) + constant
+
+    def _errors(self, log: Log, before: Tensor) -> Errors:
+        """Those so far and that of the newest observation; what failed has none.
+
+        Args:
+            log: After an observation.
+            before: Rounds since the last reset that were told before it, `batch_shape`, int64.
+        """
+        seen, memory = log.newest, log.memory
+        assert seen is not None
+        number = torch.minimum(memory.number, before)
+        good = seen.noise.isfinite()
+        error = (seen.y - seen.mean) / (seen.sd.square() + seen.noise).sqrt()
+        shifted = torch.cat([error.unsqueeze(-1), memory.newest_first[..., :-1]], -1)
+        return Errors(
+            torch.where(good.unsqueeze(-1), shifted, memory.newest_first),
+            torch.where(good, (number + 1).clamp_max(self.longest), number),
+        )
