@@ -19,8 +19,8 @@ import numpy as np
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, cores, write
 from benchmarks.speed.runs import STRATEGIES
-from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.event_triggered import FIGURE_4
+from botorch_tv.papers.experiment import Setting
 from botorch_tv.simulation import StudyResult, World, run_study
 from botorch_tv.strategies import Strategy
 

@@ -27,8 +27,8 @@ from benchmarks.speed.rates import matmul_rates, memory_bandwidth
 from benchmarks.speed.shares import LOOKED_AT, Rates, distinct, mean_count
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.protocol import basis_of
-from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.event_triggered import FIGURE_4
+from botorch_tv.papers.experiment import Setting
 from botorch_tv.simulation import StudyResult, run_study
 
 MOST_SECONDS = {"cpu": 300.0, "cuda": 2.0}

@@ -33,9 +33,8 @@ from torch import Tensor
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.even_points import even_points
 from botorch_tv.learning.refit import Free, Refit
-from botorch_tv.papers.cases import Drawn
-from botorch_tv.papers.experiment import Experiment, Outcome, Quick, Results
-from botorch_tv.papers.order import Claim, judge
+from botorch_tv.papers.claims import Claim, judge
+from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Quick, Results
 from botorch_tv.simulation import BoxWorld, StudyResult
 from botorch_tv.strategies import Strategy, et_gp_ucb, gp_ucb, r_gp_ucb, tv_gp_ucb, ui_tvbo
 from botorch_tv.test_functions import CartPole, CartPoleSystem

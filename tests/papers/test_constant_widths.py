@@ -6,7 +6,7 @@ from synthetic_results import make_result
 
 from botorch_tv.acquisition import WidthContext
 from botorch_tv.papers import EXPERIMENTS, mandl2026
-from botorch_tv.papers.cases import Setting
+from botorch_tv.papers.experiment import Setting
 from botorch_tv.papers.mandl2026 import BETAS, GROWING, best_beta, better_betas
 
 FIGURE = EXPERIMENTS["mk-fig1"]
