@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -277,13 +276,6 @@ FUNCTIONS = Experiment(
 )
 
 
-class Hours(NamedTuple):
-    """Rows of a record for training, and rows that are played, one per trial."""
-
-    training: np.ndarray
-    played: np.ndarray
-
-
 class SensorWorld(StaticWorld):
     """A static objective in every trial: one row of a record.
 
@@ -305,10 +297,10 @@ class SensorWorld(StaticWorld):
         self.readings = panel.objective
 
 
-def _hours(panel: Panel, sensors: int, rows: Hours) -> SensorWorld:
+def _hours(panel: Panel, sensors: int, training: np.ndarray, played: np.ndarray) -> SensorWorld:
     chosen = cells(panel.values.shape[1], sensors)
-    values = panel.values[np.concatenate([rows.training, rows.played])][:, chosen]
-    return SensorWorld(values, len(rows.training))
+    values = panel.values[np.concatenate([training, played])][:, chosen]
+    return SensorWorld(values, len(training))
 
 
 def temperature(records: Recordings) -> SensorWorld:
@@ -320,7 +312,7 @@ def temperature(records: Recordings) -> SensorWorld:
     panel = records.temperature()
     hours = np.arange(len(panel.values)).reshape(-1, 24)
     played = hours[TRAINING_DAYS:, 8:10].ravel()[:TRIALS]
-    return _hours(panel, 54, Hours(hours[:TRAINING_DAYS].ravel(), played))
+    return _hours(panel, 54, hours[:TRAINING_DAYS].ravel(), played)
 
 
 def traffic(records: Recordings) -> SensorWorld:
@@ -329,7 +321,7 @@ def traffic(records: Recordings) -> SensorWorld:
     rows = np.arange(len(panel.values))
     start = 5 * STEPS_PER_DAY
     played = np.linspace(start, len(rows) - 1, TRIALS).astype(int)
-    return _hours(panel, 41, Hours(rows[:start:3], played))
+    return _hours(panel, 41, rows[:start:3], played)
 
 
 def sensor_strategies(world: SensorWorld, B: float | None = None) -> dict[str, Strategy]:

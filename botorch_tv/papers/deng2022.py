@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,6 @@ from botorch_tv.papers.experiment import (
     Drawn,
     Experiment,
     Outcome,
-    Quick,
     Recorded,
     Results,
     draw_panels,
@@ -82,38 +81,29 @@ def _functions(terms: int) -> RKHSFunctions:
     return RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
 
 
-class Forgetting(NamedTuple):
-    """How fast the strategies with a variation budget forget.
-
-    Attributes:
-        period: H of BR-GP-UCB and W of SW-GP-UCB, in rounds.
-        gamma: Discount γ of WGP-UCB.
-    """
-
-    period: int
-    gamma: float
-
-
-def forgetting(budget: float, horizon: int = HORIZON) -> Forgetting:
+def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
     """H = W = ⌈γ̇^¼ (T / B_T)^½⌉ and γ = 1 - γ̇^-¼ (B_T / T)^½ with γ̇ = ln² T, [W22] Corollary 5.
 
     Args:
         budget: Variation budget B_T, positive.
         horizon: Rounds T.
+
+    Returns:
+        H of BR-GP-UCB and W of SW-GP-UCB in rounds, and the discount γ of WGP-UCB.
     """
     gain = math.log(horizon) ** 2
-    return Forgetting(budget_period(horizon, budget, gain), discount(horizon, gain, budget))
+    return budget_period(horizon, budget, gain), discount(horizon, gain, budget)
 
 
 @cache
-def _survey(make: Make) -> tuple[float, Forgetting]:
+def _survey(make: Make) -> tuple[float, tuple[int, float]]:
     """The largest norm and the forgetting, which do not depend on the noise."""
     world = make(1.0)
     return largest_norm(world, TRIALS), forgetting(variation(world, TRIALS, HORIZON))
 
 
 def line_up(
-    kernel: Kernel | Tensor, noise: float, B: float, memory: Forgetting
+    kernel: Kernel | Tensor, noise: float, B: float, memory: tuple[int, float]
 ) -> dict[str, Strategy]:
     """The strategies of [W22] and ET-GP-UCB, with the widths of IGP-UCB and WGP-UCB.
 
@@ -121,7 +111,7 @@ def line_up(
         kernel: Covariance of the arms.
         noise: Variance λ = R² of the noise.
         B: Bound on the norms of the objectives.
-        memory: How fast the budgeted strategies forget.
+        memory: As :func:`forgetting` returns it.
     """
     period, gamma = memory
     width = IGPUCB(B=B, R=noise**0.5, delta=DELTA)
@@ -380,7 +370,7 @@ STOCKS = Experiment(
     remark="20 stocks over the last 823 days of another record, where the paper has 29 (48 in the "
     "table of [ET]). A trial starts from each stock; errors are of that. One stock is the best on "
     "814 of the days, so that who never forgets pays least.",
-    quick=Quick(trials=3, horizon=200),
+    quick=(3, 200),
 )
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers.claims import Claim, judge
-from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Quick, Results
+from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
 from botorch_tv.papers.worlds import markov_world, spatial_kernel
 from botorch_tv.simulation.plots import plot_first_reset
 from botorch_tv.strategies import Strategy, et_gp_ucb, gp_ucb, r_gp_ucb, tv_gp_ucb
@@ -29,19 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Cell(NamedTuple):
-    """The numbers of a paper for one strategy in one case.
-
-    Attributes:
-        resets: Mean resets per run.
-        regret: Mean total regret R_T.
-    """
-
-    resets: float
-    regret: float
-
-
-Paper = Mapping[str, Mapping[str, Cell]]  # case -> label of the strategy -> cell
+Paper = Mapping[str, Mapping[str, tuple[float, float]]]
+"""Mean resets per run and mean total regret R_T of a paper, by case and label of the strategy."""
 
 
 def tolerance(ours: np.ndarray, runs: int) -> float:
@@ -66,12 +55,12 @@ def judge_cells(paper: Paper, runs: int, results: Results) -> Outcome:
     """
     rows: list[dict[str, Any]] = []
     for case, cells in paper.items():
-        for label, cell in cells.items():
+        for label, (mean_resets, mean_regret) in cells.items():
             fired = results[case].resets.sel(strategy=label).sum("round").values
             totals = results[case].total_regret(label)
             for quantity, ours, theirs in (
-                ("resets", fired, cell.resets),
-                ("regret", totals, cell.regret),
+                ("resets", fired, mean_resets),
+                ("regret", totals, mean_regret),
             ):
                 allowed = tolerance(ours, runs)
                 rows.append(
@@ -215,7 +204,7 @@ _PAPER_ROWS = {
     0.05: ((9.60, 331.69), (9.96, 328.74), (11.40, 329.47), (11.88, 332.04), (14.44, 334.80)),
 }
 PAPER_TABLE_2 = {
-    f"epsilon-{epsilon}": {f"δ = {delta}": Cell(*cell) for delta, cell in zip(_DELTAS, row)}
+    f"epsilon-{epsilon}": {f"δ = {delta}": cell for delta, cell in zip(_DELTAS, row)}
     for epsilon, row in _PAPER_ROWS.items()
 }
 
@@ -305,5 +294,5 @@ FIGURE_4 = Experiment(
     picture=lambda results, path: plot_first_reset(
         {epsilon: results[f"epsilon-{epsilon}"] for epsilon in PERIODS}, PERIODS, path
     ),
-    quick=Quick(trials=100, horizon=200),
+    quick=(100, 200),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 AnyWorld = TypeVar("AnyWorld", bound=GridWorld)
-
-
-class Setting(NamedTuple):
-    """The user's changes to an experiment.
-
-    Attributes:
-        noise: Variance of the noise; None for the experiment's own.
-        data: Folder of records; None for synthetic ones.
-    """
-
-    noise: float | None = None
-    data: Path | None = None
 
 
 class Stage(NamedTuple):
@@ -67,8 +55,13 @@ class Case(ABC):
         """Default variance of the noise; None if it depends on the data."""
 
     @abstractmethod
-    def stage(self, setting: Setting) -> Stage:
-        """The world and the strategies."""
+    def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
+        """The world and the strategies.
+
+        Args:
+            noise: Variance of the noise; None for the experiment's own.
+            data: Folder of records; None for synthetic ones.
+        """
 
 
 @dataclass(frozen=True)
@@ -93,8 +86,8 @@ class Drawn(Case):
     def noise(self) -> float:
         return self.variance() if callable(self.variance) else self.variance
 
-    def stage(self, setting: Setting) -> Stage:
-        noise = self.noise if setting.noise is None else setting.noise
+    def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
+        noise = self.noise if noise is None else noise
         return Stage(self.world(noise), self.strategies(noise), horizon=self.horizon)
 
 
@@ -119,9 +112,9 @@ class Recorded(Case, Generic[AnyWorld]):
     def noise(self) -> None:
         return None
 
-    def stage(self, setting: Setting) -> Stage:
-        world = self.world(Recordings(setting.data))
-        doubt = STAND_IN if setting.data is None else ""
+    def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
+        world = self.world(Recordings(data))
+        doubt = STAND_IN if data is None else ""
         differing = len(world.domain) if self.trials is None else self.trials
         return Stage(world, self.strategies(world), doubt, trials=differing)
 
@@ -145,18 +138,6 @@ class Outcome(NamedTuple):
     judged: bool = True
 
 
-class Quick(NamedTuple):
-    """The largest size of a quick run.
-
-    Attributes:
-        trials: Trials per study.
-        horizon: Rounds per trial.
-    """
-
-    trials: int = 3
-    horizon: int = 400
-
-
 @dataclass(frozen=True)
 class Experiment:
     """A reproducible figure or table of a paper.
@@ -174,7 +155,7 @@ class Experiment:
             case by default.
         record: What to record besides regret, resets and choices.
         remark: What the paper leaves open, and why results may differ from it.
-        quick: The largest size of a quick run.
+        quick: The largest numbers of trials and of rounds of a quick run.
     """
 
     id: str
@@ -187,7 +168,7 @@ class Experiment:
     picture: Callable[[Results, Path], Figure] | None = None
     record: tuple[Recorder, ...] = ()
     remark: str = ""
-    quick: Quick = field(default_factory=Quick)
+    quick: tuple[int, int] = (3, 400)
 
     def run(
         self,
@@ -230,12 +211,12 @@ class Experiment:
         import pandas as pd
 
         self.check_noise(noise)
-        count = min(self.trials, self.quick.trials) if quick else self.trials
-        longest = min(self.horizon, self.quick.horizon) if quick else self.horizon
+        count = min(self.trials, self.quick[0]) if quick else self.trials
+        longest = min(self.horizon, self.quick[1]) if quick else self.horizon
         chunks = self.chunk_folders(folder)
         results, doubts = {}, ["A quick look, too small to be judged."] if quick else []
         for name, case in self.cases.items():
-            stage = case.stage(Setting(noise, data))
+            stage = case.stage(noise, data)
             if stage.doubt:
                 doubts.append(stage.doubt)
             results[name] = run_study(

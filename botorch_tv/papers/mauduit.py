@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import torch
@@ -21,7 +21,7 @@ from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from botorch_tv.acquisition import Heteroscedastic, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.candidates import Ties
 from botorch_tv.papers.claims import Claim, judge, judge_readings, tested
-from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Quick, Recorded, Results
+from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Recorded, Results
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld, PredictionError, SineWorld, StudyResult
 from botorch_tv.simulation.panels import fit_epsilon
@@ -235,27 +235,15 @@ def anomalies(records: Recordings) -> PanelWorld:
     )
 
 
-class Fitted(NamedTuple):
-    """A model of the training rows.
-
-    Attributes:
-        kernel: Squared exponential on latitude and longitude.
-        epsilon: Rate of change per hour.
-    """
-
-    kernel: Kernel
-    epsilon: float
-
-
-def fitted(world: PanelWorld) -> Fitted:
-    """Fit lengthscale and rate of change by marginal likelihood."""
+def fitted(world: PanelWorld) -> tuple[Kernel, float]:
+    """Kernel and rate of change per hour of largest marginal likelihood on the training rows."""
     candidates = [_kernel(lengthscale) for lengthscale in LENGTHSCALES]
     fits = []
     for kernel in candidates:
         covariance = kernel(world.domain.X).to_dense().detach().numpy()
         fits.append(fit_epsilon(world.training, covariance, world.model_noise))
     best = max(range(len(fits)), key=lambda number: fits[number].log_likelihood)
-    return Fitted(candidates[best], fits[best].epsilon)
+    return candidates[best], fits[best].epsilon
 
 
 def _kernel(lengthscale: float) -> Kernel:
@@ -330,5 +318,5 @@ TEMPERATURE = Experiment(
     record=(PredictionError(),),
     remark="Hourly anomalies of a reanalysis over the United Kingdom in place of monthly ones of "
     "Berkeley Earth over France; α = 1, which the paper tunes.",
-    quick=Quick(trials=2, horizon=60),
+    quick=(2, 60),
 )

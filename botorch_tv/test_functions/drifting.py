@@ -277,7 +277,7 @@ class DriftingHartmann(DriftingFunction):
             derivatives_of(lambda X: -function._evaluate_true(X)),
             torch.tensor(Hartmann(dim=dim)._optimizers, dtype=torch.float64),
             function.bounds.double(),
-        ).X[0]
+        )[0][0]
         super().__init__(function, optimizer=refined, **moving)
 
 

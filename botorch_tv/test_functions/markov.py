@@ -264,8 +264,8 @@ class MarkovFunction(TimeVaryingTestFunction):
         for i in range(functions):
             for block in sorted(set((asked[i][unknown[i]] // _BLOCK).tolist())):
                 some = slice(block * _BLOCK, (block + 1) * _BLOCK)
-                best = maximize(weights[i, some], frequencies[i], box, points)
-                values[i, some], places[i, some] = best.value, best.X
+                place, best = maximize(weights[i, some], frequencies[i], box, points)
+                values[i, some], places[i, some] = best, place
 
     def _forget_optima(self) -> None:
         kept = self._weights.new_full(self._weights.shape[:-1], math.nan, dtype=torch.float64)

@@ -27,17 +27,10 @@ class Local(NamedTuple):
     hessian: Tensor
 
 
-class Climbed(NamedTuple):
-    """Points `n x d` and their values `n`."""
-
-    X: Tensor
-    value: Tensor
-
-
 Derivatives = Callable[[Tensor], Local]
 
 
-def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> Climbed:
+def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
     """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
 
     Coordinates at a bound are held if the gradient points outward. In the others a step divides the
@@ -48,6 +41,9 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> Climbed:
         derivatives: Derivatives of the function; each value depends on its own point alone.
         X: Starting points in the box, `n x d`.
         bounds: Bounds of the box, `2 x d`.
+
+    Returns:
+        Points `n x d` and their values `n`.
     """
     lower, upper = bounds
     here = derivatives(X)
@@ -64,7 +60,7 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> Climbed:
         X = torch.where(better.unsqueeze(-1), trial, X)
         here = Local(*(torch.where(_like(better, a), a, b) for a, b in zip(there, here)))
         damping = torch.where(better, damping / 10, damping.clamp(min=1e-3) * 10)
-    return Climbed(X, here.value)
+    return X, here.value
 
 
 def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
@@ -145,7 +141,9 @@ def waves(X: Tensor, frequencies: Tensor) -> Tensor:
     return torch.cat([angle.cos(), angle.sin()], dim=-1)
 
 
-def maximize(weights: Tensor, frequencies: Tensor, bounds: Tensor, points: Tensor) -> Climbed:
+def maximize(
+    weights: Tensor, frequencies: Tensor, bounds: Tensor, points: Tensor
+) -> tuple[Tensor, Tensor]:
     """The best point found for each of several functions Σ_i w_i φ_i(x) with the same features.
 
     Args:
@@ -163,11 +161,12 @@ def maximize(weights: Tensor, frequencies: Tensor, bounds: Tensor, points: Tenso
     for some, start in zip(torch.split(weights, together), torch.split(starts, together)):
         m, k, d = start.shape
         own = some.repeat_interleave(k, dim=0)
-        climbed = climb(_derivatives(own, frequencies), start.reshape(m * k, d), bounds)
-        value, winner = climbed.value.reshape(m, k).max(-1)
-        place = climbed.X.reshape(m, k, d)[torch.arange(m, device=winner.device), winner]
-        found.append(Climbed(place, value))
-    return Climbed(*(torch.cat(parts) for parts in zip(*found)))
+        X, values = climb(_derivatives(own, frequencies), start.reshape(m * k, d), bounds)
+        value, winner = values.reshape(m, k).max(-1)
+        place = X.reshape(m, k, d)[torch.arange(m, device=winner.device), winner]
+        found.append((place, value))
+    places, best = zip(*found)
+    return torch.cat(places), torch.cat(best)
 
 
 def _best_candidates(weights: Tensor, frequencies: Tensor, points: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
@@ -38,13 +37,6 @@ _STARTS = 16
 
 _TOGETHER = 16
 """Slices searched together; bounds the memory."""
-
-
-class _Best(NamedTuple):
-    """A slice's best value, to be maximised, and its point `d`."""
-
-    value: float
-    place: Tensor
 
 
 class SlicedFunction(TimeVaryingTestFunction):
@@ -99,13 +91,13 @@ class SlicedFunction(TimeVaryingTestFunction):
         self._function = copy.deepcopy(function).to(self.bounds)
         self._span = function._bounds[-1]
         self.starts = self._checked(starts)
-        self._known: dict[float, _Best] = {}
+        self._known: dict[float, tuple[float, Tensor]] = {}
 
     def optimizers_at(self, t: float) -> Tensor:
         """The best point found at time ``t``, `1 x d`; others may be as good."""
         time = self._times(t)
         self._solve(time)
-        return self._known[float(time)].place.unsqueeze(0).to(self.bounds)
+        return self._known[float(time)][1].unsqueeze(0).to(self.bounds)
 
     def _checked(self, starts: Tensor | None) -> Tensor:
         box = self.spatial_bounds.detach().cpu().double()
@@ -136,7 +128,7 @@ class SlicedFunction(TimeVaryingTestFunction):
 
     def _best_at(self, t: Tensor) -> Tensor:
         self._solve(t)
-        found = [self._known[time].value for time in t.detach().double().flatten().tolist()]
+        found = [self._known[time][0] for time in t.detach().double().flatten().tolist()]
         best = torch.tensor(found, dtype=torch.float64, device="cpu").reshape(t.shape).to(t)
         return -best if self._is_minimization_by_default else best
 
@@ -166,13 +158,13 @@ class SlicedFunction(TimeVaryingTestFunction):
             own = self.starts.expand(len(some), -1, -1)
             begin = torch.cat([own, promising], 1)
             times = some.repeat_interleave(begin.shape[1])
-            climbed = climb(_smooth(value, times), begin.flatten(0, 1), box)
-            values, winner = climbed.value.reshape(begin.shape[:2]).max(-1)
+            X, reached = climb(_smooth(value, times), begin.flatten(0, 1), box)
+            values, winner = reached.reshape(begin.shape[:2]).max(-1)
             places = torch.take_along_dim(
-                climbed.X.reshape(begin.shape), winner.reshape(-1, 1, 1), dim=1
+                X.reshape(begin.shape), winner.reshape(-1, 1, 1), dim=1
             ).squeeze(1)
             for time, best, place in zip(some.tolist(), values.tolist(), places):
-                self._known[time] = _Best(best, place)
+                self._known[time] = best, place
 
 
 def _smooth(value: Callable[[Tensor, Tensor], Tensor], times: Tensor) -> Derivatives:
@@ -227,38 +219,6 @@ _SCHWEFEL = 420.96874635998194
 """The maximiser of x sin √x: the root of tan √x = −√x / 2 nearest to 421."""
 
 
-class _Member(NamedTuple):
-    """A function of the suite.
-
-    Attributes:
-        build: Constructs it.
-        starts: Starting points for the search in slices, `n x d`; None for none.
-    """
-
-    build: Callable[[], SyntheticTestFunction]
-    starts: Callable[[SyntheticTestFunction], Tensor | None] = lambda function: None
-
-
-def _listed(function: SyntheticTestFunction) -> Tensor:
-    """BoTorch's optimizers without time; optimal in every slice of a sum over coordinates."""
-    return torch.tensor(function._optimizers, dtype=torch.float64, device="cpu")[:, :-1]
-
-
-_MEMBERS = {
-    "rastrigin": _Member(lambda: Rastrigin(dim=5, bounds=[(-4.0, 4.0)] * 5), _listed),
-    "schwefel": _Member(lambda: Schwefel(dim=4), _listed),
-    "styblinski-tang": _Member(lambda: StyblinskiTang(dim=4), _listed),
-    "eggholder": _Member(EggHolder),
-    # Not a sum, but a monotone function of the sums of squares and of cosines.
-    "ackley": _Member(lambda: Ackley(dim=4, bounds=[(-32.0, 32.0)] * 4), _listed),
-    "rosenbrock": _Member(lambda: Rosenbrock(dim=3, bounds=[(-1.0, 1.5)] * 3)),
-    "shekel": _Member(Shekel, lambda function: function.C[:, :-1].double()),
-    "hartmann-3": _Member(lambda: Hartmann(dim=3), lambda function: function.P[:, :-1] / 1e4),
-    "hartmann-6": _Member(lambda: Hartmann(dim=6), lambda function: function.P[:, :-1] / 1e4),
-    "powell": _Member(Powell),  # convex: ascent finds the optimum from any start
-}
-
-
 def sliced_suite(
     *, horizon: float = 600.0, noise: float = 0.05, negate: bool = False
 ) -> dict[str, SlicedFunction]:
@@ -290,14 +250,34 @@ def sliced_suite(
         ValueError: If a number is out of range.
     """
     noise = require_number("sliced_suite: noise", noise, "[0, inf)", "the paper uses 0.05.")
+    functions: dict[str, SyntheticTestFunction] = {
+        "rastrigin": Rastrigin(dim=5, bounds=[(-4.0, 4.0)] * 5),
+        "schwefel": Schwefel(dim=4),
+        "styblinski-tang": StyblinskiTang(dim=4),
+        "eggholder": EggHolder(),
+        "ackley": Ackley(dim=4, bounds=[(-32.0, 32.0)] * 4),
+        "rosenbrock": Rosenbrock(dim=3, bounds=[(-1.0, 1.5)] * 3),
+        "shekel": Shekel(),
+        "hartmann-3": Hartmann(dim=3),
+        "hartmann-6": Hartmann(dim=6),
+        "powell": Powell(),  # convex: ascent finds the optimum from any start
+    }
+    # BoTorch's optimizers without time are optimal in every slice of a sum over coordinates. Ackley
+    # is no sum, but a monotone function of the sums of squares and of cosines.
+    starts = {
+        name: torch.tensor(functions[name]._optimizers, dtype=torch.float64, device="cpu")[:, :-1]
+        for name in ("rastrigin", "schwefel", "styblinski-tang", "ackley")
+    }
+    starts["shekel"] = functions["shekel"].C[:, :-1].double()
+    for name in ("hartmann-3", "hartmann-6"):
+        starts[name] = functions[name].P[:, :-1] / 1e4
     found = {}
-    for name, member in _MEMBERS.items():
-        function = member.build()
+    for name, function in functions.items():
         lower, upper = function.bounds
         X = lower + (upper - lower) * even_points(_POINTS, function.dim).to(lower)
         found[name] = SlicedFunction(
             function,
-            starts=member.starts(function),
+            starts=starts.get(name),
             horizon=horizon,
             noise_std=math.sqrt(noise * float(function._evaluate_true(X).var())),
             negate=negate,

@@ -20,8 +20,6 @@ from botorch_tv.papers import (
     worlds,
 )
 from botorch_tv.papers.claims import Claim
-from botorch_tv.papers.event_triggered import Cell
-from botorch_tv.papers.experiment import Quick, Setting
 from botorch_tv.papers.recordings import STAND_IN
 from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.chunks import PreparedStudy
@@ -136,14 +134,14 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
 def test_noise_reaches_world_and_strategies(name):
     for case in EXPERIMENTS[name].cases.values():
         if case.noise is not None:
-            world, strategies, doubt, *_ = case.stage(Setting(noise=0.05))
+            world, strategies, doubt, *_ = case.stage(noise=0.05)
             assert world.noise == 0.05
             assert {strategy.noise for strategy in strategies.values()} == {0.05}
             assert doubt == ""
 
 
 def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
-    small = dataclasses.replace(EXPERIMENTS["w22-slow"], quick=Quick(trials=1, horizon=4))
+    small = dataclasses.replace(EXPERIMENTS["w22-slow"], quick=(1, 4))
     monkeypatch.setitem(EXPERIMENTS, "w22-slow", small)
     command = ["paper", "w22-slow", "--quick", "--quiet", "--out", str(tmp_path)]
     assert cli.main(command) == 0
@@ -162,12 +160,12 @@ def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
 
 def test_cases_keep_to_their_own_sizes(tmp_path):
     """Of five cases one has 20 places to start from, and the others are meant for 500 rounds."""
-    small = dataclasses.replace(EXPERIMENTS["et-table1"], quick=Quick(trials=30, horizon=2))
+    small = dataclasses.replace(EXPERIMENTS["et-table1"], quick=(30, 2))
     small.run(tmp_path, quick=True, progress=False)
     sizes = {}
     for name, case in small.cases.items():
         sizes[name] = StudyResult.load(tmp_path / f"et-table1-{name}.nc").data.sizes["trial"]
-        assert case.stage(Setting()).horizon == (None if name == "stocks" else 500)
+        assert case.stage().horizon == (None if name == "stocks" else 500)
     others = ("abrupt", "slow", "abrupt-100", "slow-100")
     assert sizes == {**dict.fromkeys(others, 30), "stocks": 20}
 
@@ -305,7 +303,7 @@ def test_cells_by_hand(regret, kept):
     # R_T = 2, 4, 6: mean 4, sd 2; tolerance 3·2·√(1/3 + 1/3) = 4.90. Resets: 1, 0, 2.
     fired = np.array([[True, False], [False, False], [True, True]])
     result = make_result({"δ": [[1, 1], [3, 1], [2, 4]]}, {"δ": fired})
-    outcome = event_triggered.judge_cells({"case": {"δ": Cell(1.5, regret)}}, 3, {"case": result})
+    outcome = event_triggered.judge_cells({"case": {"δ": (1.5, regret)}}, 3, {"case": result})
     assert int(outcome.table["holds"].sum()) == kept
     assert outcome.holds is (kept == 2)
     assert outcome.table["ours"].tolist() == [1, 4]
@@ -314,7 +312,7 @@ def test_cells_by_hand(regret, kept):
 
 def test_single_trial_settles_no_cell():
     result = make_result({"δ": [[1.0]]})
-    outcome = event_triggered.judge_cells({"case": {"δ": Cell(0, 1)}}, 50, {"case": result})
+    outcome = event_triggered.judge_cells({"case": {"δ": (0, 1)}}, 50, {"case": result})
     assert outcome.holds is False
 
 

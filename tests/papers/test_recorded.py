@@ -16,7 +16,6 @@ from botorch_tv.papers import (
     mauduit,
     sensors,
 )
-from botorch_tv.papers.experiment import Setting
 from botorch_tv.papers.mauduit import EXPERTS
 from botorch_tv.papers.recordings import ERA5, STOCKS, TRAFFIC, Recordings
 from botorch_tv.simulation import PanelWorld
@@ -66,7 +65,7 @@ def test_a_record_that_is_not_there(tmp_path):
 
 
 def test_temperature_rows_and_what_is_told(folder):
-    stage = EXPERIMENTS["b16-fig3-temperature"].cases["temperature"].stage(Setting(data=folder))
+    stage = EXPERIMENTS["b16-fig3-temperature"].cases["temperature"].stage(data=folder)
     values = Recordings(folder).temperature().values
     chosen = sensors.cells(values.shape[1], 46)
     assert len(set(chosen)) == 46
@@ -82,7 +81,7 @@ def test_temperature_rows_and_what_is_told(folder):
     assert forgetting.decay.epsilon == stage.world.epsilon
     period = reset_period(stage.world.epsilon, 264)
     assert stage.strategies["R-GP-UCB"].retention.period == period
-    told = EXPERIMENTS["et-fig3"].cases["temperature"].stage(Setting(data=folder))
+    told = EXPERIMENTS["et-fig3"].cases["temperature"].stage(data=folder)
     assert told.world.horizon == 286
     assert told.world.model_noise == pytest.approx(0.01)  # of standardised readings
     assert told.strategies["TV-GP-UCB"].decay.epsilon == 0.03
@@ -93,8 +92,8 @@ def test_traffic_plays_one_morning(folder):
     values = Recordings(folder).traffic().values
     chosen = sensors.cells(60, 50)
     morning = values[6 * 288 + 72 : 6 * 288 + 72 + 84][:, chosen]  # of the seventh day, from six
-    raw = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday"].stage(Setting(data=folder)).world
-    usual = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday-usual"].stage(Setting(data=folder))
+    raw = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday"].stage(data=folder).world
+    usual = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday-usual"].stage(data=folder)
     working = (0, 1, 4)  # Thursday, Friday, Monday
     before = [values[day * 288 + 72 : day * 288 + 156][:, chosen] for day in working]
     train = np.concatenate(before)

@@ -108,7 +108,7 @@ def test_a_coarser_grid(tmp_path):
         ({"axes": ["lat"]}, "axes are lat, but 'field' has 2 axes after the first"),
         (
             {"axes": ("lat", "east")},
-            "grid.npz has no array 'east' of 3 numbers; it has field int64",
+            "grid.npz has no array 'east' of 3 numbers; it has field",
         ),
         ({"axes": ("lon", "lat")}, r"no array 'lon' of 5 numbers; .* lon int64 \(3,\)"),
         ({"axes": ("things", "lon")}, "no array 'things' of 5 numbers"),
@@ -124,7 +124,7 @@ def test_arrays_that_do_not_fit(tmp_path, options, message):
     table = written(tmp_path, "a,b\n1,2\n")
     name, value = next(iter(options.items()))
     with pytest.raises(
-        ValueError, match="is a single table, but key is|every is 0|exactly one column"
+        ValueError, match=r"is a single table, but key is|every is 0|exactly one column"
     ):
         load_panel(table, **{name: tuple(value) if name == "axes" else value})
 
