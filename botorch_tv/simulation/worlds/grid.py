@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count, pairwise
-from typing import ParamSpec
 
 import torch
 from botorch.exceptions import InputDataError
@@ -22,24 +20,6 @@ from botorch_tv.simulation.worlds.base import GridWorld, InFeatures, Objective
 from botorch_tv.simulation.worlds.functions import FunctionDistribution, FunctionDraw, GaussianDraw
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require, require_integer, require_number
-
-Given = ParamSpec("Given")
-
-
-def of_functions(make: Callable[Given, None]) -> Callable[Given, None]:
-    """Decorate a constructor to explain what to give instead of ``kernel``."""
-
-    @functools.wraps(make)
-    def checked(*args: Given.args, **given: Given.kwargs) -> None:
-        if "kernel" in given:
-            raise TypeError(
-                f"{type(args[0]).__name__} takes functions instead of a kernel: "
-                "functions=GaussianDraw(kernel) draws them from its Gaussian process, "
-                "functions=RKHSFunctions(kernel) from its function space."
-            )
-        make(*args, **given)
-
-    return checked
 
 
 class DrawnWorld(GridWorld):
@@ -122,7 +102,6 @@ class StaticWorld(DrawnWorld):
         InputDataError: If a given function does not fit the domain.
     """
 
-    @of_functions
     def __init__(self, domain: Grid, *, functions: FunctionDistribution, noise: float) -> None:
         super().__init__(domain, functions, 1, noise)
 
@@ -148,7 +127,6 @@ class AbruptWorld(DrawnWorld):
         InputDataError: If a given function does not fit the domain.
     """
 
-    @of_functions
     def __init__(
         self,
         domain: Grid,
@@ -204,7 +182,6 @@ class DriftWorld(DrawnWorld):
 
     horizon: int
 
-    @of_functions
     def __init__(
         self,
         domain: Grid,
@@ -323,7 +300,7 @@ class SineWorld(GridWorld):
 
     Raises:
         ValueError: If a parameter is out of range or not finite.
-        InputDataError: If ``centers`` do not fit the domain, or ``kernel`` is a matrix.
+        InputDataError: If ``centers`` do not fit the domain.
     """
 
     def __init__(
@@ -341,11 +318,6 @@ class SineWorld(GridWorld):
         frequency = require_number(
             "SineWorld: frequency", frequency, "(-inf, inf)", "the paper uses 0.3."
         )
-        if not isinstance(kernel, Kernel):
-            raise InputDataError(
-                f"SineWorld: kernel is a {type(kernel).__name__}, but it must be evaluated between "
-                "arms and centers; give a GPyTorch kernel."
-            )
         self.kernel = copy.deepcopy(kernel)
         self.centers = _points(centers, domain)
         self.scale = scale
@@ -398,14 +370,10 @@ def _evaluated(kernel: Kernel, first: Tensor, second: Tensor) -> Tensor:
 
 def _points(centers: int | Tensor, domain: Grid) -> Tensor:
     if isinstance(centers, Tensor):
-        if centers.dim() != 2 or centers.shape[0] < 1 or centers.shape[1] != domain.dim:
+        if centers.dim() != 2 or centers.shape[1] != domain.dim or not centers.isfinite().all():
             raise InputDataError(
-                f"SineWorld: centers has shape {tuple(centers.shape)}; give points like the arms, "
-                f"n x {domain.dim} with n >= 1."
-            )
-        if not bool(centers.isfinite().all()):
-            raise InputDataError(
-                "SineWorld: centers has entries that are NaN or infinite; give finite numbers."
+                f"SineWorld: centers has shape {tuple(centers.shape)}, or entries that are NaN or "
+                f"infinite; give finite points like the arms, n x {domain.dim}."
             )
         return centers.detach().cpu().double().clone()
     centers = require_integer("SineWorld: centers", centers, 1, "the paper uses 20.")
