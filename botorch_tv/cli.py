@@ -200,8 +200,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _paper(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     from botorch_tv.papers import EXPERIMENTS, experiment_named
+    from botorch_tv.papers.claims import outcome_text
     from botorch_tv.papers.recordings import Recordings
-    from botorch_tv.papers.report import outcome_text
     from botorch_tv.simulation.devices import usable_device
     from botorch_tv.simulation.folder import discard
 
@@ -280,7 +280,7 @@ def _tell_diagnosis(result: StudyResult, stem: Path) -> None:
     """Print and write the diagnosis of a study that recorded it."""
     if not result.diagnosed:
         return
-    from botorch_tv.simulation.diagnosis.report import (
+    from botorch_tv.simulation.diagnosis_report import (
         diagnosis_table,
         diagnosis_text,
         write_diagnosis,
@@ -295,7 +295,7 @@ def _tell_prediction_error(result: StudyResult, stem: Path) -> None:
     """Print prediction errors and draw their maps, for a study that recorded them."""
     if "prediction_error" not in result.data:
         return
-    from botorch_tv.simulation.diagnosis.report import errors_text, write_maps
+    from botorch_tv.simulation.diagnosis_report import errors_text, write_maps
 
     print(f"\n{errors_text(result)}")
     for path in write_maps(result, stem):

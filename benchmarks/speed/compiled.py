@@ -19,7 +19,6 @@ import numpy as np
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, cores, write
 from benchmarks.speed.runs import STRATEGIES
-from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.event_triggered import FIGURE_4
 from botorch_tv.simulation import StudyResult, World, run_study
 from botorch_tv.strategies import Strategy
@@ -103,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Time every strategy; returns the record that is written."""
     options = parse(arguments)
     facts = begin(options.threads, seed=0, packages=("numba",))
-    world, *_ = FIGURE_4.cases["epsilon-0.03"].stage(Setting())
+    world, *_ = FIGURE_4.cases["epsilon-0.03"].stage()
     found = {}
     for name in PLAYED:
         found[name] = one = compare(world, STRATEGIES[name](), options.trials, options.repeats)

@@ -27,7 +27,6 @@ from benchmarks.speed.rates import matmul_rates, memory_bandwidth
 from benchmarks.speed.shares import LOOKED_AT, Rates, distinct, mean_count
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.protocol import basis_of
-from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.event_triggered import FIGURE_4
 from botorch_tv.simulation import StudyResult, run_study
 
@@ -67,7 +66,7 @@ def time_case(name: str, options: argparse.Namespace, rates: Rates) -> dict[str,
         rates: Of the device.
     """
     device, dtype = options.device, DTYPES[options.dtype]
-    world, strategies, *_ = FIGURE_4.cases[name].stage(Setting())
+    world, strategies, *_ = FIGURE_4.cases[name].stage()
 
     def run(trials: int, progress: bool) -> StudyResult:
         return run_study(

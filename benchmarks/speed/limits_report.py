@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from botorch_tv.drawing import GRAY, canvas, lighten, written
-from botorch_tv.simulation.plots.line_styles import line_styles
+from botorch_tv.simulation.plots.curves import line_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -45,7 +45,7 @@ from botorch_tv.simulation.compiled.parts import SLOTS, Trials
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
-from botorch_tv.simulation.worlds.objective import Objective
+from botorch_tv.simulation.worlds.base import Objective
 from botorch_tv.strategies import Grid
 
 PLAYED = ("ET-GP-UCB", "TV-GP-UCB")

@@ -23,7 +23,7 @@ from botorch_tv.simulation import AbruptWorld, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GaussianDraw, GridWorld, StaticWorld
-from botorch_tv.simulation.worlds.drawn import DrawnWorld
+from botorch_tv.simulation.worlds.grid import DrawnWorld
 from botorch_tv.strategies import Grid
 from botorch_tv.theory import reset_period
 

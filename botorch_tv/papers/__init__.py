@@ -10,15 +10,9 @@ from botorch_tv.papers import (
     event_triggered,
     mandl2026,
     mauduit,
-    sensitivity,
     sensors,
-    standard_functions,
-    stocks,
-    table1,
-    temperature_grid,
 )
-from botorch_tv.papers.cases import Case, Drawn, Recorded
-from botorch_tv.papers.experiment import Experiment, Outcome
+from botorch_tv.papers.experiment import Case, Drawn, Experiment, Outcome, Recorded
 from botorch_tv.validation import did_you_mean
 
 EXPERIMENTS = {
@@ -26,26 +20,26 @@ EXPERIMENTS = {
     for one in (
         bogunovic2016.FIGURE_2A,
         bogunovic2016.FIGURE_2B,
-        sensitivity.FIGURE_2C,
-        sensitivity.FIGURE_2D,
+        bogunovic2016.FIGURE_2C,
+        bogunovic2016.FIGURE_2D,
         sensors.TEMPERATURE,
         sensors.TRAFFIC,
         event_triggered.FIGURE_2,
         sensors.EVENT_TRIGGERED_TEMPERATURE,
         cart_pole.FIGURE_3D,
         event_triggered.FIGURE_4,
-        table1.TABLE_1,
+        deng2022.TABLE_1,
         event_triggered.TABLE_2,
         chowdhury2017.SYNTHETIC,
-        standard_functions.FUNCTIONS,
-        standard_functions.SENSORS,
+        chowdhury2017.FUNCTIONS,
+        chowdhury2017.SENSORS,
         deng2022.ABRUPT,
         deng2022.SLOW,
         deng2022.ABRUPT_100,
         deng2022.SLOW_100,
-        stocks.STOCKS,
+        deng2022.STOCKS,
         mauduit.SYNTHETIC,
-        temperature_grid.TEMPERATURE,
+        mauduit.TEMPERATURE,
         mandl2026.FIGURE_1,
     )
 }

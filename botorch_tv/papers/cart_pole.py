@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from gpytorch.kernels import RBFKernel
@@ -33,9 +32,8 @@ from torch import Tensor
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.even_points import even_points
 from botorch_tv.learning.refit import Free, Refit
-from botorch_tv.papers.cases import Drawn
-from botorch_tv.papers.experiment import Experiment, Outcome, Quick, Results
-from botorch_tv.papers.order import Claim, judge
+from botorch_tv.papers.claims import Claim, judge
+from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
 from botorch_tv.simulation import BoxWorld, StudyResult
 from botorch_tv.strategies import Strategy, et_gp_ucb, gp_ucb, r_gp_ucb, tv_gp_ucb, ui_tvbo
 from botorch_tv.test_functions import CartPole, CartPoleSystem
@@ -67,26 +65,17 @@ LIMIT = 1.285
 """The highest cost in the box before the change, at a corner, in units of the lowest."""
 
 
-class CostUnit(NamedTuple):
-    """The prior mean and the unit of the cost.
-
-    Attributes:
-        mean: Prior mean, in units of the best cost before the change.
-        scale: Standard deviation, in the same units.
-    """
-
-    mean: float
-    scale: float
-
-
 def cart_pole() -> CartPole:
     """The cost of gains, in units of the best cost before the change."""
     return CartPole(MACHINE, change=CHANGE, factor=2.5, limit=LIMIT, horizon=HORIZON)
 
 
 @cache
-def unit() -> CostUnit:
-    """Prior mean and standard deviation, from gains spread evenly over the box."""
+def unit() -> tuple[float, float]:
+    """Prior mean and standard deviation, in units of the best cost before the change.
+
+    They come from gains spread evenly over the box.
+    """
     problem = cart_pole()
     lower, upper = problem.spatial_bounds
     X = lower + (upper - lower) * even_points(HORIZON, 4)
@@ -96,7 +85,7 @@ def unit() -> CostUnit:
     weights = torch.linalg.solve(
         K + NOISE * torch.eye(HORIZON, device="cpu").to(K), torch.ones_like(cost)
     )
-    return CostUnit(float(weights @ cost / weights.sum()), float(scale))
+    return float(weights @ cost / weights.sum()), float(scale)
 
 
 def cart_pole_world(noise: float) -> BoxWorld:
@@ -163,7 +152,7 @@ def stale_regret() -> float:
     X = torch.cat(
         [problem.optimizers_at(0.0), torch.tensor([[float(CHANGE)]], device="cpu")], dim=-1
     )
-    return float(problem.regret(X)) / unit().scale
+    return float(problem.regret(X)) / unit()[1]
 
 
 FIGURE_3D = Experiment(
@@ -180,5 +169,5 @@ FIGURE_3D = Experiment(
     "(2022), since the paper gives neither. ET-GP-UCB notices the change at once; in two of 20 "
     "trials it resets again and again right after. With other draws that befell three of 20 and "
     "cost more: the total of TV-GP-UCB was then as low, by 0.3 standard errors lower.",
-    quick=Quick(trials=1, horizon=130),
+    quick=(1, 130),
 )

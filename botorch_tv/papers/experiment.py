@@ -1,22 +1,123 @@
-"""An experiment of a paper as data: its cases, sizes, claims, and how to judge them."""
+"""An experiment of a paper as data: its cases (one study each, on drawn objectives or on recorded
+data), sizes, claims, and how to judge them.
+"""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import torch
 
-from botorch_tv.papers.cases import Case, Setting
-from botorch_tv.simulation import Recorder, StudyResult, run_study
+from botorch_tv.papers.recordings import STAND_IN, Recordings
+from botorch_tv.simulation import GridWorld, Recorder, StudyResult, World, run_study
+from botorch_tv.strategies import Strategy
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+AnyWorld = TypeVar("AnyWorld", bound=GridWorld)
+
+
+class Stage(NamedTuple):
+    """A study without its size.
+
+    Attributes:
+        world: The world.
+        strategies: The strategies by label.
+        doubt: Why the paper cannot be judged by it; empty if it can.
+        trials: Largest number of distinct trials; None for any number.
+        horizon: Largest number of rounds; None for any number.
+    """
+
+    world: World
+    strategies: dict[str, Strategy]
+    doubt: str = ""
+    trials: int | None = None
+    horizon: int | None = None
+
+
+class Case(ABC):
+    """One study of an experiment."""
+
+    title: str
+    """A caption that distinguishes the case."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> float | None:
+        """Default variance of the noise; None if it depends on the data."""
+
+    @abstractmethod
+    def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
+        """The world and the strategies.
+
+        Args:
+            noise: Variance of the noise; None for the experiment's own.
+            data: Folder of records; None for synthetic ones.
+        """
+
+
+@dataclass(frozen=True)
+class Drawn(Case):
+    """A study on drawn objectives. World and strategies are made from the noise variance.
+
+    Args:
+        title: A caption that distinguishes the case.
+        variance: Variance of the noise, or a function that computes it.
+        world: Makes the world.
+        strategies: Makes the strategies, by label.
+        horizon: Number of rounds, if the experiment has more.
+    """
+
+    title: str
+    variance: float | Callable[[], float]
+    world: Callable[[float], World]
+    strategies: Callable[[float], dict[str, Strategy]]
+    horizon: int | None = None
+
+    @cached_property
+    def noise(self) -> float:
+        return self.variance() if callable(self.variance) else self.variance
+
+    def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
+        noise = self.noise if noise is None else noise
+        return Stage(self.world(noise), self.strategies(noise), horizon=self.horizon)
+
+
+@dataclass(frozen=True)
+class Recorded(Case, Generic[AnyWorld]):
+    """A study on recorded data.
+
+    Args:
+        title: A caption that distinguishes the case.
+        world: Makes the world from the records.
+        strategies: Makes the strategies from the world's covariance, noise and rate of change.
+        trials: Number of distinct trials; by default the number of arms, because trials differ in
+            their first arm.
+    """
+
+    title: str
+    world: Callable[[Recordings], AnyWorld]
+    strategies: Callable[[AnyWorld], dict[str, Strategy]]
+    trials: int | None = None
+
+    @property
+    def noise(self) -> None:
+        return None
+
+    def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
+        world = self.world(Recordings(data))
+        doubt = STAND_IN if data is None else ""
+        differing = len(world.domain) if self.trials is None else self.trials
+        return Stage(world, self.strategies(world), doubt, trials=differing)
+
 
 Results = Mapping[str, StudyResult]
 
@@ -37,18 +138,6 @@ class Outcome(NamedTuple):
     judged: bool = True
 
 
-class Quick(NamedTuple):
-    """The largest size of a quick run.
-
-    Attributes:
-        trials: Trials per study.
-        horizon: Rounds per trial.
-    """
-
-    trials: int = 3
-    horizon: int = 400
-
-
 @dataclass(frozen=True)
 class Experiment:
     """A reproducible figure or table of a paper.
@@ -66,7 +155,7 @@ class Experiment:
             case by default.
         record: What to record besides regret, resets and choices.
         remark: What the paper leaves open, and why results may differ from it.
-        quick: The largest size of a quick run.
+        quick: The largest numbers of trials and of rounds of a quick run.
     """
 
     id: str
@@ -79,7 +168,7 @@ class Experiment:
     picture: Callable[[Results, Path], Figure] | None = None
     record: tuple[Recorder, ...] = ()
     remark: str = ""
-    quick: Quick = field(default_factory=Quick)
+    quick: tuple[int, int] = (3, 400)
 
     def run(
         self,
@@ -122,12 +211,12 @@ class Experiment:
         import pandas as pd
 
         self.check_noise(noise)
-        count = min(self.trials, self.quick.trials) if quick else self.trials
-        longest = min(self.horizon, self.quick.horizon) if quick else self.horizon
+        count = min(self.trials, self.quick[0]) if quick else self.trials
+        longest = min(self.horizon, self.quick[1]) if quick else self.horizon
         chunks = self.chunk_folders(folder)
         results, doubts = {}, ["A quick look, too small to be judged."] if quick else []
         for name, case in self.cases.items():
-            stage = case.stage(Setting(noise, data))
+            stage = case.stage(noise, data)
             if stage.doubt:
                 doubts.append(stage.doubt)
             results[name] = run_study(

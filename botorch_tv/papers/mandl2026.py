@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from botorch_tv.acquisition import Constant, Logarithmic
-from botorch_tv.papers.cases import Drawn
-from botorch_tv.papers.experiment import Experiment, Quick, Results
-from botorch_tv.papers.order import Claim, Quantity, judge
+from botorch_tv.papers.claims import Claim, Quantity, judge
+from botorch_tv.papers.experiment import Drawn, Experiment, Results
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.summary import Paired
@@ -110,5 +109,5 @@ FIGURE_1 = Experiment(
     cases=_CASES,
     score=partial(judge, [one for rate, best in BEST.items() for one in _claims(rate, best)]),
     picture=_draw,
-    quick=Quick(trials=2, horizon=200),
+    quick=(2, 200),
 )

@@ -17,13 +17,12 @@ from functools import partial
 import numpy as np
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.papers.cases import Recorded
+from botorch_tv.papers.claims import Claim, judge
 from botorch_tv.papers.event_triggered import line_up
-from botorch_tv.papers.experiment import Experiment, Outcome, Results
-from botorch_tv.papers.order import Claim, judge
+from botorch_tv.papers.experiment import Experiment, Outcome, Recorded, Results
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld
-from botorch_tv.simulation.panels.covariance import Center
+from botorch_tv.simulation.panels.temporal import Center
 from botorch_tv.strategies import Strategy, random_search
 from botorch_tv.theory import reset_period
 

@@ -10,8 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from botorch_tv.simulation.blocks import by_trial
-from botorch_tv.simulation.diagnosis.calibration import calibration, calibration_by_round
-from botorch_tv.simulation.diagnosis.triggers import trigger_table
+from botorch_tv.simulation.diagnosis import calibration, calibration_by_round, trigger_table
 from botorch_tv.simulation.layout import DIMENSIONS
 from botorch_tv.simulation.recorders.diagnosis import is_diagnosed, require_diagnosed
 from botorch_tv.simulation.recorders.prediction_error import (
@@ -254,7 +253,7 @@ class StudyRecord:
     def triggers(self) -> pd.DataFrame:
         """One row per reset by a trigger, with prediction, band and cause.
 
-        See :func:`botorch_tv.simulation.diagnosis.triggers.trigger_table` for the columns.
+        See :func:`botorch_tv.simulation.diagnosis.trigger_table` for the columns.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -264,7 +263,7 @@ class StudyRecord:
     def calibration(self, levels: Sequence[float] | None = None) -> xr.Dataset:
         """How often objectives and observations lie inside the predicted bands.
 
-        See :func:`botorch_tv.simulation.diagnosis.calibration.calibration` for the variables.
+        See :func:`botorch_tv.simulation.diagnosis.calibration` for the variables.
 
         Args:
             levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 by default.

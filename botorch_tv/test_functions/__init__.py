@@ -6,19 +6,19 @@ functions, so that a problem, its training inputs and its model share one `n x (
 """
 
 from botorch_tv.test_functions.base import Snapshot, TimeVaryingTestFunction
-from botorch_tv.test_functions.cart_pole import CartPole
-from botorch_tv.test_functions.cart_pole_system import CartPoleSystem
+from botorch_tv.test_functions.cart_pole import CartPole, CartPoleSystem
 from botorch_tv.test_functions.drifting import (
     DriftingAckley,
     DriftingBranin,
     DriftingFunction,
     DriftingHartmann,
     DriftingRosenbrock,
+    Jumps,
+    Motion,
+    Orbit,
 )
 from botorch_tv.test_functions.markov import MarkovFunction
-from botorch_tv.test_functions.motion import Jumps, Motion, Orbit
-from botorch_tv.test_functions.sliced import SlicedFunction
-from botorch_tv.test_functions.suite import Schwefel, sliced_suite
+from botorch_tv.test_functions.sliced import Schwefel, SlicedFunction, sliced_suite
 from botorch_tv.test_functions.wind_farm import WindFarm
 
 __all__ = [

@@ -1,14 +1,188 @@
-"""Policy search on a cart-pole whose bearing friction changes, [ET] §5 and Table 6."""
+"""Policy search on a cart-pole whose bearing friction changes, [ET] §5 and Table 6.
+
+The cost of static state feedback on the linearised system is exact, by a Lyapunov equation.
+"""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
 from botorch_tv.test_functions.base import TimeVaryingTestFunction
-from botorch_tv.test_functions.cart_pole_system import CartPoleSystem
-from botorch_tv.test_functions.linear_quadratic import average_cost, optimal_gain
 from botorch_tv.validation import require, require_number
+
+
+def sampled(A: Tensor, B: Tensor, step: float) -> tuple[Tensor, Tensor]:
+    """The discrete-time system of ẋ = A x + B u with an input held constant between samples.
+
+    Both matrices are blocks of exp([[A, B], [0, 0]] step).
+
+    Args:
+        A: `... x n x n`.
+        B: `... x n x m`.
+        step: Time between samples, in seconds.
+    """
+    n, m = B.shape[-2:]
+    block = torch.cat([torch.cat([A, B], dim=-1), A.new_zeros(*A.shape[:-2], m, n + m)], dim=-2)
+    moved = torch.linalg.matrix_exp(block * step)
+    return moved[..., :n, :n], moved[..., :n, n:]
+
+
+def value_matrix(A: Tensor, S: Tensor) -> Tensor:
+    """P with P = AᵀPA + S, by the Kronecker form of the Lyapunov equation, for a stable A.
+
+    Args:
+        A: `... x n x n`, spectral radius below 1.
+        S: `... x n x n`.
+    """
+    n = A.shape[-1]
+    shape = (A + S).shape
+    # Row by row, vec(AᵀPA) = (Aᵀ ⊗ Aᵀ) vec(P).
+    product = torch.einsum("...ij,...kl->...ikjl", A.mT, A.mT)
+    product = product.reshape(*A.shape[:-2], n * n, n * n)
+    identity = torch.eye(n * n, dtype=A.dtype, device=A.device)
+    right = S.expand(shape).reshape(*shape[:-2], n * n, 1)
+    solved: Tensor = torch.linalg.solve(identity - product, right)
+    return solved.reshape(shape)
+
+
+def average_cost(
+    A: Tensor, B: Tensor, gain: Tensor, state_cost: Tensor, force_cost: float, noise: Tensor
+) -> Tensor:
+    """The long-run mean of xᵀQx + r u² of x_{k+1} = A x_k + B u_k + w_k under u = −gain · x.
+
+    It equals tr(P W), where W is the covariance of w and P the value matrix of the closed loop. It
+    is also the expected total cost without noise, from x_0 of mean 0 and covariance W.
+
+    Args:
+        A: `... x n x n`.
+        B: `... x n x 1`.
+        gain: `... x n`.
+        state_cost: Q, `n x n`.
+        force_cost: r.
+        noise: W, `n x n`.
+
+    Returns:
+        `...`; infinite where the closed loop is not stable.
+    """
+    closed = A - B * gain.unsqueeze(-2)
+    stable = torch.linalg.eigvals(closed.detach()).abs().amax(-1) < 1
+    # For an unstable loop the equation has no meaningful solution. A zero matrix replaces the loop,
+    # so that neither the solve nor its gradient meets a singular system.
+    closed = torch.where(stable[..., None, None], closed, torch.zeros_like(closed))
+    spent = state_cost + force_cost * gain.unsqueeze(-1) * gain.unsqueeze(-2)
+    cost = (value_matrix(closed, spent) * noise).sum((-2, -1))
+    return torch.where(stable, cost, math.inf)
+
+
+def optimal_gain(
+    A: Tensor, B: Tensor, state_cost: Tensor, force_cost: float, start: Tensor
+) -> Tensor:
+    """The gain `n` that solves the Riccati equation, best for every noise and first state.
+
+    Newton's method on the equation: evaluate a gain by its Lyapunov equation, then improve it,
+    gain ← (r + BᵀPB)⁻¹ BᵀPA. From a stabilising gain it stays stable and converges quadratically.
+
+    Args:
+        A: `n x n`.
+        B: `n x 1`.
+        state_cost: Q, `n x n`.
+        force_cost: r.
+        start: A stabilising gain, `n`.
+
+    Raises:
+        ValueError: If ``start`` does not stabilise the system.
+    """
+    radius = torch.linalg.eigvals(A - B * start).abs().max().item()
+    require(
+        radius < 1,
+        f"optimal_gain: start {start.tolist()} leaves a spectral radius of {radius}, but it must "
+        "be below 1; give a stabilising gain.",
+    )
+    gain = start
+    for _ in range(50):
+        P = value_matrix(A - B * gain, state_cost + force_cost * torch.outer(gain, gain))
+        better = (B.mT @ P @ A / (force_cost + B.mT @ P @ B)).squeeze(0)
+        if bool((better - gain).abs().max() <= 1e-12 * better.abs().max()):
+            return better
+        gain = better
+    return gain
+
+
+GRAVITY = 9.81
+"""m / s²."""
+
+
+@dataclass(frozen=True)
+class CartPoleSystem:
+    """The linearised cart-pole, its disturbances and its cost.
+
+    The state is (cart position in m, cart velocity, angle from upright in rad towards positive
+    positions, angular velocity); the input is the force on the cart in N. With total mass M, pole
+    mass m, half length l, inertia J = (4/3) m l² about the bearing, cart friction b and bearing
+    friction c, near upright
+
+        M p'' + m l θ'' = u − b p'        J θ'' + m l p'' = m g l θ − c θ'.
+
+    [ET] gives neither the machine nor the weights of its cost. These were chosen so that the best
+    gain lies inside the paper's box, away from its faces, at both frictions.
+
+    Args:
+        cart_mass: kg.
+        pole_mass: kg, spread evenly along the pole.
+        half_length: From the bearing to the middle of the pole, m.
+        cart_friction: N s / m.
+        bearing_friction: N m s / rad, before any change.
+        step: Time between two forces, s; a force is held in between.
+        state_cost: Weights of the squared states, per step.
+        force_cost: Weight of the squared force, per step.
+        disturbance: Variance of the random change of each state, per step.
+
+    Raises:
+        ValueError: If a parameter is not finite or out of range.
+    """
+
+    cart_mass: float = 0.8
+    pole_mass: float = 0.2
+    half_length: float = 0.15
+    cart_friction: float = 1.0
+    bearing_friction: float = 0.03
+    step: float = 0.02
+    state_cost: tuple[float, float, float, float] = (7.0, 3.0, 1.0, 0.1)
+    force_cost: float = 1.0
+    disturbance: tuple[float, float, float, float] = (1e-4, 1e-3, 1e-4, 1e-3)
+
+    def __post_init__(self) -> None:
+        may_vanish = ("cart_friction", "bearing_friction", "state_cost", "disturbance")
+        for field in fields(self):
+            given = getattr(self, field.name)
+            several = isinstance(given, tuple)
+            require(
+                not several or len(given) == 4,
+                f"CartPoleSystem: {field.name} is {given}, but there are four states.",
+            )
+            for value in given if several else (given,):
+                within = "[0, inf)" if field.name in may_vanish else "(0, inf)"
+                require_number(f"CartPoleSystem: {field.name}", value, within, "see the defaults.")
+
+    def dynamics(self, bearing_friction: float) -> tuple[Tensor, Tensor]:
+        """A, `4 x 4`, and B, `4 x 1`, of x_{k+1} = A x_k + B u_k at some bearing friction."""
+        m, l, b, c = self.pole_mass, self.half_length, self.cart_friction, bearing_friction
+        inertia = 4 / 3 * m * l**2
+        inverse = torch.linalg.inv(
+            torch.tensor([[self.cart_mass + m, m * l], [m * l, inertia]], dtype=torch.float64)
+        )
+        forces = torch.tensor([[0, -b, 0, 0], [0, 0, m * GRAVITY * l, -c]], dtype=torch.float64)
+        A = torch.zeros(4, 4, dtype=torch.float64)
+        A[0, 1] = A[2, 3] = 1.0
+        A[[1, 3]] = inverse @ forces
+        B = torch.zeros(4, 1, dtype=torch.float64)
+        B[[1, 3], 0] = inverse[:, 0]
+        return sampled(A, B, self.step)
+
 
 GAINS = ((-3.0, -2.0), (-6.0, -4.0), (-50.0, -25.0), (-4.0, -2.0))
 """The box of gains, [ET] Table 6."""

@@ -1,14 +1,107 @@
-"""Search for the best point of a random-feature function in a box."""
+"""Search for the best points in a box: damped Newton ascent from many starts at once."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.test_functions.ascent import Climbed, Derivatives, Local, climb
+
+_FLOOR = 1e-12
+"""Smallest curvature used as a divisor, relative to the largest; less is rounding in float64."""
+_TOLERANCE = 1e-15
+"""The ascent stops when the predicted gain, relative to the value, falls below this."""
+_STEPS = 60
+"""Largest number of steps; convergence near a maximum is quadratic."""
+
+
+class Local(NamedTuple):
+    """A function's value `n`, gradient `n x d` and second derivatives `n x d x d` at n points."""
+
+    value: Tensor
+    gradient: Tensor
+    hessian: Tensor
+
+
+Derivatives = Callable[[Tensor], Local]
+
+
+def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
+    """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
+
+    Coordinates at a bound are held if the gradient points outward. In the others a step divides the
+    gradient by the absolute curvature along each principal direction, so that it leaves saddle
+    points. The damping grows until the value rises, so that no point ends below its start.
+
+    Args:
+        derivatives: Derivatives of the function; each value depends on its own point alone.
+        X: Starting points in the box, `n x d`.
+        bounds: Bounds of the box, `2 x d`.
+
+    Returns:
+        Points `n x d` and their values `n`.
+    """
+    lower, upper = bounds
+    here = derivatives(X)
+    damping = torch.full_like(here.value, 1e-3)
+    for _ in range(_STEPS):
+        low, high = lower >= X, upper <= X
+        held = (low & (here.gradient < 0)) | (high & (here.gradient > 0))
+        trial = torch.clamp(X + _step(here, held, damping), lower, upper)
+        predicted_gain = (here.gradient * (trial - X)).sum(-1)
+        if bool((predicted_gain <= _TOLERANCE * here.value.abs()).all()):
+            break
+        there = derivatives(trial)
+        better = there.value > here.value
+        X = torch.where(better.unsqueeze(-1), trial, X)
+        here = Local(*(torch.where(_like(better, a), a, b) for a, b in zip(there, here)))
+        damping = torch.where(better, damping / 10, damping.clamp(min=1e-3) * 10)
+    return X, here.value
+
+
+def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
+    """Value, gradient and second derivatives by automatic differentiation.
+
+    Args:
+        function: Maps `n x d` to `n`; each value depends on its own point alone.
+    """
+
+    def evaluate(X: Tensor) -> Local:
+        with torch.enable_grad():
+            X = X.detach().requires_grad_(True)
+            value = function(X)
+            (gradient,) = torch.autograd.grad(value.sum(), X, create_graph=True)
+            rows = [
+                torch.autograd.grad(gradient[:, j].sum(), X, retain_graph=True)[0]
+                for j in range(X.shape[-1])
+            ]
+        return Local(value.detach(), gradient.detach(), torch.stack(rows, dim=-2))
+
+    return evaluate
+
+
+def _step(here: Local, held: Tensor, damping: Tensor) -> Tensor:
+    gradient = here.gradient.masked_fill(held, 0.0)
+    blocked = held.unsqueeze(-1) | held.unsqueeze(-2)
+    hessian = here.hessian.masked_fill(blocked, 0.0)
+    curvature, directions = torch.linalg.eigh(hessian)
+    curvature = curvature.abs()
+    largest = curvature.amax(-1, keepdim=True)
+    # If the function is flat, the smallest positive number avoids a division by zero.
+    least = (largest * _FLOOR).clamp(min=torch.finfo(largest.dtype).tiny)
+    divisor = (curvature + damping.unsqueeze(-1) * largest).clamp(min=least)
+    along = (directions.mT @ gradient.unsqueeze(-1)).squeeze(-1) / divisor
+    step: Tensor = (directions @ along.unsqueeze(-1)).squeeze(-1)
+    return step.masked_fill(held, 0.0)
+
+
+def _like(mask: Tensor, target: Tensor) -> Tensor:
+    return mask.reshape(mask.shape + (1,) * (target.dim() - mask.dim()))
+
 
 _POINTS = 2**16
 """Largest number of candidates."""
@@ -48,7 +141,9 @@ def waves(X: Tensor, frequencies: Tensor) -> Tensor:
     return torch.cat([angle.cos(), angle.sin()], dim=-1)
 
 
-def maximize(weights: Tensor, frequencies: Tensor, bounds: Tensor, points: Tensor) -> Climbed:
+def maximize(
+    weights: Tensor, frequencies: Tensor, bounds: Tensor, points: Tensor
+) -> tuple[Tensor, Tensor]:
     """The best point found for each of several functions Σ_i w_i φ_i(x) with the same features.
 
     Args:
@@ -66,11 +161,12 @@ def maximize(weights: Tensor, frequencies: Tensor, bounds: Tensor, points: Tenso
     for some, start in zip(torch.split(weights, together), torch.split(starts, together)):
         m, k, d = start.shape
         own = some.repeat_interleave(k, dim=0)
-        climbed = climb(_derivatives(own, frequencies), start.reshape(m * k, d), bounds)
-        value, winner = climbed.value.reshape(m, k).max(-1)
-        place = climbed.X.reshape(m, k, d)[torch.arange(m, device=winner.device), winner]
-        found.append(Climbed(place, value))
-    return Climbed(*(torch.cat(parts) for parts in zip(*found)))
+        X, values = climb(_derivatives(own, frequencies), start.reshape(m * k, d), bounds)
+        value, winner = values.reshape(m, k).max(-1)
+        place = X.reshape(m, k, d)[torch.arange(m, device=winner.device), winner]
+        found.append((place, value))
+    places, best = zip(*found)
+    return torch.cat(places), torch.cat(best)
 
 
 def _best_candidates(weights: Tensor, frequencies: Tensor, points: Tensor) -> Tensor:

@@ -1,23 +1,35 @@
-"""Static test functions with one coordinate as time."""
+"""Static test functions with one coordinate as time, and the ten of the W-DBO paper (Bardou, Thiran
+and Ranieri 2024).
+"""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
 from botorch.test_functions.base import ConstrainedBaseTestProblem
-from botorch.test_functions.synthetic import SyntheticTestFunction
+from botorch.test_functions.synthetic import (
+    Ackley,
+    EggHolder,
+    Hartmann,
+    Powell,
+    Rastrigin,
+    Rosenbrock,
+    Shekel,
+    StyblinskiTang,
+    SyntheticTestFunction,
+)
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.test_functions.ascent import Derivatives, Local, climb, derivatives_of
 from botorch_tv.test_functions.base import TimeVaryingTestFunction
-from botorch_tv.validation import require
+from botorch_tv.test_functions.search import Derivatives, Local, climb, derivatives_of
+from botorch_tv.validation import require, require_number
 
-_POINTS = 2**13
+_SLICE_POINTS = 2**13
 """Candidates in each slice."""
 
 _STARTS = 16
@@ -25,13 +37,6 @@ _STARTS = 16
 
 _TOGETHER = 16
 """Slices searched together; bounds the memory."""
-
-
-class _Best(NamedTuple):
-    """A slice's best value, to be maximised, and its point `d`."""
-
-    value: float
-    place: Tensor
 
 
 class SlicedFunction(TimeVaryingTestFunction):
@@ -86,13 +91,13 @@ class SlicedFunction(TimeVaryingTestFunction):
         self._function = copy.deepcopy(function).to(self.bounds)
         self._span = function._bounds[-1]
         self.starts = self._checked(starts)
-        self._known: dict[float, _Best] = {}
+        self._known: dict[float, tuple[float, Tensor]] = {}
 
     def optimizers_at(self, t: float) -> Tensor:
         """The best point found at time ``t``, `1 x d`; others may be as good."""
         time = self._times(t)
         self._solve(time)
-        return self._known[float(time)].place.unsqueeze(0).to(self.bounds)
+        return self._known[float(time)][1].unsqueeze(0).to(self.bounds)
 
     def _checked(self, starts: Tensor | None) -> Tensor:
         box = self.spatial_bounds.detach().cpu().double()
@@ -123,7 +128,7 @@ class SlicedFunction(TimeVaryingTestFunction):
 
     def _best_at(self, t: Tensor) -> Tensor:
         self._solve(t)
-        found = [self._known[time].value for time in t.detach().double().flatten().tolist()]
+        found = [self._known[time][0] for time in t.detach().double().flatten().tolist()]
         best = torch.tensor(found, dtype=torch.float64, device="cpu").reshape(t.shape).to(t)
         return -best if self._is_minimization_by_default else best
 
@@ -136,7 +141,9 @@ class SlicedFunction(TimeVaryingTestFunction):
         # Always in float64 on a CPU, so that the best values do not depend on dtype and device.
         function = copy.deepcopy(self._function).to("cpu", torch.float64)
         box = self.spatial_bounds.detach().cpu().double()
-        even = box[0] + (box[1] - box[0]) * even_points(_POINTS, self.spatial_dim).double().cpu()
+        even = (
+            box[0] + (box[1] - box[0]) * even_points(_SLICE_POINTS, self.spatial_dim).double().cpu()
+        )
 
         def value(X: Tensor, times: Tensor) -> Tensor:
             found: Tensor = function._evaluate_true(self._at_times(X, times))
@@ -151,13 +158,13 @@ class SlicedFunction(TimeVaryingTestFunction):
             own = self.starts.expand(len(some), -1, -1)
             begin = torch.cat([own, promising], 1)
             times = some.repeat_interleave(begin.shape[1])
-            climbed = climb(_smooth(value, times), begin.flatten(0, 1), box)
-            values, winner = climbed.value.reshape(begin.shape[:2]).max(-1)
+            X, reached = climb(_smooth(value, times), begin.flatten(0, 1), box)
+            values, winner = reached.reshape(begin.shape[:2]).max(-1)
             places = torch.take_along_dim(
-                climbed.X.reshape(begin.shape), winner.reshape(-1, 1, 1), dim=1
+                X.reshape(begin.shape), winner.reshape(-1, 1, 1), dim=1
             ).squeeze(1)
             for time, best, place in zip(some.tolist(), values.tolist(), places):
-                self._known[time] = _Best(best, place)
+                self._known[time] = best, place
 
 
 def _smooth(value: Callable[[Tensor, Tensor], Tensor], times: Tensor) -> Derivatives:
@@ -174,3 +181,105 @@ def _smooth(value: Callable[[Tensor, Tensor], Tensor], times: Tensor) -> Derivat
         )
 
     return evaluate
+
+
+_POINTS = 2**13
+"""Points for computing the variance of a function."""
+
+
+class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
+    """Schwefel's function, 418.9829 d − Σ_i x_i sin √|x_i| on [-500, 500]^d.
+
+    The constant has full precision, so that the minimum is 0.
+
+    Args:
+        dim: Number of coordinates d.
+        noise_std: Standard deviation of the observation noise; None for none.
+        negate: Whether to reverse the sign.
+    """
+
+    _optimal_value = 0.0
+
+    def __init__(
+        self, dim: int = 2, *, noise_std: float | None = None, negate: bool = False
+    ) -> None:
+        self.dim = dim
+        self.continuous_inds = list(range(dim))
+        self._bounds = [(-500.0, 500.0)] * dim
+        self._optimizers = [(_SCHWEFEL,) * dim]
+        super().__init__(noise_std=noise_std, negate=negate)
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        constant = _SCHWEFEL * math.sin(math.sqrt(_SCHWEFEL))
+        found: Tensor = constant * self.dim - (X * X.abs().sqrt().sin()).sum(-1)
+        return found
+
+
+_SCHWEFEL = 420.96874635998194
+"""The maximiser of x sin √x: the root of tan √x = −√x / 2 nearest to 421."""
+
+
+def sliced_suite(
+    *, horizon: float = 600.0, noise: float = 0.05, negate: bool = False
+) -> dict[str, SlicedFunction]:
+    """The ten synthetic functions of W-DBO, Rastrigin to Powell, with time as a coordinate.
+
+    Each has d + 1 coordinates, the last of which is time and runs through its range, as in appendix
+    H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian Optimization". Use
+    them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
+
+    The appendix was not available. That time is the last coordinate, the share of noise, and the
+    boxes of Rastrigin, Ackley and Rosenbrock are taken from quotations of it; most dimensions from
+    the table of a later paper. Other boxes are the usual ones, and the four dimensions of
+    Styblinski-Tang are a guess. Keep that in mind when comparing with W-DBO's own figures.
+
+    In the paper, time is wall time, 600 seconds, so that slower algorithms make fewer measurements;
+    in a study it is counted in rounds.
+
+    Args:
+        horizon: Time runs over [0, horizon].
+        noise: Variance of the observation noise, as a share of the function's variance over its
+            box and all times; 0.05 in the paper.
+        negate: Whether to reverse the sign, for maximisation; all are costs.
+
+    Returns:
+        The ten by name: rastrigin, schwefel, styblinski-tang, eggholder, ackley, rosenbrock,
+        shekel, hartmann-3, hartmann-6, powell.
+
+    Raises:
+        ValueError: If a number is out of range.
+    """
+    noise = require_number("sliced_suite: noise", noise, "[0, inf)", "the paper uses 0.05.")
+    functions: dict[str, SyntheticTestFunction] = {
+        "rastrigin": Rastrigin(dim=5, bounds=[(-4.0, 4.0)] * 5),
+        "schwefel": Schwefel(dim=4),
+        "styblinski-tang": StyblinskiTang(dim=4),
+        "eggholder": EggHolder(),
+        "ackley": Ackley(dim=4, bounds=[(-32.0, 32.0)] * 4),
+        "rosenbrock": Rosenbrock(dim=3, bounds=[(-1.0, 1.5)] * 3),
+        "shekel": Shekel(),
+        "hartmann-3": Hartmann(dim=3),
+        "hartmann-6": Hartmann(dim=6),
+        "powell": Powell(),  # convex: ascent finds the optimum from any start
+    }
+    # BoTorch's optimizers without time are optimal in every slice of a sum over coordinates. Ackley
+    # is no sum, but a monotone function of the sums of squares and of cosines.
+    starts = {
+        name: torch.tensor(functions[name]._optimizers, dtype=torch.float64, device="cpu")[:, :-1]
+        for name in ("rastrigin", "schwefel", "styblinski-tang", "ackley")
+    }
+    starts["shekel"] = functions["shekel"].C[:, :-1].double()
+    for name in ("hartmann-3", "hartmann-6"):
+        starts[name] = functions[name].P[:, :-1] / 1e4
+    found = {}
+    for name, function in functions.items():
+        lower, upper = function.bounds
+        X = lower + (upper - lower) * even_points(_POINTS, function.dim).to(lower)
+        found[name] = SlicedFunction(
+            function,
+            starts=starts.get(name),
+            horizon=horizon,
+            noise_std=math.sqrt(noise * float(function._evaluate_true(X).var())),
+            negate=negate,
+        )
+    return found

@@ -12,65 +12,57 @@ constants of their theorems or proofs and are bounds; those named ``..._order`` 
     (1, 3, 5, 7, 9, 11, 13, 15, 17, 20)
 """
 
-from botorch_tv.theory.bounds.bogunovic import (
+from botorch_tv.theory.arguments import largest_constant, smallest_constant
+from botorch_tv.theory.bogunovic import (
+    markov_lower_bound,
+    r_gp_ucb_order,
     r_gp_ucb_regret,
     resetting_mismatch,
+    squared_exponential_tails,
     time_varying_gain,
+    tv_gp_ucb_order,
     tv_gp_ucb_regret,
     tv_gp_ucb_regret_by_blocks,
 )
-from botorch_tv.theory.bounds.bogunovic_orders import (
-    markov_lower_bound,
-    r_gp_ucb_order,
-    tv_gp_ucb_order,
-)
-from botorch_tv.theory.bounds.brunzema import (
+from botorch_tv.theory.brunzema import (
     et_gp_ucb_regret,
     model_mismatch,
     r_gp_ucb_regret_improved,
     reset_time_bound,
 )
-from botorch_tv.theory.bounds.chowdhury import (
+from botorch_tv.theory.chowdhury import (
     gp_ts_order,
     gp_ts_regret,
     igp_ucb_order,
     igp_ucb_regret,
     log_decision_set,
 )
-from botorch_tv.theory.bounds.deng import analysis_memory, w_gp_ucb_order, w_gp_ucb_regret
-from botorch_tv.theory.bounds.mauduit import (
+from botorch_tv.theory.deng import analysis_memory, w_gp_ucb_order, w_gp_ucb_regret
+from botorch_tv.theory.information_gain import (
+    aged_information_gain,
+    closed_form_information_gain,
+    discounted_gain_bound,
+    exponential_gain_bound,
+    greedy_information_gain,
+    information_gain,
+    markov_information_gain,
+    matern_exponent,
+    polynomial_gain_bound,
+    running_information_gain,
+    universal_gain_bound,
+    weighted_information_gain,
+)
+from botorch_tv.theory.mauduit import (
     bandit_lower_bound,
+    necessary_side_queries,
+    side_queries,
     sparq_gp_ucb_order,
+    sufficient_side_queries,
+    total_side_queries,
     ui_gp_ucb_order,
     w_sparq_gp_ucb_order,
 )
-from botorch_tv.theory.bounds.shared import largest_constant, smallest_constant
-from botorch_tv.theory.eigendecay import (
-    discounted_gain_bound,
-    exponential_gain_bound,
-    polynomial_gain_bound,
-    universal_gain_bound,
-)
-from botorch_tv.theory.information_gain import (
-    aged_information_gain,
-    information_gain,
-    running_information_gain,
-    weighted_information_gain,
-)
-from botorch_tv.theory.maximum_gain import (
-    closed_form_information_gain,
-    greedy_information_gain,
-    markov_information_gain,
-    matern_exponent,
-)
 from botorch_tv.theory.rules import analysis_block, budget_period, discount, reset_period
-from botorch_tv.theory.side_queries import (
-    necessary_side_queries,
-    side_queries,
-    sufficient_side_queries,
-    total_side_queries,
-)
-from botorch_tv.theory.tails import squared_exponential_tails
 from botorch_tv.theory.windows import (
     is_window_start,
     next_window_start,

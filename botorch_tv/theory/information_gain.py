@@ -1,19 +1,28 @@
-"""Information gain of given observations, in nats.
+"""Information gains, in nats: of given observations, and bounds on the largest one.
 
-For noise variances N it is ½ ln det(I + N^(-½) K N^(-½)). [M] writes its γ_T without the factor ½:
-its quantity is twice ours.
+For noise variances N the gain is ½ ln det(I + N^(-½) K N^(-½)). [M] writes its γ_T without the
+factor ½: its quantity is twice ours. The most that any set of n observations can give, γ_n, stands
+in every regret bound. Finding it is hard; greedy choice bounds it from both sides.
+
+[W22] §6 bounds weighted gains by the decay of a kernel's eigenvalues. The kernel is
+Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1
+there). N of the terms are retained; the tail is δ_N = Σ_{m > N} c_m ψ².
 """
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 import torch
 from torch import Tensor
 
+from botorch_tv.acquisition.gains import ClosedForm, Greedy, WidthContext, greedy_gain
 from botorch_tv.forgetting.base import Inflation
 from botorch_tv.forgetting.inflation import ExponentialWeights
 from botorch_tv.inference.covariance import EVALUATED_TOLERANCE
-from botorch_tv.theory.arguments import Number, check
-from botorch_tv.validation import require
+from botorch_tv.theory.arguments import Number, check, rounds
+from botorch_tv.validation import require, require_number
 
 
 def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
@@ -118,3 +127,251 @@ def weighted_information_gain(
     if double:
         discount = ExponentialWeights(gamma**2)
     return aged_information_gain(covariance, noise, discount)
+
+
+# The largest gain.
+
+
+def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> Tensor:
+    """Upper bounds on γ_0, ..., γ_T for a static objective on finitely many arms.
+
+    The greedy value / (1 - 1/e), see :class:`botorch_tv.acquisition.Greedy`; the greedy value
+    itself, a lower bound, is this times 1 - 1/e. Noise that grows with age only lowers the gain,
+    so that weighted gains are covered too; for the Markov model see
+    :func:`markov_information_gain`.
+
+    Args:
+        covariance: Kernel on all pairs of arms, `M x M`.
+        noise: Noise variance σ² (λ in [C17]), positive.
+        horizon: T, at least 1.
+
+    Returns:
+        `T + 1` values, index n for n observations, the first of them 0. Bounds are about 1, ..., T
+        rounds: ``igp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
+
+    Raises:
+        InputDataError: If ``covariance`` is no covariance matrix.
+        ValueError: If ``noise`` or ``horizon`` is out of range.
+    """
+    values = Greedy.of(covariance, noise, horizon).values
+    return torch.tensor(values, dtype=torch.float64, device=covariance.device)
+
+
+def markov_information_gain(
+    covariance: Tensor, noise: float, epsilon: float, horizon: int
+) -> Tensor:
+    """Upper bounds on γ~_0, ..., γ~_T of the Markov model, [B16] (14)-(15), over finite arms.
+
+    One arm is played per round, the most uncertain one of f_t; the gain is twice that. Choosing
+    greedily in one set after the other reaches half of the maximum of a monotone submodular
+    function (Fisher, Nemhauser and Wolsey 1978). Without change (ε = 0)
+    :func:`greedy_information_gain` is tighter, and returned.
+
+    Args:
+        covariance: Kernel on all pairs of arms, `M x M`.
+        noise: Noise variance σ², positive.
+        epsilon: Rate of change ε in [0, 1].
+        horizon: T, at least 1.
+
+    Returns:
+        `T + 1` values in float64, index n for n rounds, the first of them 0. Bounds are about
+        1, ..., T rounds: ``tv_gp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
+
+    Raises:
+        InputDataError: If ``covariance`` is no covariance matrix.
+        ValueError: If ``noise``, ``epsilon`` or ``horizon`` is out of range.
+    """
+    name = "markov_information_gain"
+    epsilon, noise, horizon = check(name, epsilon=epsilon, noise=noise, horizon=horizon)
+    if epsilon == 0:
+        return greedy_information_gain(covariance, noise, horizon)
+    twice = 2 * greedy_gain(covariance, noise, horizon, epsilon)
+    return torch.nn.functional.pad(twice, (1, 0))
+
+
+def closed_form_information_gain(
+    T: Number,
+    dim: int,
+    kernel: Literal["se", "matern"],
+    nu: float | None = None,
+    *,
+    constant: float = 1.0,
+) -> Tensor:
+    """The order of γ_T: (ln T)^(d+1) or T^c ln T with c = d(d+1)/(2ν + d(d+1)), [C17] §3.1.
+
+    An order, known up to ``constant``: it is no bound, and ignores lengthscale and noise.
+
+    Args:
+        T: Observations, at least 1; any shape.
+        dim: Dimension d, at least 1.
+        kernel: ``"se"`` or ``"matern"``.
+        nu: Smoothness ν of the Matérn kernel; None for ``"se"``.
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    horizons = rounds("closed_form_information_gain", T)
+    dim, constant = check("closed_form_information_gain", dim=dim, constant=constant)
+    order = ClosedForm(kernel, nu)
+    values = [order.value(WidthContext(int(n) + 1, dim)) for n in horizons.flatten().tolist()]
+    return constant * torch.tensor(values, dtype=horizons.dtype, device=horizons.device).view(
+        horizons.shape
+    )
+
+
+def matern_exponent(nu: float, dim: int) -> float:
+    """Exponent c = d(d+1) / (2ν + d(d+1)), the power of T in the order of γ_T for a Matérn kernel.
+
+    Raises:
+        ValueError: If ``nu`` is not positive and finite or ``dim`` below 1.
+    """
+    nu, dim = check("matern_exponent", nu=nu, dim=dim)
+    return dim * (dim + 1) / (2 * nu + dim * (dim + 1))
+
+
+# Bounds by the decay of eigenvalues.
+
+
+def universal_gain_bound(
+    T: Number, *, noise: float, terms: int, tail: float, k_bar: float = 1.0
+) -> Tensor:
+    """γ̇_T <= N/2 ln(1 + k̄T/(λN)) + T δ_N/(2λ), [W22] Theorem 6.
+
+    Holds for any increasing weights, for gains weighted once or twice; so too for none.
+
+    Args:
+        T: Observations, at least 1; any shape.
+        noise: λ, positive.
+        terms: N, at least 1.
+        tail: δ_N, at least 0.
+        k_bar: k̄, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    observations = rounds("universal_gain_bound", T)
+    check("universal_gain_bound", noise=noise, k_bar=k_bar, terms=terms, tail=tail)
+    kept = terms / 2 * (k_bar * observations / (noise * terms)).log1p()
+    return kept + observations * tail / (2 * noise)
+
+
+def discounted_gain_bound(
+    *,
+    gamma: float,
+    noise: float,
+    terms: int,
+    tail: float,
+    k_bar: float = 1.0,
+    double: bool = True,
+) -> float:
+    """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
+
+    It does not depend on T. For gains weighted once, γ takes the place of γ² (Appendix D.2; the
+    sentence after Corollary 8 has the two exchanged).
+
+    Args:
+        gamma: Discount γ, strictly between 0 and 1.
+        noise: λ, positive.
+        terms: N, at least 1.
+        tail: δ_N, at least 0.
+        k_bar: k̄, positive.
+        double: Whether weights enter twice.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    check("discounted_gain_bound", gamma=gamma, noise=noise, k_bar=k_bar, terms=terms, tail=tail)
+    lost = noise * _lost(gamma, double)
+    return terms / 2 * math.log1p(k_bar / (terms * lost)) + tail / (2 * lost)
+
+
+def polynomial_gain_bound(
+    *,
+    gamma: float,
+    noise: float,
+    C_p: float,
+    beta_p: float,
+    psi: float = 1.0,
+    k_bar: float = 1.0,
+    double: bool = True,
+) -> float:
+    """((C_p ψ²/(λ(1-γ²)))^(1/β_p) L^(-1/β_p) + 1) L, L = ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.1.
+
+    For eigenvalues c_m <= C_p m^(-β_p). The proof bounds the tail by C_p ψ² N^(1 - β_p), which
+    takes β_p >= 2.
+
+    Args:
+        gamma: Discount γ, strictly between 0 and 1.
+        noise: λ, positive.
+        C_p: Scale of the eigenvalues, positive.
+        beta_p: Power of their decay, at least 2.
+        psi: ψ, positive.
+        k_bar: k̄, positive.
+        double: Whether weights enter twice.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "polynomial_gain_bound"
+    check(name, gamma=gamma, noise=noise, k_bar=k_bar, C_p=C_p, psi=psi)
+    beta_p = require_number(
+        f"{name}: beta_p",
+        beta_p,
+        "[2, inf)",
+        "give discounted_gain_bound the tail of a slower decay.",
+    )
+    lost = noise * _lost(gamma, double)
+    log = math.log1p(k_bar / lost)
+    return (math.pow(C_p * psi**2 / (lost * log), 1 / beta_p) + 1) * log
+
+
+def exponential_gain_bound(
+    *,
+    gamma: float,
+    noise: float,
+    C_e1: float,
+    C_e2: float,
+    psi: float = 1.0,
+    k_bar: float = 1.0,
+    double: bool = True,
+) -> float:
+    """((ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2 + 1) ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.2.
+
+    For eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof keeps N terms, the first bracket / C_e2
+    rounded up, so that this must be positive, and the bound itself at least 1.
+
+    Args:
+        gamma: Discount γ, strictly between 0 and 1.
+        noise: λ, positive.
+        C_e1: Scale of the eigenvalues, positive.
+        C_e2: Rate of their decay, positive.
+        psi: ψ, positive.
+        k_bar: k̄, positive.
+        double: Whether weights enter twice.
+
+    Raises:
+        ValueError: If an argument is out of range, or so large a noise that nothing is learnt.
+    """
+    name = "exponential_gain_bound"
+    check(name, gamma=gamma, noise=noise, k_bar=k_bar, C_e1=C_e1, C_e2=C_e2, psi=psi)
+    lost = noise * _lost(gamma, double)
+    kept = math.log(C_e1 * psi**2 / (C_e2 * lost)) / C_e2
+    log = math.log1p(k_bar / lost)
+    require(
+        kept > 0 and (kept + 1) * log >= 1,
+        f"{name}: noise is {noise}, but with these constants the proof keeps terms only below "
+        f"{C_e1 * psi**2 * noise / (C_e2 * lost):.4g} and needs a gain of at least 1 nat "
+        f"({(kept + 1) * log:.4g} here); use discounted_gain_bound.",
+    )
+    return (kept + 1) * log
+
+
+def _lost(gamma: float, double: bool) -> float:
+    return 1 - gamma**2 if double else 1 - gamma

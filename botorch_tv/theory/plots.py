@@ -17,13 +17,13 @@ from botorch_tv.drawing import GRAY, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
     Curve,
     draw_curves,
+    line_styles,
     name_curves,
     regret_curve,
     settle_scale,
 )
-from botorch_tv.simulation.plots.line_styles import line_styles
 from botorch_tv.simulation.result import StudyResult
-from botorch_tv.theory.bounds.shared import largest_constant, smallest_constant
+from botorch_tv.theory.arguments import largest_constant, smallest_constant
 from botorch_tv.validation import require
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 import sys
 
 from botorch_tv.theory.arguments import check
-from botorch_tv.theory.maximum_gain import matern_exponent
+from botorch_tv.theory.information_gain import matern_exponent
 from botorch_tv.validation import require_number
 
 

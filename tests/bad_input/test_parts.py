@@ -21,7 +21,7 @@ from botorch_tv.kernels import MarkovKernel, WienerKernel
 from botorch_tv.learning import Refit
 from botorch_tv.likelihoods.aging import ExponentialAging
 from botorch_tv.strategies import MultiStart
-from botorch_tv.test_functions.motion import Orbit
+from botorch_tv.test_functions.drifting import Orbit
 
 EYE = torch.eye(3, dtype=torch.float64)
 POSITIVE, SIZE = (0, -1.0, NAN, INF, 1e101), (-1.0, NAN, INF, 1e101)

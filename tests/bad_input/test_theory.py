@@ -82,7 +82,6 @@ NUMBERS = {
 }
 HORIZONS = {
     "bound T": Parameter(bound("T"), (0, 2.5, NAN, INF), "of at least 1", "a whole number of"),
-    "bound gain": Parameter(bound("gain"), (), "must be a number", "one per entry of T"),
     "necessary T": Parameter(
         lambda v: theory.necessary_side_queries(v, 2.0), (0, 2.5), "of at least 1", "a whole number"
     ),

@@ -169,14 +169,8 @@ THINGS = {
     "centers": data(
         lambda: SineWorld(LINE, kernel=KERNEL, centers=torch.zeros(3, 2), noise=0.1),
         "(3, 2)",
-        "give points like the arms",
+        "finite points like the arms",
         "n x 1",
-    ),
-    "kernel of a sine": data(
-        lambda: SineWorld(LINE, kernel=torch.eye(5), noise=0.1),
-        "a Tensor",
-        "between arms and centers",
-        "give a GPyTorch kernel",
     ),
     "values": data(
         lambda: FixedFunctions(torch.zeros(2, 2, 2)), "(2, 2, 2)", "shape M", "or trials x M"
@@ -184,7 +178,7 @@ THINGS = {
     "values of integers": data(
         lambda: FixedFunctions(torch.zeros(3).long()),
         "torch.int64",
-        "values has dtype",
+        "floating-point",
         "values.double()",
     ),
     "values for other arms": data(
@@ -215,19 +209,3 @@ def test_numbers(row):
 @pytest.mark.parametrize("row", named(THINGS))
 def test_things(row):
     assert_refuses(row)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda **given: StaticWorld(LINE, noise=0.1, **given),
-        lambda **given: AbruptWorld(LINE, changes=[3], noise=0.1, **given),
-        lambda **given: DriftWorld(LINE, horizon=9, noise=0.1, **given),
-    ],
-)
-def test_a_kernel_given_for_functions_is_told_how_they_are_given(make) -> None:
-    for given in ({"kernel": KERNEL}, {"kernel": KERNEL, "functions": DRAW}):
-        with pytest.raises(TypeError, match=r"World takes functions.*functions=GaussianDraw\("):
-            make(**given)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'kernels'"):
-        make(kernels=KERNEL, functions=DRAW)

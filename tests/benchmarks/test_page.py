@@ -6,7 +6,7 @@ import json
 import pytest
 
 from benchmarks.paper.collect import collect
-from botorch_tv.papers import EXPERIMENTS, markov
+from botorch_tv.papers import EXPERIMENTS, worlds
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def collected(tmp_path_factory):
     folder = tmp_path_factory.mktemp("collected")
     outcomes = {}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(markov, "POINTS", 5)
+        patched.setattr(worlds, "POINTS", 5)
         for id in ("et-table2", "et-fig2"):
             runs = folder / id
             runs.mkdir()
@@ -49,7 +49,7 @@ def test_studies_say_how_they_came_about(collected):
 
 
 def test_a_quick_look_is_not_collected(tmp_path, monkeypatch):
-    monkeypatch.setattr(markov, "POINTS", 5)
+    monkeypatch.setattr(worlds, "POINTS", 5)
     EXPERIMENTS["et-fig4"].run(tmp_path, trials=2, quick=True, progress=False)
     with pytest.raises(ValueError, match=r"et-fig4.json is of a quick look .* full size"):
         collect(tmp_path, tmp_path / "results")

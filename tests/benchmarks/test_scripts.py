@@ -21,7 +21,7 @@ from benchmarks.speed import (
     scaling,
 )
 from benchmarks.statistics import float32, wind_farm
-from botorch_tv.papers import markov
+from botorch_tv.papers import worlds as markov
 
 STRATEGY = ["TV-GP-UCB"]
 

@@ -99,7 +99,7 @@ def test_arms_that_fall_silent_are_named_and_can_be_left_out(tmp_path, capsys):
         (["--lengthscale", "0.2"], "--lengthscale is about worlds"),
         (["--points", "50"], "--points is about worlds"),
         (["--dim", "2"], "--dim is about worlds"),
-        (["--key", "no"], "no key 'no'; give one of field, other"),
+        (["--key", "no"], "no numeric array 'no'"),
         (["--train", "45"], "train is 45, but there are 45 rows"),
         (["--horizon", "16"], "--horizon is 16, but after 30 training rows 15 are left"),
         (["--first-arm", "6"], "first_arm is 6"),

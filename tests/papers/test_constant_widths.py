@@ -6,7 +6,6 @@ from synthetic_results import make_result
 
 from botorch_tv.acquisition import WidthContext
 from botorch_tv.papers import EXPERIMENTS, mandl2026
-from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.mandl2026 import BETAS, GROWING, best_beta, better_betas
 
 FIGURE = EXPERIMENTS["mk-fig1"]
@@ -38,7 +37,7 @@ def test_the_verdict_of_the_paper_and_of_another_world():
 
 @pytest.mark.parametrize("rate", mandl2026.BEST)
 def test_all_are_told_the_truth(rate):
-    stage = FIGURE.cases[f"epsilon-{rate}"].stage(Setting())
+    stage = FIGURE.cases[f"epsilon-{rate}"].stage()
     assert (len(stage.world.domain), stage.world.epsilon, stage.world.noise) == (400, rate, 0.01)
     assert {one.decay.epsilon for one in stage.strategies.values()} == {rate}
     first = stage.strategies["β = 4"]

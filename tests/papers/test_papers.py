@@ -12,18 +12,14 @@ from synthetic_results import make_result
 from botorch_tv import cli
 from botorch_tv.papers import (
     EXPERIMENTS,
-    cells,
+    claims,
     deng2022,
     event_triggered,
     experiment_named,
     mandl2026,
-    markov,
-    order,
+    worlds,
 )
-from botorch_tv.papers.cases import Setting
-from botorch_tv.papers.cells import Cell
-from botorch_tv.papers.experiment import Quick
-from botorch_tv.papers.order import Claim
+from botorch_tv.papers.claims import Claim
 from botorch_tv.papers.recordings import STAND_IN
 from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.chunks import PreparedStudy
@@ -77,7 +73,7 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: path.touch())
     small = dataclasses.replace(EXPERIMENTS[name], horizon=3)
     monkeypatch.setitem(EXPERIMENTS, name, small)
-    monkeypatch.setattr(markov, "POINTS", 5)
+    monkeypatch.setattr(worlds, "POINTS", 5)
     monkeypatch.setattr(mandl2026, "POINTS", 5)
     code = cli.main(["paper", name, "--trials", "2", "--quiet", "--out", str(tmp_path)])
     assert code in (0, cli.EXIT_REFUTED)
@@ -106,7 +102,7 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
     name = "et-fig2"
     small = dataclasses.replace(EXPERIMENTS[name], horizon=3)
     monkeypatch.setitem(EXPERIMENTS, name, small)
-    monkeypatch.setattr(markov, "POINTS", 5)
+    monkeypatch.setattr(worlds, "POINTS", 5)
     command = ["paper", name, "--trials", "4", "--quiet", "--chunk", "2", "--out", str(tmp_path)]
     plays = []
     play = PreparedStudy.play
@@ -138,14 +134,14 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
 def test_noise_reaches_world_and_strategies(name):
     for case in EXPERIMENTS[name].cases.values():
         if case.noise is not None:
-            world, strategies, doubt, *_ = case.stage(Setting(noise=0.05))
+            world, strategies, doubt, *_ = case.stage(noise=0.05)
             assert world.noise == 0.05
             assert {strategy.noise for strategy in strategies.values()} == {0.05}
             assert doubt == ""
 
 
 def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
-    small = dataclasses.replace(EXPERIMENTS["w22-slow"], quick=Quick(trials=1, horizon=4))
+    small = dataclasses.replace(EXPERIMENTS["w22-slow"], quick=(1, 4))
     monkeypatch.setitem(EXPERIMENTS, "w22-slow", small)
     command = ["paper", "w22-slow", "--quick", "--quiet", "--out", str(tmp_path)]
     assert cli.main(command) == 0
@@ -164,12 +160,12 @@ def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
 
 def test_cases_keep_to_their_own_sizes(tmp_path):
     """Of five cases one has 20 places to start from, and the others are meant for 500 rounds."""
-    small = dataclasses.replace(EXPERIMENTS["et-table1"], quick=Quick(trials=30, horizon=2))
+    small = dataclasses.replace(EXPERIMENTS["et-table1"], quick=(30, 2))
     small.run(tmp_path, quick=True, progress=False)
     sizes = {}
     for name, case in small.cases.items():
         sizes[name] = StudyResult.load(tmp_path / f"et-table1-{name}.nc").data.sizes["trial"]
-        assert case.stage(Setting()).horizon == (None if name == "stocks" else 500)
+        assert case.stage().horizon == (None if name == "stocks" else 500)
     others = ("abrupt", "slow", "abrupt-100", "slow-100")
     assert sizes == {**dict.fromkeys(others, 30), "stocks": 20}
 
@@ -227,24 +223,24 @@ def test_unknown_experiment():
 def test_order_by_hand():
     # B − A = 3, 2, 4: mean 3, standard error 1/√3, so 5.2 standard errors.
     results = {"case": make_result({"A": [[2], [4], [6]], "B": [[5], [6], [10]]})}
-    holds = order.judge([Claim("case", "A", "B", 5.0)], results)
+    holds = claims.judge([Claim("case", "A", "B", 5.0)], results)
     assert holds.holds is True
     assert holds.table.loc[0, "t_ratio"] == pytest.approx(3 * math.sqrt(3))
     assert "5.2 standard errors" in holds.verdict
-    assert order.judge([Claim("case", "A", "B", 5.3)], results).holds is False
-    reversed_ = order.judge([Claim("case", "A", "B"), Claim("case", "B", "A")], results)
+    assert claims.judge([Claim("case", "A", "B", 5.3)], results).holds is False
+    reversed_ = claims.judge([Claim("case", "A", "B"), Claim("case", "B", "A")], results)
     assert reversed_.holds is False
     assert "1 of 2 orders of the paper does not hold: B < A at case by -5.2" in reversed_.verdict
-    besides = order.judge([Claim("case", "A", "B"), Claim("case", "B", "A", ours=True)], results)
+    besides = claims.judge([Claim("case", "A", "B"), Claim("case", "B", "A", ours=True)], results)
     assert besides.holds is True  # what only we expected does not decide
     assert "1 of 1 orders that we expected besides does not hold" in besides.verdict
     steady = {"case": make_result({"A": [[1], [2]], "B": [[4], [5]]})}
-    always = order.judge([Claim("case", "A", "B")], steady)
+    always = claims.judge([Claim("case", "A", "B")], steady)
     assert always.holds is True
     assert "A < B at case by 3 in every trial" in always.verdict
     same = {"case": make_result({"A": [[1], [1]], "B": [[1], [1]]})}
-    assert order.judge([Claim("case", "A", "B")], same).holds is False
-    assert order.judge([Claim("case", "A", "B", -2.0)], same).holds is True
+    assert claims.judge([Claim("case", "A", "B")], same).holds is False
+    assert claims.judge([Claim("case", "A", "B", -2.0)], same).holds is True
 
 
 @pytest.mark.parametrize(
@@ -254,10 +250,10 @@ def test_a_figure_by_hand(least, most, holds):
     """Mean totals are 4 and 2, and half of the trials reset in round 2 or 3."""
     resets = {"A": np.array([[1, 0, 0, 1], [0, 0, 1, 0]], dtype=bool)}
     result = make_result({"A": [[1, 1, 1, 1], [1, 1, 1, 1]], "B": [[0, 0, 0, 1], [1, 1, 1, 0]]})
-    twice = order.similar("case", "A", "B")
+    twice = claims.similar("case", "A", "B")
     assert (twice.least, twice.most) == (1 / 1.1, 1.1)
     twice = twice._replace(meaning="ratio", least=least, most=most)
-    outcome = order.judge([twice], {"case": result})
+    outcome = claims.judge([twice], {"case": result})
     assert outcome.holds is holds
     assert "the ratio is 2 (at least" in outcome.verdict
     assert ("not what the paper says" in outcome.verdict) is not holds
@@ -270,19 +266,19 @@ def test_a_figure_by_hand(least, most, holds):
 def test_one_reading_of_what_a_paper_leaves_open_is_enough():
     results = {"case": make_result({"A": [[2], [4], [6]], "B": [[5], [6], [10]]})}
     right, wrong = [Claim("case", "A", "B")], [Claim("case", "B", "A")]
-    outcome = order.judge_readings({"B = 1": wrong, "B = 2": right}, results)
+    outcome = claims.judge_readings({"B = 1": wrong, "B = 2": right}, results)
     assert outcome.holds is True
     assert outcome.verdict.startswith("With B = 1: 1 of 1 orders of the paper does not hold")
     assert "With B = 2: The one of the orders of the paper holds" in outcome.verdict
     assert outcome.table["reading"].tolist() == ["B = 1", "B = 2"]
-    assert order.judge_readings({"one": wrong, "other": wrong}, results).holds is False
+    assert claims.judge_readings({"one": wrong, "other": wrong}, results).holds is False
 
 
 @pytest.mark.parametrize(("required", "holds"), [(-5.0, False), (-5.3, True)])
 def test_no_worse_by_hand(required, holds):
     # B − A = −3, −2, −4: 5.2 standard errors below zero.
     results = {"case": make_result({"A": [[5], [6], [10]], "B": [[2], [4], [6]]})}
-    assert order.judge([Claim("case", "A", "B", required)], results).holds is holds
+    assert claims.judge([Claim("case", "A", "B", required)], results).holds is holds
 
 
 def test_noise_that_differs_by_case_is_not_overruled(tmp_path):
@@ -296,8 +292,10 @@ def test_noise_that_differs_by_case_is_not_overruled(tmp_path):
 
 
 def test_tolerance_by_hand():
-    assert cells.tolerance(np.array([1.0, 3.0]), runs=2) == pytest.approx(3 * math.sqrt(2))
-    assert math.isnan(cells.tolerance(np.array([1.0]), runs=50))
+    assert event_triggered.tolerance(np.array([1.0, 3.0]), runs=2) == pytest.approx(
+        3 * math.sqrt(2)
+    )
+    assert math.isnan(event_triggered.tolerance(np.array([1.0]), runs=50))
 
 
 @pytest.mark.parametrize(("regret", "kept"), [(4.0, 2), (8.89, 2), (8.91, 1), (-0.91, 1)])
@@ -305,7 +303,7 @@ def test_cells_by_hand(regret, kept):
     # R_T = 2, 4, 6: mean 4, sd 2; tolerance 3·2·√(1/3 + 1/3) = 4.90. Resets: 1, 0, 2.
     fired = np.array([[True, False], [False, False], [True, True]])
     result = make_result({"δ": [[1, 1], [3, 1], [2, 4]]}, {"δ": fired})
-    outcome = cells.judge({"case": {"δ": Cell(1.5, regret)}}, 3, {"case": result})
+    outcome = event_triggered.judge_cells({"case": {"δ": (1.5, regret)}}, 3, {"case": result})
     assert int(outcome.table["holds"].sum()) == kept
     assert outcome.holds is (kept == 2)
     assert outcome.table["ours"].tolist() == [1, 4]
@@ -314,7 +312,7 @@ def test_cells_by_hand(regret, kept):
 
 def test_single_trial_settles_no_cell():
     result = make_result({"δ": [[1.0]]})
-    outcome = cells.judge({"case": {"δ": Cell(0, 1)}}, 50, {"case": result})
+    outcome = event_triggered.judge_cells({"case": {"δ": (0, 1)}}, 50, {"case": result})
     assert outcome.holds is False
 
 

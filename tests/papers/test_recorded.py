@@ -10,13 +10,12 @@ from synthetic_results import make_result
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Fixed, Logarithmic
 from botorch_tv.papers import (
     EXPERIMENTS,
-    sensitivity,
+    bogunovic2016,
+    chowdhury2017,
+    deng2022,
+    mauduit,
     sensors,
-    standard_functions,
-    stocks,
-    temperature_grid,
 )
-from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.mauduit import EXPERTS
 from botorch_tv.papers.recordings import ERA5, STOCKS, TRAFFIC, Recordings
 from botorch_tv.simulation import PanelWorld
@@ -66,7 +65,7 @@ def test_a_record_that_is_not_there(tmp_path):
 
 
 def test_temperature_rows_and_what_is_told(folder):
-    stage = EXPERIMENTS["b16-fig3-temperature"].cases["temperature"].stage(Setting(data=folder))
+    stage = EXPERIMENTS["b16-fig3-temperature"].cases["temperature"].stage(data=folder)
     values = Recordings(folder).temperature().values
     chosen = sensors.cells(values.shape[1], 46)
     assert len(set(chosen)) == 46
@@ -82,7 +81,7 @@ def test_temperature_rows_and_what_is_told(folder):
     assert forgetting.decay.epsilon == stage.world.epsilon
     period = reset_period(stage.world.epsilon, 264)
     assert stage.strategies["R-GP-UCB"].retention.period == period
-    told = EXPERIMENTS["et-fig3"].cases["temperature"].stage(Setting(data=folder))
+    told = EXPERIMENTS["et-fig3"].cases["temperature"].stage(data=folder)
     assert told.world.horizon == 286
     assert told.world.model_noise == pytest.approx(0.01)  # of standardised readings
     assert told.strategies["TV-GP-UCB"].decay.epsilon == 0.03
@@ -93,8 +92,8 @@ def test_traffic_plays_one_morning(folder):
     values = Recordings(folder).traffic().values
     chosen = sensors.cells(60, 50)
     morning = values[6 * 288 + 72 : 6 * 288 + 72 + 84][:, chosen]  # of the seventh day, from six
-    raw = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday"].stage(Setting(data=folder)).world
-    usual = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday-usual"].stage(Setting(data=folder))
+    raw = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday"].stage(data=folder).world
+    usual = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday-usual"].stage(data=folder)
     working = (0, 1, 4)  # Thursday, Friday, Monday
     before = [values[day * 288 + 72 : day * 288 + 156][:, chosen] for day in working]
     train = np.concatenate(before)
@@ -117,20 +116,22 @@ def test_cells_are_drawn_once_and_for_all():
 
 
 def test_stocks_by_hand(folder):
-    world = stocks.prices(Recordings(folder))
+    world = deng2022.prices(Recordings(folder))
     played = Recordings(folder).stocks().values[-823:]
     scaled = (played - played.mean()) / played.std()
     assert world.objective.numpy() == pytest.approx(scaled)
     K = scaled.T @ scaled / 823
     assert world.kernel.numpy() == pytest.approx(K)
     norms = [math.sqrt(f @ np.linalg.solve(K, f)) for f in scaled]
-    assert stocks.largest_norm(world) == pytest.approx(max(norms), rel=1e-6)
-    assert stocks.budget(world) == pytest.approx(np.abs(np.diff(scaled, axis=0)).max(1).sum())
-    assert stocks.largest_norm(world) == stocks.strategies(world)["ET-GP-UCB"].width.B
+    assert deng2022.largest_price_norm(world) == pytest.approx(max(norms), rel=1e-6)
+    assert deng2022.budget(world) == pytest.approx(np.abs(np.diff(scaled, axis=0)).max(1).sum())
+    assert (
+        deng2022.largest_price_norm(world) == deng2022.stock_strategies(world)["ET-GP-UCB"].width.B
+    )
 
 
 def test_sensors_that_stand_still(folder):
-    world = standard_functions.temperature(Recordings(folder))
+    world = chowdhury2017.temperature(Recordings(folder))
     values = Recordings(folder).temperature().values.reshape(31, 24, -1)
     chosen = sensors.cells(values.shape[2], 54)
     train = values[:18].reshape(18 * 24, -1)[:, chosen]
@@ -143,7 +144,7 @@ def test_sensors_that_stand_still(folder):
     K, f = world.kernel.numpy(), scaled
     a = np.linalg.solve(K + world.noise * np.eye(54), f.T)
     B = math.sqrt(np.einsum("ij,ij->j", a, K @ a).max())
-    R, own = math.sqrt(world.noise), standard_functions.strategies(world)
+    R, own = math.sqrt(world.noise), chowdhury2017.sensor_strategies(world)
     for label, width in (
         ("GP-UCB", AgnosticGPUCB(B=B, delta=0.1, gain=Fixed(1.0))),
         ("IGP-UCB", IGPUCB(B=B, R=R, delta=0.1, gain=Fixed(1.0))),
@@ -155,40 +156,40 @@ def test_sensors_that_stand_still(folder):
 
 
 def test_standard_functions_by_hand():
-    rosenbrock = standard_functions._FUNCTIONS["rosenbrock"]
+    rosenbrock = chowdhury2017._FUNCTIONS["rosenbrock"]
     x, y = rosenbrock.domain.X.unbind(-1)
     f = -(100 * (y - x**2) ** 2 + (1 - x) ** 2)
     assert len(f) == 200
     assert torch.allclose(rosenbrock.values, (f - f.mean()) / f.std())
     assert rosenbrock.variance() == pytest.approx(float(f.max() - f.min()) / 100 / float(f.std()))
-    hartmann = standard_functions._FUNCTIONS["hartmann3"]
+    hartmann = chowdhury2017._FUNCTIONS["hartmann3"]
     assert hartmann.domain.X.shape == (300, 3)
     assert float(hartmann.values.max()) > 1  # a maximum is sought
 
 
-def test_temperature_grid_is_fitted(folder, monkeypatch):
+def test_mauduit_is_fitted(folder, monkeypatch):
     """The lengthscale is that of the largest likelihood, by another way than a Kalman filter."""
-    world = temperature_grid.anomalies(Recordings(folder))
+    world = mauduit.anomalies(Recordings(folder))
     panel = Recordings(folder).temperature(every=4)
     train = panel.values[:480]
     centred = train - train.mean(0)
     assert np.asarray(world.training) == pytest.approx(centred / centred.std())
-    monkeypatch.setattr(temperature_grid, "LENGTHSCALES", (0.5, 4.0))
-    kernel, epsilon = temperature_grid.fitted(world)
+    monkeypatch.setattr(mauduit, "LENGTHSCALES", (0.5, 4.0))
+    kernel, epsilon = mauduit.fitted(world)
     assert 0 < epsilon < 1
     lat, lon = kernel.lengthscale.squeeze().tolist()
     assert lon / lat == pytest.approx(1 / math.cos(math.radians(54)))
     few = np.asarray(world.training)[:30]
     likelihoods = {}
     for length in (0.5, 4.0):
-        K = temperature_grid._kernel(length)(world.domain.X).to_dense().detach().numpy()
+        K = mauduit._kernel(length)(world.domain.X).to_dense().detach().numpy()
         steps = np.abs(np.subtract.outer(np.arange(30), np.arange(30)))
         C = np.kron((1 - epsilon) ** (steps / 2), K) + world.model_noise * np.eye(few.size)
         _, logdet = np.linalg.slogdet(C)
         likelihoods[length] = -0.5 * (few.ravel() @ np.linalg.solve(C, few.ravel()) + logdet)
     assert lat == pytest.approx(max(likelihoods, key=likelihoods.get))
     memory = reset_period(epsilon, 264)
-    own = temperature_grid.strategies(world)
+    own = mauduit.strategies(world)
     assert own["WGP-UCB"].inflation.gamma == 1 - 1 / memory
     assert own[EXPERTS[1]].inflation.alpha == 1.0
 
@@ -208,7 +209,7 @@ def test_table_1_has_the_papers_numbers_beside_ours():
 def test_periods_are_judged_by_mean_and_spread():
     random = np.random.default_rng(1)
     base = random.standard_normal((200, 1))
-    regret = {f"N = {n}": 20 + base for n in sensitivity.PERIODS}
+    regret = {f"N = {n}": 20 + base for n in bogunovic2016.PERIODS}
     regret |= {"N = 5": 30 + base, "N = 200": 20 + 1.5 * base}
     regret["GP-UCB"] = regret["N = 200"]
     score = EXPERIMENTS["b16-fig2d"].score

@@ -4,16 +4,15 @@ import math
 
 import pandas as pd
 
-from botorch_tv.papers import order
+from botorch_tv.papers import claims
+from botorch_tv.papers.claims import Claim, outcome_text
 from botorch_tv.papers.experiment import Outcome
-from botorch_tv.papers.order import Claim
-from botorch_tv.papers.report import outcome_text
 from botorch_tv.simulation.summary import Paired
 
 CLAIMS = [
-    order.tested(Claim("slow", "ET-GP-UCB", "GP-UCB", 3.0), Paired(12.34, 2.0)),
-    order.tested(Claim("slow", "TV-GP-UCB", "ET-GP-UCB", 3.0), Paired(-1234.5, 1e-13)),
-    order.tested(Claim("fast", "GP-UCB", "Random", ours=True), Paired(0.00012, 0.00001)),
+    claims.tested(Claim("slow", "ET-GP-UCB", "GP-UCB", 3.0), Paired(12.34, 2.0)),
+    claims.tested(Claim("slow", "TV-GP-UCB", "ET-GP-UCB", 3.0), Paired(-1234.5, 1e-13)),
+    claims.tested(Claim("fast", "GP-UCB", "Random", ours=True), Paired(0.00012, 0.00001)),
 ]
 NUMBERS = [
     {"windows": 210, "case": "slow", "share": 0.4083},
@@ -64,5 +63,5 @@ def test_claims_that_are_not_judged_give_no_answer():
 
 
 def test_a_single_trial_has_no_error():
-    table = pd.DataFrame([order.tested(Claim("slow", "A", "B"), Paired(1.0, math.nan))])
+    table = pd.DataFrame([claims.tested(Claim("slow", "A", "B"), Paired(1.0, math.nan))])
     assert words(outcome_text(Outcome(table, "", False)), "slow") == "slow A < B no 1 > 5"

@@ -11,7 +11,7 @@ from synthetic_results import make_result
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Heteroscedastic, Logarithmic
 from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.experts import EveryRound, Refresh, Windows
-from botorch_tv.papers import EXPERIMENTS, chowdhury2017, deng2022, mauduit, surveys
+from botorch_tv.papers import EXPERIMENTS, chowdhury2017, deng2022, mauduit, worlds
 from botorch_tv.simulation import AbruptWorld, FixedFunctions, StaticWorld
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import FunctionDistribution, FunctionDraw
@@ -31,14 +31,14 @@ class WithNorms(FunctionDistribution):
 def test_surveys_by_hand():
     three = Grid.regular(3, 1)
     world = StaticWorld(three, functions=WithNorms(), noise=0.1)
-    assert surveys.largest_norm(world, 10) == 3  # of norms √0, ..., √9
-    assert surveys.mean_range(world, 10) == pytest.approx(9)  # of ranges 0, 2, ..., 18
+    assert worlds.largest_norm(world, 10) == 3  # of norms √0, ..., √9
+    assert worlds.mean_range(world, 10) == pytest.approx(9)  # of ranges 0, 2, ..., 18
     told = torch.tensor([[0.0, 0, 0], [1, -4, 2], [1, 1, 1]], dtype=torch.float64)
     jumps = AbruptWorld(
         three, functions=[FixedFunctions(f) for f in told], changes=(3, 5), noise=0.1
     )
-    assert surveys.variation(jumps, 2, horizon=4) == 4  # |-4 - 0|, no second change yet
-    assert surveys.variation(jumps, 2, horizon=5) == 9  # + |1 + 4|
+    assert worlds.variation(jumps, 2, horizon=4) == 4  # |-4 - 0|, no second change yet
+    assert worlds.variation(jumps, 2, horizon=5) == 9  # + |1 + 4|
 
 
 def test_forgetting_by_hand():

@@ -32,7 +32,7 @@ from botorch_tv.simulation import (
     netcdf,
     run_study,
 )
-from botorch_tv.simulation.diagnosis.report import diagnosis_table, write_diagnosis, write_maps
+from botorch_tv.simulation.diagnosis_report import diagnosis_table, write_diagnosis, write_maps
 from botorch_tv.simulation.folder import discard
 from botorch_tv.simulation.plots.curves import regret_curves
 from botorch_tv.simulation.tasks import SharedFolder

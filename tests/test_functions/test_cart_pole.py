@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
 from botorch_tv.test_functions import CartPole, CartPoleSystem
-from botorch_tv.test_functions.linear_quadratic import average_cost, optimal_gain
+from botorch_tv.test_functions.cart_pole import average_cost, optimal_gain
 
 SYSTEM = CartPoleSystem()
 Q, W = np.diag(SYSTEM.state_cost), np.diag(SYSTEM.disturbance)

@@ -7,7 +7,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from scipy.optimize import minimize
 
 from botorch_tv.test_functions import MarkovFunction
-from botorch_tv.test_functions.ascent import climb, derivatives_of
+from botorch_tv.test_functions.search import climb, derivatives_of
 
 
 def _world(dim: int, lengthscale: float, *, rounds: int, seed: int, rough: bool = False):

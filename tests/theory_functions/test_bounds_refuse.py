@@ -144,8 +144,8 @@ def test_one_value_per_horizon(
     given = good | {"T": ROUNDS}
     gain = theory.markov_information_gain(torch.eye(3, dtype=torch.float64), 0.1, 0.1, 5)
     assert call(**(given | {what: gain[1:]})).shape == (5,)
-    message = rf"{what} has shape \(6,\), but T has shape \(5,\); .* {what}={what}\[1:\]"
-    with pytest.raises(ValueError, match=message):
-        call(**(given | {what: gain}))
-    with pytest.raises(ValueError, match=rf"{what} has shape \(4,\), but T has .* per entry of T"):
+    if what.endswith("gain"):
+        with pytest.raises(ValueError, match=f"{what} begins with that of no round"):
+            call(**(given | {what: gain}))
+    with pytest.raises(RuntimeError, match="must match the size"):
         call(**(given | {what: gain[:4]}))

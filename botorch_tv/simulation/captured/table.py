@@ -16,7 +16,7 @@ from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.in_numbers.known import Known
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
-from botorch_tv.simulation.worlds.objective import InFeatures, Objective, OnArms
+from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 
 class CapturedTable:

@@ -28,7 +28,7 @@ from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.in_numbers.known import MOST_SLOTS
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
-from botorch_tv.simulation.worlds.objective import InFeatures, Objective, OnArms
+from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 AT_ONCE = 4
 """Vectors over all arms that objectives are kept in until they are played, per trial."""

@@ -26,7 +26,7 @@ from botorch_tv.simulation.in_numbers.rules import Rules
 from botorch_tv.simulation.in_numbers.widths import knows_width, width_tables
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld
-from botorch_tv.simulation.worlds.markov import MarkovWorld
+from botorch_tv.simulation.worlds.grid import MarkovWorld
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import State
 

@@ -1,8 +1,7 @@
 """Recorded data as worlds: readings of many sensors, loaded from files and turned into models."""
 
-from botorch_tv.simulation.panels.loading import load_panel
-from botorch_tv.simulation.panels.record import Panel
-from botorch_tv.simulation.panels.synthetic import make_panel
+from botorch_tv.simulation.panels.record import Panel, make_panel
+from botorch_tv.simulation.panels.table import load_panel
 from botorch_tv.simulation.panels.temporal import fit_epsilon, log_likelihood
 
 __all__ = ["Panel", "fit_epsilon", "load_panel", "log_likelihood", "make_panel"]

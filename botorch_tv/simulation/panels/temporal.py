@@ -1,23 +1,208 @@
-"""Fit the rate of change ε of a panel by marginal likelihood, [B16] App. B.
+"""The model of a panel: covariance across arms, gaps, noise, and the rate of change ε.
 
-The model is y = vec(F) + noise with covariance K_time ⊗ K_arms + σ² I, where K_time is the Markov
-kernel (1 - ε)^(|t - t'| / 2). In the eigenvectors of K_arms it decouples into one series per
-eigenvalue λ, each with covariance λ K_time + σ² I. Diagonalising K_time as well would cost rounds³
-for every ε. Each series is a first-order autoregression observed with noise, so a scalar Kalman
-filter gives its likelihood exactly in one pass over the rounds, for many ε at once.
+ε is fitted by marginal likelihood, [B16] App. B. The model is y = vec(F) + noise with covariance
+K_time ⊗ K_arms + σ² I, where K_time is the Markov kernel (1 - ε)^(|t - t'| / 2). In the
+eigenvectors of K_arms it decouples into one series per eigenvalue λ, each with covariance
+λ K_time + σ² I. Diagonalising K_time as well would cost rounds³ for every ε. Each series is a
+first-order autoregression observed with noise, so a scalar Kalman filter gives its likelihood
+exactly in one pass over the rounds, for many ε at once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+import torch
 
-from botorch_tv.simulation.panels.covariance import Eigendecomposition, spectrum
-from botorch_tv.simulation.panels.gaps import filled_from_row
+from botorch_tv.inference.covariance import RANK_TOLERANCE
+from botorch_tv.inference.definite import checked
+from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.validation import require, require_integer, require_number
+
+Center = Literal["all", "arm"]
+
+
+class Scaling(NamedTuple):
+    """How readings become the values that strategies see: (reading - mean) / scale.
+
+    Args:
+        mean: One number for all arms, or one per arm, `arms`.
+        scale: One number for all arms, positive.
+    """
+
+    mean: np.ndarray
+    scale: float
+
+    def apply(self, readings: np.ndarray) -> np.ndarray:
+        """Readings as values, `rounds x arms`."""
+        return np.asarray((readings - self.mean) / self.scale)
+
+
+def scaling(readings: np.ndarray, center: Center, standardize: bool) -> Scaling:
+    """Mean and standard deviation of the training rows.
+
+    Args:
+        readings: Training rows, `rounds x arms`; NaN where missing.
+        center: ``"all"`` for one mean of all readings, ``"arm"`` for one per arm.
+        standardize: False keeps the unit of the readings, a scale of 1.
+
+    Raises:
+        ValueError: If all readings equal their mean.
+    """
+    mean = np.nanmean(readings, axis=0 if center == "arm" else None)
+    deviation = float(np.sqrt(np.nanmean((readings - mean) ** 2)))
+    require(
+        deviation > 0,
+        "PanelWorld: the standard deviation of the training rows is 0, but a model needs readings "
+        "that vary; train on other rows.",
+    )
+    return Scaling(np.asarray(mean), deviation if standardize else 1.0)
+
+
+class Eigendecomposition(NamedTuple):
+    """A covariance across arms, Q Λ Qᵀ, with positive eigenvalues only.
+
+    Args:
+        eigenvalues: The diagonal of Λ, `r`.
+        vectors: Q, `arms x r`.
+    """
+
+    eigenvalues: np.ndarray
+    vectors: np.ndarray
+
+    def less(self, noise: float) -> Eigendecomposition:
+        """This covariance less that of noise, whose variance is below the largest eigenvalue."""
+        kept = self.eigenvalues > noise
+        return Eigendecomposition(self.eigenvalues[kept] - noise, self.vectors[:, kept])
+
+    def matrix(self) -> np.ndarray:
+        """The covariance, `arms x arms`."""
+        return _gram((self.vectors * np.sqrt(self.eigenvalues)).T)
+
+
+def sample_covariance(values: np.ndarray) -> np.ndarray:
+    """Covariance across arms about zero.
+
+    Args:
+        values: Centred readings, `rounds x arms`; NaN where missing.
+
+    Returns:
+        `arms x arms`, positive semi-definite up to rounding: negative eigenvalues, which gaps may
+        cause, are clipped at zero.
+    """
+    if np.isnan(values).any():
+        return sample_spectrum(values).matrix()
+    return _gram(values) / len(values)
+
+
+def sample_spectrum(values: np.ndarray) -> Eigendecomposition:
+    """The positive eigenvalues of :func:`sample_covariance`, and their eigenvectors.
+
+    Without gaps they come from the singular values of the readings, which is accurate, and fast if
+    there are fewer rows than arms. With gaps the covariance of two arms is that of the rows which
+    have both, 0 if none has. Such a matrix can have negative eigenvalues, which are dropped.
+
+    Args:
+        values: Centred readings, `rounds x arms`; NaN where missing.
+    """
+    read = ~np.isnan(values)
+    if read.all():
+        _, singular, transposed = np.linalg.svd(values, full_matrices=False)
+        return _positive(singular**2 / len(values), transposed.T)
+    known, counted = np.where(read, values, 0.0), read.astype(np.float64)
+    return _positive(*_eigen(_gram(known) / np.maximum(_gram(counted), 1.0)))
+
+
+def spectrum(covariance: np.ndarray) -> Eigendecomposition:
+    """The positive eigenvalues of a covariance and their eigenvectors.
+
+    Args:
+        covariance: `arms x arms`, symmetric.
+
+    Raises:
+        InputDataError: If it is not a covariance; eigenvalues down to -1e-8 of the largest pass.
+    """
+    return _positive(*_eigen(checked(torch.as_tensor(covariance, device="cpu").double()).numpy()))
+
+
+def _gram(rows: np.ndarray) -> np.ndarray:
+    """The Gram matrix of the columns.
+
+    With several threads, rounding depends on their number, and a resumed study would not recognise
+    its own world; hence one thread, here and below. On some processors rounding also depends on
+    memory alignment, which a copy in PyTorch's memory fixes.
+    """
+    with torch_threads(1):
+        tensor = torch.tensor(np.ascontiguousarray(rows), device="cpu")
+        return (tensor.T @ tensor).numpy()
+
+
+def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    with torch_threads(1):
+        eigenvalues, vectors = torch.linalg.eigh(torch.tensor(covariance, device="cpu"))
+    return eigenvalues.numpy(), vectors.numpy()
+
+
+def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Eigendecomposition:
+    kept = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
+    return Eigendecomposition(eigenvalues[kept], vectors[:, kept])
+
+
+# Gaps.
+
+
+def filled_from_row(values: np.ndarray, covariance: Eigendecomposition, noise: float) -> np.ndarray:
+    """Replace missing readings by their mean given the other arms of the row.
+
+    With A = K + σ² I, gaps g and observed readings o of a row, that mean is A_go A_oo⁻¹ y_o, which
+    equals -(P_gg)⁻¹ P_go y_o with P = A⁻¹; the smaller of the two systems is solved.
+
+    Args:
+        values: `rounds x arms`, NaN where missing.
+        covariance: K.
+        noise: Variance σ² of the noise of a reading, positive.
+
+    Returns:
+        `rounds x arms`. Rows without any reading stay NaN.
+    """
+    whole = values.copy()
+    missing = np.isnan(values)
+    partly = np.flatnonzero(missing.any(1) & ~missing.all(1))
+    if not len(partly):
+        return whole
+    eigenvalues, vectors = covariance
+    arms = np.eye(len(vectors))
+    total = covariance.matrix() + noise * arms
+    precision = (arms - (vectors * (eigenvalues / (eigenvalues + noise))) @ vectors.T) / noise
+    for row in partly:
+        gaps, read = np.flatnonzero(missing[row]), np.flatnonzero(~missing[row])
+        known = values[row, read]
+        if len(gaps) < len(read):
+            pull = -precision[np.ix_(gaps, read)] @ known
+            whole[row, gaps] = np.linalg.solve(precision[np.ix_(gaps, gaps)], pull)
+        else:
+            weights = np.linalg.solve(total[np.ix_(read, read)], known)
+            whole[row, gaps] = total[np.ix_(gaps, read)] @ weights
+    return whole
+
+
+def carried_forward(values: np.ndarray) -> np.ndarray:
+    """Replace missing readings by the arm's previous reading, or at the start by its first one.
+
+    Args:
+        values: `rounds x arms`, NaN where missing; every arm has at least one reading.
+    """
+    read = ~np.isnan(values)
+    rows = np.arange(len(values))[:, None]
+    last = np.maximum.accumulate(np.where(read, rows, -1), axis=0)
+    source = np.where(last >= 0, last, read.argmax(0))
+    return np.take_along_axis(values, source, axis=0)
+
+
+# The rate of change, and the noise.
 
 LOWEST = 1e-8
 """Smallest ε that is distinguished from 0; it forgets one percent in a million rounds."""

@@ -15,7 +15,7 @@ import xarray as xr
 from torch import Tensor
 
 from botorch_tv.simulation.recorders.recorder import Recorder, Seen, Variable, require_recorded
-from botorch_tv.simulation.worlds.objective import Objective, OnArms
+from botorch_tv.simulation.worlds.base import Objective, OnArms
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import State

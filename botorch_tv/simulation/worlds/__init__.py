@@ -1,9 +1,7 @@
 """Time-varying objectives: drawn for every trial, or replayed from recorded data."""
 
-from botorch_tv.simulation.worlds.abrupt import AbruptWorld
 from botorch_tv.simulation.worlds.base import GridWorld, World
 from botorch_tv.simulation.worlds.box import BoxWorld
-from botorch_tv.simulation.worlds.drift import DriftWorld
 from botorch_tv.simulation.worlds.functions import (
     FixedFunctions,
     FunctionDistribution,
@@ -12,11 +10,15 @@ from botorch_tv.simulation.worlds.functions import (
     RKHSFunctions,
     SmoothedDraw,
 )
-from botorch_tv.simulation.worlds.markov import MarkovWorld
+from botorch_tv.simulation.worlds.grid import (
+    AbruptWorld,
+    DriftWorld,
+    MarkovWorld,
+    SineWorld,
+    StaticWorld,
+)
 from botorch_tv.simulation.worlds.panel import PanelWorld
 from botorch_tv.simulation.worlds.peaks import GMPBWorld, MovingPeaksWorld, PeaksWorld
-from botorch_tv.simulation.worlds.sine import SineWorld
-from botorch_tv.simulation.worlds.static import StaticWorld
 
 __all__ = [
     "AbruptWorld",

@@ -12,8 +12,7 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 from botorch_tv.inference.search import Search
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.base import World
-from botorch_tv.simulation.worlds.objective import Objective
+from botorch_tv.simulation.worlds.base import Objective, World
 from botorch_tv.strategies.box import Box
 from botorch_tv.test_functions.base import TimeVaryingTestFunction
 from botorch_tv.validation import require, require_integer, require_number

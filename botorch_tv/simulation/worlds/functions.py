@@ -202,22 +202,16 @@ class FixedFunctions(FunctionDistribution):
     fresh = False
 
     def __init__(self, values: Tensor) -> None:
-        if not isinstance(values, Tensor) or values.dim() not in (1, 2) or values.numel() == 0:
-            given = (
-                f"a tensor of shape {tuple(values.shape)}"
-                if isinstance(values, Tensor)
-                else f"a {type(values).__name__}"
-            )
+        if not (
+            values.dim() in (1, 2)
+            and values.numel() > 0
+            and values.is_floating_point()
+            and bool(values.isfinite().all())
+        ):
             raise InputDataError(
-                f"FixedFunctions: values is {given}; give a tensor of shape M, or trials x M."
-            )
-        if not values.is_floating_point():
-            raise InputDataError(
-                f"FixedFunctions: values has dtype {values.dtype}; pass values.double()."
-            )
-        if not bool(values.isfinite().all()):
-            raise InputDataError(
-                "FixedFunctions: values has entries that are NaN or infinite; give finite numbers."
+                f"FixedFunctions: values is {values.dtype} of shape {tuple(values.shape)}, perhaps "
+                "with NaN or infinite entries; give finite floating-point numbers, "
+                "values.double(), of shape M, or trials x M."
             )
         self.values = values.detach().clone()
 

@@ -13,15 +13,17 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.device_copies import DeviceCopies
-from botorch_tv.simulation.panels.covariance import (
+from botorch_tv.simulation.panels.record import Panel
+from botorch_tv.simulation.panels.temporal import (
     Center,
+    carried_forward,
+    fit_noise,
+    fit_rate,
+    group_starts,
     sample_covariance,
     sample_spectrum,
     scaling,
 )
-from botorch_tv.simulation.panels.gaps import carried_forward
-from botorch_tv.simulation.panels.record import Panel
-from botorch_tv.simulation.panels.temporal import fit_noise, fit_rate, group_starts
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.strategies.domains import Grid

@@ -6,7 +6,7 @@ from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 from botorch_tv.forgetting import Kept, Retention
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
-from botorch_tv.simulation.diagnosis.triggers import typical_trial
+from botorch_tv.simulation.diagnosis import typical_trial
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, r_gp_ucb
 

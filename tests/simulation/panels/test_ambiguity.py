@@ -19,40 +19,12 @@ def table(tmp_path, head, rows, between=","):
 
 
 @pytest.mark.parametrize(
-    "head",
-    [["1", "2", "3", "4"], ["0", "1", "2", "3"], ["101", "102", "103", "104"]],
-    ids=lambda head: head[0],
-)
-def test_numbers_of_sensors_above_whole_readings(tmp_path, head):
-    """They were the readings of the first row."""
-    with pytest.raises(ValueError, match=r"first line, .* rises .* such as s1; if it holds read"):
-        load_panel(table(tmp_path, head, WHOLE))
-
-
-def test_many_rising_numbers_above_whole_readings(tmp_path):
-    readings = RNG.integers(0, 40, size=(12, 9))
-    head = [7, 12, 20, 21, 33, 40, 41, 55, 60]
-    with pytest.raises(ValueError, match="the first line, 7, 12, 20"):
-        load_panel(table(tmp_path, head, readings))
-
-
-@pytest.mark.parametrize(
     "rows",
     [WHOLE, WHOLE.cumsum(1) + np.arange(4), np.arange(8).reshape(4, 2), WHOLE[:, :2]],
     ids=["whole", "all rise", "two columns", "two"],
 )
 def test_readings_without_names_are_read(tmp_path, rows):
     assert np.array_equal(load_panel(table(tmp_path, None, rows), times="").values, rows)
-
-
-@pytest.mark.parametrize("name", ["hour", "Year", "day"])
-def test_a_part_of_a_date(tmp_path, name):
-    """It was an arm, which won where its numbers were large."""
-    rows = [[number % 6, *row] for number, row in enumerate(READ)]
-    path = table(tmp_path, [name, *NAMES], rows)
-    with pytest.raises(ValueError, match=f"column '{name}' .* part of a date, .* give times=''"):
-        load_panel(path)
-    assert load_panel(path, times="").arms == (name, *NAMES)
 
 
 @pytest.mark.parametrize("mark", [".", ","])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from botorch_tv.simulation.panels.covariance import (
+from botorch_tv.simulation.panels.temporal import (
     sample_covariance,
     sample_spectrum,
     scaling,

@@ -6,8 +6,7 @@ from oracles.panels import dense_log_likelihood
 
 from botorch_tv.simulation import PanelWorld
 from botorch_tv.simulation.panels import make_panel
-from botorch_tv.simulation.panels.covariance import sample_covariance, sample_spectrum
-from botorch_tv.simulation.panels.temporal import fit_noise
+from botorch_tv.simulation.panels.temporal import fit_noise, sample_covariance, sample_spectrum
 
 ARMS, ROWS = 8, 200
 

@@ -1,7 +1,6 @@
 import numpy as np
 
-from botorch_tv.simulation.panels.covariance import spectrum
-from botorch_tv.simulation.panels.gaps import carried_forward, filled_from_row
+from botorch_tv.simulation.panels.temporal import carried_forward, filled_from_row, spectrum
 
 GAP = np.nan
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from botorch_tv.simulation.plots.line_styles import NAMED, line_styles
+from botorch_tv.simulation.plots.curves import NAMED, line_styles
 from botorch_tv.simulation.rivals import RIVALS
 
 ALGORITHMS = [names[0] for names in NAMED]

@@ -9,8 +9,13 @@ from synthetic_results import make_result, random_result
 
 from botorch_tv.drawing import canvas, written
 from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
-from botorch_tv.simulation.plots.curves import Curve, name_curves, regret_curve, spread_apart
-from botorch_tv.simulation.plots.line_styles import line_styles
+from botorch_tv.simulation.plots.curves import (
+    Curve,
+    line_styles,
+    name_curves,
+    regret_curve,
+    spread_apart,
+)
 
 LEVELS = {"GP-UCB": 1.0, "R-GP-UCB": 0.8, "ET-GP-UCB": 0.5}
 

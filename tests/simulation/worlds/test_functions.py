@@ -121,7 +121,6 @@ def test_given_tells_each_trial_its_own() -> None:
     [
         (torch.zeros(2, 2, 2), r"\(2, 2, 2\)"),
         (torch.zeros(0), r"\(0,\)"),
-        ([1.0], "list"),
         (torch.zeros(3, dtype=torch.int64), "int64"),
         (torch.tensor([1.0, math.nan]), "NaN"),
     ],

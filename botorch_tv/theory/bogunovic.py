@@ -3,20 +3,31 @@
 All assume f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1} with draws g from a Gaussian process with
 0 <= k(x, x') <= 1, P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²) on a compact convex domain in [0, r]^d,
 Gaussian noise of variance σ², and the width named in each. They hold with probability 1 - δ. They
-are far from sharp: on short horizons they exceed the regret of the worst choices.
+are far from sharp: on short horizons they exceed the regret of the worst choices. Orders, for
+particular kernels and for any strategy, take the ``constant`` that the paper leaves open; the lower
+bound needs two derivatives.
 """
 
 from __future__ import annotations
 
 import math
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesResetting, BayesTV
-from botorch_tv.theory.arguments import Number, check, gain_like, rounds
-from botorch_tv.theory.bounds.shared import bayes_beta, block_regret, information_constant
+from botorch_tv.theory.arguments import (
+    Number,
+    bayes_beta,
+    block_regret,
+    check,
+    gain_like,
+    information_constant,
+    rounds,
+)
+from botorch_tv.theory.rules import exponent
 from botorch_tv.validation import require_number
 
 
@@ -193,3 +204,115 @@ def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> 
     horizons = rounds(f"{name}: block is {block}, at most T", T, block)
     gains = gain_like(f"{name}: gain", gain, horizons)
     return (horizons / block + 1) * (gains + block**3 * epsilon)
+
+
+# Orders.
+
+
+def r_gp_ucb_order(
+    T: Number,
+    epsilon: float,
+    *,
+    nu: float | None = None,
+    dim: int | None = None,
+    constant: float = 1.0,
+) -> Tensor:
+    """max(√T, T ε^(1/8)), or max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), [B16] Corollary 4.1.
+
+    An order up to ``constant`` and logarithms, with the period N of :func:`reset_period`.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        epsilon: Rate of change ε in [0, 1].
+        nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
+        dim: Dimension d, needed for a Matérn kernel.
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    return _order("r_gp_ucb_order", T, epsilon, nu, dim, constant, 4)
+
+
+def tv_gp_ucb_order(
+    T: Number,
+    epsilon: float,
+    *,
+    nu: float | None = None,
+    dim: int | None = None,
+    constant: float = 1.0,
+) -> Tensor:
+    """max(√T, T ε^(1/6)), or max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), [B16] Corollary 4.1.
+
+    Arguments and errors are those of :func:`r_gp_ucb_order`.
+    """
+    return _order("tv_gp_ucb_order", T, epsilon, nu, dim, constant, 3)
+
+
+def markov_lower_bound(T: Number, epsilon: float, *, constant: float = 1.0) -> Tensor:
+    """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
+
+    An order, known up to ``constant``. Arguments and errors are those of :func:`r_gp_ucb_order`.
+    """
+    check("markov_lower_bound", epsilon=epsilon, constant=constant)
+    return constant * epsilon * rounds("markov_lower_bound", T)
+
+
+def _order(
+    name: str,
+    T: Number,
+    epsilon: float,
+    nu: float | None,
+    dim: int | None,
+    constant: float,
+    power: int,
+) -> Tensor:
+    horizons = rounds(name, T)
+    check(name, epsilon=epsilon, constant=constant)
+    c = exponent(name, nu, dim)
+    static = horizons ** ((1 + c) / 2)
+    return constant * torch.maximum(static, horizons * epsilon ** ((1 - c) / (2 * (power - c))))
+
+
+class TailConstants(NamedTuple):
+    """P(sup |f| > L) <= a0 exp(-(L/b0)²) and P(sup |f'| > L) <= a1 exp(-(L/b1)²), [B16] (9)-(10).
+
+    Attributes:
+        a0: Of values.
+        b0: Of values, in units of f.
+        a1: Of slopes.
+        b1: Of slopes, in units of f per unit of x.
+    """
+
+    a0: float
+    b0: float
+    a1: float
+    b1: float
+
+
+def squared_exponential_tails(lengthscale: float, r: float = 1.0) -> TailConstants:
+    """Constants for exp(-Δ²/(2 l²)) on the interval [0, r], in one dimension.
+
+    By Rice's formula a stationary process g of variance 1 crosses u upwards
+    (r/2π) √Var(g') exp(-u²/2) times on average, so that
+    P(sup |g| > u) <= (1 + (r/π) √Var(g')) exp(-u²/2). It is used for f, with Var(f') = 1/l², and
+    for l f', with Var(l f'') = 3/l².
+
+    Args:
+        lengthscale: l, positive.
+        r: Length of the interval, positive.
+
+    Raises:
+        ValueError: If an argument is not positive and finite.
+    """
+    check("squared_exponential_tails", lengthscale=lengthscale, r=r)
+    turns = r / (math.pi * lengthscale)
+    return TailConstants(
+        a0=1 + turns,
+        b0=math.sqrt(2),
+        a1=1 + math.sqrt(3) * turns,
+        b1=math.sqrt(2) / lengthscale,
+    )

@@ -1,10 +1,10 @@
-"""Properties of all functions of a study, from which settings of the papers are derived.
+"""Worlds that several papers share, and properties of a study that settings derive from.
 
-The widths of [C17] and [W22] depend on a bound on the norms of the objectives, their windows on the
-variation budget, and the noise of [C17] on the range. These numbers hold for a study as a whole.
-They are computed from the functions drawn by the default study on a CPU, with seed 0 and the
-paper's number of trials. They do not depend on the requested seed, device or number of trials, so
-that a study can be resumed and extended.
+[B16] and [ET] play Markov objectives on a 50 x 50 grid. The widths of [C17] and [W22] depend on a
+bound on the norms of the objectives, their windows on the variation budget, and the noise of [C17]
+on the range. These numbers hold for a study as a whole. They are computed from the functions drawn
+by the default study on a CPU, with seed 0 and the paper's number of trials. They do not depend on
+the requested seed, device or number of trials, so that a study can be resumed and extended.
 """
 
 from __future__ import annotations
@@ -12,11 +12,27 @@ from __future__ import annotations
 from itertools import islice, pairwise
 
 import torch
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.simulation import GridWorld
+from botorch_tv.simulation import GridWorld, MarkovWorld
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.drawn import DrawnWorld
+from botorch_tv.simulation.worlds.grid import DrawnWorld
+from botorch_tv.strategies import Grid
+
+POINTS = 50
+
+
+def spatial_kernel(name: str = "se") -> Kernel:
+    """A kernel with lengthscale 0.2 and variance 1."""
+    return unit_kernel(name, 0.2)
+
+
+def markov_world(epsilon: float, noise: float, kernel: str = "se") -> MarkovWorld:
+    """Objectives on [0,1]² that change at rate ε, on 50 x 50 equally spaced arms."""
+    grid = Grid.regular(points=POINTS, dim=2)
+    return MarkovWorld(grid, kernel=spatial_kernel(kernel), epsilon=epsilon, noise=noise)
 
 
 def largest_norm(world: DrawnWorld, trials: int) -> float:

@@ -1,7 +1,7 @@
 """Regret of ET-GP-UCB, and a tighter bound for R-GP-UCB, on the Markov model, [ET] §6 and App. E.
 
 The assumptions are those of [B16] with a stationary kernel; see
-:mod:`botorch_tv.theory.bounds.bogunovic`. They hold with probability 1 - δ.
+:mod:`botorch_tv.theory.bogunovic`. They hold with probability 1 - δ.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting
-from botorch_tv.theory.arguments import Number, check
-from botorch_tv.theory.bounds.shared import block_regret
+from botorch_tv.theory.arguments import Number, block_regret, check
 
 
 def et_gp_ucb_regret(

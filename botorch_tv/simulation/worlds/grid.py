@@ -1,0 +1,388 @@
+"""Worlds on a grid: made of a few functions (static, abrupt, gradual), Markov, oscillating."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from itertools import count, pairwise
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from botorch_tv.inference.basis import FeatureBasis
+from botorch_tv.inference.covariance import describe_kernel
+from botorch_tv.inference.product_basis import ProductBasis
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.base import GridWorld, InFeatures, Objective
+from botorch_tv.simulation.worlds.functions import FunctionDistribution, FunctionDraw, GaussianDraw
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.validation import require, require_integer, require_number
+
+
+class DrawnWorld(GridWorld):
+    """A world made of a few functions, drawn anew for every trial.
+
+    Args:
+        domain: The arms.
+        functions: The distribution of all functions, or one for each, in order.
+        count: Number of functions per trial.
+        noise: Variance of the observation noise.
+
+    Attributes:
+        functions: The distribution of each function, `count` of them.
+
+    Raises:
+        ValueError: If the number of distributions differs from that of the functions, or a single
+            user-defined function would be repeated.
+        InputDataError: If functions given by the user do not fit the domain.
+    """
+
+    def __init__(
+        self,
+        domain: Grid,
+        functions: FunctionDistribution | Sequence[FunctionDistribution],
+        count: int,
+        noise: float,
+    ) -> None:
+        super().__init__(domain, noise)
+        name = type(self).__name__
+        each = functions if isinstance(functions, Sequence) else (functions,) * count
+        self.functions = tuple(each)
+        for one in self.functions:
+            require(
+                isinstance(one, FunctionDistribution),
+                f"{name}: functions holds a {type(one).__name__}, which is not a distribution of "
+                "functions; give RKHSFunctions(kernel), GaussianDraw(kernel), or "
+                "FixedFunctions(values).",
+            )
+            one.check(domain)
+        require(
+            len(self.functions) == count,
+            f"{name}: functions has {len(self.functions)} distributions, but this world is made of "
+            f"{count} functions; give one for each, or a single one for all.",
+        )
+        require(
+            count == 1 or isinstance(functions, Sequence) or functions.fresh,
+            f"{name}: functions is {functions!r}, the same function {count} times over; give "
+            f"[FixedFunctions(first), FixedFunctions(second), ...], one for each of {count}.",
+        )
+
+    def draw(self, stream: Stream) -> list[FunctionDraw]:
+        """The functions of every trial, in order, as :meth:`rounds` draws them.
+
+        Args:
+            stream: Random numbers of the trials, with their dtype and device.
+        """
+        return [one.draw(self.domain, stream) for one in self.functions]
+
+    def __repr__(self) -> str:
+        same = all(one is self.functions[0] for one in self.functions)
+        functions = repr(self.functions[0] if same else list(self.functions))
+        parts = {"functions": functions, **self._parameters(), "noise": repr(self.noise)}
+        return f"{type(self).__name__}({', '.join(f'{k}={part}' for k, part in parts.items())})"
+
+    def _parameters(self) -> dict[str, str]:
+        """Further constructor arguments, for the repr."""
+        return {}
+
+
+class StaticWorld(DrawnWorld):
+    """One function for all rounds of a trial, [C17] §6.
+
+    Args:
+        domain: The arms.
+        functions: Distribution of the function.
+        noise: Variance of the observation noise.
+
+    Raises:
+        ValueError: If ``noise`` is negative or not finite, or ``functions`` is not a distribution.
+        InputDataError: If a given function does not fit the domain.
+    """
+
+    def __init__(self, domain: Grid, *, functions: FunctionDistribution, noise: float) -> None:
+        super().__init__(domain, functions, 1, noise)
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        [drawn] = self.draw(stream)
+        while True:
+            yield drawn.values
+
+
+class AbruptWorld(DrawnWorld):
+    """f_t = f1 for t < changes[0], f2 for changes[0] <= t < changes[1], and so on, [W22] §7.
+
+    Args:
+        domain: The arms.
+        functions: Distribution of the functions: one for all, or one for each.
+        changes: The first round of every function except f1, counted from 1, so 2 or more and
+            increasing; (100, 200) in the paper.
+        noise: Variance of the observation noise.
+
+    Raises:
+        ValueError: If ``changes`` do not increase from 2 on, ``noise`` is negative or not finite,
+            or the functions are not one more than the changes.
+        InputDataError: If a given function does not fit the domain.
+    """
+
+    def __init__(
+        self,
+        domain: Grid,
+        *,
+        functions: FunctionDistribution | Sequence[FunctionDistribution],
+        changes: Sequence[int],
+        noise: float,
+    ) -> None:
+        for change in changes:
+            require_integer(
+                "AbruptWorld: changes", change, 2, "a change names the first round of a function."
+            )
+        require(
+            all(earlier < later for earlier, later in pairwise(changes)),
+            f"AbruptWorld: changes is {tuple(changes)}, but each must come after the one before.",
+        )
+        super().__init__(domain, functions, len(changes) + 1, noise)
+        self.changes = tuple(int(change) for change in changes)
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        drawn = self.draw(stream)
+        piece = 0
+        for t in count(1):
+            piece += t in self.changes
+            yield drawn[piece].values
+
+    def _parameters(self) -> dict[str, str]:
+        return {"changes": repr(self.changes)}
+
+
+class DriftWorld(DrawnWorld):
+    """f_t = f1 + (f2 - f1) t / T, [W22] §7, or such legs one after the other, [W22] §E.
+
+    With L legs and p = L t / T the objective interpolates linearly between function ⌊p⌋ and the
+    next, at the fraction p - ⌊p⌋, so f_T is the last function and f_1 is not quite the first.
+
+    Args:
+        domain: The arms.
+        functions: Distribution of the functions: one for all, or one for each.
+        horizon: Total rounds T, at least 1, after which the world ends; 500 in the paper.
+        legs: Number L of linear segments, between L + 1 functions; 1 in the paper, 2 in its
+            appendix.
+        noise: Variance of the observation noise.
+
+    Attributes:
+        horizon: Number of rounds T.
+
+    Raises:
+        ValueError: If ``horizon`` or ``legs`` is no integer of at least 1, ``noise`` is negative or
+            not finite, or the functions are not one more than the legs.
+        InputDataError: If a given function does not fit the domain.
+    """
+
+    horizon: int
+
+    def __init__(
+        self,
+        domain: Grid,
+        *,
+        functions: FunctionDistribution | Sequence[FunctionDistribution],
+        horizon: int,
+        legs: int = 1,
+        noise: float,
+    ) -> None:
+        horizon = require_integer(
+            "DriftWorld: horizon", horizon, 1, "give the rounds of the whole way."
+        )
+        legs = require_integer("DriftWorld: legs", legs, 1, "one leg joins two functions.")
+        super().__init__(domain, functions, legs + 1, noise)
+        self.horizon = horizon
+        self.legs = legs
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        ends = [drawn.values for drawn in self.draw(stream)]
+        values = torch.empty_like(ends[0], memory_format=torch.contiguous_format)
+        for t in range(1, self.horizon + 1):
+            # In whole numbers, so that a leg ends at its function whatever the rounding.
+            leg, rest = divmod(self.legs * t, self.horizon)
+            if rest == 0:
+                values.copy_(ends[leg])
+            else:
+                torch.lerp(ends[leg], ends[leg + 1], rest / self.horizon, out=values)
+            yield values
+
+    def _parameters(self) -> dict[str, str]:
+        return {"horizon": repr(self.horizon), "legs": repr(self.legs)}
+
+
+class MarkovWorld(GridWorld):
+    """Draws from a Gaussian process that drifts by the Markov model, [B16] §2.
+
+    f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the
+    kernel's Gaussian process. Each round uses one normal variate per feature of the kernel.
+
+    Args:
+        domain: The arms.
+        kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
+        epsilon: Rate of change ε, in [0, 1].
+        noise: Variance of the observation noise.
+
+    Raises:
+        ValueError: If ``epsilon`` lies outside [0, 1] or ``noise`` is negative.
+    """
+
+    def __init__(
+        self, domain: Grid, *, kernel: Kernel | Tensor, epsilon: float, noise: float
+    ) -> None:
+        super().__init__(domain, noise)
+        epsilon = require_number(
+            "MarkovWorld: epsilon", epsilon, "[0, 1]", "0 keeps the objective still."
+        )
+        self._draw = GaussianDraw(kernel)
+        self.kernel = self._draw.kernel
+        self.epsilon = epsilon
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        basis = self._draw.basis(self.domain, stream.dtype, stream.device)
+        values = basis.variance.new_empty(stream.trials, basis.arms)
+        for position in self._positions(basis, stream):
+            yield basis.expand(position, out=values)
+
+    def objectives(self, stream: Stream) -> Iterator[Objective]:
+        basis = self._draw.basis(self.domain, stream.dtype, stream.device)
+        if type(self).rounds is not MarkovWorld.rounds or not isinstance(basis, ProductBasis):
+            return super().objectives(stream)
+        values = basis.variance.new_empty(stream.trials, basis.arms)
+        return (InFeatures(basis, one, values) for one in self._positions(basis, stream))
+
+    def _positions(self, basis: FeatureBasis, stream: Stream) -> Iterator[Tensor]:
+        """Coordinates of the objective in features at rounds 1, 2, ..., `trials x r`."""
+        position = self._draw.coordinates(basis, stream)
+        stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
+        while True:
+            # Converting many draws to features at once is cheaper.
+            steps = self._draw.coordinates_ahead(basis, stream).mul_(move)
+            for step in steps.unbind(1):
+                yield position
+                position = torch.add(step, position, alpha=stay)
+
+    def __repr__(self) -> str:
+        return (
+            f"MarkovWorld({self.domain!r}, kernel={describe_kernel(self.kernel)}, "
+            f"epsilon={self.epsilon}, noise={self.noise})"
+        )
+
+
+class SineWorld(GridWorld):
+    """f_t = Σ_i a_i(t) k(·, c_i), a(t) = (scale / λ_max) u(t) / |u(t)|, [M] §4.1.
+
+    u_i(t) = sin(frequency t + i) for i = 1, ..., n, and λ_max is the largest eigenvalue of the
+    kernel among the centers. Trials differ in their noise alone. The norm of f_t in the kernel's
+    space is at most scale / √λ_max, which is below the paper's bound, scale, only where λ_max >= 1;
+    with the paper's own parameters λ_max is 0.71 and the norm reaches 5.48 in its 500 rounds.
+
+    With evenly spaced centers f is a wave that travels along the line at a constant speed,
+    ``frequency`` times their distance per round. Measurements therefore lose their value at a
+    constant rate. At the paper's speed a memory of two rounds works well, so this world does not
+    test whether a strategy detects that its data are outdated.
+
+    Args:
+        domain: The arms.
+        kernel: A GPyTorch kernel, not a matrix, because centers need not be arms.
+        centers: The points c_i, `n x d`, or the number n of evenly spaced ones from the first to
+            the last arm of a one-dimensional domain.
+        scale: 5 in the paper, at least 0.
+        frequency: 0.3 in the paper, radians per round.
+        noise: Variance of the observation noise.
+
+    Attributes:
+        centers: The points c_i, `n x d`.
+
+    Raises:
+        ValueError: If a parameter is out of range or not finite.
+        InputDataError: If ``centers`` do not fit the domain.
+    """
+
+    def __init__(
+        self,
+        domain: Grid,
+        *,
+        kernel: Kernel,
+        centers: int | Tensor = 20,
+        scale: float = 5.0,
+        frequency: float = 0.3,
+        noise: float,
+    ) -> None:
+        super().__init__(domain, noise)
+        scale = require_number("SineWorld: scale", scale, "[0, 1e100]", "the paper uses 5.")
+        frequency = require_number(
+            "SineWorld: frequency", frequency, "(-inf, inf)", "the paper uses 0.3."
+        )
+        self.kernel = copy.deepcopy(kernel)
+        self.centers = _points(centers, domain)
+        self.scale = scale
+        self.frequency = frequency
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        arms, centers = (X.double().to(stream.device) for X in (self.domain.X, self.centers))
+        covariance = _evaluated(self.kernel, arms, centers)
+        largest = self._largest_eigenvalue()
+        values = covariance.new_empty(stream.trials, len(arms), dtype=stream.dtype)
+        number = _numbers(centers)
+        for t in count(1):
+            yield values.copy_(covariance @ self._coefficients(t, number, largest))
+
+    def norm(self, rounds: int) -> float:
+        """The largest norm of f_1, ..., f_rounds in the kernel's space."""
+        among = _evaluated(self.kernel, self.centers, self.centers)
+        number, largest = _numbers(self.centers), self._largest_eigenvalue()
+        times = range(1, rounds + 1)
+        a = torch.stack([self._coefficients(t, number, largest) for t in times])
+        return float(((a @ among) * a).sum(-1).max().sqrt())
+
+    def _coefficients(self, t: int, number: Tensor, largest: float) -> Tensor:
+        """a(t) for the centers with these numbers, `n`."""
+        u = torch.sin(self.frequency * t + number)
+        unit: Tensor = u / u.norm()
+        return self.scale / largest * unit
+
+    def _largest_eigenvalue(self) -> float:
+        among = _evaluated(self.kernel, self.centers, self.centers)
+        return float(torch.linalg.eigvalsh(among)[-1])
+
+    def __repr__(self) -> str:
+        return (
+            f"SineWorld(kernel={describe_kernel(self.kernel)}, centers={len(self.centers)}, "
+            f"scale={self.scale}, frequency={self.frequency}, noise={self.noise})"
+        )
+
+
+def _numbers(centers: Tensor) -> Tensor:
+    return torch.arange(1, len(centers) + 1, dtype=centers.dtype, device=centers.device)
+
+
+def _evaluated(kernel: Kernel, first: Tensor, second: Tensor) -> Tensor:
+    with torch.no_grad():
+        # A copy, because Module.to() moves the module in place.
+        matrix: Tensor = copy.deepcopy(kernel).to(first)(first, second).to_dense()
+    return matrix
+
+
+def _points(centers: int | Tensor, domain: Grid) -> Tensor:
+    if isinstance(centers, Tensor):
+        if centers.dim() != 2 or centers.shape[1] != domain.dim or not centers.isfinite().all():
+            raise InputDataError(
+                f"SineWorld: centers has shape {tuple(centers.shape)}, or entries that are NaN or "
+                f"infinite; give finite points like the arms, n x {domain.dim}."
+            )
+        return centers.detach().cpu().double().clone()
+    centers = require_integer("SineWorld: centers", centers, 1, "the paper uses 20.")
+    require(
+        domain.dim == 1,
+        f"SineWorld: centers is {centers}, but a domain of {domain.dim} dimensions has no evenly "
+        "spaced order; give the points themselves, n x d.",
+    )
+    ends = domain.X.double()
+    return torch.linspace(
+        float(ends.min()), float(ends.max()), centers, dtype=torch.float64, device="cpu"
+    ).unsqueeze(-1)

@@ -1,1 +1,0 @@
-"""Regret bounds of the five papers, one module per paper."""
