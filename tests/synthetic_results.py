@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 
-from botorch_tv.simulation.recorders.diagnosis import VARIABLES
+from botorch_tv.simulation.recorders import VARIABLES
 from botorch_tv.simulation.result import StudyResult
 
 

@@ -40,11 +40,10 @@ from benchmarks.speed.common import begin, resident_bytes, write
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kernel
 from botorch_tv.inference.covariance import covariance_matrix
 from botorch_tv.simulation import MarkovWorld
-from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.compiled.parts import SLOTS, Trials
-from botorch_tv.simulation.cut import Chunk, Cut
-from botorch_tv.simulation.records import Arrays
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.rounds import PreparedStudy
+from botorch_tv.simulation.settings import Arrays
+from botorch_tv.simulation.settings import Chunk, Cut, StudySettings
 from botorch_tv.simulation.worlds.objective import Objective
 from botorch_tv.strategies import Grid
 

@@ -22,7 +22,7 @@ from botorch_tv.papers.experiment import Experiment, Outcome, Results
 from botorch_tv.papers.order import Claim, judge_readings
 from botorch_tv.simulation import SineWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.summary import Paired
+from botorch_tv.simulation.tables import Paired
 from botorch_tv.strategies import (
     Grid,
     Strategy,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from botorch_tv.papers.experiment import Outcome, Results
-from botorch_tv.simulation.summary import Paired
+from botorch_tv.simulation.tables import Paired
 
 if TYPE_CHECKING:
     from botorch_tv.simulation import StudyResult

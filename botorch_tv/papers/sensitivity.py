@@ -16,7 +16,7 @@ from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.experiment import Experiment, Outcome, Results
 from botorch_tv.papers.markov import markov_world, spatial_kernel
 from botorch_tv.papers.order import Claim, judge
-from botorch_tv.simulation.summary import Paired
+from botorch_tv.simulation.tables import Paired
 from botorch_tv.strategies import Strategy, gp_ucb, r_gp_ucb, tv_gp_ucb
 
 if TYPE_CHECKING:

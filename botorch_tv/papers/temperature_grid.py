@@ -26,7 +26,7 @@ from botorch_tv.papers.order import Claim, judge, tested
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld, PredictionError
 from botorch_tv.simulation.panels import fit_epsilon
-from botorch_tv.simulation.summary import Paired
+from botorch_tv.simulation.tables import Paired
 from botorch_tv.strategies import Strategy
 from botorch_tv.theory import reset_period
 

@@ -11,7 +11,7 @@ import torch
 
 from botorch_tv import cli
 from botorch_tv.commands import doctor
-from botorch_tv.identity.versions import versions
+from botorch_tv.identity import versions
 
 
 def test_it_tells_versions_and_that_all_is_exact(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 import torch
+from botorch_tv.identity.library import COMPUTING, ROOT, library
 from lasting import study
 
-from botorch_tv.identity import describe, differences
-from botorch_tv.identity.library import COMPUTING, ROOT, library
-from botorch_tv.identity.source import is_users
+from botorch_tv.identity import describe, differences, is_users
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Loop, gp_ucb

@@ -2,7 +2,9 @@
 
 import json
 
-from botorch_tv.identity.versions import own_versions, together, versions
+from botorch_tv.identity.versions import own_versions
+
+from botorch_tv.identity import together, versions
 
 
 def test_versions_are_kept_as_they_are_told() -> None:

@@ -26,7 +26,7 @@ from botorch_tv.papers.experiment import Quick
 from botorch_tv.papers.order import Claim
 from botorch_tv.papers.recordings import STAND_IN
 from botorch_tv.simulation import StudyResult
-from botorch_tv.simulation.chunks import PreparedStudy
+from botorch_tv.simulation.rounds import PreparedStudy
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 

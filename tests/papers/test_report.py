@@ -8,7 +8,7 @@ from botorch_tv.papers import order
 from botorch_tv.papers.experiment import Outcome
 from botorch_tv.papers.order import Claim
 from botorch_tv.papers.report import outcome_text
-from botorch_tv.simulation.summary import Paired
+from botorch_tv.simulation.tables import Paired
 
 CLAIMS = [
     order.tested(Claim("slow", "ET-GP-UCB", "GP-UCB", 3.0), Paired(12.34, 2.0)),

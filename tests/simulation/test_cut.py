@@ -2,10 +2,9 @@ import pytest
 import torch
 
 from botorch_tv.simulation import MarkovWorld
-from botorch_tv.simulation.cut import Cut, choose_cut
-from botorch_tv.simulation.parallel import torch_threads
+from botorch_tv.simulation.executors import torch_threads
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.settings import Cut, StudySettings, choose_cut
 from botorch_tv.strategies import Grid, gp_ucb
 
 

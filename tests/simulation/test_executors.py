@@ -31,11 +31,10 @@ from strange_executors import (
 
 from botorch_tv.simulation import PredictionError, StudyResult, executors, tasks, turns
 from botorch_tv.simulation.chunk_files import ChunkFormat
-from botorch_tv.simulation.cut import Chunk, Cut
-from botorch_tv.simulation.devices import device_of_worker
 from botorch_tv.simulation.folder import StudyFolder
-from botorch_tv.simulation.layout import ResultLayout
-from botorch_tv.simulation.tasks import SharedFolder, libraries
+from botorch_tv.simulation.settings import Chunk, Cut, ResultLayout, device_of_worker
+from botorch_tv.simulation.tasks import SharedFolder
+from botorch_tv.identity import libraries
 
 EXECUTORS = {
     "lazy": Lazy,

@@ -12,7 +12,7 @@ import torch
 
 from botorch_tv.simulation import Diagnosis, MarkovWorld, PredictionError, StudyResult, run_study
 from botorch_tv.simulation import runner as runner_module
-from botorch_tv.simulation.folder import discard
+from botorch_tv.simulation.store import discard
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, gp_ucb

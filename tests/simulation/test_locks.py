@@ -12,9 +12,9 @@ from lasting import CHUNK, TRIALS, Child, die_while_claiming, files, same, study
 
 from botorch_tv.files import this_host
 from botorch_tv.simulation import locks, turns
-from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.folder import StudyFolder
 from botorch_tv.simulation.locks import Holder, WorkLock
+from botorch_tv.simulation.settings import Chunk
 
 GONE = 2**22 + 1  # no process has so high a number
 

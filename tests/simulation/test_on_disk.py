@@ -26,14 +26,14 @@ from botorch_tv.simulation import (
     Diagnosis,
     PredictionError,
     StudyResult,
-    blocks,
     memory,
     merging,
     netcdf,
     run_study,
 )
+from botorch_tv.simulation.datasets import blocks
 from botorch_tv.simulation.diagnosis.report import diagnosis_table, write_diagnosis, write_maps
-from botorch_tv.simulation.folder import discard
+from botorch_tv.simulation.store import discard
 from botorch_tv.simulation.plots.curves import regret_curves
 from botorch_tv.simulation.tasks import SharedFolder
 from botorch_tv.test_functions import MarkovFunction

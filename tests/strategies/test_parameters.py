@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_tv.identity import describe
-from botorch_tv.identity.differences import differences
+from botorch_tv.identity import describe, differences
 from botorch_tv.strategies import Box, DiscreteSearch, Float, Integer, random_search, tv_gp_ucb
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.parameters import BoxParameter

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 import xarray as xr
 
-from botorch_tv.simulation.blocks import BlockMoments, blocks
-from botorch_tv.simulation.recorders.diagnosis import (
+from botorch_tv.simulation.datasets import BlockMoments, blocks
+from botorch_tv.simulation.recorders import (
     MODEL_NOISE,
     model_noise,
     recorded,

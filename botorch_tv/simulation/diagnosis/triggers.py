@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from botorch_tv.simulation.blocks import blocks, by_trial
-from botorch_tv.simulation.recorders.diagnosis import (
+from botorch_tv.simulation.datasets import blocks, by_trial
+from botorch_tv.simulation.recorders import (
     MODEL_NOISE,
     model_noise,
     recorded,

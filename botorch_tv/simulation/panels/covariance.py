@@ -9,7 +9,7 @@ import torch
 
 from botorch_tv.inference.definite import checked
 from botorch_tv.inference.factor import RANK_TOLERANCE
-from botorch_tv.simulation.parallel import torch_threads
+from botorch_tv.memory import torch_threads
 from botorch_tv.validation import require
 
 Center = Literal["all", "arm"]

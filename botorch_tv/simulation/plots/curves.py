@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from botorch_tv.drawing import lighten, settle_rounds
-from botorch_tv.simulation.blocks import BlockMoments, blocks
+from botorch_tv.simulation.datasets import BlockMoments, blocks
 from botorch_tv.simulation.plots.line_styles import LineStyle
 from botorch_tv.simulation.study_record import StudyRecord
 

@@ -13,9 +13,9 @@ from matplotlib.ticker import MaxNLocator
 from botorch_tv.drawing import canvas, figure_of, lighten, panel, written
 from botorch_tv.simulation.plots.curves import Curve, draw_curves, name_curves, settle_scale
 from botorch_tv.simulation.plots.line_styles import line_styles
-from botorch_tv.simulation.recorders.prediction_error import PLACE
+from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
-from botorch_tv.simulation.summary import Paired
+from botorch_tv.simulation.tables import Paired
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from botorch_tv.drawing import canvas, figure_of, lighten, written
-from botorch_tv.simulation.blocks import blocks, by_trial
+from botorch_tv.simulation.datasets import blocks, by_trial
 from botorch_tv.simulation.plots.curves import (
     Curve,
     draw_curves,

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from botorch_tv.drawing import BLUE, GRAY, ORANGE, VERMILION, canvas, figure_of, lighten, written
 from botorch_tv.simulation.diagnosis.triggers import trigger_table, typical_trial, with_trigger
 from botorch_tv.simulation.plots.curves import spread_apart
-from botorch_tv.simulation.recorders.diagnosis import model_noise, recorded
+from botorch_tv.simulation.recorders import model_noise, recorded
 from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:

@@ -19,11 +19,10 @@ from botorch_tv.simulation import (
     run_study,
 )
 from botorch_tv.simulation.assembly import RunningAverages
-from botorch_tv.simulation.cut import Chunk
-from botorch_tv.simulation.layout import ResultLayout, error_of, scatter_of
 from botorch_tv.simulation.panels import make_panel
-from botorch_tv.simulation.recorders.prediction_error import MAP
+from botorch_tv.simulation.recorders import MAP
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.settings import Chunk, ResultLayout, error_of, scatter_of
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Grid,
