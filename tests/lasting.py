@@ -158,7 +158,7 @@ def die_while_writing(pipe: Connection, folder: Path, settings: dict[str, Any]) 
 
 def hold_lock(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
     """Hold the lock of one block until killed."""
-    (folder / ".locks").mkdir(exist_ok=True)
+    (folder / ".locks").mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".locks" / f"{CHUNK * settings['number']:07}.lock")
     lock.acquire(timeout=0)
     pipe.send("started")

@@ -234,6 +234,23 @@ class Store:
                     Path(lock.lock_file).unlink()
                 lock.release()
 
+    def require_room(self, needed: int) -> None:
+        """Check that the disk has room for more blocks.
+
+        Args:
+            needed: Their bytes.
+
+        Raises:
+            OSError: If fewer bytes are free.
+        """
+        free = shutil.disk_usage(self.path).free
+        if needed > free:
+            raise OSError(
+                f"save_to={self.path} has room for {free / 1e9:.3g} GB, but the trials still to be "
+                f"played take {needed / 1e9:.3g} GB; make room, give another folder, or run fewer "
+                "trials or rounds."
+            )
+
     def read(self, name: str, label: str, chunk: Chunk) -> np.ndarray:
         """One variable of a finished block.
 
@@ -296,28 +313,6 @@ class Store:
 
 class _Damaged(Exception):
     """A file that does not hold what was written to it."""
-
-
-def require_room(path: Path, needed: int) -> None:
-    """Check that the disk has room for a study.
-
-    Args:
-        path: Its folder, which need not exist yet.
-        needed: Bytes of all its trials; those of files in the folder are there already.
-
-    Raises:
-        OSError: If fewer bytes are free.
-    """
-    with _folder_errors(path):
-        needed -= sum(file.stat().st_size for file in path.glob("*/*.npz"))
-        there = next(one for one in (path, *path.parents) if one.exists())
-        total, _, free = shutil.disk_usage(there)
-    if needed > free and total > 0:  # some file systems do not tell
-        raise OSError(
-            f"save_to={path} has room for {free / 1e9:.3g} GB, but the trials still to be "
-            f"played take {needed / 1e9:.3g} GB; make room, give another folder, or run fewer "
-            "trials or rounds."
-        )
 
 
 def discard(path: Path, trials: int) -> None:

@@ -32,7 +32,7 @@ from botorch_tv.simulation.settings import (
     threads_per_chunk,
     usable_device,
 )
-from botorch_tv.simulation.store import Block, Gathered, Store, require_room
+from botorch_tv.simulation.store import Block, Gathered, Store
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.validation import as_path, require, require_integer
@@ -163,7 +163,6 @@ def run_study(
     if folder is None:
         chunk = size()
     else:
-        require_room(folder, len(strategies) * settings.layout.bytes_of(trials))
         store = Store.open(folder, settings.description(), settings.layout, chunk, size)
         chunk = store.chunk
     whole = Gathered(settings.layout, trials, None if in_memory else store)
@@ -179,6 +178,12 @@ def run_study(
             some = settings if len(missing) == len(strategies) else settings.of(missing)
             tasks.append(Task(some, block, number, store, threads, False, libraries()))
     known = trials - sum(task.chunk.trials for task in tasks)
+    if store is not None and tasks:
+        each = [
+            len(one.settings.strategies) * settings.layout.bytes_of(one.chunk.trials)
+            for one in tasks
+        ]
+        store.require_room(sum(each))
     with torch_threads(threads), progress_bar(trials, known, shown=progress) as bar:
         if executor is None:
             play_here(tasks, whole.take, workers, Progress(bar, horizon, known))

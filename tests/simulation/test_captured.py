@@ -23,8 +23,7 @@ from botorch_tv.simulation.captured.replayed import Capture, Recorder, Replayed,
 from botorch_tv.simulation.captured.table import CapturedTable
 from botorch_tv.simulation.compiled.serving import require_compiled
 from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progress
-from botorch_tv.simulation.settings import Arrays
-from botorch_tv.simulation.settings import Chunk, StudySettings, chunk_size
+from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings, chunk_size
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.functions import GaussianDraw

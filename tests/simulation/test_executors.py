@@ -16,6 +16,9 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from botorch_tv.simulation.chunk_files import ChunkFormat
+from botorch_tv.simulation.folder import StudyFolder
+from botorch_tv.simulation.tasks import SharedFolder
 from lasting import CHUNK, CHUNKS, TRIALS, Child, files, hold_lock, prepared, same, study
 from strange_executors import (
     DeadlyWorld,
@@ -29,12 +32,9 @@ from strange_executors import (
     StumblingWorld,
 )
 
-from botorch_tv.simulation import PredictionError, StudyResult, executors, tasks, turns
-from botorch_tv.simulation.chunk_files import ChunkFormat
-from botorch_tv.simulation.folder import StudyFolder
-from botorch_tv.simulation.settings import Chunk, Cut, ResultLayout, device_of_worker
-from botorch_tv.simulation.tasks import SharedFolder
 from botorch_tv.identity import libraries
+from botorch_tv.simulation import PredictionError, StudyResult, executors, tasks, turns
+from botorch_tv.simulation.settings import Chunk, Cut, ResultLayout, device_of_worker
 
 EXECUTORS = {
     "lazy": Lazy,

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from botorch_tv.simulation.tasks import SharedFolder
 from lasting import KERNEL, StumblingWorld, players, same
 from lasting import study as usual_study
 from matplotlib.figure import Figure
@@ -33,9 +34,8 @@ from botorch_tv.simulation import (
 )
 from botorch_tv.simulation.datasets import blocks
 from botorch_tv.simulation.diagnosis.report import diagnosis_table, write_diagnosis, write_maps
-from botorch_tv.simulation.store import discard
 from botorch_tv.simulation.plots.curves import regret_curves
-from botorch_tv.simulation.tasks import SharedFolder
+from botorch_tv.simulation.store import discard
 from botorch_tv.test_functions import MarkovFunction
 
 RECORD = (Diagnosis(), PredictionError())
