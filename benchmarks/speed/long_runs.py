@@ -42,8 +42,7 @@ from botorch_tv.inference.covariance import covariance_matrix
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.compiled.parts import SLOTS, Trials
 from botorch_tv.simulation.rounds import PreparedStudy
-from botorch_tv.simulation.settings import Arrays
-from botorch_tv.simulation.settings import Chunk, Cut, StudySettings
+from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds.objective import Objective
 from botorch_tv.strategies import Grid
 
@@ -280,7 +279,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = parse(arguments)
     facts = begin(1, seed=options.seed, packages=("numba",))
     context = multiprocessing.get_context("spawn")
-    chunks = Cut(options.together, threads=1).chunks(options.trials)
+    starts = range(0, options.trials, options.together)
+    chunks = [Chunk(one, min(options.together, options.trials - one)) for one in starts]
     found = {}
     for label in options.strategies:
         blocks = []
