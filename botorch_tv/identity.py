@@ -37,15 +37,18 @@ NUMBER_ROUNDING, ARRAY_ROUNDING = 1e-12, 1e-10
 ABSENT, PARTED = object(), dict | float | list
 RECORDED = ("torch", "gpytorch", "botorch", "numpy", "botorch_tv", "linear_operator")
 """Packages whose versions are recorded elsewhere."""
-WRAPPERS = (
-    *(staticmethod, classmethod, property, functools.cached_property, functools.partialmethod),
-    *(types.MethodType,),
-)
-FUNCTIONS = (types.FunctionType, staticmethod, classmethod, property)
+MADE = (functools.partial, functools.partialmethod, functools.cached_property, types.MethodType)
+WRITTEN = (types.FunctionType, staticmethod, classmethod, property)
+"""Types of what is made of functions, and of functions in the body of a class."""
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 DATA = (Tensor, np.ndarray, torch.nn.Module, functools.partial, Mapping, list, tuple, set)
 FIXED = (bool, int, float, complex, str, bytes, range, Enum, Path, torch.dtype, torch.device)
 """Types of data, and of values that cannot change."""
+BOOKKEEPING = (
+    *("_abc_impl", "_member_map_", "_member_names_", "_value2member_map_"),
+    *("__annotate__", "__annotate_func__"),
+)
+"""Members of classes that Python writes."""
 
 
 def describe(value: object, path: str) -> Description:
@@ -172,11 +175,9 @@ class _Describer:
 
     def _described(self, value: Any, path: str) -> Description:
         match value:
-            case Enum() if not is_users(type(value).__module__):
-                return str(value)
-            case Enum():
+            case Enum() if is_users(type(value).__module__):
                 return self._object(value, {"value": value.value}, path)
-            case Path() | torch.dtype() | torch.device() | range() | complex():
+            case Enum() | Path() | torch.dtype() | torch.device() | range() | complex():
                 return str(value)
             case bool() | int() | str():
                 return value
@@ -190,32 +191,26 @@ class _Describer:
                 return _array(value)
             case torch.nn.Module():
                 text = {"kernel": describe_kernel(value)} if isinstance(value, Kernel) else {}
-                return text | self._object(value, _kept(value), path)
-            case functools.partial():
-                parts = {"function": value.func, "args": value.args, "keywords": value.keywords}
-                return {TYPE: "partial"} | self._parts(parts, path)
+                return text | self._object(value, _attributes(value, path), path)
             case type():
-                code = self._class(value, path)
-                return (
-                    {TYPE: f"class {value.__qualname__}", CODE: code}
-                    if code
-                    else value.__qualname__
-                )
+                code, name = self._class(value, path), value.__qualname__
+                return {TYPE: f"class {name}", CODE: code} if code else name
+            case types.ModuleType():
+                return value.__name__
             case types.FunctionType():
                 return self._function(value, path)
             case types.BuiltinFunctionType() | np.ufunc():
                 return f"{getattr(value, '__module__', None)}.{value.__name__}"
-            case _ if isinstance(value, WRAPPERS) or hasattr(value, "__wrapped__"):
-                names = ("__func__", "__self__", "fget", "fset", "func", "__wrapped__")
-                parts = {name: getattr(value, name, None) for name in names}
+            case _ if _is_made_of_functions(value):
+                names = ("func", "args", "keywords", "fget", "fset", "__self__", "__func__")
+                parts = {name: getattr(value, name, None) for name in (*names, "__wrapped__")}
                 held = {name: one for name, one in parts.items() if one is not None}
                 return {TYPE: type(value).__qualname__} | self._parts(held, path)
             case Mapping():
                 alike = len({str(key) for key in value}) < len(value)
                 parts = {repr(key) if alike else str(key): one for key, one in value.items()}
-                if not is_users(type(value).__module__):
-                    return self._parts(parts, path)
-                return self._object(value, parts, path)
+                users = is_users(type(value).__module__)
+                return self._object(value, parts, path) if users else self._parts(parts, path)
             case tuple() if hasattr(value, "_asdict"):
                 return self._object(value, value._asdict(), path)
             case list() | tuple():
@@ -258,7 +253,7 @@ class _Describer:
         parts: dict[str, object] = {}
         for one in kind.__mro__:
             if one in users:
-                parts |= {f"{one.__qualname__}.{name}": each for name, each in _members(one)}
+                parts |= _members(one)
             elif (top := one.__module__.partition(".")[0]) not in RECORDED:
                 parts[f"version of {top}"] = getattr(sys.modules.get(top), "__version__", None)
         return self._named(parts, path)
@@ -274,48 +269,51 @@ class _Describer:
         if users and id(function) in self._code:
             return {"the same as": self._code[id(function)][1]}
         self._code[id(function)] = function, path
-        own = users or "<lambda>" in name
-        written = {"source": _source(function)} if own and code.co_filename != "<string>" else {}
-        names = dict(zip(code.co_freevars, map(_content, function.__closure__ or ())))
-        names |= {f"default {n}": one for n, one in enumerate(function.__defaults__ or ())}
-        names |= function.__kwdefaults__ or {}
-        if users:
-            names |= _globals_used(_names(code), scope)
-        return {TYPE: function.__qualname__} | written | self._named(names, path)
+        own = (users or "<lambda>" in name) and code.co_filename != "<string>"  # of a dataclass
+        held = dict(zip(code.co_freevars, map(_content, function.__closure__ or ())))
+        held |= {f"default {n}": one for n, one in enumerate(function.__defaults__ or ())}
+        held |= function.__kwdefaults__ or {}
+        used = _globals_used(_names(code), scope) if users else {}
+        found = {TYPE: function.__qualname__} | ({"source": _source(function)} if own else {})
+        return found | self._named(held, path, held=users) | self._named(used, path)
 
-    def _named(self, names: Mapping[str, object], path: str) -> dict[str, Description]:
+    def _named(
+        self, names: Mapping[str, object], path: str, held: bool = False
+    ) -> dict[str, Description]:
         """What names in code stand for, as far as results may depend on it."""
-        return self._parts(
-            {name: one for name, one in names.items() if _counts(name, one)}, path, lenient=True
-        )
+        parts = {name: one for name, one in names.items() if _counts(name, one, held)}
+        return self._parts(parts, path, lenient=True)
 
 
-def _counts(name: str, value: object) -> bool:
+def _counts(name: str, value: object, held: bool) -> bool:
     """Whether results may depend on what a name in code stands for, beyond versions of libraries.
 
-    Under a hidden name, only what cannot change: the rest is a cache or a counter.
+    Objects of libraries do where a function holds them, in its closure or as a default. Under a
+    hidden name, only what cannot change does: the rest is a cache or a counter.
     """
     if isinstance(value, types.FunctionType):
         return is_users(value.__globals__.get("__name__")) or value.__closure__ is not None
     if isinstance(value, type):
         return any(is_users(one.__module__) for one in value.__mro__)
-    if isinstance(value, WRAPPERS) or hasattr(value, "__wrapped__"):
-        return True
-    if _is_fixed(value):
+    if _is_made_of_functions(value) or _is_fixed(value):
         return value is not None
-    known = isinstance(value, DATA) or is_users(type(value).__module__)
+    known = held or isinstance(value, DATA) or is_users(type(value).__module__)
     return known and not name.rpartition(".")[2].startswith("_")
 
 
-def _members(kind: type) -> list[tuple[str, object]]:
-    """What is written in the body of a class, sorted by name."""
-    bookkeeping = ("_abc_impl", "_member_map_", "_member_names_", "_value2member_map_")
-    return [
-        (name, member)
+def _is_made_of_functions(value: object) -> bool:
+    wrapped = getattr(value, "__wrapped__", None)
+    return isinstance(value, (*MADE, *WRITTEN)) or isinstance(wrapped, types.FunctionType)
+
+
+def _members(kind: type) -> dict[str, object]:
+    """What is written in the body of a class, by name."""
+    return {
+        f"{kind.__qualname__}.{name}": member
         for name, member in sorted(vars(kind).items())
-        if isinstance(member, FUNCTIONS)
-        or not (name.startswith("__") or name in bookkeeping or isinstance(member, SLOTS))
-    ]
+        if name not in BOOKKEEPING
+        and (isinstance(member, WRITTEN) or not (name[:2] == "__" or isinstance(member, SLOTS)))
+    }
 
 
 def _globals_used(used: set[str], scope: Mapping[str, object]) -> dict[str, object]:
@@ -385,7 +383,7 @@ def _short(description: Description) -> str:
 
 
 def _attributes(value: object, path: str) -> dict[str, object]:
-    """The attributes of an object that count, sorted by name."""
+    """The attributes of an object that count; of a module also what it is made of."""
     kind, names = type(value), set(getattr(value, "__dict__", {}))
     for one in kind.__mro__:
         slots = one.__dict__.get("__slots__", ())
@@ -396,24 +394,21 @@ def _attributes(value: object, path: str) -> dict[str, object]:
             "resumed run could be recognised. Keep it under a name that begins with an "
             "underscore if results do not depend on it, or build it from numbers and tensors."
         )
-    return {
+    hidden = _hidden_arguments(kind)
+    found = {
         name: getattr(value, name)
         for name in sorted(names)
-        if (not name.startswith("_") or name in _hidden_arguments(kind))
+        if (not name.startswith("_") or name in hidden)
         and hasattr(value, name)
         and not isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
     }
-
-
-def _kept(module: torch.nn.Module) -> dict[str, object]:
-    """Parameters, lasting buffers, modules within it, and whatever else it holds."""
-    own = {name: one for name, one in sorted(vars(module).items()) if name != "training"}
-    hidden = _hidden_arguments(type(module))
-    parts = {name: one for name, one in own.items() if name[0] != "_" or name in hidden}
-    tensors = {**module._parameters, **module._buffers}
-    passing = module._non_persistent_buffers_set
-    parts |= {name: one for name, one in tensors.items() if name not in passing}
-    return {name: one for name, one in (parts | module._modules).items() if one is not None}
+    if isinstance(value, torch.nn.Module):
+        inner = {**value._parameters, **value._buffers, **value._modules}
+        passing = {"training", *value._non_persistent_buffers_set}
+        found = {
+            n: one for n, one in (found | inner).items() if n not in passing and one is not None
+        }
+    return found
 
 
 def _hidden_arguments(kind: type) -> set[str]:

@@ -171,10 +171,7 @@ VARIABLES = {
 }
 """Variables of shape `strategy x trial x round`, and their meaning. Predictions are NaN in rounds
 without one, as in the first rounds of a strategy that estimates its units."""
-
 MODEL_NOISE = "model_noise"
-"""One of these, because the adaptive strategy's σ² changes from round to round. In older files it
-has the shape `strategy`."""
 
 
 @dataclass(frozen=True)
@@ -213,13 +210,6 @@ def is_diagnosed(data: xr.Dataset) -> bool:
     return all(name in data for name in VARIABLES)
 
 
-def with_present_names(data: xr.Dataset) -> xr.Dataset:
-    """Rename ``multiplier``, the name of ``sqrt_beta`` in older files."""
-    if MODEL_NOISE in data and "multiplier" in data and "sqrt_beta" not in data:
-        return data.rename(multiplier="sqrt_beta")
-    return data
-
-
 def require_diagnosed(data: xr.Dataset, *names: str) -> None:
     """Check that a study recorded these variables of a diagnosis.
 
@@ -237,10 +227,7 @@ def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
 
 def model_noise(data: xr.Dataset, strategy: str) -> np.ndarray:
     """Noise variance σ² in the model of one strategy, `trials x rounds`."""
-    if "round" in data[MODEL_NOISE].dims:
-        return recorded(data, MODEL_NOISE, strategy)
-    one = float(data[MODEL_NOISE].sel(strategy=strategy))
-    return np.full((data.sizes["trial"], data.sizes["round"]), one)
+    return recorded(data, MODEL_NOISE, strategy)
 
 
 # ---------------------------------------------------------------- prediction errors, arm by arm

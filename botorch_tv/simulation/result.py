@@ -17,7 +17,6 @@ import xarray as xr
 from botorch_tv.identity import Description, differences, together
 from botorch_tv.memory import bytes_in_words, free_bytes
 from botorch_tv.simulation.datasets import read_dataset, write_dataset
-from botorch_tv.simulation.recorders import with_present_names
 from botorch_tv.simulation.settings import MEMORY_SHARE
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.validation import require
@@ -241,7 +240,7 @@ class StudyResult(StudyRecord):
         most = MEMORY_SHARE * free_bytes(torch.device("cpu"))
         data = read_dataset(path, {None: most, True: math.inf, False: 0}[in_memory])
         try:
-            return cls(with_present_names(data))
+            return cls(data)
         except (KeyError, ValueError) as error:
             raise ValueError(
                 f"{path} is a netCDF file, but no study result: {error} "
@@ -249,9 +248,9 @@ class StudyResult(StudyRecord):
             ) from error
 
 
-# ---------------- Merge results of different strategies on the same trials
+# ---------------------------------------------------------------- merging
 
-SAME = ("world", "noise", "seed", "draws", "horizon", "trials", "dtype")
+SAME = ("world", "noise", "goal", "seed", "draws", "horizon", "trials", "dtype")
 """Attributes that are equal in results of the same trials."""
 VERSIONS = ("device", "torch", "botorch", "gpytorch", "numpy", "botorch_tv")
 """Attributes that are joined if they differ."""
@@ -268,9 +267,6 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         ValueError: If trials or worlds differ, or both have a label; names what is the matter.
     """
     unlike = differences(_identity(other), _identity(one))
-    goals = [each.attrs["goal"] for each in (other, one) if "goal" in each.attrs]
-    if len(set(goals)) > 1:
-        unlike.append(f"regret is against {goals[0]} there and {goals[1]} here")
     variables = sorted({str(name) for name in set(one.variables) ^ set(other.variables)})
     if variables:
         unlike.append(f"{', '.join(variables)} is in only one of them (record)")
@@ -293,15 +289,12 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         "which computes the missing ones and keeps the result on disk.",
     )
     _require_same_worlds(one, other)
-    shared = [name for name in VERSIONS if name in one.attrs and name in other.attrs]
-    versions = together({name: str(each.attrs[name]) for name in shared} for each in (one, other))
-    attributes = dict(one.attrs) | versions
-    shown = [json.loads(attrs.get("strategies", "{}")) for attrs in (one.attrs, other.attrs)]
+    joined = together({name: str(each.attrs[name]) for name in VERSIONS} for each in (one, other))
+    attributes = dict(one.attrs) | joined
+    shown = [json.loads(each.attrs["strategies"]) for each in (one, other)]
     attributes["strategies"] = json.dumps({**shown[0], **shown[1]})
-    attributes["seconds"] = one.attrs.get("seconds", 0.0) + other.attrs.get("seconds", 0.0)
-    attributes["created"] = max(
-        str(one.attrs.get("created", "")), str(other.attrs.get("created", ""))
-    )
+    attributes["seconds"] = one.attrs["seconds"] + other.attrs["seconds"]
+    attributes["created"] = max(one.attrs["created"], other.attrs["created"])
     return xr.concat(
         [one, other],
         dim="strategy",
@@ -349,7 +342,7 @@ def _identity(data: xr.Dataset) -> dict[str, Description]:
     return {**shared, "world": world, "sizes": sizes}
 
 
-# ---------------- The verdict of a study, in one sentence
+# ---------------------------------------------------------------- the verdict
 
 CLEAR = 2.0
 """Smallest paired difference that is called clear, in standard errors."""

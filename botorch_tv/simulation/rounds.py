@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -403,15 +403,25 @@ class PreparedStudy:
         Returns:
             The records; None if stopped.
         """
-        place, rounds = Place(chunk), _RoundsPlayed(progress, chunk.trials)
+        place, reached = Place(chunk), 0
+
+        def reach(rounds: int) -> None:
+            """Count each round once, even if the chunk is played again."""
+            nonlocal reached
+            if rounds > reached:
+                progress.add(chunk.trials * (rounds - reached))
+                reached = rounds
+
         with place:
             while True:
                 try:
-                    return self._attempt(place, rounds, stop)
+                    return self._attempt(place, reach, stop)
                 except TooManyArms as error:
                     self.outgrown.add(error.label)  # play again, this strategy uncompiled
 
-    def _attempt(self, place: Place, rounds: _RoundsPlayed, stop: threading.Event) -> Arrays | None:
+    def _attempt(
+        self, place: Place, reach: Callable[[int], None], stop: threading.Event
+    ) -> Arrays | None:
         """Play a chunk once.
 
         Raises:
@@ -433,7 +443,7 @@ class PreparedStudy:
                 )
             for table in tables:
                 table.play_round(step, objective)
-            rounds.reach(step + 1)
+            reach(step + 1)
         if stop.is_set():
             return None
         arrays = self._joined([one.finished() for one in tables])
@@ -520,21 +530,3 @@ class PreparedStudy:
         return {
             name: np.concatenate([arrays[name] for _, arrays in parts])[order] for name in first
         }
-
-
-class _RoundsPlayed:
-    """Counts the rounds of a chunk, each once even if the chunk is played again.
-
-    Args:
-        progress: Receives the counts.
-        trials: Number of trials in the chunk.
-    """
-
-    def __init__(self, progress: Progress, trials: int) -> None:
-        self._progress, self._trials, self._rounds = progress, trials, 0
-
-    def reach(self, rounds: int) -> None:
-        """Report the number of rounds played."""
-        if rounds > self._rounds:
-            self._progress.add(self._trials * (rounds - self._rounds))
-            self._rounds = rounds

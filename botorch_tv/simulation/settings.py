@@ -137,7 +137,7 @@ class ResultLayout:
 
         Averages are over these trials, and come with their scatter over trials.
         """
-        found = {}
+        found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         for name, one in self.variables.items():
             kind = self.empty[name].dtype
             if one.averaged:

@@ -186,8 +186,9 @@ class Store:
         """
         file, packed = next(self._files(label, chunk)), io.BytesIO()
         # Serialised in memory, because a zip file on a full disk raises a second time on closing.
-        own: dict[str, Any] = {"study": self.digests[label], "first": chunk.first}
-        np.savez(packed, **block.arrays, **own, made_with=block.made_with)
+        own = {"study": self.digests[label], "first": chunk.first, "made_with": block.made_with}
+        members: dict[str, Any] = {**block.arrays, **own}
+        np.savez(packed, **members)
         try:
             write_whole(file, lambda opened: opened.write(packed.getbuffer()))
         except OSError as error:
@@ -399,19 +400,21 @@ class _Stored(BackendArray):
         basic = indexing.IndexingSupport.BASIC
         return indexing.explicit_indexing_adapter(key, self.shape, basic, self._read)
 
-    def _read(self, key: tuple[int | slice, ...]) -> np.ndarray:
-        rows, numbers = (np.arange(size)[one] for size, one in zip(self.shape[:2], key))
-        found = np.empty((rows.size, numbers.size, *self.shape[2:]), self.dtype)
-        inner, size = key[2:], self._store.chunk
-        for first in sorted({int(one) // size * size for one in numbers.flat}):
+    def _read(self, key: tuple[Any, ...]) -> np.ndarray:
+        strategy, trial, *inner = key
+        rows = np.atleast_1d(np.arange(self.shape[0])[strategy])
+        numbers = np.atleast_1d(np.arange(self.shape[1])[trial])
+        found = np.empty((len(rows), len(numbers), *self.shape[2:]), self.dtype)
+        size = self._store.chunk
+        for first in np.unique(numbers // size * size).tolist():
             chunk = Chunk(first, min(size, self.shape[1] - first))
-            inside = (numbers.flat >= first) & (numbers.flat < first + size)
-            for place, row in enumerate(rows.flat):
+            inside = (numbers >= first) & (numbers < first + size)
+            for place, row in enumerate(rows):
                 block = self._store.read(self._name, self._labels[row], chunk)
-                found[place, inside] = block[np.atleast_1d(numbers)[inside] - first]
-        return found.reshape(*rows.shape, *numbers.shape, *self.shape[2:])[
-            (slice(None),) * (rows.ndim + numbers.ndim) + inner
-        ]
+                found[place, inside] = block[numbers[inside] - first]
+        # A dimension that is indexed by a number goes.
+        outer = [slice(None) if isinstance(one, slice) else 0 for one in (strategy, trial)]
+        return found[(*outer, *inner)]
 
 
 # ---------------------------------------------------------------- files

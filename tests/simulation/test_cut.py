@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from botorch_tv.memory import torch_threads
 from botorch_tv.simulation import MarkovWorld
-from botorch_tv.simulation.executors import torch_threads
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.settings import StudySettings, chunk_size, threads_per_chunk
 from botorch_tv.strategies import Grid, gp_ucb
