@@ -289,12 +289,15 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         "which computes the missing ones and keeps the result on disk.",
     )
     _require_same_worlds(one, other)
-    joined = together({name: str(each.attrs[name]) for name in VERSIONS} for each in (one, other))
+    joined = together(
+        {name: str(each.attrs[name]) for name in VERSIONS if name in each.attrs}
+        for each in (one, other)
+    )
     attributes = dict(one.attrs) | joined
-    shown = [json.loads(each.attrs["strategies"]) for each in (one, other)]
+    shown = [json.loads(each.attrs.get("strategies", "{}")) for each in (one, other)]
     attributes["strategies"] = json.dumps({**shown[0], **shown[1]})
-    attributes["seconds"] = one.attrs["seconds"] + other.attrs["seconds"]
-    attributes["created"] = max(one.attrs["created"], other.attrs["created"])
+    attributes["seconds"] = sum(each.attrs.get("seconds", 0.0) for each in (one, other))
+    attributes["created"] = max(str(each.attrs.get("created", "")) for each in (one, other))
     return xr.concat(
         [one, other],
         dim="strategy",
