@@ -114,12 +114,17 @@ class Store:
                 if folder in found:
                     unlike += differences(found[folder]["strategy"], one, f"strategies.{label}")
             if unlike:
+                hint = ""
+                if any(one.startswith("botorch_tv ") for one in unlike):
+                    hint = " To resume it, install the version of botorch_tv that began it."
+                elif any("sha256" in one for one in unlike):
+                    hint = (
+                        " Arrays that are fitted or computed may differ between machines by more "
+                        "than rounding: save them once, and load them in every run."
+                    )
                 raise ValueError(
                     f"save_to={path} holds another study: {'; '.join(unlike)}. Give another "
-                    "folder, or the settings found there, or remove this one. Where botorch_tv "
-                    "differs, install the version that began the study; arrays that are fitted or "
-                    "computed may differ between machines: save them once, and load them in every "
-                    "run."
+                    f"folder, or the settings found there, or remove this one.{hint}"
                 )
             others = [one["label"] for one in found.values() if one["label"] not in strategies]
             if others:

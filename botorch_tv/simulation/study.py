@@ -55,25 +55,26 @@ def run_study(
 ) -> StudyResult:
     """Run every strategy on the same worlds with the same noise.
 
-    With ``save_to`` every finished chunk of trials is saved. After an interruption of any kind the
-    same call resumes the study: saved chunks are read back bit by bit, and the other trials make
-    the choices that they would have made. Their numbers agree up to rounding, which depends on the
-    number of threads, ``chunk``, processor and device. More ``trials`` extend the study, fewer
-    return the first ones. Added strategies are computed alone; omitted ones are named in a warning
-    and stay in the folder. Several processes may run the same study in the same folder and share
-    the work. A killed process loses the chunks in progress, so a smaller ``chunk`` loses less.
+    With ``save_to`` every finished block of trials of a strategy is saved to a file. After an
+    interruption of any kind the same call resumes the study: saved blocks are read back bit by bit,
+    and the other trials make the choices that they would have made. Their numbers agree up to
+    rounding, which depends on the number of threads, ``chunk``, processor and device. More
+    ``trials`` extend the study, fewer return the first ones. Added strategies are computed alone;
+    omitted ones are named in a warning and stay in the folder. Several processes may run the same
+    study in the same folder and share the work. A killed process loses the blocks in progress, so
+    a smaller ``chunk`` loses less.
 
     The identity of a study includes the code of your own worlds, kernels and rules and whatever
     that refers to by name. Attributes and mutable globals whose name begins with an underscore do
     not count, so caches and counters are ignored; constructor arguments stored under such a name
     do count.
 
-    Results larger than half of the free memory need ``save_to``: they stay in a file in that
+    Results larger than half of the free memory need ``save_to``: they stay in the files of that
     folder, and everything asked of the result is computed from a few trials at a time.
 
-    With an ``executor`` chunks are tasks of its workers, on this machine or others. Tasks are
+    With an ``executor`` blocks are tasks of its workers, on this machine or others. Tasks are
     pickled, draw random numbers by trial, and compute on a device of the worker; results equal
-    those of a single process. Workers that can see the folder ``save_to`` save their chunks there
+    those of a single process. Workers that can see the folder ``save_to`` save their blocks there
     themselves; otherwise they send them back and this process saves them. The executor is left
     open.
 
@@ -89,13 +90,13 @@ def run_study(
         chunk: Trials that run together; by default as found in ``save_to``, or from free memory.
             Choices do not depend on it; on a box they agree up to rounding, which gradient ascent
             and learned hyperparameters may amplify over many rounds.
-        workers: Chunks computed in parallel; by default the number of PyTorch's threads on a CPU,
+        workers: Blocks computed in parallel; by default the number of PyTorch's threads on a CPU,
             else 1. Choices do not depend on it. With an ``executor``, the number of workers that
             trials are distributed over, by default 16 or more.
-        save_to: Folder for finished chunks, created if missing.
+        save_to: Folder for finished blocks, created if missing.
         record: What to record besides regret, resets, side queries and choices: ``Diagnosis()``,
             ``PredictionError()``, or your own :class:`Recorder`. If averages are recorded, asking
-            for fewer trials than ``save_to`` holds recomputes part of them.
+            for fewer trials than ``save_to`` holds may recompute part of them.
         executor: Whose workers compute; this process by default. Anything with
             ``submit(function, *arguments)`` that returns an object with ``result()``, such as a
             ``ProcessPoolExecutor``; its ``batch()`` is used if it has one.
@@ -123,10 +124,10 @@ def run_study(
             per trial and arm, recorders do not fit the domain or each other, the device does not
             exist, memory cannot hold a single trial or the result without ``save_to``, or the
             folder holds another study or a damaged one.
-        OSError: If ``save_to`` cannot be read or written; finished chunks stay intact.
+        OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
         RuntimeError: If a worker of ``executor`` has other versions of libraries.
         Exception: Any raised by a worker, or by the executor when it lost one, with a note on what
-            happened and what to do; finished chunks are kept.
+            happened and what to do; finished blocks are kept.
     """
     began = time.perf_counter()
     trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)
