@@ -166,7 +166,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     from botorch_tv.commands.comparison import comparison
     from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
-    from botorch_tv.simulation.devices import usable_device
+    from botorch_tv.simulation.settings import usable_device
 
     recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
     recorders += [PredictionError()] if arguments.prediction_error else []
@@ -202,8 +202,8 @@ def _paper(arguments: argparse.Namespace) -> int:
     from botorch_tv.papers import EXPERIMENTS, experiment_named
     from botorch_tv.papers.claims import outcome_text
     from botorch_tv.papers.recordings import Recordings
-    from botorch_tv.simulation.devices import usable_device
-    from botorch_tv.simulation.folder import discard
+    from botorch_tv.simulation.settings import usable_device
+    from botorch_tv.simulation.store import discard
 
     if arguments.id == "list":
         for one in EXPERIMENTS.values():
@@ -271,7 +271,7 @@ def _plot(arguments: argparse.Namespace) -> int:
 
 
 def _tell(result: StudyResult) -> None:
-    from botorch_tv.simulation.report import verdict
+    from botorch_tv.simulation.result import verdict
 
     print(f"{result.summary()}\n\n{verdict(result)}")
 

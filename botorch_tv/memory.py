@@ -1,11 +1,12 @@
-"""Free memory, so that work that does not fit in it is refused before it begins."""
+"""Free memory, so that work that does not fit in it is refused early, and PyTorch's threads."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
@@ -48,3 +49,17 @@ def bytes_in_words(size: float) -> str:
     while size >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
     return f"{size:.3g} {_UNITS[unit]}" if size < 1000 else f"{size:,.0f} {_UNITS[unit]}"
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Set PyTorch's number of threads per operation within a ``with`` block."""
+    before = torch.get_num_threads()
+    if before == count:  # so that no Python thread undoes the setting of another
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

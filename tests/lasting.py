@@ -1,6 +1,5 @@
 """A small study that children of the tests run, and how they die."""
 
-import itertools
 import json
 import os
 import resource
@@ -16,25 +15,26 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from torch import Tensor
 from xarray.testing import assert_allclose
 
 from botorch_tv import cli
 from botorch_tv import files as whole_files
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.chunks import PreparedStudy
-from botorch_tv.simulation.locks import WorkLock
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.rounds import PreparedStudy
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, tv_gp_ucb
 
 CHUNK, TRIALS, HORIZON = 8, 44, 10
 CHUNKS = -(-TRIALS // CHUNK)
+FILES = 3 * CHUNKS
+"""A block of each of three strategies."""
 KERNEL = unit_kernel("se", 0.25)
 
 
@@ -85,9 +85,12 @@ def same(first: StudyResult, second: StudyResult) -> bool:
 
 
 def files(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """When each finished chunk was written, and its bytes."""
-    found = sorted(folder.glob("chunk-*.npz"))
-    return {file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in found}
+    """When the file of each finished block was written, and its bytes."""
+    found = sorted(folder.glob("*/*.npz"))
+    return {
+        f"{file.parent.name}/{file.name}": (file.stat().st_mtime_ns, file.read_bytes())
+        for file in found
+    }
 
 
 # ------------------------------------------------------------------ what children do
@@ -119,7 +122,7 @@ def run_beside_another(pipe: Connection, folder: Path, settings: dict[str, Any])
     def beside(*arguments: Any) -> Any:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            if len(list(folder.glob("locks/*.lock"))) + len(files(folder)) >= 2:
+            if len(list(folder.glob(".locks/*.lock"))) + len(files(folder)) // 3 >= 2:
                 break
             time.sleep(0.001)
         return play(*arguments)
@@ -129,12 +132,12 @@ def run_beside_another(pipe: Connection, folder: Path, settings: dict[str, Any])
 
 
 def run_into_full_disk(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
     run_through(pipe, folder, settings)
 
 
 def die_while_writing(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
-    """Die with two chunks kept, at one step of writing another."""
+    """Die with two blocks and a third of the next kept, at one step of writing another file."""
     step = settings.pop("step")
     where, name = {
         "write": (os, "fsync"),
@@ -144,8 +147,8 @@ def die_while_writing(pipe: Connection, folder: Path, settings: dict[str, Any]) 
     honest = getattr(where, name)
 
     def deadly(*arguments: Any) -> Any:
-        writing = step == "synchronise" or bool(list(folder.glob(".chunk-*.part")))
-        if writing and len(files(folder)) >= 2:
+        writing = step == "synchronise" or bool(list(folder.glob("*/.*.npz.*.part")))
+        if writing and len(files(folder)) >= 7:
             os.kill(os.getpid(), signal.SIGKILL)
         return honest(*arguments)
 
@@ -154,43 +157,12 @@ def die_while_writing(pipe: Connection, folder: Path, settings: dict[str, Any]) 
 
 
 def hold_lock(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
-    """Hold the lock of one chunk until killed."""
-    assert WorkLock(folder / "locks" / f"chunk-{settings['number']:05}.lock").claim()
+    """Hold the lock of one block until killed."""
+    (folder / ".locks").mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".locks" / f"{CHUNK * settings['number']:07}.lock")
+    lock.acquire(timeout=0)
     pipe.send("started")
     signal.pause()
-
-
-def die_while_claiming(pipe: Connection, path: Path, settings: dict[str, Any]) -> None:
-    """Have processes die at each line of claiming a lock; tell what they leave to the next."""
-    watched = {WorkLock.claim.__code__.co_filename, whole_files.write_new.__code__.co_filename}
-    for line in itertools.count(1):
-        process = os.fork()
-        if process == 0:
-            _die_at(line, watched)
-            WorkLock(path).claim()
-            os._exit(0)
-        _, status = os.waitpid(process, 0)
-        left = WorkLock(path)
-        pipe.send((left.holder(), left.claim()))
-        left.release()
-        if os.WIFEXITED(status):
-            return
-
-
-def _die_at(line: int, watched: set[str]) -> None:
-    """Have this process killed as it begins so many lines of some files."""
-    seen = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal seen
-        if frame.f_code.co_filename not in watched:
-            return None
-        seen += event == "line"
-        if seen == line:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-
-    sys.settrace(trace)
 
 
 def write_again_and_again(pipe: Connection, file: Path, settings: dict[str, Any]) -> None:

@@ -6,8 +6,7 @@ import pytest  # noqa: F401
 
 import botorch_tv.cli
 import botorch_tv.commands.loop
-import botorch_tv.simulation.folder
 import botorch_tv.simulation.study  # noqa: F401
-from botorch_tv.identity.library import library
+from botorch_tv.identity import libraries
 
-library()
+libraries()

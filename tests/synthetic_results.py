@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 
-from botorch_tv.simulation.recorders.diagnosis import VARIABLES
+from botorch_tv.simulation.recorders import VARIABLES
 from botorch_tv.simulation.result import StudyResult
 
 
@@ -73,8 +73,8 @@ def make_diagnosed(
         for name, default in defaults.items()
     }
     variables = {name: (("strategy", "trial", "round"), one) for name, one in stacked.items()}
-    noises = np.full(len(recorded), model_noise)
-    return StudyResult(plain.data.assign(variables).assign(model_noise=("strategy", noises)))
+    noises = xr.full_like(plain.data["regret"], model_noise)
+    return StudyResult(plain.data.assign(variables).assign(model_noise=noises))
 
 
 def drawn_diagnosis(

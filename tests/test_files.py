@@ -15,7 +15,7 @@ from lasting import Child, write_again_and_again
 
 from botorch_tv import files
 from botorch_tv.files import replacing, write_new, write_whole
-from botorch_tv.simulation.netcdf import read_dataset, write_dataset
+from botorch_tv.simulation.datasets import read_dataset, write_dataset
 
 
 def names(folder: Path) -> list[str]:

@@ -40,11 +40,9 @@ from benchmarks.speed.common import begin, resident_bytes, write
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kernel
 from botorch_tv.inference.covariance import covariance_matrix
 from botorch_tv.simulation import MarkovWorld
-from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.compiled.parts import SLOTS, Trials
-from botorch_tv.simulation.cut import Chunk, Cut
-from botorch_tv.simulation.records import Arrays
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.rounds import PreparedStudy
+from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds.base import Objective
 from botorch_tv.strategies import Grid
 
@@ -281,7 +279,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = parse(arguments)
     facts = begin(1, seed=options.seed, packages=("numba",))
     context = multiprocessing.get_context("spawn")
-    chunks = Cut(options.together, threads=1).chunks(options.trials)
+    starts = range(0, options.trials, options.together)
+    chunks = [Chunk(one, min(options.together, options.trials - one)) for one in starts]
     found = {}
     for label in options.strategies:
         blocks = []

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from benchmarks.speed.world import MarkovRewards
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.simulation.parallel import side_by_side, torch_threads
+from botorch_tv.memory import torch_threads
+from botorch_tv.simulation.executors import side_by_side
 from botorch_tv.strategies import (
     Grid,
     Strategy,

@@ -22,7 +22,6 @@ from botorch_tv.acquisition.present import (
 from botorch_tv.ax.acquisition import PresentAcquisition
 from botorch_tv.ax.adaptive import AdaptiveNode
 from botorch_tv.ax.clock import Clock
-from botorch_tv.identity.words import FORMER
 from botorch_tv.models import TimeVaryingGP
 
 VALUES: tuple[type[Any], ...] = (
@@ -81,5 +80,4 @@ def register() -> None:
     CORE_DECODER_REGISTRY[label(AdaptiveNode)] = AdaptiveNode
     for kind in VALUES:
         CORE_ENCODER_REGISTRY[kind] = encode
-        for name in (kind.__name__, *(old for old, new in FORMER.items() if new == kind.__name__)):
-            CORE_DECODER_REGISTRY[f"botorch_tv.{name}"] = kind
+        CORE_DECODER_REGISTRY[label(kind)] = kind

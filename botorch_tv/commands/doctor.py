@@ -12,7 +12,7 @@ import torch
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from botorch_tv.identity.versions import libraries
+from botorch_tv.identity import libraries
 from botorch_tv.memory import free_bytes
 from botorch_tv.strategies import Grid, tv_gp_ucb
 

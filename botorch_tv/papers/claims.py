@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from botorch_tv.papers.experiment import Outcome, Results
-from botorch_tv.simulation.summary import Paired
-from botorch_tv.simulation.tables import in_columns
+from botorch_tv.simulation.tables import Paired, in_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,8 +19,8 @@ import pandas as pd
 import torch
 import xarray as xr
 
-from botorch_tv.simulation.blocks import BlockMoments, blocks, by_trial
-from botorch_tv.simulation.recorders.diagnosis import (
+from botorch_tv.simulation.datasets import BlockMoments, blocks, by_trial
+from botorch_tv.simulation.recorders import (
     MODEL_NOISE,
     model_noise,
     recorded,

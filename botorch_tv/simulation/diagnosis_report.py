@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from botorch_tv.simulation.blocks import by_trial
+from botorch_tv.simulation.datasets import by_trial
 from botorch_tv.simulation.diagnosis import CAUSES, with_trigger
-from botorch_tv.simulation.recorders.prediction_error import PLACE
+from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.simulation.tables import aligned

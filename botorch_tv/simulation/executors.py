@@ -1,30 +1,38 @@
-"""Play the chunks of a study through an executor of the user, on this machine or others."""
+"""Who plays the blocks of a study: threads of this process, or the workers of an executor."""
 
 from __future__ import annotations
 
+import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from threading import Event
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
-from botorch_tv.simulation.cut import Chunk, Cut
-from botorch_tv.simulation.settings import StudySettings
-from botorch_tv.simulation.tasks import (
-    OWN_NOTE,
-    Played,
-    SharedFolder,
-    Task,
-    libraries,
-    play_task,
-)
-from botorch_tv.simulation.turns import wait_until
-from botorch_tv.validation import require
+from tqdm.auto import tqdm
 
-if TYPE_CHECKING:
-    from botorch_tv.simulation.folder import StudyFolder
-    from botorch_tv.simulation.records import Take
+from botorch_tv.files import this_host
+from botorch_tv.identity import libraries
+from botorch_tv.memory import torch_threads
+from botorch_tv.simulation.rounds import PreparedStudy, Progress
+from botorch_tv.simulation.settings import Chunk, StudySettings, device_of_worker
+from botorch_tv.simulation.store import Block, Store
+
+OWN_NOTE = "run_study: in "
+"""Prefix of the notes on errors within a study, as opposed to errors of the executor."""
+PATIENCE_SECONDS = 600.0
+"""Time after which a block that another process is computing is computed here as well."""
+BEGINNING = threading.Lock()
+"""Held while kernels are evaluated, because GPyTorch's settings are shared by all threads."""
+Blocks = dict[str, Block]
+"""Blocks of the same trials by the label of the strategy."""
+Take = Callable[[str, Chunk, Block], None]
+"""Receives a finished block."""
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 class Future(Protocol):
@@ -45,164 +53,242 @@ class Executor(Protocol):
         """Schedule a function call."""
 
 
-def require_executor(executor: Executor | None) -> None:
-    """Check that an executor has a method ``submit``.
+@dataclass(frozen=True)
+class Task:
+    """All that is needed to play a block; random numbers depend on the numbers of trials alone.
+
+    Args:
+        settings: The study, with the strategies that are to play.
+        chunk: The block.
+        number: Number of the block.
+        store: Where finished blocks are kept; None if nowhere.
+        threads: PyTorch threads for each block.
+        insist: Whether to compute and return what other processes are computing, or have computed.
+        made_with: Versions of the libraries of the calling process.
+    """
+
+    settings: StudySettings
+    chunk: Chunk
+    number: int
+    store: Store | None
+    threads: int
+    insist: bool
+    made_with: Mapping[str, str]
+
+
+# ---------------------------------------------------------------- in this process
+
+
+def side_by_side(
+    work: Callable[[Job, threading.Event], Result], jobs: Sequence[Job], workers: int
+) -> list[Result]:
+    """Run jobs in parallel, in Python threads.
+
+    Threads suffice, because batched tensor operations release the interpreter. One core per thread
+    avoids the barrier at the end of every parallel operation.
+
+    Args:
+        work: Maps a job to its result. It should return early once the event is set.
+        jobs: The jobs.
+        workers: Largest number of jobs at once.
+
+    Returns:
+        The results, in the order of the jobs.
 
     Raises:
-        ValueError: If it has none.
+        Exception: The first error of a job; the event is then set, as it is on a keyboard
+            interrupt.
     """
-    require(
-        executor is None
-        or (callable(getattr(executor, "submit", None)) and not isinstance(executor, type)),
-        f"run_study: executor is {executor!r}; give an instance with submit(function, *arguments) "
-        "that returns something with result(), such as ProcessPoolExecutor().",
-    )
+    stop = threading.Event()
+    if workers == 1 or len(jobs) < 2:
+        return [work(job, stop) for job in jobs]
+    pool = ThreadPoolExecutor(min(workers, len(jobs)))
+    try:
+        futures = [pool.submit(work, job, stop) for job in jobs]
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+        return [future.result() for future in futures]
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
 
 
-@dataclass(frozen=True)
-class Elsewhere:
-    """Plays the chunks of a study through an executor.
+def play_here(tasks: Sequence[Task], take: Take, workers: int, progress: Progress) -> None:
+    """Play blocks in threads of this process.
 
-    Workers that can see the folder of the study save their chunks there, so that they survive the
-    death of the calling process. Other workers send their chunks back, and this process saves them.
+    Blocks that other processes are computing are left to them at first. At the end this process
+    waits for them, and computes them itself if those processes die.
+
+    Args:
+        tasks: The blocks.
+        take: Called once with every block, in any order and from any thread.
+        workers: Blocks that run in parallel.
+        progress: Counts the rounds.
+    """
+    prepared: dict[tuple[str, ...], PreparedStudy] = {}
+
+    def study_of(settings: StudySettings) -> PreparedStudy:
+        labels = tuple(settings.strategies)
+        with BEGINNING:
+            if labels not in prepared:
+                prepared[labels] = PreparedStudy(settings, settings.initial_states())
+            return prepared[labels]
+
+    def work(task: Task, stop: threading.Event) -> bool:
+        blocks = _computed(task, study_of, progress, stop)
+        for label, block in (blocks or {}).items():
+            take(label, task.chunk, block)
+        return blocks is not None
+
+    for insist in (False, True):
+        tasks = [replace(one, insist=insist) for one in tasks]
+        done = side_by_side(work, tasks, workers)
+        tasks = [task for task, finished in zip(tasks, done) if not finished]
+
+
+def _computed(
+    task: Task,
+    study_of: Callable[[StudySettings], PreparedStudy],
+    progress: Progress,
+    stop: threading.Event,
+) -> Blocks | None:
+    """The blocks of a task, found or played; None if stopped, or left to another process."""
+    settings, chunk, store = task.settings, task.chunk, task.store
+    patience = PATIENCE_SECONDS if task.insist else 0.0
+    claim = nullcontext(True) if store is None else store.claim(chunk, patience, stop)
+    with claim as mine:
+        if not (mine or task.insist):
+            return None
+        blocks = {} if store is None else store.find(settings.strategies, chunk)
+        missing = [label for label in settings.strategies if label not in blocks]
+        if not missing:
+            progress.add(chunk.trials * settings.horizon)
+            return blocks
+        all_missing = len(missing) == len(settings.strategies)
+        study = study_of(settings if all_missing else settings.of(missing))
+        arrays = study.play(chunk, progress, stop)
+        if arrays is None:
+            return None
+        made_with = json.dumps(libraries(), sort_keys=True)
+        for number, label in enumerate(missing):
+            own = {name: whole[number] for name, whole in arrays.items()}
+            blocks[label] = Block(own, made_with)
+            if store is not None:
+                store.save(label, chunk, blocks[label])
+        return blocks
+
+
+# ---------------------------------------------------------------- in workers of an executor
+
+
+def play_elsewhere(executor: Executor, tasks: Sequence[Task], take: Take) -> None:
+    """Let the workers of an executor play blocks.
+
+    Workers that see the folder of the study save their blocks there, so that they survive the death
+    of the calling process. Other workers send their blocks back, and this process saves them.
 
     Args:
         executor: Its workers play.
-        settings: The study.
-        cut: How it is computed.
-        take: Called once with every chunk.
-        folder: Where chunks are kept; None if nowhere.
+        tasks: The blocks.
+        take: Called once with every block.
+
+    Raises:
+        Exception: The first error of a task or of the executor, with a note on what to do. Pending
+            tasks are then cancelled, as they are on a keyboard interrupt, and finished blocks are
+            kept.
     """
 
-    executor: Executor
-    settings: StudySettings
-    cut: Cut
-    take: Take
-    folder: StudyFolder | None
+    def receive(task: Task, played: Blocks | None) -> bool:
+        """Take and keep the blocks of a task; whether these are all."""
+        labels, store = task.settings.strategies, task.store
+        found = {} if store is None else store.find(labels, task.chunk)
+        if store is not None:
+            for label in (played or {}).keys() - found.keys():
+                store.save(label, task.chunk, (played or {})[label])
+        found = (played or {}) | found
+        if len(found) == len(labels):
+            for label, block in found.items():
+                take(label, task.chunk, block)
+        return len(found) == len(labels)
 
-    def play(self, chunks: Sequence[Chunk]) -> set[str]:
-        """Let workers play some chunks.
+    for insist in (False, True):  # network file systems may show the files of workers late
+        tasks = [replace(one, insist=insist) for one in tasks]
+        if tasks:
+            tasks = _gathered(executor, tasks, receive)
 
-        Returns:
-            Versions, as JSON, of the libraries that computed the chunks sent back.
 
-        Raises:
-            Exception: The first error of a task or of the executor, with a note on what to do.
-                Pending tasks are then cancelled, as they are on a keyboard interrupt, and finished
-                chunks are kept.
-        """
-        made_with: set[str] = set()
-        bring, missing = False, list(chunks)
-        while missing:
-            left: list[Chunk] = []
+def play_task(task: Task) -> Blocks | None:
+    """Play a block, in a worker.
 
-            def receive(chunk: Chunk, played: Played | None, left: list[Chunk] = left) -> None:
-                if played is not None:
-                    made_with.add(played.made_with)
-                if not self._taken(chunk, played):
-                    left.append(chunk)
+    Returns:
+        The block of every strategy; None if the folder has it, or another process is computing it.
 
-            self._gather(missing, receive, bring=bring)
-            missing = [chunk for chunk in left if not self._finished_elsewhere(chunk)]
-            bring = True  # network file systems may show a worker's files late
-        return made_with
-
-    def _taken(self, chunk: Chunk, played: Played | None) -> bool:
-        """Take the result of a chunk; False if it has not been found yet."""
-        arrays = None if played is None else played.arrays
-        if self.folder is not None:
-            if played is None:
-                arrays = self.folder.find(chunk)
-            else:
-                with self.folder.claim(chunk):
-                    self.folder.keep(chunk, *played)
-        if arrays is not None:
-            self.take(chunk, arrays)
-        return arrays is not None
-
-    def _finished_elsewhere(self, chunk: Chunk) -> bool:
-        """Wait while another process computes a chunk; whether it has then been found."""
-        folder, found = self.folder, False
-        assert folder is not None  # without a folder, every chunk is sent back
-
-        def settled() -> bool:
-            nonlocal found
-            with folder.claim(chunk) as free:
-                found = self._taken(chunk, None)
-            return found or free
-
-        wait_until(settled, chunk, folder, Event())
-        return found
-
-    def _gather(
-        self,
-        chunks: Sequence[Chunk],
-        receive: Callable[[Chunk, Played | None], None],
-        *,
-        bring: bool,
-    ) -> None:
-        """Submit all chunks, and pass on each result as soon as it is there."""
-        waiting: dict[Chunk, Future] = {}
-        shared = None if self.folder is None else SharedFolder.of(self.folder)
-        known = libraries()
-        try:
-            batch = getattr(self.executor, "batch", nullcontext)
-            with self._explained(chunks[0], chunks[-1]), batch():
-                for chunk in chunks:
-                    task = Task(self.settings, self.cut, chunk, shared, bring, known)
-                    waiting[chunk] = self.executor.submit(play_task, task)
-            while waiting:
-                # If none is done, or futures have no done(), wait for the first.
-                done = [chunk for chunk, one in waiting.items() if _is_done(one)]
-                for chunk in done or list(waiting)[:1]:
-                    with self._explained(chunk, chunk):
-                        played = waiting.pop(chunk).result()
-                    receive(chunk, _checked(played))
-        except BaseException:
-            self._abandon(waiting)
-            raise
-
-    def _abandon(self, waiting: dict[Chunk, Future]) -> None:
-        """Cancel pending tasks, and keep finished chunks."""
-        done = {chunk: one for chunk, one in waiting.items() if _is_done(one)}
-        for chunk, one in waiting.items():
-            if chunk not in done and callable(getattr(one, "cancel", None)):
-                with suppress(Exception):
-                    one.cancel()  # type: ignore[attr-defined]
-        if self.folder is not None:
-            for chunk, one in done.items():
-                with suppress(Exception):  # the first error is the one reported
-                    self._taken(chunk, _checked(one.result()))
-
-    @contextmanager
-    def _explained(self, first: Chunk, last: Chunk) -> Iterator[None]:
-        """Add advice to errors that come from the executor and not from the study."""
-        try:
-            yield
-        except Exception as error:
-            # Some executors raise an error of their own, with the worker's error as text.
-            texts = [str(error), *getattr(error, "__notes__", [])]
-            if not any(OWN_NOTE in text for text in texts):
-                trials = Chunk(first.first, last.first + last.trials - first.first)
-                error.add_note(f"run_study: no result of {trials} came back. {self._advice(error)}")
-            raise
-
-    def _advice(self, error: Exception) -> str:
-        if isinstance(error, pickle.PicklingError) or "pickle" in str(error):
-            return (
-                "If it could not be pickled: define worlds, strategies, recorders and their "
-                "functions at the top level of a module, or give an executor that also sends code, "
-                "such as loky's."
+    Raises:
+        RuntimeError: If the libraries differ from those of the calling process, or in place of an
+            error that cannot be pickled.
+        Exception: Any error of a world, a strategy or a recorder, with a note on where it occurred.
+    """
+    with _sendable_errors(task.chunk):
+        here = libraries()
+        others = [name for name, one in task.made_with.items() if _build(here[name]) != _build(one)]
+        if others:
+            found = "; ".join(
+                f"{name} {here[name]} instead of {task.made_with[name]}" for name in others
             )
-        kept = (
-            "give save_to=FOLDER as well, which keeps finished trials for another call."
-            if self.folder is None
-            else f"finished trials are kept in {self.folder.path} and not played again."
-        )
-        return (
-            "If a worker was lost, or could not import the classes of the study, fix that and run "
-            "the same call again, with a new executor if this one is broken; " + kept
-        )
+            raise RuntimeError(
+                f"run_study: a worker on {this_host()} has {found}; a study needs the same "
+                "versions on all machines; install them."
+            )
+        if task.store is not None and not task.store.is_here():
+            task = replace(task, store=None)
+        device = device_of_worker(task.settings.device, task.number)
+        task = replace(task, settings=replace(task.settings, device=device))
+
+        def study_of(settings: StudySettings) -> PreparedStudy:
+            with BEGINNING:
+                return PreparedStudy(settings, settings.initial_states())
+
+        with torch_threads(task.threads), tqdm(disable=True) as silent:
+            progress = Progress(silent, task.settings.horizon)
+            blocks = _computed(task, study_of, progress, threading.Event())
+        return None if task.store is not None and not task.insist else blocks
+
+
+def _build(version: str) -> str:
+    """A version without the local tag of its build, such as ``+cpu``."""
+    return version.partition("+")[0]
+
+
+def _gathered(
+    executor: Executor, tasks: Sequence[Task], receive: Callable[[Task, Blocks | None], bool]
+) -> list[Task]:
+    """Submit all tasks, and pass on each result as soon as it is there; returns what is left."""
+    waiting: list[tuple[Task, Future]] = []
+    left = []
+    try:
+        batch = getattr(executor, "batch", nullcontext)
+        with _explained(tasks), batch():
+            for task in tasks:
+                waiting.append((task, executor.submit(play_task, task)))
+        while waiting:
+            # If none is done, or futures have no done(), wait for the first.
+            done = next((pair for pair in waiting if _is_done(pair[1])), waiting[0])
+            waiting.remove(done)
+            task, future = done
+            with _explained([task]):
+                played = _checked(future.result())
+            if not receive(task, played):
+                left.append(task)
+        return left
+    except BaseException:
+        for task, future in waiting:
+            with suppress(Exception):  # the first error is the one reported
+                if not _is_done(future):
+                    future.cancel()  # type: ignore[attr-defined]
+                elif task.store is not None:
+                    receive(task, _checked(future.result()))
+        raise
 
 
 def _is_done(future: Future) -> bool:
@@ -210,11 +296,54 @@ def _is_done(future: Future) -> bool:
     return callable(done) and bool(done())
 
 
-def _checked(played: object) -> Played | None:
-    if played is not None and not isinstance(played, Played):
+def _checked(played: Any) -> Blocks | None:
+    if played is not None and not isinstance(played, dict):
         raise TypeError(
             f"run_study: the executor returned a {type(played).__name__} instead of the result of "
             "play_task; its submit(function, *arguments) must return an object whose result() is "
             "function(*arguments)."
         )
     return played
+
+
+@contextmanager
+def _explained(tasks: Sequence[Task]) -> Iterator[None]:
+    """Add advice to errors that come from the executor and not from the study."""
+    try:
+        yield
+    except Exception as error:
+        # Some executors raise an error of their own, with the worker's error as text.
+        texts = [str(error), *getattr(error, "__notes__", [])]
+        if not any(OWN_NOTE in text for text in texts):
+            first, last, store = tasks[0].chunk, tasks[-1].chunk, tasks[0].store
+            trials = Chunk(first.first, last.first + last.trials - first.first)
+            kept = "give save_to=FOLDER, which keeps finished trials for another call"
+            if store is not None:
+                kept = f"finished trials are kept in {store.path} and not played again"
+            error.add_note(
+                f"run_study: no result of {trials} came back. If it could not be pickled, define "
+                "worlds, strategies, recorders and their functions at the top level of a module. "
+                "If a worker was lost, run the same call again, with a new executor if this one is "
+                f"broken; {kept}."
+            )
+        raise
+
+
+@contextmanager
+def _sendable_errors(chunk: Chunk) -> Iterator[None]:
+    """Note where errors occurred, and replace those that cannot be pickled by their text."""
+    try:
+        yield
+    except Exception as error:
+        if not any(one.startswith(OWN_NOTE) for one in getattr(error, "__notes__", [])):
+            error.add_note(f"{OWN_NOTE}{chunk}, on {this_host()}.")
+        whole = False
+        with suppress(Exception):  # its constructor may raise anything
+            sent = pickle.loads(pickle.dumps(error))
+            whole = type(sent) is type(error) and sent.__notes__ == error.__notes__
+        if whole:
+            raise
+        text = RuntimeError(f"{type(error).__name__}: {error}")
+        for note in error.__notes__:
+            text.add_note(note)
+        raise text from error

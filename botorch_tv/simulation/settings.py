@@ -1,28 +1,185 @@
-"""The settings of a study, and their descriptions in its result and its folder."""
+"""The settings of a study, what it records, and how many of its trials run together."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
+import numpy as np
 import torch
+import xarray as xr
 
-from botorch_tv.identity import Description, describe
-from botorch_tv.identity.library import library
-from botorch_tv.identity.versions import versions
-from botorch_tv.simulation.captured.serving import Captured, captured
-from botorch_tv.simulation.checks import require_precision
-from botorch_tv.simulation.devices import device_name
-from botorch_tv.simulation.layout import ResultLayout
-from botorch_tv.simulation.recorders.play import Play
-from botorch_tv.simulation.recorders.recorder import Recorder
+from botorch_tv.identity import Description, describe, libraries
+from botorch_tv.inference.recursion import precise_rounds
+from botorch_tv.memory import bytes_in_words, free_bytes
+from botorch_tv.simulation.captured.serving import Captured, captured, numbers_per_trial
+from botorch_tv.simulation.recorders import Play, Recorder, Variable
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import State
+from botorch_tv.validation import require
+
+Arrays = Mapping[str, np.ndarray]
+"""Variables of a chunk by name, each `strategies x trials x horizon` followed by its own sizes.
+Averages are `strategies` followed by their sizes, and come with their scatter over trials."""
+DIMENSIONS = ("strategy", "trial", "round")
+MEMORY_SHARE = 0.5
+"""Share of free memory that a study may use; the rest is for results and temporaries."""
+MOST_TRIALS = 512
+"""Most trials together on a CPU; more take more memory and are no faster."""
+BUSY_NUMBERS = 2**15
+"""Fewest numbers, trials x arms, that keep a core busy. With fewer, starting an operation takes
+longer than the operation, and Python starts the operations of all blocks one after the other."""
+BOX_POINTS = 512
+"""Points of a box that the default search scores at once."""
+
+
+class Chunk(NamedTuple):
+    """A block of consecutive trials."""
+
+    first: int
+    """Number of the first trial."""
+    trials: int
+    """Number of trials."""
+
+    def __str__(self) -> str:
+        return f"trials {self.first} to {self.first + self.trials - 1}"
+
+
+# ---------------------------------------------------------------- what is recorded
+
+
+@dataclass(frozen=True)
+class ResultLayout:
+    """Names, shapes and types of the recorded variables of a study.
+
+    Args:
+        variables: The variables by name.
+        empty: The result with no trials.
+    """
+
+    variables: Mapping[str, Variable]
+    empty: xr.Dataset
+
+    @classmethod
+    def of(
+        cls,
+        record: Sequence[Recorder],
+        domain: Domain,
+        strategies: Mapping[str, Strategy],
+        *,
+        horizon: int,
+        dtype: str,
+    ) -> ResultLayout:
+        """The layout of all recorders, :class:`Play` first.
+
+        Raises:
+            ValueError: If two recorders record the same variable, their dimensions conflict, or one
+                does not fit the domain.
+        """
+        labels = {
+            "strategy": list(strategies),
+            "trial": np.arange(0),
+            "round": np.arange(1, horizon + 1),
+        }
+        variables: dict[str, Variable] = {}
+        empty = xr.Dataset(coords=labels)
+        for one in (Play(), *record):
+            own, given = one.variables(domain), one.labels(domain, strategies)
+            try:
+                blank = xr.Dataset()
+                for name, variable in own.items():
+                    blank = blank.assign(_blank(name, variable, empty.sizes, dtype))
+                recorded = {*variables, *map(error_of, variables)}
+                taken = {*blank.variables} & {*empty.variables, *given.variables}
+                taken |= recorded & {*map(str, given.variables)}
+                require(not taken, f"{', '.join(sorted(map(str, taken)))} is already recorded")
+                # xarray reports other conflicts, such as sizes.
+                empty = empty.merge(given, compat="no_conflicts", join="exact").merge(blank)
+            except (ValueError, TypeError) as error:
+                raise ValueError(
+                    f"run_study: {one!r} cannot be combined with the other recorders: {error}; "
+                    "change its variables or labels, or leave it out."
+                ) from error
+            variables |= own
+        return cls(variables, empty)
+
+    @cached_property
+    def every_round(self) -> dict[str, Variable]:
+        """The variables retained for every round of every trial."""
+        return {name: one for name, one in self.variables.items() if not one.averaged}
+
+    @cached_property
+    def averaged(self) -> dict[str, Variable]:
+        """The variables averaged over rounds and trials."""
+        return {name: one for name, one in self.variables.items() if one.averaged}
+
+    @property
+    def horizon(self) -> int:
+        """Rounds per trial."""
+        return self.empty.sizes["round"]
+
+    @property
+    def numbers_per_trial(self) -> int:
+        """How many numbers are recorded per strategy and trial while it is played."""
+        rounds = sum(math.prod(one.shape) for one in self.every_round.values())
+        return self.horizon * rounds + sum(math.prod(one.shape) for one in self.averaged.values())
+
+    def block(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        """Shapes and types of the variables of one strategy in some trials.
+
+        Averages are over these trials, and come with their scatter over trials.
+        """
+        found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
+        for name, one in self.variables.items():
+            kind = self.empty[name].dtype
+            if one.averaged:
+                found |= {each: (one.shape, kind) for each in (name, scatter_of(name))}
+            else:
+                found[name] = (trials, self.horizon, *one.shape), kind
+        return found
+
+    def bytes_of(self, trials: int) -> int:
+        """Size of the records of one strategy in some trials, in memory or in a file."""
+        return sum(math.prod(shape) * kind.itemsize for shape, kind in self.block(trials).values())
+
+
+def scatter_of(name: str) -> str:
+    """Name of the sum of squared deviations of an average; blocks have it, results do not."""
+    return f"{name}_scatter"
+
+
+def error_of(name: str) -> str:
+    """Name of the standard error of an average."""
+    return f"{name}_standard_error"
+
+
+def _blank(
+    name: str, variable: Variable, known: Mapping[Hashable, int], dtype: str
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The variables of an empty result for one recorded variable."""
+    taken = [one for one in variable.sizes if one in DIMENSIONS]
+    require(not taken, f"{name} declares {', '.join(taken)}, which every variable has anyway")
+    if variable.averaged:
+        shape, dimensions = (known["strategy"], *variable.shape), ("strategy", *variable.sizes)
+        return {one: (dimensions, np.full(shape, np.nan)) for one in (name, error_of(name))}
+    kind = variable.dtype or dtype
+    require(
+        isinstance(getattr(torch, kind, None), torch.dtype),
+        f"{name} has dtype {kind!r}; give one that PyTorch and NumPy know, such as 'int32'",
+    )
+    shape = (known["strategy"], 0, known["round"], *variable.shape)
+    return {name: ((*DIMENSIONS, *variable.sizes), np.empty(shape, kind))}
+
+
+# ---------------------------------------------------------------- settings
 
 
 @dataclass(frozen=True)
@@ -63,27 +220,25 @@ class StudySettings:
 
     def description(self) -> dict[str, Description]:
         """All settings as JSON. Studies with equal descriptions have the same trials."""
+        recorders = sorted((describe(one, "record") for one in self.record), key=json.dumps)
+        kinds = [one["type"].rpartition(".")[2] for one in recorders]
+        numbers = [kinds[: place + 1].count(kind) for place, kind in enumerate(kinds)]
         return {
             "world": describe(self.world, "world"),
-            "strategies": describe(self.strategies, "strategies"),
-            "labels": list(self.strategies),
             "horizon": self.horizon,
             "seed": self.seed,
             "dtype": _name(self.dtype),
             "device": self.device.type,
-            "record": self._record_description(),
-            "botorch_tv": library(),
+            "record": {
+                kind if number == 1 else f"{kind} ({number})": one
+                for kind, number, one in zip(kinds, numbers, recorders)
+            },
+            "botorch_tv": libraries()["botorch_tv"],
+            "strategies": {
+                label: describe(one, f"strategies.{label}")
+                for label, one in self.strategies.items()
+            },
         }
-
-    def _record_description(self) -> dict[str, Description]:
-        """Recorders by class name, whatever their order; further ones of a class are numbered."""
-        described: dict[str, Description] = {}
-        for one in sorted(json.dumps(describe(each, "record")) for each in self.record):
-            content = json.loads(one)
-            name = content["type"].rpartition(".")[2]
-            many = sum(known.partition(" ")[0] == name for known in described)
-            described[f"{name} ({many + 1})" if many else name] = content
-        return described
 
     def of(self, labels: Sequence[str]) -> StudySettings:
         """The same study with some of its strategies."""
@@ -122,13 +277,13 @@ class StudySettings:
         return states
 
     def stream(self, purpose: str, chunk: tuple[int, int], *, spread: float = 1.0) -> Stream:
-        """Random numbers for one purpose and the trials of a chunk."""
+        """Random numbers for one purpose and the trials of a block."""
         return Stream(
             self.seed, purpose, *chunk, dtype=self.dtype, device=self.device, spread=spread
         )
 
     def errors(self, chunk: tuple[int, int]) -> Stream:
-        """The observation noise of the trials of a chunk."""
+        """The observation noise of the trials of a block."""
         return self.stream("noise", chunk, spread=math.sqrt(self.world.noise))
 
     @property
@@ -138,26 +293,47 @@ class StudySettings:
 
     def attributes(self) -> dict[str, str | int | float]:
         """The attributes of a result."""
+        try:
+            world = json.dumps(describe(self.world, "world"))
+        except ValueError:  # it cannot be described, nor be resumed
+            world = ""
         return {
             "seed": self.seed,
             "horizon": self.horizon,
             "noise": float(self.world.noise),
-            "world": _text(repr(self.world)),
-            "world_description": self._world_description(),
+            # Without what a file cannot hold: NUL, and characters without UTF-8 encoding.
+            "world": repr(self.world)
+            .replace("\0", "\\0")
+            .encode(errors="backslashreplace")
+            .decode(),
+            "world_description": world,
             "draws": DRAWS,
             "goal": "the largest value" if self.maximize else "the smallest value",
             "strategies": json.dumps({label: repr(one) for label, one in self.strategies.items()}),
-            "device": device_name(self.device),
+            "device": _device_name(self.device),
             "dtype": _name(self.dtype),
-            **versions(),
+            **libraries(),
         }
 
-    def _world_description(self) -> str:
-        """The world as JSON; empty if it cannot be described."""
-        try:
-            return json.dumps(describe(self.world, "world"))
-        except ValueError:
-            return ""
+
+def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
+    """Raise a ``ValueError`` if rounding would exceed the information in late observations.
+
+    Args:
+        label: Label of the strategy.
+        strategy: The strategy.
+        state: One of its states, which gives the dtype.
+        horizon: Rounds T.
+    """
+    inference = strategy.inference_for(state.domain, state.basis)
+    kept, most = inference.process.most_kept(horizon), precise_rounds(inference, state.basis)
+    require(
+        kept <= most,
+        f"run_study: {label!r} may retain {kept:,} observations of an objective that it assumes to "
+        f"be static, but in float32 rounding errors outweigh what it learns beyond {most:,.0f}; "
+        "give dtype=torch.float64, fewer rounds, or a strategy that forgets, by a period, a window "
+        "or a rate of change.",
+    )
 
 
 def _text(text: str) -> str:
@@ -167,3 +343,148 @@ def _text(text: str) -> str:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+# ---------------------------------------------------------------- devices and memory
+
+
+def named_device(device: torch.device | str) -> torch.device:
+    """The device of this name, whether or not this machine has it.
+
+    Raises:
+        ValueError: If PyTorch knows no such device.
+    """
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"device is {device!r}, but PyTorch knows no such device; give 'cpu' or 'cuda'."
+        ) from error
+
+
+def usable_device(device: torch.device | str) -> torch.device:
+    """The device of this name on this machine.
+
+    Args:
+        device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
+
+    Raises:
+        ValueError: If this machine has no such device.
+    """
+    place = named_device(device)
+    if not _is_here(place):
+        raise ValueError(
+            f"device is '{place}', but PyTorch sees {torch.cuda.device_count()} CUDA devices; give "
+            "'cpu', or install PyTorch with CUDA on a machine with a GPU."
+        )
+    return place
+
+
+def device_of_worker(device: torch.device, number: int) -> torch.device:
+    """The device of this machine for one task; tasks are spread over several GPUs in turn.
+
+    Args:
+        device: The device of the study; ``"cuda"`` stands for any GPU.
+        number: Number of the task.
+
+    Raises:
+        ValueError: If this machine has no such device.
+    """
+    place = usable_device(device)
+    if place.type == "cuda" and place.index is None:
+        return torch.device("cuda", number % torch.cuda.device_count())
+    return place
+
+
+def _is_here(device: torch.device) -> bool:
+    return device.type != "cuda" or (device.index or 0) < torch.cuda.device_count()
+
+
+def _device_name(device: torch.device) -> str:
+    """The model of a GPU of this machine; otherwise the type of the device."""
+    if device.type == "cuda" and _is_here(device):
+        return str(torch.cuda.get_device_name(device))
+    return device.type
+
+
+def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
+    """Number of trials that run together.
+
+    Args:
+        settings: The study.
+        trials: Trials of the whole study.
+        workers: Blocks that run in parallel.
+
+    Returns:
+        As many trials as memory allows, but few enough to keep all workers busy.
+
+    Raises:
+        ValueError: If memory cannot hold a single trial.
+    """
+    if not _is_here(settings.device):  # without the device of its workers, as if they had none
+        settings = replace(settings, device=torch.device("cpu"))
+    states, horizon = settings.initial_states(), settings.horizon
+    graphs = settings.captured
+    variance = next(iter(states.values())).basis.variance
+
+    def needed(together: int) -> int:
+        """Bytes for this many trials together."""
+        held = settings.layout.numbers_per_trial * len(states)
+        for label, state in states.items():
+            if label in graphs:
+                held += numbers_per_trial(graphs[label], horizon)
+            else:
+                held += settings.strategies[label].numbers_per_trial(state, horizon, together)
+        return together * held * variance.element_size()
+
+    free, single = free_bytes(variance.device), needed(1)
+    require(
+        single <= free,
+        f"run_study: a single trial of {horizon:,} rounds takes {bytes_in_words(single)}, but only "
+        f"{bytes_in_words(free)} of memory are free on {variance.device}; use fewer arms, rounds "
+        "or strategies.",
+    )
+    share = max(-(-trials // workers), -(-BUSY_NUMBERS // _breadth(settings.world.domain)))
+    most = min(share, trials)
+    if variance.device.type == "cpu":
+        most = min(most, MOST_TRIALS)
+    room = MEMORY_SHARE * free / workers
+    return max(1, bisect_right(range(1, most + 1), room, key=needed))
+
+
+def threads_per_chunk(settings: StudySettings, chunk: int, *, trials: int, workers: int) -> int:
+    """PyTorch threads for each block: one where operations are small, or several run at once."""
+    if chunk * _breadth(settings.world.domain) < BUSY_NUMBERS:
+        return 1  # small operations cost more to share than to compute
+    return max(1, torch.get_num_threads() // min(workers, -(-trials // chunk)))
+
+
+def _breadth(domain: Domain) -> int:
+    """Numbers per trial in a typical operation: the arms, or the points of a box scored at once."""
+    return len(domain) if isinstance(domain, Grid) else BOX_POINTS
+
+
+def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
+    """Whether the result of a study fits into memory.
+
+    Args:
+        settings: The study.
+        trials: Number of trials.
+        lasting: Whether the result may stay in a folder instead.
+
+    Raises:
+        ValueError: If it does not fit, and there is no folder.
+    """
+    result = len(settings.strategies) * settings.layout.bytes_of(trials)
+    free = free_bytes(torch.device("cpu"))
+    fits = result <= MEMORY_SHARE * free
+    require(
+        fits or lasting,
+        f"run_study: results of {len(settings.strategies)} strategies x {trials:,} trials x "
+        f"{settings.horizon:,} rounds take {bytes_in_words(result)}, more than {MEMORY_SHARE:.0%} "
+        f"of the {bytes_in_words(free)} of memory that are free; give save_to=FOLDER (--save-to on "
+        "the command line) to keep them on disk, or at most "
+        f"trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}, fewer rounds, "
+        "or fewer strategies at a time.",
+    )
+    return fits

@@ -5,40 +5,33 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import warnings
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
-from typing import NamedTuple, Never
 
 import torch
-import xarray as xr
 
-from botorch_tv.identity.versions import together
-from botorch_tv.simulation.assembly import in_file, in_memory
-from botorch_tv.simulation.checks import check_study, require_recorders
+from botorch_tv.identity import libraries, together
+from botorch_tv.memory import torch_threads
 from botorch_tv.simulation.compiled.serving import require_compiled
-from botorch_tv.simulation.cut import Cut, choose_cut
-from botorch_tv.simulation.devices import is_here, named_device, usable_device
-from botorch_tv.simulation.executors import Executor, require_executor
-from botorch_tv.simulation.folder import discard_results, require_disk, result_file
-from botorch_tv.simulation.line_ups import open_line_ups
-from botorch_tv.simulation.memory import fits_memory
-from botorch_tv.simulation.recorders.recorder import Recorder
+from botorch_tv.simulation.executors import Executor, Task, play_elsewhere, play_here
+from botorch_tv.simulation.recorders import Recorder
 from botorch_tv.simulation.result import StudyResult
-from botorch_tv.simulation.runner import Runner, find_all
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.rounds import Progress, progress_bar
+from botorch_tv.simulation.settings import (
+    Chunk,
+    StudySettings,
+    chunk_size,
+    fits_memory,
+    named_device,
+    threads_per_chunk,
+    usable_device,
+)
+from botorch_tv.simulation.store import Block, Gathered, Store
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.validation import as_path, refuse_unknown, require_integer
+from botorch_tv.validation import as_path, require, require_integer
 
-OTHER_NAMES = {
-    **dict.fromkeys(("rounds", "T", "steps", "n_rounds"), "Give horizon=, the rounds per trial."),
-    **dict.fromkeys(("runs", "repeats", "repetitions", "seeds"), "Give trials=, worlds drawn."),
-    **dict.fromkeys(("jobs", "n_jobs", "threads"), "Give workers=, chunks computed in parallel."),
-}
-"""What to give instead of names that arguments have elsewhere."""
 WORKERS_ELSEWHERE = 16
 """Workers that trials are dealt out to by an executor, which does not say how many it has."""
 
@@ -59,29 +52,29 @@ def run_study(
     executor: Executor | None = None,
     compiled: bool | None = None,
     progress: bool = True,
-    **unknown: Never,
 ) -> StudyResult:
     """Run every strategy on the same worlds with the same noise.
 
-    With ``save_to`` every finished chunk of trials is saved. After an interruption of any kind the
-    same call resumes the study: saved chunks are read back bit by bit, and the other trials make
-    the choices that they would have made. Their numbers agree up to rounding, which depends on the
-    number of threads, ``chunk``, processor and device. More ``trials`` extend the study, fewer
-    return the first ones. Added strategies are computed alone; omitted ones are named in a warning
-    and stay in the folder. Several processes may run the same study in the same folder and share
-    the work. A killed process loses the chunks in progress, so a smaller ``chunk`` loses less.
+    With ``save_to`` every finished block of trials of a strategy is saved to a file. After an
+    interruption of any kind the same call resumes the study: saved blocks are read back bit by bit,
+    and the other trials make the choices that they would have made. Their numbers agree up to
+    rounding, which depends on the number of threads, ``chunk``, processor and device. More
+    ``trials`` extend the study, fewer return the first ones. Added strategies are computed alone;
+    omitted ones are named in a warning and stay in the folder. Several processes may run the same
+    study in the same folder and share the work. A killed process loses the blocks in progress, so
+    a smaller ``chunk`` loses less.
 
     The identity of a study includes the code of your own worlds, kernels and rules and whatever
     that refers to by name. Attributes and mutable globals whose name begins with an underscore do
     not count, so caches and counters are ignored; constructor arguments stored under such a name
     do count.
 
-    Results larger than half of the free memory need ``save_to``: they stay in a file in that
+    Results larger than half of the free memory need ``save_to``: they stay in the files of that
     folder, and everything asked of the result is computed from a few trials at a time.
 
-    With an ``executor`` chunks are tasks of its workers, on this machine or others. Tasks are
+    With an ``executor`` blocks are tasks of its workers, on this machine or others. Tasks are
     pickled, draw random numbers by trial, and compute on a device of the worker; results equal
-    those of a single process. Workers that can see the folder ``save_to`` save their chunks there
+    those of a single process. Workers that can see the folder ``save_to`` save their blocks there
     themselves; otherwise they send them back and this process saves them. The executor is left
     open.
 
@@ -97,13 +90,13 @@ def run_study(
         chunk: Trials that run together; by default as found in ``save_to``, or from free memory.
             Choices do not depend on it; on a box they agree up to rounding, which gradient ascent
             and learned hyperparameters may amplify over many rounds.
-        workers: Chunks computed in parallel; by default the number of PyTorch's threads on a CPU,
+        workers: Blocks computed in parallel; by default the number of PyTorch's threads on a CPU,
             else 1. Choices do not depend on it. With an ``executor``, the number of workers that
             trials are distributed over, by default 16 or more.
-        save_to: Folder for finished chunks, created if missing.
+        save_to: Folder for finished blocks, created if missing.
         record: What to record besides regret, resets, side queries and choices: ``Diagnosis()``,
             ``PredictionError()``, or your own :class:`Recorder`. If averages are recorded, asking
-            for fewer trials than ``save_to`` holds recomputes part of them.
+            for fewer trials than ``save_to`` holds may recompute part of them.
         executor: Whose workers compute; this process by default. Anything with
             ``submit(function, *arguments)`` that returns an object with ``result()``, such as a
             ``ProcessPoolExecutor``; its ``batch()`` is used if it has one.
@@ -117,7 +110,6 @@ def run_study(
             fails, a warning is issued and the study runs without it. This has not yet been timed on
             a GPU, so it is off there by default.
         progress: Whether to show a progress bar; in a log file it is one line a minute.
-        unknown: Rejected, with the likely name if misspelt.
 
     Returns:
         Regret, resets and choices of every strategy, trial and round. Choices are arm indices,
@@ -132,136 +124,204 @@ def run_study(
             per trial and arm, recorders do not fit the domain or each other, the device does not
             exist, memory cannot hold a single trial or the result without ``save_to``, or the
             folder holds another study or a damaged one.
-        OSError: If ``save_to`` cannot be read or written; finished chunks stay intact.
+        OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
         RuntimeError: If a worker of ``executor`` has other versions of libraries.
-        TypeError: If there is no such argument.
         Exception: Any raised by a worker, or by the executor when it lost one, with a note on what
-            happened and what to do; finished chunks are kept.
+            happened and what to do; finished blocks are kept.
     """
-    refuse_unknown("run_study", unknown, run_study, OTHER_NAMES)
-    trials, horizon, seed = check_study(world, strategies, trials, horizon, seed)
-    place = _place_of(world, device, executor)
+    began = time.perf_counter()
+    trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)
+    recorders = _require_recorders(record)
+    require(
+        executor is None
+        or (callable(getattr(executor, "submit", None)) and not isinstance(executor, type)),
+        f"run_study: executor is {executor!r}; give an instance with submit(function, *arguments) "
+        "that returns something with result(), such as ProcessPoolExecutor().",
+    )
+    place = named_device(world.domain.device if device is None else device)
+    if executor is None:
+        usable_device(place)
     workers = _number_of(workers, place, executor)
     if chunk is not None:
         chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
-    began = time.perf_counter()
-    recorders = require_recorders(record)
+    fix = "give the name of a folder, or None."
+    folder = None if save_to is None else as_path("run_study: save_to", save_to, fix)
     compiles = require_compiled(compiled, world, trials * horizon * len(strategies), place)
     settings = StudySettings(
         world, strategies, horizon, seed, dtype, place, recorders, compiled=compiles
     )
-    fix = "give the name of a folder, or None."
-    folder = None if save_to is None else as_path("run_study: save_to", save_to, fix)
-    runner = Runner(trials, workers, progress, _on_disk(settings, trials, folder), executor)
-    new_cut = partial(_new_cut, settings, runner, chunk, lasting=folder is not None)
+    in_memory = fits_memory(settings, trials, lasting=folder is not None)
+
+    def size() -> int:
+        return chunk or chunk_size(settings, trials=trials, workers=workers)
+
+    store = None
     if folder is None:
-        whole = _played(runner, settings, new_cut())
+        chunk = size()
     else:
-        whole = _gone_on(runner, settings, folder, new_cut, chunk)
+        store = Store.open(folder, settings.description(), settings.layout, chunk, size)
+        chunk = store.chunk
+    whole = Gathered(settings.layout, trials, None if in_memory else store)
+    threads = threads_per_chunk(settings, chunk, trials=trials, workers=workers)
+    tasks = []
+    for number, first in enumerate(range(0, trials, chunk)):
+        block, missing = Chunk(first, min(chunk, trials - first)), list(strategies)
+        found = {} if store is None else store.find(strategies, block, warn=True)
+        for label, one in found.items():
+            whole.take(label, block, one)
+            missing.remove(label)
+        if missing:
+            some = settings if len(missing) == len(strategies) else settings.of(missing)
+            tasks.append(Task(some, block, number, store, threads, False, libraries()))
+    known = trials - sum(task.chunk.trials for task in tasks)
+    if store is not None and tasks:
+        each = [
+            len(one.settings.strategies) * settings.layout.bytes_of(one.chunk.trials)
+            for one in tasks
+        ]
+        store.require_room(sum(each))
+    with torch_threads(threads), progress_bar(trials, known, shown=progress) as bar:
+        if executor is None:
+            play_here(tasks, whole.take, workers, Progress(bar, horizon, known))
+        else:
+            last = {task.chunk: [*task.settings.strategies][-1] for task in tasks}
+
+            def take(label: str, block: Chunk, one: Block) -> None:
+                whole.take(label, block, one)
+                if label == last[block]:
+                    bar.update(block.trials)
+
+            play_elsewhere(executor, tasks, take)
     attributes = {
         "trials": trials,
-        "trials_found": whole.found,
+        "trials_found": known,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": time.perf_counter() - began,
     }
-    return StudyResult(
-        whole.data.assign_attrs(settings.attributes() | whole.made_with | attributes)
-    )
-
-
-def _place_of(
-    world: World, device: torch.device | str | None, executor: Executor | None
-) -> torch.device:
-    """Where rounds are computed, which is looked for here unless somebody else's worker does."""
-    require_executor(executor)
-    place = named_device(world.domain.device if device is None else device)
-    if executor is None:
-        usable_device(place)
-    return place
+    made_with = _joined(whole.made_with, folder)
+    return StudyResult(whole.dataset().assign_attrs(settings.attributes() | made_with | attributes))
 
 
 def _number_of(workers: int | None, place: torch.device, executor: Executor | None) -> int:
-    """How many chunks are computed side by side."""
+    """How many blocks are computed in parallel."""
     if workers is None:
         threads = torch.get_num_threads()
         workers = threads if place.type == "cpu" else 1
         if executor is not None:
             workers = max(threads, WORKERS_ELSEWHERE)
-    return require_integer(
-        "run_study: workers", workers, 1, "give the chunks computed side by side."
-    )
+    return require_integer("run_study: workers", workers, 1, "give the blocks computed at once.")
 
 
-def _on_disk(settings: StudySettings, trials: int, folder: Path | None) -> int:
-    """Bytes of the result if memory does not hold it, so that it stays in a file; else 0.
+def _joined(made_with: set[str], folder: object) -> dict[str, str]:
+    """The versions of the libraries that computed a study; a warning tells of several."""
+    found = together(map(json.loads, sorted(made_with)))
+    if len(made_with) > 1:
+        several = ", ".join(f"{name} {one}" for name, one in found.items() if ", " in one)
+        warnings.warn(
+            f"save_to={folder} holds trials computed with different versions: {several}. They may "
+            "differ by rounding, or by changes between the versions. For a study of one version, "
+            "run it in another folder.",
+            stacklevel=3,
+        )
+    return found
 
-    Raises:
-        ValueError: If there is no folder for it, or no room there.
+
+def _check_study(
+    world: World, strategies: Mapping[str, Strategy], trials: int, horizon: int, seed: int
+) -> tuple[int, int, int]:
+    """Raise a ``ValueError`` unless the arguments of ``run_study`` make a study.
+
+    Returns:
+        Trials, horizon and seed as whole numbers.
     """
-    if fits_memory(settings, trials, lasting=folder is not None):
-        return 0
-    size = settings.layout.bytes_of(trials)
-    if folder is not None:
-        require_disk(folder, size)
-    return size
-
-
-def _new_cut(settings: StudySettings, runner: Runner, chunk: int | None, *, lasting: bool) -> Cut:
-    """How trials that nobody has played are cut into chunks."""
-    # Without the device of its workers, this machine chooses as if they had none.
-    planned = (
-        settings if is_here(settings.device) else replace(settings, device=torch.device("cpu"))
+    _check_world(world)
+    _check_strategies(strategies)
+    trials = require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
+    seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
+    require(
+        seed < 2**64,
+        f"run_study: seed is {seed}, but results keep seeds of 64 bits; give one below 2**64.",
     )
-    return choose_cut(
-        planned, trials=runner.trials, chunk=chunk, workers=runner.workers, lasting=lasting
+    horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
+    require(
+        world.horizon is None or horizon <= world.horizon,
+        f"run_study: horizon is {horizon}, but {world!r} has {world.horizon} rounds; give "
+        f"horizon={world.horizon} or less.",
+    )
+    minimising = [label for label, one in strategies.items() if not one.maximize]
+    require(
+        len(minimising) in (0, len(strategies)),
+        f"run_study: maximize is False for {', '.join(minimising)} and True for the other "
+        "strategies, but regret needs one goal; give all the same.",
+    )
+    require(
+        world.maximize in (None, not minimising),
+        f"run_study: maximize is {not minimising} for the strategies, but {world!r} is to be "
+        f"{'maximised' if world.maximize else 'minimised'}; give strategies "
+        f"maximize={world.maximize}, or construct the problem with the other negate=.",
+    )
+    return trials, horizon, seed
+
+
+def _require_recorders(record: Sequence[Recorder]) -> tuple[Recorder, ...]:
+    """Raise a ``ValueError`` unless these are recorders, which are returned."""
+    require(
+        isinstance(record, (list, tuple)),
+        f"run_study: record is {_kind(record)}; give a tuple of recorders, such as (Diagnosis(),).",
+    )
+    for one in record:
+        require(
+            isinstance(one, Recorder),
+            f"run_study: record holds {_kind(one)}; give instances of Recorder, such as "
+            "Diagnosis().",
+        )
+    return tuple(record)
+
+
+def _check_world(world: World) -> None:
+    require(
+        isinstance(world, World),
+        f"run_study: world is {_kind(world)}, but a study draws its objectives from a World; give "
+        "one, such as MarkovWorld(domain, kernel=kernel, epsilon=0.03, noise=0.02).",
+    )
+    # Checked before any message shows the world, because its repr may need these attributes.
+    missing = [name for name in ("domain", "noise") if not hasattr(world, name)]
+    require(
+        not missing,
+        f"run_study: {type(world).__name__} has no {' and no '.join(missing)}; call "
+        "super().__init__(domain, noise) in its __init__.",
     )
 
 
-class _Whole(NamedTuple):
-    """All trials of a study."""
+def _check_strategies(strategies: Mapping[str, Strategy]) -> None:
+    require(
+        isinstance(strategies, Mapping),
+        f"run_study: strategies is {_kind(strategies)}, but results need a label for each; give a "
+        'dict such as {"GP": gp_ucb(kernel=kernel, noise=0.02)}.',
+    )
+    require(len(strategies) > 0, "run_study: strategies is empty; give at least one by its label.")
+    for label, one in strategies.items():
+        require(
+            isinstance(label, str),
+            f"run_study: the label {label!r} is {_kind(label)}; give text, such as {str(label)!r}.",
+        )
+        require(
+            label.isprintable() and label.strip() != "",
+            f"run_study: the label {label!r} cannot be printed or kept in a file; give text of "
+            "printable characters.",
+        )
+        require(
+            isinstance(one, Strategy),
+            f"run_study: the strategy {label!r} is {_kind(one)}; give a Strategy, such as "
+            "gp_ucb(kernel=kernel, noise=0.02).",
+        )
 
-    data: xr.Dataset
-    found: int
-    """How many were found finished."""
-    made_with: dict[str, str]
-    """Versions of the libraries that computed them."""
 
-
-def _played(runner: Runner, settings: StudySettings, cut: Cut) -> _Whole:
-    """Let all strategies play, and keep nothing but the result."""
-    with in_memory(settings.layout, runner.trials) as assembly:
-        found = runner.play(settings, cut, assembly.taker(list(settings.strategies)))
-    return _Whole(assembly.data, found, together(map(json.loads, sorted(runner.made_with))))
-
-
-def _gone_on(
-    runner: Runner,
-    settings: StudySettings,
-    folder: Path,
-    new_cut: Callable[[], Cut],
-    chunk: int | None,
-) -> _Whole:
-    """Let all strategies play that a folder does not hold.
-
-    Args:
-        runner: Plays.
-        settings: The study.
-        folder: Where it is kept.
-        new_cut: How trials are cut that it does not hold.
-        chunk: Trials that are to run together, if that was said.
-    """
-    description, layout, trials = settings.description(), settings.layout, runner.trials
-    line_ups = open_line_ups(folder, description, new_cut, layout=layout, chunk=chunk)
-    file = result_file(folder, description, trials) if runner.besides else None
-    found, made_with = trials, []
-    with in_memory(layout, trials) if file is None else in_file(layout, trials, file) as assembly:
-        for one in line_ups:
-            cut, take = one.folder.cut, assembly.taker(one.kept)
-            if one.left_out:
-                find_all(one, cut.chunks(trials), take)
-            else:
-                found = min(found, runner.play(settings.of(one.kept), cut, take, one.folder))
-            made_with.append(one.folder.versions())
-    if file is not None:
-        discard_results(folder, but=file)
-    return _Whole(assembly.data, found, together(made_with))
+def _kind(thing: object) -> str:
+    """The type of a value, in words."""
+    if thing is None:
+        return "None"
+    if isinstance(thing, type):
+        return f"the class {thing.__name__}"
+    name = type(thing).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -9,18 +9,19 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from botorch_tv.simulation.blocks import by_trial
+from botorch_tv.simulation.datasets import by_trial
 from botorch_tv.simulation.diagnosis import calibration, calibration_by_round, trigger_table
-from botorch_tv.simulation.layout import DIMENSIONS
-from botorch_tv.simulation.recorders.diagnosis import is_diagnosed, require_diagnosed
-from botorch_tv.simulation.recorders.prediction_error import (
+from botorch_tv.simulation.recorders import (
     MAP,
     MAP_ERROR,
     PLACE,
     SQUARED_ERROR,
+    is_diagnosed,
+    require_diagnosed,
     require_maps,
 )
-from botorch_tv.simulation.summary import Paired, Summary, summary_table
+from botorch_tv.simulation.settings import DIMENSIONS
+from botorch_tv.simulation.tables import Paired, Summary, summary_table
 from botorch_tv.validation import did_you_mean
 
 REQUIRED = ("regret", "resets")

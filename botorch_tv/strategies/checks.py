@@ -12,7 +12,7 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Width
 from botorch_tv.forgetting import Retention
-from botorch_tv.identity.source import is_ours
+from botorch_tv.identity import is_ours
 from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, Width, WidthContext
-from botorch_tv.identity.source import is_ours
+from botorch_tv.identity import is_ours
 from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
 from botorch_tv.inference.basis import Basis

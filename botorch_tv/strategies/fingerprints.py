@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from itertools import zip_longest
 
-from botorch_tv.identity import describe
-from botorch_tv.identity.source import digest
+from botorch_tv.identity import describe, digest
 
 MARK = " #"
 
@@ -22,7 +21,7 @@ def fingerprinted(words: str, part: object) -> str:
         ValueError: If it cannot be described.
     """
     whole = json.dumps(describe(part, words), sort_keys=True, default=str)
-    return f"{words}{MARK}{digest([whole.encode()])}"
+    return f"{words}{MARK}{digest(whole.encode())}"
 
 
 def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:

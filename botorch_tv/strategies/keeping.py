@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import EventTrigger, Kept, Log, Observation, Retention
 from botorch_tv.forgetting.base import Part, as_memory
-from botorch_tv.identity.source import is_ours
+from botorch_tv.identity import is_ours
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.modes import writes
 from botorch_tv.inference.protocol import Inference

@@ -11,13 +11,13 @@ import torch
 
 from botorch_tv import cli
 from botorch_tv.commands import doctor
-from botorch_tv.identity.versions import versions
+from botorch_tv.identity import libraries
 
 
 def test_it_tells_versions_and_that_all_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor"]) == 0
     told = capsys.readouterr().out
-    for name, version in versions().items():
+    for name, version in libraries().items():
         assert re.search(rf"^{name} {re.escape(version)}(, code \w+)?$", told, flags=re.MULTILINE)
     assert f"[study] xarray {version_of('xarray')}, " in told
     assert re.search(r"cpu: exact: \d\.\de-\d\d from dense regression after 100 rounds", told)

@@ -12,7 +12,7 @@ from oracles.dense import decay_between
 from torch import Tensor
 
 from botorch_tv.simulation import MarkovWorld, run_study
-from botorch_tv.simulation.checks import require_precision
+from botorch_tv.simulation.settings import require_precision
 from botorch_tv.strategies import Strategy, gp_ts, gp_ucb, r_gp_ucb, sw_gp_ucb, ui_tvbo
 
 SETTING = Setting(points=8, kernel="se", noise=0.02, rounds=0)

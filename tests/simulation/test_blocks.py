@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from botorch_tv.simulation import blocks as module
-from botorch_tv.simulation.blocks import BlockMoments, blocks, by_trial
+from botorch_tv.simulation import datasets as module
+from botorch_tv.simulation.datasets import BlockMoments, blocks, by_trial
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [1, 4, 5], [10]])

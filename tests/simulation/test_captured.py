@@ -17,19 +17,13 @@ from tqdm.auto import tqdm
 
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
-from botorch_tv.simulation import chunks as chunks_module
+from botorch_tv.simulation import rounds as chunks_module
 from botorch_tv.simulation.captured import serving
 from botorch_tv.simulation.captured.replayed import Capture, Recorder, Replayed, cuda_graph
 from botorch_tv.simulation.captured.table import CapturedTable
-from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.compiled.serving import require_compiled
-from botorch_tv.simulation.cut import Chunk
-from botorch_tv.simulation.eager import EagerTable
-from botorch_tv.simulation.memory import chunk_size
-from botorch_tv.simulation.place import Place
-from botorch_tv.simulation.progress import Progress
-from botorch_tv.simulation.records import Arrays
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progress
+from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings, chunk_size
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.functions import GaussianDraw
@@ -326,11 +320,13 @@ def test_memory_is_that_of_captured_rounds(monkeypatch):
         estimate = serving.numbers_per_trial((known, play.basis), HORIZON)
         assert held < estimate < 6 * held
     settings = settings_of(device=CPU, strategies={"GP": ucb()}, horizon=100)
-    monkeypatch.setattr("botorch_tv.simulation.memory.free_bytes", lambda device: 2**24)
+    monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**24)
     eager = chunk_size(settings, trials=500, workers=1)
     on_gpu = prepared(settings_of(strategies={"GP": ucb()}, horizon=100))
     vars(settings)["captured"] = on_gpu.captured
-    monkeypatch.setattr("botorch_tv.simulation.memory.numbers_per_trial", lambda one, rounds: 2**20)
+    monkeypatch.setattr(
+        "botorch_tv.simulation.settings.numbers_per_trial", lambda one, rounds: 2**20
+    )
     assert chunk_size(settings, trials=500, workers=1) == 1 < eager
 
 

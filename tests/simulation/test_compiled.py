@@ -29,19 +29,15 @@ from botorch_tv.forgetting import (
 from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.compiled import parts as brought
 from botorch_tv.simulation.compiled import serving
 from botorch_tv.simulation.compiled.kernel import COMPILED_IN
 from botorch_tv.simulation.compiled.serving import require_compiled, served, service, sides
-from botorch_tv.simulation.cut import Chunk
-from botorch_tv.simulation.eager import EagerTable
 from botorch_tv.simulation.in_numbers.known import MOST_ARMS, MOST_SLOTS
 from botorch_tv.simulation.in_numbers.rules import Rules
-from botorch_tv.simulation.place import Place
-from botorch_tv.simulation.progress import Progress
-from botorch_tv.simulation.recorders.diagnosis import Diagnosis
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.recorders import Diagnosis
+from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progress
+from botorch_tv.simulation.settings import Chunk, StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.functions import GaussianDraw

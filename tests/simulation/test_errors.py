@@ -14,7 +14,7 @@ from lasting import KERNEL, players, study
 from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
-from botorch_tv.simulation import BoxWorld, MarkovWorld, StudyResult, World, run_study
+from botorch_tv.simulation import BoxWorld, MarkovWorld, StudyResult, World
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective, OnArms
 from botorch_tv.strategies import DiscreteSearch, Grid, Loop, Strategy, gp_ucb
@@ -182,17 +182,3 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(OSError, match=r"has room for 8e-06 GB, but .* take 8.16e-06 GB; make room"):
         study(tmp_path, trials=24)
     assert study(tmp_path, trials=8).data.attrs["trials_found"] == 8
-
-
-@pytest.mark.parametrize(
-    ("name", "fix"),
-    [
-        ("rounds", "Give horizon="),
-        ("runs", "Give trials="),
-        ("horizons", r"Did you mean horizon\?$"),
-        ("xyzzy", r"xyzzy\.$"),
-    ],
-)
-def test_an_argument_that_there_is_not(name: str, fix: str) -> None:
-    with pytest.raises(TypeError, match=f"^run_study: there is no argument .*{fix}"):
-        run_study(Small(), players(), **{name: 3})  # type: ignore[arg-type]

@@ -1,22 +1,19 @@
 """Studies played by workers of others: the same results, and nothing lost when they are."""
 
-import json
 import pickle
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import xarray as xr
-from lasting import CHUNK, CHUNKS, TRIALS, Child, files, hold_lock, prepared, same, study
+from lasting import CHUNK, CHUNKS, FILES, TRIALS, Child, files, hold_lock, prepared, same, study
 from strange_executors import (
     DeadlyWorld,
     Interrupted,
@@ -29,13 +26,10 @@ from strange_executors import (
     StumblingWorld,
 )
 
-from botorch_tv.simulation import PredictionError, StudyResult, executors, tasks, turns
-from botorch_tv.simulation.chunk_files import ChunkFormat
-from botorch_tv.simulation.cut import Chunk, Cut
-from botorch_tv.simulation.devices import device_of_worker
-from botorch_tv.simulation.folder import StudyFolder
-from botorch_tv.simulation.layout import ResultLayout
-from botorch_tv.simulation.tasks import SharedFolder, libraries
+from botorch_tv.identity import libraries
+from botorch_tv.simulation import PredictionError, StudyResult, executors
+from botorch_tv.simulation.settings import device_of_worker
+from botorch_tv.simulation.store import Store
 
 EXECUTORS = {
     "lazy": Lazy,
@@ -73,7 +67,7 @@ def spawned() -> Iterator[ProcessPoolExecutor]:
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that do not see the folder of the study."""
-    monkeypatch.setattr(SharedFolder, "here", lambda self: None)
+    monkeypatch.setattr(Store, "is_here", lambda self: False)
 
 
 # ------------------------------------------------------------------ the same results
@@ -86,7 +80,7 @@ def test_results_are_those_of_one_process(whole, tmp_path, name) -> None:
     assert identical(study(tmp_path, executor=EXECUTORS[name](), trials=20), first(whole, 20))
     assert torch.get_num_threads() == threads
     before = files(tmp_path)
-    assert len(before) == 3
+    assert len(before) == 9
     again = study(tmp_path, trials=20)  # in this process: it is the same study
     assert identical(again, first(whole, 20))
     assert again.data.attrs["trials_found"] == 20
@@ -156,17 +150,21 @@ def test_workers_keep_what_they_play(whole, tmp_path, monkeypatch) -> None:
 
 
 def test_what_workers_elsewhere_send_back_is_kept(whole, tmp_path, monkeypatch, apart) -> None:
-    known, other = libraries(), {"torch": "2.99", "numpy": "9"}
-    monkeypatch.setattr(tasks, "own_versions", lambda: json.dumps(other))
-    monkeypatch.setattr(executors, "libraries", lambda: known)
-    monkeypatch.setattr(tasks, "libraries", lambda: known)
+    here, calls = libraries(), 0
+
+    def sometimes_other() -> dict[str, str]:
+        """The same to the check that versions agree, and other ones to what is noted of blocks."""
+        nonlocal calls
+        calls += 1
+        return here | {"torch": "2.99"} if calls % 2 == 0 else here
+
+    monkeypatch.setattr(executors, "libraries", sometimes_other)
     result = study(tmp_path, executor=Remote())
     assert identical(result, whole)
-    assert len(files(tmp_path)) == CHUNKS
-    assert not list((tmp_path / "locks").iterdir())
+    assert len(files(tmp_path)) == FILES
+    assert not (tmp_path / ".locks").exists()
     assert result.data.attrs["torch"] == "2.99"
     assert study(tmp_path).data.attrs["torch"] == "2.99"
-    assert study(executor=Remote(), trials=1).data.attrs["torch"] == "2.99"
 
 
 def test_what_is_done_first_is_kept_first(whole, tmp_path, apart) -> None:
@@ -184,61 +182,63 @@ def test_what_is_done_first_is_kept_first(whole, tmp_path, apart) -> None:
             return Promise(lambda: kept.append(len(files(tmp_path))) or function(*arguments))
 
     assert identical(study(tmp_path, executor=Backwards()), whole)
-    assert kept == [CHUNKS - 1]
+    assert kept == [FILES - 3]
 
 
-def test_a_folder_of_that_name_elsewhere_is_another(tmp_path) -> None:
+def test_a_folder_of_that_name_elsewhere_is_another(tmp_path, monkeypatch) -> None:
+    seen = []
+    is_here = Store.is_here
+
+    def watched(self: Store) -> bool:
+        seen.append((self, is_here(self)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(Store, "is_here", watched)
+    study(tmp_path, executor=Remote(), trials=CHUNK)
+    ((store, here),) = seen
+    assert here
     description = tmp_path / "study.json"
-    description.write_text("a study")
-    files = ChunkFormat("of the study", 1, ResultLayout({}, xr.Dataset()), CHUNK)
-    shared = SharedFolder.of(StudyFolder(tmp_path, Cut(CHUNK, 1), files))
-    here = pickle.loads(pickle.dumps(shared)).here()
-    assert here is not None
-    assert here.path == tmp_path
-    description.rename(tmp_path / "elsewhere")
-    assert shared.here() is None
-    description.write_text("a study")
-    assert shared.here() is None
+    description.write_text(description.read_text() + " ")
+    assert not is_here(store)
+    description.unlink()
+    assert not is_here(store)
 
 
-def test_a_chunk_that_is_not_seen_here_is_brought(whole, tmp_path, monkeypatch) -> None:
-    find, blind = StudyFolder.find, []
+def test_a_block_that_is_not_seen_here_is_brought(whole, tmp_path, monkeypatch) -> None:
+    """Network file systems may show the files of workers late."""
+    find, receiving, executor = Store.find, False, Queue()
+    fetch = executor.fetch
 
-    def late(self: StudyFolder, chunk: Chunk) -> Any:
-        arrays = find(self, chunk)
-        if arrays is not None and not self.path.is_absolute():  # this process, not its workers
-            blind.append(chunk)
-            assert len(blind) <= 3 * CHUNKS
-            return None
-        return arrays
+    def late(self: Store, *arguments: Any, **settings: Any) -> Any:
+        return {} if receiving else find(self, *arguments, **settings)
 
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(StudyFolder, "find", late)
-    executor = Queue()
-    assert identical(study(Path("here"), executor=executor), whole)
-    assert blind
+    def at_work(order: bytes) -> Any:
+        nonlocal receiving
+        receiving = False
+        answer = fetch(order)
+        receiving = True  # and blind, until a worker is at work again
+        return answer
+
+    monkeypatch.setattr(Store, "find", late)
+    monkeypatch.setattr(executor, "fetch", at_work)
+    assert identical(study(tmp_path, executor=executor), whole)
     assert executor.arrays == [CHUNKS, CHUNKS]
 
 
-def test_chunks_of_other_processes_are_waited_for(whole, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(turns, "PATIENCE_SECONDS", 0.1)
-    study(tmp_path, trials=CHUNK)
-    (tmp_path / "locks").mkdir(exist_ok=True)
+def test_blocks_of_other_processes_are_waited_for(whole, tmp_path) -> None:
     child = Child(hold_lock, tmp_path, number=2)
     child.told()
-    waited_for = StudyFolder.waited_for
-
-    def killing(self: StudyFolder, chunk: Chunk) -> str:
-        told = waited_for(self, chunk)
-        child.kill()
-        return told
-
-    monkeypatch.setattr(StudyFolder, "waited_for", killing)
     executor = Queue()
-    with pytest.warns(UserWarning, match="waiting for trials 16 to 23, computed by process"):
-        result = study(tmp_path, executor=executor)
-    assert identical(result, whole)
-    assert executor.arrays == [CHUNKS - 1, 1]
+    fetch = executor.fetch
+
+    def killing(order: bytes) -> Any:
+        if len(files(tmp_path)) == FILES - 3:
+            child.kill()
+        return fetch(order)
+
+    executor.fetch = killing  # type: ignore[method-assign]
+    assert identical(study(tmp_path, executor=executor), whole)
+    assert executor.arrays == [CHUNKS, 1]
 
 
 # ------------------------------------------------------------------ errors
@@ -302,14 +302,13 @@ def test_a_worker_that_dies_loses_nothing_else(whole, tmp_path) -> None:
             study(tmp_path / "it", world=DeadlyWorld(trap), executor=executor)
         assert "run the same call again" in error.value.__notes__[0]
     before = files(tmp_path / "it")
-    assert len(before) < CHUNKS
+    assert len(before) < FILES
     with processes(2) as executor:
         result = study(tmp_path / "it", world=DeadlyWorld(trap), executor=executor)
     assert identical(result, whole)
     assert before.items() <= files(tmp_path / "it").items()
-    lost = Cut(CHUNK, 1).chunks(TRIALS)
-    lost = [one for one in lost if f"chunk-{one.first // CHUNK:05}.npz" not in before]
-    assert result.data.attrs["trials_found"] == TRIALS - sum(one.trials for one in lost)
+    found = sum(int(name.rpartition("-")[2].partition(".")[0]) for name in before) // 3
+    assert result.data.attrs["trials_found"] == found
 
 
 def test_without_a_folder_the_cure_is_one(tmp_path) -> None:
@@ -321,7 +320,7 @@ def test_without_a_folder_the_cure_is_one(tmp_path) -> None:
         study(executor=Broken())
     (note,) = error.value.__notes__
     assert note.startswith("run_study: no result of trials 0 to 43 came back.")
-    assert "give save_to=FOLDER as well" in note
+    assert "give save_to=FOLDER, which keeps finished trials" in note
 
 
 @pytest.mark.parametrize("done", [0, 3])
@@ -334,7 +333,7 @@ def test_an_interrupt_cancels_what_has_not_begun_and_keeps_the_rest(
     assert [one.cancelled() for one in executor.futures] == [False] * (done + 1) + [True] * (
         CHUNKS - done - 1
     )
-    assert len(files(tmp_path)) == done
+    assert len(files(tmp_path)) == 3 * done
     assert identical(study(tmp_path, executor=Lazy()), whole)
 
 
@@ -347,24 +346,21 @@ def test_what_cannot_be_pickled_is_told_with_a_cure() -> None:
     assert "at the top level of a module" in error.value.__notes__[0]
 
 
-def test_other_libraries_are_refused(monkeypatch) -> None:
-    monkeypatch.setattr(tasks, "libraries", lambda: {**libraries(), "torch": "1.0"})
-    with pytest.raises(
-        RuntimeError, match=r"has torch 1.0 instead of .*; a study needs the same versions"
+@pytest.mark.parametrize("refused", [True, False])
+def test_other_libraries_are_refused(monkeypatch, refused) -> None:
+    """Builds for a device are one version."""
+    here = libraries() | {"torch": "2.13.0+cpu"}
+    there = here | {"torch": "2.14.0" if refused else "2.13.0"}
+    monkeypatch.setattr("botorch_tv.simulation.study.libraries", lambda: here)
+    monkeypatch.setattr(executors, "libraries", lambda: there)
+    with (
+        pytest.raises(
+            RuntimeError, match=r"has torch 2.14.0 instead of .*; a study needs the same versions"
+        )
+        if refused
+        else nullcontext()
     ):
-        study(executor=Lazy())
-
-
-def test_builds_for_a_device_are_one_version(monkeypatch) -> None:
-    told = [
-        json.dumps({"torch": f"2.13.0{build}", "botorch_tv": "0.1.0"}) for build in ("+cpu", "")
-    ]
-    each = []
-    for one in told:
-        monkeypatch.setattr(tasks, "own_versions", lambda one=one: one)
-        each.append(libraries())
-    assert each[0] == each[1]
-    assert "code" in each[0]["botorch_tv"]
+        study(executor=Lazy(), trials=1)
 
 
 @pytest.mark.parametrize("executor", [2, ProcessPoolExecutor, object()])

@@ -26,16 +26,14 @@ from botorch_tv.simulation import (
     Diagnosis,
     PredictionError,
     StudyResult,
-    blocks,
-    memory,
-    merging,
-    netcdf,
+    datasets,
     run_study,
+    settings,
 )
+from botorch_tv.simulation import result as results
 from botorch_tv.simulation.diagnosis_report import diagnosis_table, write_diagnosis, write_maps
-from botorch_tv.simulation.folder import discard
 from botorch_tv.simulation.plots.curves import regret_curves
-from botorch_tv.simulation.tasks import SharedFolder
+from botorch_tv.simulation.store import Store, discard
 from botorch_tv.test_functions import MarkovFunction
 
 RECORD = (Diagnosis(), PredictionError())
@@ -54,19 +52,14 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 
     The regret of all rounds takes two of them, and all that is known many.
     """
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
-    for module in (blocks, netcdf):
-        monkeypatch.setattr(module, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(settings, "free_bytes", lambda device: 1000)
+    monkeypatch.setattr(datasets, "BLOCK_BYTES", 3000)
 
 
 def on_disk(result: StudyResult) -> bool:
     """Whether nothing along trials is in memory."""
     along = [one for one in result.data.data_vars.values() if "trial" in one.dims]
     return len(along) > 3 and not any(one.variable._in_memory for one in along)
-
-
-def result_files(folder: Path) -> list[Path]:
-    return list(folder.glob("result-*.nc"))
 
 
 def equal(first: Any, second: Any) -> None:
@@ -112,7 +105,7 @@ def test_workers_of_an_executor_fill_it(
     whole: StudyResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
 ) -> None:
     if not shared:
-        monkeypatch.setattr(SharedFolder, "here", lambda self: None)
+        monkeypatch.setattr(Store, "is_here", lambda self: False)
     result = study(tmp_path / "kept", record=RECORD, executor=Remote())
     assert on_disk(result)
     assert same(result, whole)
@@ -121,7 +114,6 @@ def test_workers_of_an_executor_fill_it(
 @pytest.mark.usefixtures("little")
 def test_it_is_saved_and_loaded(whole: StudyResult, tmp_path: Path) -> None:
     result = study(tmp_path / "kept", record=RECORD)
-    (file,) = result_files(tmp_path / "kept")
     saved = result.save(tmp_path / "study.nc")
     xr.testing.assert_identical(StudyResult.load(saved).data, result.data.compute())
     assert not on_disk(StudyResult.load(saved, in_memory=True))
@@ -129,7 +121,6 @@ def test_it_is_saved_and_loaded(whole: StudyResult, tmp_path: Path) -> None:
     again = StudyResult.load(saved, in_memory=False)
     again.save(saved)  # over itself
     assert same(StudyResult.load(saved), whole)
-    assert file.exists()
 
 
 def test_a_file_beyond_memory_is_not_loaded(
@@ -157,22 +148,16 @@ def test_no_piece_of_a_file_is_larger_than_what_it_keeps(
 
 
 @pytest.mark.usefixtures("little")
-def test_what_is_added_makes_another_file(whole: StudyResult, tmp_path: Path) -> None:
-    """An older result keeps its numbers, or is refused; it never shows those of another."""
+def test_an_older_result_stays_as_it_was(whole: StudyResult, tmp_path: Path) -> None:
+    """It never shows the numbers of another; without its files it is refused."""
     one = {label: player for label, player in players().items() if label == "TV"}
     first = study(tmp_path, record=RECORD, trials=2 * CHUNK + 3, strategies=one)
-    (before,) = result_files(tmp_path)
     expected = whole.data.sel(strategy=["TV"]).isel(trial=slice(2 * CHUNK + 3))
-    np.testing.assert_allclose(first.regret, expected["regret"], atol=1e-10)
     second = study(tmp_path, record=RECORD)
-    (after,) = result_files(tmp_path)
-    assert before != after
     assert same(second, whole)
     np.testing.assert_allclose(first.regret, expected["regret"], atol=1e-10)
     assert first.data.attrs["trials_found"] == 0
-    assert second.data.attrs["trials_found"] == 0
     again = study(tmp_path, record=RECORD)
-    assert result_files(tmp_path) == [after]
     assert again.data.attrs["trials_found"] == TRIALS
     assert same(again, whole)
     with pytest.warns(UserWarning, match="leaves out"):
@@ -182,14 +167,16 @@ def test_what_is_added_makes_another_file(whole: StudyResult, tmp_path: Path) ->
     )
     discard(tmp_path, TRIALS)
     assert not tmp_path.exists()
+    with pytest.raises(FileNotFoundError, match=r"0000000-4\.npz is gone; run the study again"):
+        _ = first.regret.values
 
 
 @pytest.mark.usefixtures("little")
 def test_an_interruption_leaves_chunks_and_no_result(whole: StudyResult, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         study(tmp_path, record=RECORD, world=StumblingWorld(2, KeyboardInterrupt))
-    assert len(list(tmp_path.glob("chunk-*.npz"))) == 2
-    assert not list(tmp_path.glob("*result*")) + list(tmp_path.glob(".*.part"))
+    assert len(list(tmp_path.glob("*/*.npz"))) == 2 * 3
+    assert not list(tmp_path.glob("*/.*.part"))
     result = study(tmp_path, record=RECORD, workers=2, world=StumblingWorld(99, KeyboardInterrupt))
     assert result.data.attrs["trials_found"] == 2 * CHUNK
     assert on_disk(result)
@@ -198,24 +185,31 @@ def test_an_interruption_leaves_chunks_and_no_result(whole: StudyResult, tmp_pat
 
 @pytest.mark.usefixtures("little")
 def test_damage_is_told(tmp_path: Path) -> None:
-    result = study(tmp_path)
-    (file,) = result_files(tmp_path)
-    number = np.float64(result.regret.values[1, 5, 3])
-    saved = tmp_path / "copy.nc"
+    result = study(tmp_path / "kept")
+    saved, file = result.save(tmp_path / "it.nc"), tmp_path / "kept/TV/0000004-4.npz"
     content = file.read_bytes()
-    place = content.index(number.tobytes())
+    place = content.index(np.float64(result.regret.values[2, 5, 3]).tobytes())
+    file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    with pytest.raises(ValueError, match=r"0000004-4\.npz is damaged"):
+        _ = result.regret.values
+    with h5py.File(saved) as opened:
+        place = opened["regret"].id.get_chunk_info(0).byte_offset + 20
+    content = saved.read_bytes()
     saved.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    with pytest.raises(ValueError, match="is damaged or not a netCDF file"):
+        StudyResult.load(saved, in_memory=True)
+    loaded = StudyResult.load(saved, in_memory=False)
     with pytest.raises(OSError):  # in the words of the HDF5 library
-        StudyResult.load(saved, in_memory=False).regret.values.sum()
+        _ = loaded.regret.values
 
 
 def test_chunks_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory for the result, as it is, and for one chunk."""
     whole = study()
     size = sum(one.nbytes for one in whole.data.data_vars.values())
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 2 * size)
+    monkeypatch.setattr(settings, "free_bytes", lambda device: 2 * size)
     assert not on_disk(study(tmp_path / "kept"))
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 2 * size - 2)
+    monkeypatch.setattr(settings, "free_bytes", lambda device: 2 * size - 2)
     assert on_disk(study(tmp_path / "kept"))
     with pytest.raises(ValueError, match=r"give save_to=FOLDER .* keep them on disk"):
         study()
@@ -230,20 +224,20 @@ def test_results_that_cannot_be_merged_in_memory(
     together = one.merge(other)
     expected = result.select(together.strategies).data["index"]
     np.testing.assert_array_equal(together.data["index"], expected)
-    monkeypatch.setattr(merging, "free_bytes", lambda device: 1000)
+    monkeypatch.setattr(results, "free_bytes", lambda device: 1000)
     with pytest.raises(ValueError, match=r"both together take .* 1,000 bytes of memory .*save_to"):
         one.merge(other)
 
 
 def test_a_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 100)
+    monkeypatch.setattr(settings, "free_bytes", lambda device: 100)
     function = MarkovFunction(KERNEL, epsilon=0.1, horizon=4, batch_shape=(5,), seed=0)
-    world, settings = BoxWorld(function, noise=0.1), {"trials": 5, "horizon": 4, "chunk": 2}
-    settings |= {"progress": False}
+    world = BoxWorld(function, noise=0.1)
+    sizes = {"trials": 5, "horizon": 4, "chunk": 2, "progress": False}
     strategies = {"TV": players()["TV"]}
-    result = run_study(world, strategies, save_to=tmp_path, **settings)  # type: ignore[arg-type]
+    result = run_study(world, strategies, save_to=tmp_path, **sizes)  # type: ignore[arg-type]
     assert on_disk(result)
-    again = run_study(world, strategies, save_to=tmp_path, **settings)  # type: ignore[arg-type]
+    again = run_study(world, strategies, save_to=tmp_path, **sizes)  # type: ignore[arg-type]
     assert result.data["X"].dims == ("strategy", "trial", "round", "coordinate")
     np.testing.assert_array_equal(again.data["X"], result.data["X"])
 

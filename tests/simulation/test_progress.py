@@ -7,7 +7,7 @@ import pytest
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.simulation import MarkovWorld, run_study
-from botorch_tv.simulation.progress import OFTEN, SELDOM, progress_bar
+from botorch_tv.simulation.rounds import OFTEN, SELDOM, progress_bar
 from botorch_tv.strategies import Grid, gp_ucb
 
 

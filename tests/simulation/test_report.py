@@ -1,6 +1,6 @@
 from synthetic_results import make_result
 
-from botorch_tv.simulation.report import verdict
+from botorch_tv.simulation.result import verdict
 
 
 def test_verdicts():

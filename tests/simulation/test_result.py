@@ -79,18 +79,6 @@ def test_round_trip(result, tmp_path):
     xr.testing.assert_identical(StudyResult.load(path).data, result.data)
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_a_result_in_which_sqrt_beta_is_called_multiplier_is_read(tmp_path, in_memory):
-    result = drawn_diagnosis({"A": 1.0, "B": 2.0}, trials=4, rounds=6)
-    older = StudyResult(result.data.rename(sqrt_beta="multiplier"))
-    loaded = StudyResult.load(older.save(tmp_path / "older.nc"), in_memory=in_memory)
-    xr.testing.assert_identical(loaded.data.load(), result.data)
-    xr.testing.assert_identical(loaded.calibration(), result.calibration())
-    own = make_result({"A": [[1.0, 2.0]]})  # of a recorder of one's own
-    own = StudyResult(own.data.assign(multiplier=own.data["regret"] + 1))
-    xr.testing.assert_identical(StudyResult.load(own.save(tmp_path / "own.nc")).data, own.data)
-
-
 def test_failed_save_keeps_the_older_file(result, tmp_path, monkeypatch):
     path = result.save(tmp_path / "study.nc")
 

@@ -12,8 +12,9 @@ import torch
 
 from botorch_tv.acquisition import Candidates, UpperConfidence
 from botorch_tv.forgetting import EventTrigger, Kept, Log
+from botorch_tv.memory import torch_threads
 from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.parallel import side_by_side, torch_threads
+from botorch_tv.simulation.executors import side_by_side
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream

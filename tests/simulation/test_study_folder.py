@@ -1,13 +1,11 @@
 """Studies that last: whatever ends a study, the same call goes on from its finished chunks."""
 
-import io
 import json
 import os
 import random
 import shutil
 import signal
 import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ import torch
 from lasting import (
     CHUNK,
     CHUNKS,
+    FILES,
     HORIZON,
     KERNEL,
     TRIALS,
@@ -33,13 +32,10 @@ from lasting import (
 )
 from mutations import survivors
 
-from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult, cut
-from botorch_tv.simulation.chunk_files import ChunkFormat, Damaged
-from botorch_tv.simulation.cut import Cut
-from botorch_tv.simulation.folder import StudyFolder, discard
-from botorch_tv.simulation.layout import ResultLayout
+from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.settings import Chunk, StudySettings
+from botorch_tv.simulation.store import Store, discard
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, sw_gp_ucb, tv_gp_ucb
 
 
@@ -72,7 +68,7 @@ def test_a_kept_study_is_the_same_and_is_not_computed_again(whole, tmp_path) -> 
     assert same(first, whole)
     assert same(again, whole)
     assert files(tmp_path) == before
-    assert len(before) == CHUNKS
+    assert len(before) == FILES
     assert first.data.attrs["trials_found"] == 0
     assert again.data.attrs["trials_found"] == TRIALS
 
@@ -91,24 +87,8 @@ def test_workers_may_change(whole, tmp_path) -> None:
 def test_the_folder_remembers_the_chunk(tmp_path) -> None:
     study(tmp_path, chunk=5, trials=10)
     assert study(tmp_path, chunk=None, trials=20).data.sizes["trial"] == 20
-    shapes = {np.load(file)["regret"].shape[1] for file in tmp_path.glob("*.npz")}
-    assert shapes == {5}
-
-
-def test_threads_are_those_of_the_first_call(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(cut, "BUSY_NUMBERS", 0)  # or one would do for so small a study
-    study(tmp_path, trials=10, workers=1)
-    file = tmp_path / "study.json"
-    kept = json.loads(file.read_text())
-    assert kept["cut"] == {"chunk": CHUNK, "threads": torch.get_num_threads()}
-    before = torch.get_num_threads()
-    torch.set_num_threads(before + 1)
-    try:
-        study(tmp_path, trials=20, workers=1)
-        assert torch.get_num_threads() == before + 1
-    finally:
-        torch.set_num_threads(before)
-    assert json.loads(file.read_text()) == kept
+    shapes = {np.load(file)["regret"].shape for file in tmp_path.glob("*/*.npz")}
+    assert shapes == {(5, HORIZON)}
 
 
 def test_more_trials_extend_and_fewer_are_the_first(whole, tmp_path) -> None:
@@ -116,9 +96,8 @@ def test_more_trials_extend_and_fewer_are_the_first(whole, tmp_path) -> None:
     before = files(tmp_path)
     assert same(study(tmp_path), whole)
     after = files(tmp_path)
-    full = ["chunk-00000.npz", "chunk-00001.npz"]
-    assert [after[name] for name in full] == [before[name] for name in full]
-    assert after["chunk-00002.npz"] != before["chunk-00002.npz"]
+    assert before.items() <= after.items()
+    assert len(after) == FILES + 3, "the short blocks stay, beside those that contain them"
     fewer = study(tmp_path, trials=2 * CHUNK + 5)
     assert same(fewer, StudyResult(whole.data.isel(trial=slice(2 * CHUNK + 5))))
     assert files(tmp_path) == after
@@ -130,13 +109,13 @@ def test_finished_chunks_survive_an_error(whole, tmp_path, error, workers) -> No
     with pytest.raises(error, match="stumbled"):
         study(tmp_path, world=StumblingWorld(3, error), workers=workers)
     before = files(tmp_path)
-    assert 1 <= len(before) <= 3
+    assert 3 <= len(before) <= 9
     if workers == 1:
-        assert len(before) == 3
+        assert len(before) == 9
     assert not list(tmp_path.glob("*.part"))
     result = study(tmp_path, world=StumblingWorld(99, error))
     assert same(result, whole)
-    assert result.data.attrs["trials_found"] == CHUNK * len(before)
+    assert result.data.attrs["trials_found"] == CHUNK * (len(before) // 3)
     assert before.items() <= files(tmp_path).items()
 
 
@@ -166,7 +145,7 @@ def test_kills_at_random_moments(whole, tmp_path, kills) -> None:
         child = Child(run_through, folder)
         assert child.told() == "started"
         deadline = time.perf_counter() + 60
-        while len(files(folder)) < kill * CHUNKS // kills and time.perf_counter() < deadline:
+        while len(files(folder)) < kill * FILES // kills and time.perf_counter() < deadline:
             time.sleep(0.001)
         time.sleep(moments.uniform(0, 1) / CHUNKS * duration)
         child.kill()
@@ -175,7 +154,7 @@ def test_kills_at_random_moments(whole, tmp_path, kills) -> None:
         result = study(folder)
         assert same(result, whole)
         assert before.items() <= files(folder).items()
-        assert result.data.attrs["trials_found"] == min(CHUNK * len(before), TRIALS)
+        assert result.data.attrs["trials_found"] == min(CHUNK * (len(before) // 3), TRIALS)
         left.append(len(before))
     assert len(set(left)) > 2, "the kills all hit the same chunk"
 
@@ -187,10 +166,12 @@ def test_a_kill_while_a_chunk_is_written(whole, tmp_path, step) -> None:
     child.process.join(60)
     assert child.process.exitcode == -signal.SIGKILL
     before = files(tmp_path)
-    assert len(before) == 2
-    assert same(study(tmp_path), whole)
+    assert len(before) == 7
+    result = study(tmp_path)
+    assert result.data.attrs["trials_found"] == 2 * CHUNK
+    assert same(result, whole)
     assert before.items() <= files(tmp_path).items()
-    assert not list(tmp_path.glob(".*.part"))
+    assert not list(tmp_path.glob("*/.*.part"))
 
 
 # ------------------------------------------------------------------ several processes
@@ -214,10 +195,10 @@ def test_the_chunk_of_a_process_that_dies_is_computed_by_another(whole, tmp_path
     worker = Child(run_through, tmp_path)
     assert worker.told() == "started"
     deadline = time.perf_counter() + 60
-    while len(files(tmp_path)) < CHUNKS - 1 and time.perf_counter() < deadline:
+    while len(files(tmp_path)) < FILES - 3 and time.perf_counter() < deadline:
         time.sleep(0.02)
     assert not worker.pipe.poll(0.5), "it did not wait for the chunk that another process holds"
-    assert "chunk-00003.npz" not in files(tmp_path)
+    assert "ET/0000024-8.npz" not in files(tmp_path)
     holder.kill()
     result, _ = worker.told()
     assert same(result, whole)
@@ -228,79 +209,69 @@ def test_the_chunk_of_a_process_that_dies_is_computed_by_another(whole, tmp_path
 
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "empty"])
 def test_a_damaged_chunk_is_named_and_computed_again(whole, finished, damage) -> None:
-    file = finished / "chunk-00002.npz"
+    file = finished / "ET" / "0000016-8.npz"
     content = bytearray(file.read_bytes())
     if damage == "flipped":
         content[len(content) // 2] ^= 1
-    file.write_bytes(content[: {"flipped": None, "truncated": 3000, "empty": 0}[damage]])
+    file.write_bytes(content[: {"flipped": None, "truncated": 1500, "empty": 0}[damage]])
     before = files(finished)
-    with pytest.warns(UserWarning, match=r"chunk-00002\.npz is damaged .* computed again") as told:
+    with pytest.warns(UserWarning, match=r"0000016-8\.npz is damaged .* computed again") as told:
         again = study(finished)
     assert len(told) == 1
     assert same(again, whole)
     assert again.data.attrs["trials_found"] == TRIALS - CHUNK
     changed = {name for name, one in files(finished).items() if before[name] != one}
-    assert changed == {"chunk-00002.npz"}
+    assert changed == {"ET/0000016-8.npz"}
     assert study(finished).data.attrs["trials_found"] == TRIALS
 
 
-def test_no_flipped_bit_goes_unnoticed(tmp_path) -> None:
-    """A chunk with any byte changed is refused, or reads as it was written."""
-    layout = ChunkFormat(
-        "study",
-        1,
-        ResultLayout.of(
-            (), Grid.regular(3, 2), {"GP": players()["ET"]}, horizon=4, dtype="float64"
-        ),
-        3,
-    )
-    numbers = np.random.default_rng(0)
-    arrays = {
-        "regret": numbers.random((1, 3, 4)),
-        "resets": numbers.random((1, 3, 4)) > 0.5,
-        "side_queries": np.zeros((1, 3, 4), dtype=np.int32),
-        "index": numbers.integers(0, 9, (1, 3, 4)).astype(np.int32),
-        "made_with": np.str_("{}"),
-    }
-    file = tmp_path / "chunk.npz"
-    layout.write(file, 8, arrays)
-    content = file.read_bytes()
-    refused = 0
-    for place in range(0, len(content), 3):
+def test_no_flipped_bit_goes_unnoticed(finished) -> None:
+    """A block with any byte changed is refused, or reads as it was written."""
+    made = settings()
+    store = Store.open(finished, made.description(), made.layout, CHUNK, lambda: CHUNK)
+    chunk, file = Chunk(8, CHUNK), finished / "ET" / "0000008-8.npz"
+    arrays = store.find(["ET"], chunk)["ET"].arrays
+    content, refused = file.read_bytes(), 0
+    places = range(0, len(content), 3)
+    for place in places:
         file.write_bytes(content[:place] + bytes([content[place] ^ 0x11]) + content[place + 1 :])
-        try:
-            found = layout.read(file, 8)
-        except Damaged:
-            refused += 1
-            continue
-        assert found is not None
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(found[name], array)
-    assert refused > len(content) / 6
+        found = store.find(["ET"], chunk)
+        refused += not found
+        for block in found.values():
+            assert block.arrays.keys() == arrays.keys()
+            for name, array in arrays.items():
+                np.testing.assert_array_equal(block.arrays[name], array)
+    assert refused > len(places) / 2
 
 
-def test_a_chunk_under_the_name_of_another_is_damaged(whole, finished) -> None:
-    (finished / "chunk-00001.npz").write_bytes((finished / "chunk-00002.npz").read_bytes())
-    with pytest.warns(UserWarning, match="its first trial is 16 instead of 8"):
+def test_a_block_under_the_name_of_another_is_damaged(whole, finished) -> None:
+    shutil.copy(finished / "ET" / "0000016-8.npz", finished / "ET" / "0000008-8.npz")
+    with pytest.warns(UserWarning, match="it holds 8 trials from number 16 on"):
         assert same(study(finished), whole)
 
 
-def test_a_chunk_of_another_study_is_not_overwritten(finished, tmp_path) -> None:
-    study(tmp_path / "other", seed=1)
-    os.replace(tmp_path / "other" / "chunk-00001.npz", finished / "chunk-00001.npz")
+@pytest.mark.parametrize("other", ["seed", "strategy"])
+def test_a_block_of_another_study_is_not_overwritten(finished, tmp_path, other) -> None:
+    if other == "seed":
+        study(tmp_path / "other", seed=1)
+        source = tmp_path / "other" / "ET" / "0000008-8.npz"
+    else:
+        source = finished / "TV" / "0000008-8.npz"
+    shutil.copy(source, finished / "ET" / "0000008-8.npz")
     before = files(finished)
-    with pytest.raises(ValueError, match=r"chunk-00001\.npz belongs to another study"):
+    with pytest.raises(ValueError, match=r"0000008-8\.npz belongs to another study"):
         study(finished)
     assert files(finished) == before
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format": 3, "study": {}}'])
-def test_a_damaged_description(finished, content) -> None:
-    file = finished / "study.json"
+@pytest.mark.parametrize("name", ["study.json", "TV/strategy.json"])
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format": 4, "study": {}}'])
+def test_a_damaged_description(finished, name, content) -> None:
+    file = finished / name
     kept = file.read_text()
     before = files(finished)
     file.write_text(content)
-    with pytest.raises(ValueError, match=r"study\.json is damaged .*Restore it from a copy"):
+    with pytest.raises(ValueError, match=r"\.json is damaged\. Restore it from a copy"):
         study(finished)
     assert files(finished) == before
     file.write_text(kept)
@@ -314,7 +285,7 @@ def test_every_place_of_a_description(finished) -> None:
     wrong = survivors(
         file.read_text(),
         file.write_text,
-        lambda: StudyFolder.open(finished, own, lambda: Cut(1, 1), layout=layout, chunk=None),
+        lambda: Store.open(finished, own, layout, None, lambda: 1),
         names=str(finished),
         many=0,
     )
@@ -328,46 +299,19 @@ def settings() -> StudySettings:
     return StudySettings(made, players(), HORIZON, 0, torch.float64, cpu)
 
 
-@pytest.mark.parametrize("cut", [{"chunk": 0, "threads": 1}, {"chunk": 8, "threads": 10**9}, [8]])
-def test_a_damaged_cut(finished, cut) -> None:
-    file = finished / "study.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"cut": cut}))
-    with pytest.raises(ValueError, match=r"study\.json is damaged .*Restore it from a copy"):
-        study(finished)
-
-
-@pytest.mark.parametrize("bomb", ["compressed", "header", "objects", "long"])
-def test_a_chunk_that_would_fill_the_memory(whole, finished, bomb) -> None:
-    file = finished / "chunk-00001.npz"
-    with np.load(file) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    if bomb == "compressed":
-        np.savez_compressed(file, **arrays | {"regret": np.zeros((3, 8, 10**6))})
-    elif bomb == "objects":
-        np.savez(file, **arrays | {"regret": np.array([{}] * 8)})
-    elif bomb == "long":
-        file.write_bytes(file.read_bytes() + bytes(10**6))
-    else:
-        header = io.BytesIO()
-        shape = {"descr": "<f8", "fortran_order": False, "shape": (3, 8, 10**12)}
-        np.lib.format.write_array_header_1_0(header, shape)
-        with zipfile.ZipFile(file, "a") as archive:
-            archive.writestr("regret.npy", header.getvalue())
-    with pytest.warns(UserWarning, match=r"chunk-00001\.npz is damaged .* computed again"):
-        assert same(study(finished), whole)
-
-
-def test_a_missing_description(finished) -> None:
+def test_a_missing_description(whole, finished) -> None:
+    """It is made again, and blocks are those of the same study or refused."""
     (finished / "study.json").unlink()
-    with pytest.raises(ValueError, match=r"holds chunks of a study, but not its study\.json"):
-        study(finished)
-    assert len(files(finished)) == CHUNKS
+    with pytest.raises(ValueError, match="belongs to another study"):
+        study(finished, seed=1)
+    (finished / "study.json").unlink()
+    assert study(finished).data.attrs["trials_found"] == TRIALS
 
 
 def test_a_folder_of_another_version(finished) -> None:
     file = finished / "study.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 99}))
-    with pytest.raises(ValueError, match="has format 99, but this version of botorch_tv reads 3"):
+    with pytest.raises(ValueError, match="has format 99, but this version of botorch_tv reads 4"):
         study(finished)
 
 
@@ -446,10 +390,10 @@ def test_a_full_disk(whole, tmp_path) -> None:
     error = child.told()
     child.end()
     assert isinstance(error, OSError)
-    assert "chunk-00002.npz could not be written (File too large)" in str(error)
-    assert "The chunks finished before are intact" in str(error)
+    assert "0000016-8.npz could not be written (File too large)" in str(error)
+    assert "The blocks finished before are intact" in str(error)
     assert files(tmp_path) == before
-    assert not list(tmp_path.glob(".*.part"))
+    assert not list(tmp_path.glob("*/.*.part"))
     assert same(study(tmp_path), whole)
 
 
@@ -484,7 +428,7 @@ def test_a_finished_study_is_read_where_nothing_can_be_written(finished, monkeyp
 
     for name in ("replace", "fsync"):
         monkeypatch.setattr(os, name, refused)
-    monkeypatch.setattr("botorch_tv.simulation.locks.WorkLock.claim", refused)
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
     assert study(finished).data.attrs["trials_found"] == TRIALS
     with pytest.raises(OSError, match=r"save_to=.* cannot be used .*read-only"):
         study(finished, trials=TRIALS + CHUNK)
@@ -494,10 +438,10 @@ def test_a_finished_study_is_read_where_nothing_can_be_written(finished, monkeyp
 
 
 def test_discard_removes_what_studies_wrote_and_nothing_else(finished) -> None:
-    (finished / ".chunk-00001.npz.part").touch()
+    (finished / "ET" / ".0000008-8.npz.part").touch()
     (finished / "notes.txt").write_text("mine")
     discard(finished, TRIALS - CHUNK)
-    assert len(files(finished)) == CHUNKS, "trials nobody has asked for may still be wanted"
+    assert len(files(finished)) == FILES, "trials nobody has asked for may still be wanted"
     discard(finished, TRIALS)
     assert [path.name for path in finished.iterdir()] == ["notes.txt"]
     (finished / "notes.txt").unlink()

@@ -12,10 +12,8 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.simulation.captured.parts import Stage
 from botorch_tv.simulation.captured.player import Player
 from botorch_tv.simulation.captured.replayed import Capture, Recorder, Replayed, Work
-from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.in_numbers.known import Known
-from botorch_tv.simulation.records import Arrays
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 

@@ -24,10 +24,8 @@ from botorch_tv.simulation.compiled.serving import (
     nowhere,
     sides,
 )
-from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.in_numbers.known import MOST_SLOTS
-from botorch_tv.simulation.records import Arrays
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 AT_ONCE = 4

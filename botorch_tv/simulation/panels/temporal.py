@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from botorch_tv.inference.covariance import RANK_TOLERANCE
-from botorch_tv.inference.definite import checked
-from botorch_tv.simulation.parallel import torch_threads
+from botorch_tv.inference.covariance import checked
+from botorch_tv.memory import torch_threads
 from botorch_tv.validation import require, require_integer, require_number
 
 Center = Literal["all", "arm"]

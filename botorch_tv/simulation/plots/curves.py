@@ -22,7 +22,7 @@ from botorch_tv.drawing import (
     lighten,
     settle_rounds,
 )
-from botorch_tv.simulation.blocks import BlockMoments, blocks
+from botorch_tv.simulation.datasets import BlockMoments, blocks
 from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from botorch_tv.simulation.plots.curves import (
     name_curves,
     spread_apart,
 )
-from botorch_tv.simulation.recorders.diagnosis import model_noise, recorded
+from botorch_tv.simulation.recorders import model_noise, recorded
 from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from botorch_tv.simulation.plots.curves import (
     name_curves,
     settle_scale,
 )
-from botorch_tv.simulation.recorders.prediction_error import PLACE
+from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
-from botorch_tv.simulation.summary import Paired
+from botorch_tv.simulation.tables import Paired
 from botorch_tv.strategies.weights_picture import Band, Panel, draw_weights
 
 if TYPE_CHECKING:

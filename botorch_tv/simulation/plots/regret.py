@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from botorch_tv.drawing import COLORS, canvas, figure_of, lighten, panel, written
-from botorch_tv.simulation.blocks import blocks, by_trial
+from botorch_tv.simulation.datasets import blocks, by_trial
 from botorch_tv.simulation.plots.curves import (
     Curve,
     LineStyle,

@@ -14,7 +14,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import Candidates
-from botorch_tv.identity.source import is_ours
+from botorch_tv.identity import is_ours
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.draws import Draws

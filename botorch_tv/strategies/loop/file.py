@@ -15,8 +15,7 @@ import torch
 from botorch.exceptions import InputDataError
 
 from botorch_tv.files import require_regular, write_whole
-from botorch_tv.identity import Description, describe, differences
-from botorch_tv.identity.versions import libraries
+from botorch_tv.identity import Description, describe, differences, libraries
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.core import Strategy

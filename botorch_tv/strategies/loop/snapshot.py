@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.files import beside, write_whole
-from botorch_tv.identity.versions import libraries
+from botorch_tv.identity import libraries
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy

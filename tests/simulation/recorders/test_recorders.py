@@ -25,10 +25,8 @@ from botorch_tv.simulation import (
     Variable,
     run_study,
 )
-from botorch_tv.simulation.layout import ResultLayout
-from botorch_tv.simulation.memory import chunk_size
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.settings import ResultLayout, StudySettings, chunk_size
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, tv_gp_ucb
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import Info
@@ -274,10 +272,10 @@ def test_memory_counts_what_recorders_take(monkeypatch: pytest.MonkeyPatch) -> N
     assert plain.numbers_per_trial == 9 * 4
     assert wide.numbers_per_trial - plain.numbers_per_trial == 9 * 16
     assert mean.numbers_per_trial - plain.numbers_per_trial == 16
-    assert plain.bytes_of(5) == 2 * 5 * 9 * (4 + 1 + 4 + 4)
-    assert wide.bytes_of(5) - plain.bytes_of(5) == 2 * 5 * 9 * 16 * 4
-    assert mean.bytes_of(5) - plain.bytes_of(5) == 2 * 2 * 16 * 8
-    monkeypatch.setattr("botorch_tv.simulation.memory.free_bytes", lambda device: 2**20)
+    assert plain.bytes_of(5) == 5 * 9 * (4 + 1 + 4 + 4)
+    assert wide.bytes_of(5) - plain.bytes_of(5) == 5 * 9 * 16 * 4
+    assert mean.bytes_of(5) - plain.bytes_of(5) == 2 * 16 * 8
+    monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**20)
     cpu = torch.device("cpu")
     sizes = [
         chunk_size(

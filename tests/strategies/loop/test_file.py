@@ -153,35 +153,6 @@ def test_files_written_before_are_read(sqrt_beta: str, tmp_path: Path) -> None:
     assert {name: json.loads(text)[name] for name in rows} == rows
 
 
-def test_parts_that_were_called_otherwise_are_known(tmp_path: Path) -> None:
-    loop = made(("reset", "grid"))
-    loop.tell(measured(loop.ask().point, 0))
-    loop.save(tmp_path / "loop.json")
-    text = unchecked((tmp_path / "loop.json").read_text())
-    assert text.count('"Realized"') == 1
-    (tmp_path / "loop.json").write_text(text.replace('"Realized"', '"Realised"'))
-    assert Loop.load(tmp_path / "loop.json", loop.strategy).ask().point == loop.ask().point
-    (tmp_path / "loop.json").write_text(text.replace('"Realized"', '"Realistic"'))
-    with pytest.raises(ValueError, match=r"width\.gain is Realistic there and Realized here"):
-        Loop.load(tmp_path / "loop.json", loop.strategy)
-
-
-def test_fields_that_came_later_stand_for_their_defaults(tmp_path: Path) -> None:
-    """A file that knows no Refit(decay=) is one in which nothing else was learned."""
-    loop = made(("learning", "box"))
-    for t in range(5):
-        loop.tell(measured(loop.ask().point, t))
-    loop.save(tmp_path / "loop.json")
-    text = unchecked((tmp_path / "loop.json").read_text())
-    assert text.count(', "decay": {}') == 1
-    (tmp_path / "loop.json").write_text(text.replace(', "decay": {}', ""))
-    assert Loop.load(tmp_path / "loop.json", loop.strategy).ask().point == loop.ask().point
-    assert loop.strategy.learning is not None
-    other = replace(loop.strategy, learning=replace(loop.strategy.learning, decay=None))
-    with pytest.raises(ValueError, match=r"learning\.decay is a mapping there and None here"):
-        Loop.load(tmp_path / "loop.json", other)
-
-
 def test_single_precision_comes_back(tmp_path: Path) -> None:
     loop = made(("weights", "grid"), dtype=torch.float32)
     for t in range(4):

@@ -1,0 +1,335 @@
+"""Recorders: what a study records, besides regret and in place of it; subclass your own."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.simulation.worlds.base import Objective, OnArms
+from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.state import Info, State, Suggestion
+from botorch_tv.validation import require
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A recorded quantity of every strategy.
+
+    Args:
+        sizes: Dimensions of the quantity in one round of one trial, with their lengths, such as
+            ``{"arm": 25}``; empty for a number.
+        dtype: Its type, such as ``"bool"`` or ``"int32"``; that of the study by default.
+        averaged: Whether to keep only the mean over rounds and trials, with its standard error over
+            trials as `..._standard_error`, instead of a value for every round of every trial.
+    """
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    dtype: str | None = None
+    averaged: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape in one round of one trial."""
+        return tuple(self.sizes.values())
+
+
+class Seen(NamedTuple):
+    """One round of one strategy, in all trials that run together.
+
+    Attributes:
+        round: Number of the round, from 1.
+        label: Label of the strategy.
+        strategy: The strategy.
+        state: Its state: before the observation in ``before``, after it in ``after``.
+        suggestion: Its choice and prediction.
+        objective: The world's truth f_t: ``objective.at(choice)``.
+        best: The best value of f_t, `trials`.
+        value: The value at the choice, f_t(x_t), `trials`.
+        observation: y_t, `trials`; NaN where the measurement failed.
+    """
+
+    round: int
+    label: str
+    strategy: Strategy
+    state: State
+    suggestion: Suggestion
+    objective: Objective
+    best: Tensor
+    value: Tensor
+    observation: Tensor
+
+    def regret(self, value: Tensor) -> Tensor:
+        """The regret of values of f_t, `trials`."""
+        return self.best - value if self.strategy.maximize else value - self.best
+
+
+class Recorder(ABC):
+    """Records quantities of every round; pass instances as ``run_study(..., record=(...,))``.
+
+    Together ``before`` and ``after`` return the variables, each `trials` followed by its declared
+    sizes. A recorder's attributes and code are part of the identity of a study, like those of
+    worlds and strategies. One recorder sees many chunks of trials, several at once, so it must not
+    store what it sees.
+    """
+
+    @abstractmethod
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        """The recorded variables, by name in the result.
+
+        Raises:
+            ValueError: If they cannot be recorded on this domain.
+        """
+
+    def before(self, seen: Seen) -> Mapping[str, Tensor]:
+        """Quantities recorded before the strategy is told its observation."""
+        return {}
+
+    def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
+        """Quantities recorded at the end of the round.
+
+        Args:
+            seen: The round, with the new state.
+            info: What happened, including side queries to an expert.
+        """
+        return {}
+
+    def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
+        """Further variables of the result that do not depend on the trials, such as coordinates."""
+        return xr.Dataset()
+
+
+def require_recorded(data: xr.Dataset, names: Sequence[str], recorder: str, option: str) -> None:
+    """Refuse a study that lacks given variables.
+
+    Args:
+        data: The study.
+        names: The required variables.
+        recorder: Name of the recorder that records them.
+        option: The command-line option for it.
+
+    Raises:
+        ValueError: If one is missing, with its name and how to record it.
+    """
+    missing = [name for name in names if name not in data.variables]
+    if missing:
+        raise ValueError(
+            f"This study did not record {', '.join(missing)}; run it again with "
+            f"run_study(..., record=({recorder}(),)), or botorch-tv compare {option}."
+        )
+
+
+# ---------------------------------------------------------------- choices and regret
+
+
+class Play(Recorder):
+    """Records regret, resets, side queries and choices: arms ``index``, or points ``X``."""
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        if isinstance(domain, Grid):
+            choice = {"index": Variable(dtype="int32")}
+        else:
+            choice = {"X": Variable({"coordinate": domain.columns})}
+        return {
+            "regret": Variable(),
+            "resets": Variable(dtype="bool"),
+            "side_queries": Variable(dtype="int32"),
+            **choice,
+        }
+
+    def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
+        name = "X" if seen.suggestion.index is None else "index"
+        return {
+            "regret": seen.regret(seen.value),
+            "resets": info.reset,
+            "side_queries": info.side_queries,
+            name: seen.suggestion.choice,
+        }
+
+
+# ---------------------------------------------------------------- predictions and bands
+
+VARIABLES = {
+    "observation": "the observation y_t",
+    "objective": "the noiseless objective f_t(x_t)",
+    "mean": "mean predicted at x_t before y_t was seen",
+    "sd": "standard deviation of that prediction, without observation noise",
+    "sqrt_beta": "sqrt(beta_t), half the width of the band played, in units of sd",
+    "band": "what |y_t - mean| had to exceed for an alarm; NaN without a trigger",
+    "simple_regret": "regret of the arm recommended before y_t was seen",
+    "model_noise": "noise variance σ² of an observation, as the strategy believes before y_t",
+}
+"""Variables of shape `strategy x trial x round`, and their meaning. Predictions are NaN in rounds
+without one, as in the first rounds of a strategy that estimates its units."""
+MODEL_NOISE = "model_noise"
+
+
+@dataclass(frozen=True)
+class Diagnosis(Recorder):
+    """Records predictions, bands and observations; a study takes about twice the time.
+
+    The result has then :meth:`~StudyResult.triggers`, :meth:`~StudyResult.calibration` and
+    :attr:`~StudyResult.simple_regret`, and the variables of ``VARIABLES``.
+    """
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        return dict.fromkeys(VARIABLES, Variable())
+
+    def before(self, seen: Seen) -> Mapping[str, Tensor]:
+        player, state, suggestion = seen.strategy, seen.state, seen.suggestion
+        band, unknown = player.band(state, suggestion), suggestion.sd.new_tensor(math.nan)
+        predicted = {
+            "mean": suggestion.mean,
+            "sd": suggestion.sd,
+            "sqrt_beta": suggestion.sqrt_beta,
+            "band": unknown if band is None else band,
+            MODEL_NOISE: player.believed_noise(state),
+        }
+        # Placeholders before the first prediction must not count in the calibration.
+        predicts = player.predicts(state)
+        return {
+            "observation": seen.observation,
+            "objective": seen.value,
+            "simple_regret": seen.regret(seen.objective.at(player.recommended_arm(state))),
+            **{name: torch.where(predicts, one, unknown) for name, one in predicted.items()},
+        }
+
+
+def is_diagnosed(data: xr.Dataset) -> bool:
+    """Whether all variables of a diagnosis were recorded."""
+    return all(name in data for name in VARIABLES)
+
+
+def require_diagnosed(data: xr.Dataset, *names: str) -> None:
+    """Check that a study recorded these variables of a diagnosis.
+
+    Raises:
+        ValueError: If one is missing, with its name and how to record it.
+    """
+    require_recorded(data, names, "Diagnosis", "--diagnose")
+
+
+def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
+    """One variable of one strategy in float64, `trials x rounds`."""
+    values = data[name].sel(strategy=strategy).transpose("trial", "round").values
+    return np.asarray(values, dtype=np.float64)
+
+
+def model_noise(data: xr.Dataset, strategy: str) -> np.ndarray:
+    """Noise variance σ² in the model of one strategy, `trials x rounds`."""
+    return recorded(data, MODEL_NOISE, strategy)
+
+
+# ---------------------------------------------------------------- prediction errors, arm by arm
+
+MAP, MAP_ERROR = "prediction_error", "prediction_error_standard_error"
+"""Average over rounds and trials, and its standard error, `strategy x arm`."""
+SQUARED_ERROR = "squared_error"
+"""Average over the arms, `strategy x trial x round`."""
+PLACE = "position"
+"""Coordinates of the arms, `arm x coordinate`."""
+
+
+@dataclass(frozen=True)
+class PredictionError(Recorder):
+    """Records the error of the posterior mean at every arm of a grid.
+
+    A study takes up to twice the time. Its result then has :attr:`~StudyResult.prediction_error`
+    and :attr:`~StudyResult.squared_error`.
+    """
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        arms = _arms(domain)
+        return {
+            SQUARED_ERROR: Variable(),
+            MAP: Variable({"arm": len(arms)}, averaged=True),
+        }
+
+    def before(self, seen: Seen) -> Mapping[str, Tensor]:
+        mean = seen.strategy.arm_means(seen.state)
+        error = (mean - on_all_arms(seen.objective, seen.state)).square_()
+        return {SQUARED_ERROR: error.mean(-1), MAP: error}
+
+    def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
+        places = _arms(domain).X.detach().cpu().numpy().astype(np.float64)
+        return xr.Dataset(
+            coords={"arm": np.arange(len(places)), PLACE: (("arm", "coordinate"), places)}
+        )
+
+
+def require_maps(data: xr.Dataset) -> None:
+    """Check that a study recorded maps of prediction errors.
+
+    Raises:
+        ValueError: If it did not, with how to record them.
+    """
+    names = (MAP, MAP_ERROR, PLACE, SQUARED_ERROR)
+    require_recorded(data, names, "PredictionError", "--prediction-error")
+
+
+def on_all_arms(objective: Objective, state: State) -> Tensor:
+    """The objective on all arms, `trials x M`."""
+    if isinstance(objective, OnArms):
+        return objective.values
+    arms = torch.arange(len(state.domain), device=state.time.device)  # type: ignore[arg-type]
+    return objective.at(arms.expand(*state.time.shape, -1))
+
+
+def _arms(domain: Domain) -> Grid:
+    require(
+        isinstance(domain, Grid),
+        f"run_study: record has PredictionError(), but {domain!r} has no arms; use a Grid, or "
+        "Diagnosis() for the predictions at the points chosen.",
+    )
+    assert isinstance(domain, Grid)
+    return domain
+
+
+# ---------------------------------------------------------------- weights of the adaptive strategy
+
+
+@dataclass(frozen=True)
+class Weights(Recorder):
+    """Records the weights of rates, hazards, lengthscales and noise ratios, and of a jump.
+
+    The result's ``data`` has ``weight_rate``, `strategy x trial x round x rate`, and likewise for
+    the others, and ``jump``, the probability that the newest observation came after a jump. They
+    are NaN for strategies without this bank.
+
+    Args:
+        bank: The bank of the strategies.
+    """
+
+    bank: Bank = field(default_factory=Bank)
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        values = self.bank.values(domain.columns)
+        weights = {f"weight_{name}": Variable({name: len(one)}) for name, one in values.items()}
+        return {**weights, "jump": Variable()}
+
+    def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
+        player, like = seen.strategy, seen.value
+        if isinstance(player, Adaptive) and player.bank == self.bank:
+            weights, jump = player.marginals(seen.state), player.jump(seen.state)
+        else:
+            values = self.bank.values(seen.state.domain.columns)
+            weights = {
+                name: like.new_full((*like.shape, len(one)), math.nan)
+                for name, one in values.items()
+            }
+            jump = torch.full_like(like, math.nan)
+        return {**{f"weight_{name}": one for name, one in weights.items()}, "jump": jump}
+
+    def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
+        values = self.bank.values(domain.columns)
+        return xr.Dataset(coords={name: np.array(one) for name, one in values.items()})

@@ -1,0 +1,489 @@
+"""A folder that keeps a study: a file for every block of trials of every strategy.
+
+    study.json                     what all strategies share, and the number of trials in a block
+    ET-GP-UCB/strategy.json        a strategy
+    ET-GP-UCB/0000050-50.npz       its 50 trials from number 50 on
+
+A file that exists is not computed again. Files are written atomically and checked when they are
+read. Several processes may compute the same block, and either result stands; locks only spare them
+that work.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+import xarray as xr
+from filelock import FileLock, Timeout
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from botorch_tv.files import write_new, write_whole
+from botorch_tv.identity import Description, differences, libraries
+from botorch_tv.simulation.datasets import BlockMoments
+from botorch_tv.simulation.settings import Arrays, Chunk, ResultLayout, error_of, scatter_of
+
+FORMAT = 4
+"""Version of the format; increased whenever older folders can no longer be resumed."""
+STUDY, STRATEGY, LOCKS = "study.json", "strategy.json", ".locks"
+POLL_SECONDS = 0.2
+"""Time between two attempts to hold a lock."""
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
+"""Errors of file systems without locks."""
+
+
+class Block(NamedTuple):
+    """Some trials of one strategy."""
+
+    arrays: Arrays
+    """Each `trials x rounds` followed by its own sizes; averages over the trials and their scatter,
+    of their own sizes alone."""
+    made_with: str
+    """Versions of the libraries that computed them, as JSON."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """The folder of one study; see :meth:`open`.
+
+    Attributes:
+        path: The folder.
+        layout: What is recorded.
+        chunk: Trials in a block.
+        digests: Digests of what the folder says of the study and a strategy, by label.
+        mark: Digest of `study.json`, which distinguishes the folder from one elsewhere.
+    """
+
+    path: Path
+    layout: ResultLayout
+    chunk: int
+    digests: Mapping[str, str]
+    mark: str
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        description: Mapping[str, Description],
+        layout: ResultLayout,
+        chunk: int | None,
+        choose: Callable[[], int],
+    ) -> Store:
+        """The folder of a study, created if missing.
+
+        Args:
+            path: The folder.
+            description: The study, with its strategies by label.
+            layout: What is recorded.
+            chunk: Trials that must run together; None accepts the number of the folder.
+            choose: Finds the number of a new folder.
+
+        Raises:
+            ValueError: If the folder holds another study, naming every difference, or one of its
+                descriptions is damaged.
+            OSError: If the folder cannot be made or written.
+        """
+        study = json.loads(json.dumps(description))
+        strategies = study.pop("strategies")
+        with _folder_errors(path):
+            path.mkdir(parents=True, exist_ok=True)
+            if not (path / STUDY).exists():
+                _write(path / STUDY, {"study": study, "chunk": chunk or choose()})
+            there = _read(path / STUDY)
+            unlike = differences(there["study"], study)
+            if chunk is not None:
+                unlike += differences(there["chunk"], chunk, "chunk")
+            found = {file.parent: _read(file) for file in sorted(path.glob(f"*/{STRATEGY}"))}
+            for label, one in strategies.items():
+                folder = path / _escaped(label)
+                if folder in found:
+                    unlike += differences(found[folder]["strategy"], one, f"strategies.{label}")
+            if unlike:
+                hint = ""
+                if any(one.startswith("botorch_tv ") for one in unlike):
+                    hint = " To resume it, install the version of botorch_tv that began it."
+                elif any("sha256" in one for one in unlike):
+                    hint = (
+                        " Arrays that are fitted or computed may differ between machines by more "
+                        "than rounding: save them once, and load them in every run."
+                    )
+                raise ValueError(
+                    f"save_to={path} holds another study: {'; '.join(unlike)}. Give another "
+                    f"folder, or the settings found there, or remove this one.{hint}"
+                )
+            others = [one["label"] for one in found.values() if one["label"] not in strategies]
+            if others:
+                warnings.warn(
+                    f"save_to={path} also holds {', '.join(others)}, which this call leaves out; "
+                    "their trials stay there. Strategies are identified by their labels: under a "
+                    "new label a strategy is computed again, with other random numbers.",
+                    stacklevel=3,
+                )
+            for label, one in strategies.items():
+                folder = path / _escaped(label)
+                if folder not in found:
+                    folder.mkdir(exist_ok=True)
+                    _write(folder / STRATEGY, {"label": label, "strategy": one})
+                    found[folder] = _read(folder / STRATEGY)  # perhaps of another process
+                    if differences(found[folder]["strategy"], one):
+                        raise ValueError(f"{folder} has just been made by another study.")
+            digests = {
+                label: _sha256([FORMAT, there["study"], found[path / _escaped(label)]])
+                for label in strategies
+            }
+            mark = hashlib.sha256((path / STUDY).read_bytes()).hexdigest()
+        return cls(path.resolve(), layout, there["chunk"], digests, mark)
+
+    def is_here(self) -> bool:
+        """Whether this machine sees the folder."""
+        try:
+            return hashlib.sha256((self.path / STUDY).read_bytes()).hexdigest() == self.mark
+        except OSError:
+            return False
+
+    def find(self, labels: Iterable[str], chunk: Chunk, *, warn: bool = False) -> dict[str, Block]:
+        """The finished blocks of some strategies, by label; damaged ones do not count.
+
+        Args:
+            labels: The strategies.
+            chunk: The trials.
+            warn: Whether to warn that a damaged block is computed again.
+
+        Raises:
+            ValueError: If a file belongs to another study.
+        """
+        found = {}
+        for label in labels:
+            for file in self._files(label, chunk):
+                try:
+                    block = self._checked(file, label, chunk)
+                except FileNotFoundError:
+                    continue
+                except _Damaged as error:
+                    message = f"{file} is damaged ({error}); its trials are computed again."
+                    if warn:
+                        warnings.warn(message, stacklevel=3)
+                    continue
+                found[label] = block
+                break
+        return found
+
+    def save(self, label: str, chunk: Chunk, block: Block) -> None:
+        """Write a finished block; an older file is replaced once the new one is complete.
+
+        Raises:
+            OSError: If it cannot be written; the rest of the folder is unchanged.
+        """
+        file, packed = next(self._files(label, chunk)), io.BytesIO()
+        # Serialised in memory, because a zip file on a full disk raises a second time on closing.
+        own = {"study": self.digests[label], "first": chunk.first, "made_with": block.made_with}
+        members: dict[str, Any] = {**block.arrays, **own}
+        np.savez(packed, **members)
+        try:
+            write_whole(file, lambda opened: opened.write(packed.getbuffer()))
+        except OSError as error:
+            raise OSError(
+                f"{file} could not be written ({error.strerror or error}). The blocks finished "
+                "before are intact: make room, and the same call resumes from them."
+            ) from error
+
+    @contextmanager
+    def claim(self, chunk: Chunk, patience: float, stop: Event) -> Iterator[bool]:
+        """Hold the lock of a block, on file systems that have locks.
+
+        Args:
+            chunk: The block.
+            patience: Seconds to wait for another process that holds it.
+            stop: Ends the wait once it is set.
+
+        Yields:
+            Whether the block is to be computed here; False if another process is computing it.
+
+        Raises:
+            OSError: If nothing can be written in the folder.
+        """
+        folder, deadline = self.path / LOCKS, time.monotonic() + patience
+        with _folder_errors(self.path):
+            folder.mkdir(exist_ok=True)
+            lock, free = FileLock(folder / f"{chunk.first:07}.lock"), True
+            while not lock.is_locked and free:
+                try:
+                    lock.acquire(blocking=False)
+                except Timeout:
+                    free = time.monotonic() < deadline and not stop.wait(POLL_SECONDS)
+                except NotImplementedError:
+                    break
+                except OSError as error:
+                    if error.errno not in NO_LOCKS:
+                        raise
+                    break
+        try:
+            yield free
+        finally:
+            if lock.is_locked:
+                with suppress(OSError):
+                    Path(lock.lock_file).unlink()
+                lock.release()
+
+    def require_room(self, needed: int) -> None:
+        """Check that the disk has room for more blocks.
+
+        Args:
+            needed: Their bytes.
+
+        Raises:
+            OSError: If fewer bytes are free.
+        """
+        free = shutil.disk_usage(self.path).free
+        if needed > free:
+            raise OSError(
+                f"save_to={self.path} has room for {free / 1e9:.3g} GB, but the trials still to be "
+                f"played take {needed / 1e9:.3g} GB; make room, give another folder, or run fewer "
+                "trials or rounds."
+            )
+
+    def read(self, name: str, label: str, chunk: Chunk) -> np.ndarray:
+        """One variable of a finished block.
+
+        Raises:
+            FileNotFoundError: If the block is no longer there.
+            ValueError: If its file is damaged.
+        """
+        for file in self._files(label, chunk):
+            with suppress(FileNotFoundError):
+                try:
+                    with np.load(file, allow_pickle=False) as archive:
+                        whole: np.ndarray = archive[name]  # zipfile compares the checksum
+                except FileNotFoundError:
+                    raise
+                except Exception as error:
+                    raise ValueError(f"{file} is damaged; run the study again.") from error
+                return whole[: chunk.trials]
+        raise FileNotFoundError(f"{next(self._files(label, chunk))} is gone; run the study again.")
+
+    def _files(self, label: str, chunk: Chunk) -> Iterator[Path]:
+        """The file of a block, and those of blocks that contain it."""
+        folder = self.path / _escaped(label)
+        yield folder / f"{chunk.first:07}-{chunk.trials}.npz"
+        if chunk.trials < self.chunk and not self.layout.averaged:
+            longer = [Chunk(*_numbers(file)) for file in folder.glob(f"{chunk.first:07}-*.npz")]
+            for one in sorted(longer):
+                if one.trials > chunk.trials:
+                    yield folder / f"{one.first:07}-{one.trials}.npz"
+
+    def _checked(self, file: Path, label: str, chunk: Chunk) -> Block:
+        """Read a file and check every byte of its data.
+
+        Raises:
+            _Damaged: If it is truncated or changed.
+            ValueError: If it was made with other settings.
+            OSError: If it cannot be read.
+        """
+        packed = io.BytesIO(file.read_bytes())
+        try:
+            with np.load(packed, allow_pickle=False) as archive:
+                broken = archive.zip.testzip()
+                if broken is not None:
+                    raise ValueError(f"the checksum of {broken} is wrong")
+                found = {name: archive[name] for name in archive.files}
+            study, made_with = str(found.pop("study")), str(found.pop("made_with"))
+            first, trials = int(found.pop("first")), len(found["regret"])
+        except Exception as error:  # zipfile and numpy raise many types on damaged bytes
+            raise _Damaged(f"{type(error).__name__}: {error}") from error
+        if study != self.digests[label]:
+            raise ValueError(
+                f"{file} belongs to another study than the {STUDY} and {STRATEGY} of its folder; "
+                "give another folder, or restore these files."
+            )
+        shapes = {name: (one.shape, one.dtype) for name, one in found.items()}
+        if first != chunk.first or trials < chunk.trials or shapes != self.layout.block(trials):
+            raise _Damaged(f"it holds {trials} trials from number {first} on")
+        cut = {name: found[name][: chunk.trials] for name in self.layout.every_round}
+        return Block(found | cut, made_with)
+
+
+class _Damaged(Exception):
+    """A file that does not hold what was written to it."""
+
+
+def discard(path: Path, trials: int) -> None:
+    """Remove the folder of a finished study, but no file in it that a study has not written.
+
+    Args:
+        path: The folder; it need not exist.
+        trials: Trials that are no longer needed; a folder with more trials is left unchanged.
+    """
+    folders = [file.parent for file in path.glob(f"*/{STRATEGY}")]
+    written = [file for folder in folders for file in folder.glob("[0-9]*-[0-9]*.npz")]
+    if any(sum(_numbers(file)) > trials for file in written):
+        return
+    for folder in (*folders, path / LOCKS, path):
+        unfinished = [*folder.glob(".*.part"), *folder.glob("*.lock")]
+        for file in (*written, *unfinished, folder / STRATEGY, folder / STUDY):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):  # it holds other files, or does not exist
+            folder.rmdir()
+
+
+# ---------------------------------------------------------------- the result
+
+
+class Gathered:
+    """The result of a study, block by block.
+
+    Args:
+        layout: What is recorded.
+        trials: Number of trials.
+        store: Where the blocks stay, if memory does not hold them.
+    """
+
+    def __init__(self, layout: ResultLayout, trials: int, store: Store | None) -> None:
+        self._layout, self._trials, self._store = layout, trials, store
+        self._labels = [str(label) for label in layout.empty["strategy"].values]
+        self._arrays = {
+            name: np.empty((len(self._labels), *shape), kind)
+            for name, (shape, kind) in layout.block(trials).items()
+            if store is None and name in layout.every_round
+        }
+        self._averages: dict[tuple[str, str], dict[int, BlockMoments]] = {}
+        self.made_with: set[str] = set()
+
+    def take(self, label: str, chunk: Chunk, block: Block) -> None:
+        """Add a block, in any order and from any thread."""
+        row, trials = self._labels.index(label), slice(chunk.first, chunk.first + chunk.trials)
+        for name, array in self._arrays.items():
+            array[row, trials] = block.arrays[name]
+        for name in self._layout.averaged:
+            mean, scatter = block.arrays[name], block.arrays[scatter_of(name)]
+            one = BlockMoments(np.full(mean.shape, chunk.trials), mean, scatter)
+            self._averages.setdefault((name, label), {})[chunk.first] = one
+        self.made_with.add(block.made_with)
+
+    def dataset(self) -> xr.Dataset:
+        """All trials; call it after the last block."""
+        empty = self._layout.empty
+        data = empty.drop_dims("trial").copy(deep=True)
+        data = data.assign_coords(trial=np.arange(self._trials))
+        for name in self._layout.every_round:
+            array: Any = self._arrays.get(name)
+            if self._store is not None:
+                stored = _Stored(self._store, name, self._labels, self._trials)
+                array = indexing.LazilyIndexedArray(stored)
+            data[name] = xr.Variable(empty[name].dims, array)
+        for (name, label), blocks in self._averages.items():
+            # In the order of trials, so that rounding does not depend on who was faster.
+            whole = BlockMoments.together(blocks[first] for first in sorted(blocks))
+            row = self._labels.index(label)
+            data[name].values[row], data[error_of(name)].values[row] = whole.mean, whole.error
+        return data
+
+
+class _Stored(BackendArray):
+    """One variable of all strategies and trials, read from the files of blocks when asked for."""
+
+    def __init__(self, store: Store, name: str, labels: list[str], trials: int) -> None:
+        (_, *rest), self.dtype = store.layout.block(trials)[name]
+        self.shape = (len(labels), trials, *rest)
+        self._store, self._name, self._labels = store, name, labels
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        basic = indexing.IndexingSupport.BASIC
+        return indexing.explicit_indexing_adapter(key, self.shape, basic, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> np.ndarray:
+        strategy, trial, *inner = key
+        rows = np.atleast_1d(np.arange(self.shape[0])[strategy])
+        numbers = np.atleast_1d(np.arange(self.shape[1])[trial])
+        found = np.empty((len(rows), len(numbers), *self.shape[2:]), self.dtype)
+        size = self._store.chunk
+        for first in np.unique(numbers // size * size).tolist():
+            chunk = Chunk(first, min(size, self.shape[1] - first))
+            inside = (numbers >= first) & (numbers < first + size)
+            for place, row in enumerate(rows):
+                block = self._store.read(self._name, self._labels[row], chunk)
+                found[place, inside] = block[numbers[inside] - first]
+        # A dimension that is indexed by a number goes.
+        outer = [slice(None) if isinstance(one, slice) else 0 for one in (strategy, trial)]
+        return found[(*outer, *inner)]
+
+
+# ---------------------------------------------------------------- files
+
+
+def _escaped(label: str) -> str:
+    """A label as the name of a folder."""
+    name = quote(label, safe=" ()+,=")
+    name = f"%2E{name[1:]}" if name.startswith(".") else name
+    return name if len(name) <= 100 else f"{name[:80]}-{_sha256(label)[:16]}"
+
+
+def _numbers(file: Path) -> tuple[int, int]:
+    """The first trial and the number of trials in the name of a block."""
+    first, trials = file.stem.split("-")
+    return int(first), int(trials)
+
+
+def _sha256(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _write(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a description, atomically, unless there is one."""
+    made = {"made_with": libraries(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    whole = {"format": FORMAT, "sha256": _sha256(content), "content": content, **made}
+    write_new(file, lambda opened: opened.write(json.dumps(whole, indent=2).encode()))
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Read a description.
+
+    Raises:
+        ValueError: If it is damaged, or has another format.
+        OSError: If it cannot be read.
+    """
+    text = file.read_bytes()
+    try:
+        whole = json.loads(text)
+        version, content = whole["format"], whole.get("content")
+        intact = version != FORMAT or whole["sha256"] == _sha256(content)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        intact = False
+    if not intact:
+        raise ValueError(
+            f"{file} is damaged. Restore it from a copy to resume the study from the blocks beside "
+            "it, or give another folder."
+        )
+    if version != FORMAT:
+        raise ValueError(
+            f"{file} has format {version}, but this version of botorch_tv reads {FORMAT}; give "
+            "another folder."
+        )
+    found: dict[str, Any] = content
+    return found
+
+
+@contextmanager
+def _folder_errors(path: Path) -> Iterator[None]:
+    """Name the folder in errors about reading or writing its files."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"save_to={path} cannot be used as the folder of a study ({error.strerror or error}); "
+            "give a folder that can be made and written."
+        ) from error
