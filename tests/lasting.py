@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 from xarray.testing import assert_allclose
 
-from botorch_tv import cli
 from botorch_tv import files as whole_files
+from botorch_tv.cli import command as cli
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.locks import WorkLock

@@ -5,7 +5,7 @@ import lasting  # noqa: F401
 import pytest  # noqa: F401
 
 import botorch_tv.cli
-import botorch_tv.commands.loop
+import botorch_tv.cli.loop
 import botorch_tv.simulation.folder
 import botorch_tv.simulation.study  # noqa: F401
 from botorch_tv.identity.library import library

@@ -19,9 +19,10 @@ from lasting import study
 from botorch_tv.identity import describe, differences
 from botorch_tv.identity.library import COMPUTING, ROOT, library
 from botorch_tv.identity.source import is_users
+from botorch_tv.loop import Loop
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, Loop, gp_ucb
+from botorch_tv.strategies import Grid, gp_ucb
 
 SOURCE = '''
 """A user's own module."""

@@ -12,7 +12,8 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.inference import running_mixture
 from botorch_tv.inference.mixture.units import FIRST
-from botorch_tv.strategies import Grid, Loop, adaptive_gp_ucb, gp_ucb
+from botorch_tv.loop import Loop
+from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb
 from botorch_tv.strategies.belief_in_words import Believed, believed, in_words
 
 DOMAIN = Grid.regular(points=12, dim=1)
