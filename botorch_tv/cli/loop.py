@@ -197,7 +197,7 @@ def _import(arguments: argparse.Namespace) -> int:
         # Each that came before others would have these replayed, as in a table newest first.
         for when, line, point, value in sorted(rows, key=lambda one: _seconds(one[0])):
             if not _is_there(there, point, value, when):
-                with _at_line(line, path):
+                with _at_line(line, path, times):
                     loop.observe(point, value, ok=value is not None, time=when)
                 new += 1
     gaps_said = f"; {gaps} without {y} are left out" if gaps else ""
@@ -239,25 +239,21 @@ def _read_table(
     require_regular(path)
     try:
         first = str(pd.read_csv(path, header=None, dtype=str, nrows=1, sep="\0").iloc[0, 0])
+        separator = max(",;\t", key=first.count)
         cells = pd.read_csv(
             path,
             header=None,
             dtype=str,
             keep_default_na=False,
             skip_blank_lines=False,
-            sep=max(",;\t", key=first.count),
+            sep=separator,
             encoding="utf-8-sig",
         )
     except (ValueError, LookupError) as error:
         raise ValueError(f"{path} cannot be read as a table ({error}); give a CSV file.") from error
     cells.index += 1
-    cells = cells[(cells.fillna("") != "").any(axis=1)]
-    for line in cells.index[cells.isna().any(axis=1)]:
-        raise ValueError(
-            f"{path} has {cells.loc[line].notna().sum()} cells in line {line}, but "
-            f"{cells.shape[1]} columns."
-        )
-    if max(",;\t", key=first.count) != ",":
+    cells = cells[(cells != "").any(axis=1)]
+    if separator != ",":
         cells = _with_points(path, cells)
     columns = [name.strip() for name in cells.iloc[0]]
     table = cells.iloc[1:].set_axis(columns, axis=1)
@@ -300,16 +296,16 @@ def _warn_if_ahead(loop: Loop) -> None:
 
 
 @contextmanager
-def _at_line(line: int, path: Path) -> Iterator[None]:
-    """Add the line of a table to errors."""
+def _at_line(line: int, path: Path, times: str | None = None) -> Iterator[None]:
+    """Add the line of a table to errors, and call the time by its column."""
+    from botorch.exceptions import InputDataError
+
     where = f"In line {line} of {path}; nothing is taken in."
     try:
         yield
-    except argparse.ArgumentTypeError as error:
-        raise ValueError(f"{error}. {where}") from error
-    except Exception as error:
-        error.add_note(where)
-        raise
+    except (argparse.ArgumentTypeError, InputDataError, ValueError) as error:
+        words = re.sub("^time is", f"column {times} is", str(error))
+        raise ValueError(f"{words.removesuffix('.')}. {where}") from error
 
 
 def _discard(arguments: argparse.Namespace) -> int:

@@ -60,7 +60,7 @@ def test_only_what_is_new_is_told(empty, monkeypatch):
     told_rows.clear()
     grown = grown.changed(every[:30], OLDEST)
     assert told_rows == []
-    grown = grown.brought_to([*every[:29], every[30]])  # one is gone, another there
+    grown = grown.changed([*every[:29], every[30]], OLDEST)  # one is gone, another there
     assert told_rows == [every[30]]
     told_rows.clear()
     late = grown.changed(every[:31], OLDEST)
