@@ -22,6 +22,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from botorch_tv.loop import Loop
     from botorch_tv.models import TimeVaryingGP
     from botorch_tv.simulation import run_study
     from botorch_tv.strategies import (
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         Float,
         Grid,
         Integer,
-        Loop,
         Strategy,
         adaptive_gp_ucb,
         bob_gp_ucb,
@@ -92,7 +92,7 @@ __all__ = [
     "w_sparq_gp_ucb",
 ]
 __version__ = "0.1.0"
-ELSEWHERE = {"TimeVaryingGP": "models", "run_study": "simulation"}
+ELSEWHERE = {"Loop": "loop", "TimeVaryingGP": "models", "run_study": "simulation"}
 """Modules of the names that are not in ``botorch_tv.strategies``."""
 
 

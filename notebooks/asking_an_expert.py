@@ -32,11 +32,11 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from botorch_tv.acquisition import Logarithmic
+from botorch_tv.loop import Loop
 from botorch_tv.simulation import SineWorld, run_study
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Grid,
-    Loop,
     gp_ucb,
     random_search,
     sparq_gp_ucb,

@@ -23,8 +23,8 @@ from filelock import FileLock
 from torch import Tensor
 from xarray.testing import assert_allclose
 
-from botorch_tv import cli
 from botorch_tv import files as whole_files
+from botorch_tv.cli import command as cli
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.rounds import PreparedStudy

@@ -1,11 +1,13 @@
 """What children of the tests need, imported and found out once by the server that they are forked
 from, so that they start in milliseconds."""
 
+import botorch_tv.commands.loop
+import botorch_tv.simulation.folder
 import lasting  # noqa: F401
 import pytest  # noqa: F401
 
 import botorch_tv.cli
-import botorch_tv.commands.loop
+import botorch_tv.cli.loop
 import botorch_tv.simulation.study  # noqa: F401
 from botorch_tv.identity import libraries
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 import botorch_tv
 from botorch_tv.learning import Refit
+from botorch_tv.loop import Loop
 from botorch_tv.models import adaptive_model
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.simulation.rivals import unit_kernel
@@ -25,7 +26,6 @@ from botorch_tv.strategies import (
     Choice,
     Float,
     Grid,
-    Loop,
     PriorElimination,
     Strategy,
     adaptive_gp_ucb,

@@ -32,8 +32,9 @@ from benchmarks.speed.common import begin, write
 from benchmarks.statistics.errors import standard_error
 from benchmarks.statistics.told_nothing import read
 from botorch_tv.ax import adaptive_generation_strategy
+from botorch_tv.loop import Loop
 from botorch_tv.optuna import DriftSampler
-from botorch_tv.strategies import Choice, Float, Integer, Loop
+from botorch_tv.strategies import Choice, Float, Integer
 from botorch_tv.strategies.parameters import BoxParameter
 
 Cost = Callable[[int, Mapping[str, Any]], float]

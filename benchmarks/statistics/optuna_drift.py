@@ -47,7 +47,7 @@ from benchmarks.speed.common import begin
 from benchmarks.statistics.errors import standard_error
 from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler
-from botorch_tv.optuna.default import learning_strategy
+from botorch_tv.optuna.sampler import learning_strategy
 
 WORLDS = ("wander", "jumps", "static")
 NOISE = 0.05

@@ -11,14 +11,11 @@ except ImportError as error:
         "pip install 'botorch-tv[ax]'."
     ) from error
 
-from botorch_tv.ax.acquisition import PresentAcquisition
 from botorch_tv.ax.adaptive import AdaptiveNode, adaptive_generation_strategy
-from botorch_tv.ax.best import best_now, predict_now
-from botorch_tv.ax.clock import Clock
+from botorch_tv.ax.best import best_now, complete_trial_at, predict_now
 from botorch_tv.ax.storage import register
 from botorch_tv.ax.strategy import time_varying_generation_strategy
-from botorch_tv.ax.surrogate import time_varying_model_config
-from botorch_tv.ax.trials import complete_trial_at
+from botorch_tv.ax.surrogate import Clock, PresentAcquisition, time_varying_model_config
 
 register()
 

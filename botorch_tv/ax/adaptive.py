@@ -1,11 +1,10 @@
-"""The adaptive strategy as a node of an Ax generation strategy."""
+"""Ax's parameters as axes of a space."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -17,6 +16,14 @@ from ax.core.generator_run import GeneratorRun
 from ax.core.objective import Objective
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
+from ax.core.parameter import (
+    ChoiceParameter,
+    FixedParameter,
+    Parameter,
+    ParameterType,
+    RangeParameter,
+)
+from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParameterization
@@ -25,15 +32,100 @@ from ax.generation_strategy.external_generation_node import ExternalGenerationNo
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.exceptions import InputDataWarning
 
-from botorch_tv.ax.clock import check_fixed, check_now, check_search_space
-from botorch_tv.ax.space import TrialSpace
+from botorch_tv.ax.surrogate import check_fixed, check_now, check_search_space
 from botorch_tv.inference.mixture.filter import FIRST
 from botorch_tv.inference.modes import without_gradients
+from botorch_tv.loop.log import (
+    OLDEST,
+    RECENT,
+    Answer,
+    MeasurementLog,
+    Place,
+    trial_answer,
+    trial_log,
+)
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
-from botorch_tv.strategies.mixed.history import RECENT, Ended, TrialHistory, TrialRow
-from botorch_tv.strategies.mixed.retrial import retried
-from botorch_tv.strategies.outcomes import avoiding, elsewhere
+from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.strategies.parameters import Choice
 from botorch_tv.validation import require, require_integer
+
+INSTEAD = "use time_varying_generation_strategy, which knows it, or leave it out."
+
+
+class TrialSpace(Space):
+    """The parameters of an experiment that are chosen, side by side.
+
+    Ranges are numbers, on a logarithmic scale where Ax uses one. Ordered choices are whole numbers;
+    unordered choices are as far apart as the ends of a range.
+
+    Args:
+        search_space: The search space of the experiment.
+        time_parameter: The parameter that is fixed, which is left out.
+
+    Raises:
+        UnsupportedError: If there are constraints among parameters, or a parameter is of an
+            unsupported kind.
+    """
+
+    def __init__(self, search_space: SearchSpace, time_parameter: str) -> None:
+        if search_space.parameter_constraints:
+            raise UnsupportedError(
+                f"The search space has the constraints {search_space.parameter_constraints}, but "
+                f"the adaptive strategy takes none among parameters; {INSTEAD}"
+            )
+        chosen = [one for one in search_space.parameters.values() if one.name != time_parameter]
+        self.everything = {one.name: one.clone() for one in chosen}  # Ax changes ranges in place
+        self.fixed = {one.name: one.value for one in chosen if isinstance(one, FixedParameter)}
+        self.parameters = {one.name: one for one in chosen if one.name not in self.fixed}
+        super().__init__([_axis(one) for one in self.parameters.values()])
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the parameters and their ranges are the same."""
+        return isinstance(other, TrialSpace) and self.everything == other.everything
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def covers(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether a trial lies in the search space; one outside would be moved to its boundary."""
+        return all(one.validate(parameters[name]) for name, one in self.everything.items())
+
+    def place(self, parameters: Mapping[str, Any]) -> tuple[float, ...]:
+        """A trial's parameters as a point, `D` numbers."""
+        inner = {name: _inner(one, parameters[name]) for name, one in self.parameters.items()}
+        return self.point(inner)
+
+    def parameterization(self, point: Any) -> TParameterization:
+        """A point `D` as a trial's parameters, but for time."""
+        inner = self.params(point)
+        outer = {name: _outer(one, inner[name]) for name, one in self.parameters.items()}
+        return outer | self.fixed
+
+
+def _axis(parameter: Parameter) -> Axis:
+    if isinstance(parameter, RangeParameter) and not parameter.logit_scale:
+        whole = parameter.parameter_type == ParameterType.INT
+        ends = (parameter.lower, parameter.upper)
+        return Axis(parameter.name, Number(*ends, parameter.log_scale, 1 if whole else None))
+    if isinstance(parameter, ChoiceParameter) and not parameter.is_hierarchical:
+        if _ordered(parameter):
+            return Axis(parameter.name, Number(0, len(parameter.values) - 1, step=1))
+        return Axis(parameter.name, Choice(*parameter.values))
+    raise UnsupportedError(
+        f"The parameter {parameter.name!r} is {parameter}, but the adaptive strategy takes ranges "
+        f"on a linear or logarithmic scale, choices and fixed values; {INSTEAD}"
+    )
+
+
+def _ordered(parameter: Parameter) -> bool:
+    return isinstance(parameter, ChoiceParameter) and bool(parameter.is_ordered)
+
+
+def _inner(parameter: Parameter, value: Any) -> Any:
+    return parameter.values.index(value) if _ordered(parameter) else value
+
+
+def _outer(parameter: Parameter, value: Any) -> Any:
+    return parameter.values[value] if _ordered(parameter) else parameter.cast(value)
 
 
 def adaptive_generation_strategy(
@@ -96,17 +188,17 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             "initialization_trials", initialization_trials, 2, "a spread takes two."
         )
         self.seed = require_integer("seed", seed, 0, "give a whole number.")
-        self._history: TrialHistory | None = None
+        self._known: tuple[MeasurementLog, TrialSpace] | None = None
         self._begun: Experiment | None = None
-        self._failed: list[Ended] = []
-        self._stopped: list[Ended] = []
+        self._failed: list[Place] = []
+        self._stopped: list[Place] = []
         self._made = 0
         self._now: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes, without what can be recomputed from the experiment."""
         return self.__dict__ | {
-            "_history": None,
+            "_known": None,
             "_begun": None,
             "_failed": [],
             "_stopped": [],
@@ -147,25 +239,23 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         """
         check_search_space(experiment.search_space, self.time_parameter)
         objective = _objective(experiment.optimization_config)
-        (metric, weight), history = objective.metric_weights[0], self._history
+        metric, weight = objective.metric_weights[0]
         maximize, space = weight > 0, TrialSpace(experiment.search_space, self.time_parameter)
-        before = None if history is None else (history.strategy.maximize, history.space)
-        if history is None or before != (maximize, space) or self._begun is not experiment:
-            strategy = adaptive_gp_ucb(maximize=maximize, starts=self.initialization_trials)
-            history, self._begun = TrialHistory.begin(strategy, space), experiment
-        assert isinstance(history.space, TrialSpace)
-        rows = measured(experiment, data, metric, history.space, self.time_parameter)
-        self._history = history.brought_to(rows)
+        log, before = self._known or (None, None)
+        unlike = log is None or log.strategy.maximize != maximize or before != space
+        if log is None or unlike or self._begun is not experiment:
+            log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment
+        rows = measured(experiment, data, metric, space, self.time_parameter)
+        self._known = (log.changed(rows, OLDEST), space)
         trials = experiment.trials.values()
         recent = [one for one in trials if one.status.is_terminal][-RECENT:]
         self._failed = self._ended(trials, TrialStatus.FAILED)
         self._stopped = self._ended(recent, TrialStatus.EARLY_STOPPED)
 
-    def _ended(self, trials: Iterable[BaseTrial], status: TrialStatus) -> list[Ended]:
+    def _ended(self, trials: Iterable[BaseTrial], status: TrialStatus) -> list[Place]:
         """When and where trials ended without a value."""
-        assert self._history is not None
-        space = self._history.space
-        assert isinstance(space, TrialSpace)
+        assert self._known is not None
+        _, space = self._known
         ended = [one for one in trials if one.status == status and isinstance(one, Trial)]
         settings = [one.arm.parameters for one in ended if one.arm]
         return [
@@ -176,10 +266,10 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
         """Which settings are likelier to succeed than to fail."""
-        if self._history is None:  # another node predicts
+        if self._known is None:  # another node predicts
             return [True] * len(points)
-        chance, space = self._history.success(self._failed, now), self._history.space
-        assert isinstance(space, TrialSpace)
+        log, space = self._known
+        chance = log.success(now, self._failed)
         if chance is None or chance.fails:
             return [chance is None] * len(points)
         places = [space.place(one) for one in points]
@@ -194,21 +284,17 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         Args:
             pending_parameters: Parameters of running trials.
         """
-        history, now = self._history, self._now
-        assert history is not None
-        assert now is not None
-        assert isinstance(history.space, TrialSpace)
-        space, number = history.space, self._made
+        assert self._known is not None
+        assert self._now is not None
+        (log, space), now, number = self._known, self._now, self._made
         self._made += 1
-        if len(history.rows) < self.initialization_trials:
+        if len(log.answers) < self.initialization_trials:
             X = space.filling(number, self.seed)
         else:
-            now = max(now, float(history.state.time))
-            running = [space.place(one) for one in pending_parameters if space.covers(one)]
-            state = history.as_if_ended(self._stopped, running, now)
-            chance = history.success(self._failed, now)
-            ask = partial(history.quiet.ask, avoiding(retried(state), chance), now=now)
-            X = elsewhere(history.quiet, state, now, ask, chance).X
+            now = max(now, float(log.state.time))
+            running = [(now, space.place(one)) for one in pending_parameters if space.covers(one)]
+            state = log.as_if_answered(running, now, self._stopped)
+            X = log.choice(state, now, log.success(now, self._failed), retry=True).X
         return space.parameterization(X) | {self.time_parameter: self._now}
 
     # ---------------------------------------------------------------- what people ask
@@ -229,31 +315,29 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
                 one.
         """
         self.update_generator_state(experiment, experiment.lookup_data())
-        history = self._history
-        assert history is not None
-        assert isinstance(history.space, TrialSpace)
-        if len(history.rows) < self.initialization_trials:
+        assert self._known is not None
+        log, space = self._known
+        if len(log.answers) < self.initialization_trials:
             raise UserInputError(
-                f"{len(history.rows)} trials are measured, but the model begins with "
+                f"{len(log.answers)} trials are measured, but the model begins with "
                 f"{self.initialization_trials}; run more, or lower initialization_trials."
             )
-        newest = float(history.state.time)
+        newest = float(log.state.time)
         if now < newest:
             raise UserInputError(
                 f"{self.time_parameter!r} is {now}, but a trial was measured at {newest}; give the "
                 "present time."
             )
-        X = torch.tensor(
-            [history.space.place(one) for one in points], dtype=torch.float64, device="cpu"
-        )
-        posterior = history.strategy.posterior(history.state, X, now=now)
+        places = [space.place(one) for one in points]
+        X = torch.tensor(places, dtype=torch.float64, device="cpu")
+        posterior = log.strategy.posterior(log.state, X, now=now)
         sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
         return list(zip(posterior.mean.squeeze(-1).tolist(), sd.tolist()))
 
 
 def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
-) -> list[TrialRow]:
+) -> list[Answer]:
     """The trials in the search space that have ended with a value."""
     frame = data.df
     rows = frame[frame["metric_name"] == metric] if len(frame) else frame
@@ -277,7 +361,7 @@ def measured(
             )
             continue
         time = float(parameters[time_parameter])
-        found.append(TrialRow(time, index, space.place(parameters), value))
+        found.append(trial_answer(time, index, space.place(parameters), value))
     return found
 
 

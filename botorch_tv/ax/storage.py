@@ -19,9 +19,8 @@ from botorch_tv.acquisition.present import (
     qKnowledgeGradientAtPresent,
     qLogNoisyExpectedImprovementAtPresent,
 )
-from botorch_tv.ax.acquisition import PresentAcquisition
 from botorch_tv.ax.adaptive import AdaptiveNode
-from botorch_tv.ax.clock import Clock
+from botorch_tv.ax.surrogate import Clock, PresentAcquisition
 from botorch_tv.models import TimeVaryingGP
 
 VALUES: tuple[type[Any], ...] = (

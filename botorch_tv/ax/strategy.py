@@ -19,9 +19,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from botorch.acquisition import UpperConfidenceBound
 
 from botorch_tv.acquisition import Width
-from botorch_tv.ax.acquisition import PresentAcquisition
-from botorch_tv.ax.clock import Clock
-from botorch_tv.ax.surrogate import time_varying_model_config
+from botorch_tv.ax.surrogate import Clock, PresentAcquisition, time_varying_model_config
 from botorch_tv.models.time_varying_gp import Forgetting
 from botorch_tv.validation import require, require_integer
 

@@ -8,7 +8,6 @@ except ImportError as error:
         "by pip install 'botorch-tv[optuna]'."
     ) from error
 
-from botorch_tv.optuna.best import best_now
-from botorch_tv.optuna.sampler import DriftSampler
+from botorch_tv.optuna.sampler import DriftSampler, best_now
 
 __all__ = ["DriftSampler", "best_now"]

@@ -1,4 +1,4 @@
-"""A sampler for objectives that change with time."""
+"""Default strategies, which need no prior knowledge of the objective."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import logging
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from functools import partial
+from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple, Never
 
 import optuna
 import torch
+from gpytorch.kernels import MaternKernel
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.search_space import intersection_search_space
@@ -22,20 +22,42 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from torch import Tensor
 
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.forgetting import Markov
+from botorch_tv.inference.mixture.bank import MOST_COLUMNS
 from botorch_tv.inference.mixture.filter import FIRST
 from botorch_tv.inference.modes import without_gradients
-from botorch_tv.optuna.clock import TrialClock
-from botorch_tv.optuna.default import default_strategy
-from botorch_tv.optuna.space import StudySpace
-from botorch_tv.optuna.trials import Sorted, failures, sort
+from botorch_tv.learning import Refit
+from botorch_tv.loop.log import OLDEST, MeasurementLog, Place, trial_answer, trial_log
+from botorch_tv.optuna.trials import Sorted, StudySpace, TrialClock, failures, sort
+from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.fantasies import as_if_measured
-from botorch_tv.strategies.mixed.history import Ended, TrialHistory, TrialRow
-from botorch_tv.strategies.mixed.retrial import retried
-from botorch_tv.strategies.outcomes import Success, avoiding, elsewhere
+from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import refuse_unknown, require, require_integer, shown
+
+
+def default_strategy(columns: int) -> Strategy:
+    """:func:`~botorch_tv.strategies.adaptive_gp_ucb` in up to 20 columns, else one that learns."""
+    return adaptive_gp_ucb() if columns <= MOST_COLUMNS else learning_strategy()
+
+
+def learning_strategy() -> Strategy:
+    """A strategy that learns lengthscale, noise and rate of change; values have deviation 1."""
+    with torch.device("cpu"):
+        kernel = MaternKernel(nu=2.5).double()
+        kernel.lengthscale = 0.3
+    return Strategy(
+        kernel=kernel,
+        noise=0.1,
+        decay=Markov(0.01),
+        mean="estimated",
+        width=Logarithmic(0.4, 4.0),
+        learning=Refit(),
+    )
+
 
 UNIT_FROM = 8
 """Values that set the units for strategies that do not estimate them."""
@@ -64,7 +86,8 @@ class Unit(NamedTuple):
 class Known(NamedTuple):
     """Everything known when a trial is decided."""
 
-    history: TrialHistory
+    log: MeasurementLog
+    space: StudySpace
     sorted: Sorted
     unit: Unit
     origin: float
@@ -72,7 +95,7 @@ class Known(NamedTuple):
 
     def time(self, clock_time: float) -> float:
         """The time inside the model, no earlier than that of the newest value."""
-        return max(self.place(clock_time), float(self.history.state.time))
+        return max(self.place(clock_time), float(self.log.state.time))
 
     def place(self, clock_time: float) -> float:
         """The time inside the model, even if it lies before that of the newest value."""
@@ -116,7 +139,7 @@ class DriftSampler(BaseSampler):
             are, and time in the ``unit``. By default
             :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which needs no prior knowledge; with
             more than 20 columns, one that learns lengthscale, noise and rate of change
-            (:func:`~botorch_tv.optuna.default.learning_strategy`), in units set by the
+            (:func:`~botorch_tv.optuna.sampler.learning_strategy`), in units set by the
             first 8 trials.
         time_key: User attribute with the time of each trial, a number in any unit, which every
             trial must set before its first ``suggest_``. By default Optuna's time stamps: the end
@@ -184,11 +207,11 @@ class DriftSampler(BaseSampler):
         self._independent_sampler = independent_sampler
         self._warns = warn_independent_sampling
         # Replaced as a whole, never changed, so that threads may share the sampler.
-        self._history: TrialHistory | None = None
+        self._before: tuple[MeasurementLog, StudySpace] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The attributes, without the large history, which is recomputed from the study."""
-        return self.__dict__ | {"_history": None}
+        """The attributes, without the large log, which is recomputed from the study."""
+        return self.__dict__ | {"_before": None}
 
     def reseed_rng(self) -> None:
         """Nothing for this sampler, whose random numbers differ from trial to trial."""
@@ -284,65 +307,60 @@ class DriftSampler(BaseSampler):
 
     def known(self, study: Study, space: StudySpace) -> Known:
         """What the trials of a study say about some parameters."""
-        history = self._history
-        before = None if history is None else history.space
-        if isinstance(before, StudySpace) and before.distributions == space.distributions:
+        log, before = self._before or (None, None)
+        if before is not None and before.distributions == space.distributions:
             space = before  # its points of finished trials are known
         trials = sort(study.get_trials(deepcopy=False), space, self._clock)
         valued = sorted(trials.valued, key=lambda one: (one[0], one[1].number))
         origin = valued[0][0] if valued else 0.0
         values = [float(trial.values[0]) for _, trial in valued]
         maximize = study.direction == StudyDirection.MAXIMIZE
-        if history is None or history.space is not space or history.strategy.maximize != maximize:
-            given = self._strategy or default_strategy(space.columns)
-            history = TrialHistory.begin(replace(given, maximize=maximize), space)
-        unit = self._unit(history.strategy, values, [time for time, _ in valued])
+        if log is None or before is not space or log.strategy.maximize != maximize:
+            strategy = self._strategy or default_strategy(space.columns)
+            log = trial_log(replace(strategy, maximize=maximize), space)
+        unit = self._unit(log.strategy, values, [time for time, _ in valued])
         rows = [
-            TrialRow(
-                (time - origin) / unit.tempo,
-                one.number,
-                point,
-                (y - unit.center) / unit.scale,
+            trial_answer(
+                (time - origin) / unit.tempo, one.number, point, (y - unit.center) / unit.scale
             )
             for (time, one), y in zip(valued, values)
             if (point := space.point_of(one)) is not None
         ]
         if self.begins(trials):
-            history = history.brought_to(rows)
-        self._history = history
-        return Known(history, trials, unit, origin)
+            log = log.changed(rows, OLDEST)
+        self._before = (log, space)
+        return Known(log, space, trials, unit, origin)
 
     def success(self, known: Known, now: float) -> Success | None:
         """Where trials succeed; None where none has failed."""
         failed = [one for one in known.sorted.failed for _ in range(failures(one))]
-        return known.history.success(self._ended(known, failed, now), now)
+        return known.log.success(now, self._ended(known, failed, now))
 
     @without_gradients
     def _choice(self, known: Known, number: int, now: float) -> Tensor:
         """The point for a trial, `D`."""
-        history, trials, present = known.history, known.sorted, known.time(now)
+        log, trials, present = known.log, known.sorted, known.time(now)
         pruned = self._ended(known, trials.pruned, present)
-        running = [history.space.point(trial.params) for trial in trials.running]
-        state = history.as_if_ended(pruned, running, present)
+        running = [(present, known.space.point(trial.params)) for trial in trials.running]
+        state = log.as_if_answered(running, present, pruned)
         chance = self.success(known, present)
         for other in [one for one in trials.undecided if one.number < number][-3:]:
-            X = self._asked(history.quiet, state, other.number, present, chance)
-            state = as_if_measured(history.quiet, state, X, present)
-        return self._asked(history.quiet, state, number, present, chance)
+            X = self._asked(log, state, other.number, present, chance)
+            state = as_if_measured(log.quiet, state, X, present)
+        return self._asked(log, state, number, present, chance)
 
     def _asked(
-        self, strategy: Strategy, state: State, number: int, now: float, chance: Success | None
+        self, log: MeasurementLog, state: State, number: int, now: float, chance: Success | None
     ) -> Tensor:
         generator = torch.Generator().manual_seed(self._number(number, "choice") % 2**63)
-        among = avoiding(retried(state) if self._strategy is None else state, chance)
-        ask = partial(strategy.ask, among, now=now, generator=generator)
-        return elsewhere(strategy, state, now, ask, chance).X
+        retry = self._strategy is None
+        return log.choice(state, now, chance, retry=retry, generator=generator).X
 
-    def _ended(self, known: Known, trials: Iterable[FrozenTrial], now: float) -> list[Ended]:
+    def _ended(self, known: Known, trials: Iterable[FrozenTrial], now: float) -> list[Place]:
         """When and where trials without a value ended."""
         measured = [(self._clock.measured(trial), trial) for trial in trials]
         return [
-            (now if when is None else known.place(when), known.history.space.point(trial.params))
+            (now if when is None else known.place(when), known.space.point(trial.params))
             for when, trial in measured
         ]
 
@@ -358,3 +376,78 @@ class DriftSampler(BaseSampler):
         """A random number of its own for every purpose."""
         digest = hashlib.sha256(f"{self._seed}/{trial}/{what}".encode()).digest()
         return int.from_bytes(digest[:8], "big")
+
+
+class BestNow(NamedTuple):
+    """The parameters expected to be best at present.
+
+    Attributes:
+        params: In the study's own units and categories.
+        mean: Predicted mean, in the units of the objective.
+        sd: Predicted standard deviation, without observation noise.
+    """
+
+    params: dict[str, Any]
+    mean: float
+    sd: float
+
+
+@without_gradients
+def best_now(
+    study: Study,
+    sampler: DriftSampler | None = None,
+    *,
+    now: float | datetime | None = None,
+) -> BestNow:
+    """The parameters with the best lower bound, mean - sd / 2, at the present time, tried or not.
+
+    When minimising, mean + sd / 2. Settings that are likelier to fail than to succeed are left out.
+
+    ``study.best_trial`` compares values as they were when they were measured, so an old success
+    stays the best forever.
+
+    Args:
+        study: The study.
+        sampler: The sampler whose model is used; the study's own by default.
+        now: The present, on the clock of the trials: a datetime if they have time stamps, by
+            default the time of the call; a number if they use a user attribute, by default that of
+            the newest trial. Earlier times are replaced by that of the newest trial.
+
+    Raises:
+        ValueError: If the study has several objectives or no common parameter, its sampler is not
+            a ``DriftSampler``, too few trials have a value, or every setting is likelier to fail
+            than to succeed.
+    """
+    sampler = study.sampler if sampler is None else sampler  # type: ignore[assignment]
+    require(
+        isinstance(sampler, DriftSampler),
+        f"best_now: the study's sampler is {sampler}, which knows no present; pass one, "
+        "best_now(study, DriftSampler()).",
+    )
+    assert isinstance(sampler, DriftSampler)
+    sampler._raise_error_if_multi_objective(study)
+    space = StudySpace(sampler.common(study))
+    require(
+        space.columns > 0,
+        "best_now: no parameter is in all complete trials with the same choice of values; run "
+        "trials that have one in common.",
+    )
+    known = sampler.known(study, space)
+    valued = len(known.sorted.valued)
+    require(
+        sampler.begins(known.sorted),
+        f"best_now: {valued} trials have a value, but the model begins with "
+        f"{sampler.startup}; run more, or lower n_startup_trials.",
+    )
+    present = known.time(sampler.clock.present(now, [time for time, _ in known.sorted.valued]))
+    strategy, state = known.log.strategy, known.log.state
+    chance = sampler.success(known, present)
+    X = recommended(strategy, state, present, None, chance)
+    require(
+        chance is None or not chance.fails,
+        "best_now: every setting is likelier to fail than to succeed; run more trials.",
+    )
+    posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
+    mean, sd = float(posterior.mean), float(posterior.variance) ** 0.5
+    center, scale, _ = known.unit
+    return BestNow(space.params(X), center + scale * mean, scale * sd)

@@ -1,18 +1,165 @@
-"""The trials of a study, sorted into those with a value, running ones, and failed ones."""
+"""The times of trials."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import optuna
+from botorch.exceptions import InputDataError
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.trial import FrozenTrial, TrialState
 
-from botorch_tv.optuna.clock import TrialClock
-from botorch_tv.optuna.space import StudySpace
-from botorch_tv.strategies.mixed.history import RECENT
+from botorch_tv.loop.log import RECENT
+from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.strategies.parameters import Choice
+from botorch_tv.validation import require, require_number, shown
+
+
+@dataclass(frozen=True)
+class TrialClock:
+    """Times of trials, as numbers.
+
+    Args:
+        key: Name of the user attribute with the time; None for Optuna's time stamps.
+        unit: Unit of time stamps.
+
+    Raises:
+        ValueError: If the unit is no positive span of time.
+    """
+
+    key: str | None
+    unit: timedelta
+
+    def __post_init__(self) -> None:
+        require(
+            self.key is None or isinstance(self.key, str),
+            f"DriftSampler: time_key is {shown(self.key)}, but it must be the name of a user "
+            "attribute, or None for the trials' time stamps.",
+        )
+        require(
+            isinstance(self.unit, timedelta) and self.unit > timedelta(0),
+            f"DriftSampler: unit is {shown(self.unit)}, but it must be a positive span of time; "
+            "give timedelta(hours=1).",
+        )
+
+    def measured(self, trial: FrozenTrial) -> float | None:
+        """The time at which a trial was measured; None if unknown."""
+        if self.key is not None:
+            return self._attribute(trial) if self.key in trial.user_attrs else None
+        when = trial.datetime_complete or trial.datetime_start
+        return None if when is None else self._number(when)
+
+    def begun(self, trial: FrozenTrial) -> float:
+        """The time for which the parameters of a trial are chosen.
+
+        Raises:
+            ValueError: If its time should be in a user attribute that it lacks.
+        """
+        if self.key is None:
+            return self._number(trial.datetime_start or datetime.now())
+        require(
+            self.key in trial.user_attrs,
+            f"trial {trial.number} has no user attribute {self.key!r}, so what time it is for is "
+            f"not known; call trial.set_user_attr({self.key!r}, time) before the first suggest_.",
+        )
+        return self._attribute(trial)
+
+    def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
+        """The time now: as given, else by the clock, else that of the newest trial.
+
+        Raises:
+            ValueError: If it is of another kind than the times of the trials.
+        """
+        if self.key is not None:
+            return (
+                max(times)
+                if now is None
+                else require_number(
+                    "now", now, "(-inf, inf)", f"give a number, as {self.key!r} has them."
+                )
+            )
+        require(
+            now is None or (isinstance(now, datetime) and now.tzinfo is None),
+            f"now is {shown(now)}, but trials have time stamps; give a datetime without time zone, "
+            "as Optuna's are, or leave it out.",
+        )
+        assert now is None or isinstance(now, datetime)
+        return self._number(now or datetime.now())
+
+    def _attribute(self, trial: FrozenTrial) -> float:
+        assert self.key is not None
+        name = f"trial {trial.number}: user attribute {self.key!r}"
+        return require_number(name, trial.user_attrs[self.key], "(-inf, inf)", "give a number.")
+
+    def _number(self, when: datetime) -> float:
+        # Time stamps have no zone; they are read in that of this computer, with its summer time.
+        return when.timestamp() / self.unit.total_seconds()
+
+
+def axis(name: str, distribution: BaseDistribution) -> Axis:
+    """The axis of a parameter.
+
+    Raises:
+        InputDataError: If its distribution is unknown.
+    """
+    if isinstance(distribution, CategoricalDistribution):
+        return Axis(name, Choice(*distribution.choices))
+    if isinstance(distribution, (FloatDistribution, IntDistribution)):
+        one = distribution
+        return Axis(name, Number(one.low, one.high, one.log, one.step))
+    raise InputDataError(
+        f"{name!r} has the distribution {shown(distribution)}, but floats, integers and categories "
+        "are known; choose among these."
+    )
+
+
+class StudySpace(Space):
+    """Parameters of a study side by side.
+
+    Args:
+        distributions: By name.
+    """
+
+    def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
+        self.distributions = dict(distributions)
+        super().__init__([axis(name, one) for name, one in distributions.items()])
+        self._known: dict[int, tuple[FrozenTrial, tuple[float, ...] | None]] = {}
+
+    def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:
+        """Where a trial lies, `D` numbers; None unless it has a value of each, of the same ranges.
+
+        Optuna changes no trial that is finished, and hands out the same object again: what was
+        found of it is kept, since comparing distributions of all trials takes long.
+        """
+        before = self._known.get(trial.number)
+        if before is not None and before[0] is trial:
+            return before[1]
+        # A range may have been left by ``enqueue_trial``, which Optuna lets pass with a warning.
+        holds = self.asks(trial) and self.covers(trial.params)
+        found = (trial, self.point(trial.params) if holds else None)
+        if trial.state.is_finished():
+            self._known[trial.number] = found
+        return found[1]
+
+    def asks(self, trial: FrozenTrial) -> bool:
+        """Whether a trial has chosen a value of each, from the same distributions."""
+        pairs = self.distributions.items()
+        return all(trial.distributions.get(name) == one for name, one in pairs)
+
+    def holds(self, trial: FrozenTrial) -> bool:
+        """Whether a trial has a value of each that lies in the range of all."""
+        return self.point_of(trial) is not None
+
 
 CERTAIN = 4
 """Failures that a constraint above 0 counts as."""

@@ -17,7 +17,6 @@ from botorch_tv.strategies.later_presets import (
     tv_bayesopt,
     w_dbo,
 )
-from botorch_tv.strategies.loop import Loop
 from botorch_tv.strategies.over_bandits import BanditOverBandits
 from botorch_tv.strategies.parameters import Choice, Float, Integer
 from botorch_tv.strategies.presets import (
@@ -49,7 +48,6 @@ __all__ = [
     "Grid",
     "Info",
     "Integer",
-    "Loop",
     "MultiStart",
     "PriorElimination",
     "State",

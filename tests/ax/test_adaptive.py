@@ -20,7 +20,7 @@ from botorch_tv.ax import (
     predict_now,
     time_varying_generation_strategy,
 )
-from botorch_tv.ax.space import TrialSpace
+from botorch_tv.ax.adaptive import TrialSpace
 from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.strategies import Box, adaptive_gp_ucb
 from botorch_tv.strategies.mixed.search import MixedSearch

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from botorch_tv import cli
+from botorch_tv.cli import command as cli
 
 TINY = ["--trials", "1", "--horizon", "2", "--points", "3", "--quiet"]
 COMPARE = {

@@ -5,7 +5,8 @@ import torch
 from bad_input.rows import INF, NAN, NO_NUMBERS, Parameter, Row, assert_refuses, named, table
 from botorch.exceptions import InputDataError
 
-from botorch_tv.strategies import Box, DiscreteSearch, Grid, Loop, gp_ucb
+from botorch_tv.loop import Loop
+from botorch_tv.strategies import Box, DiscreteSearch, Grid, gp_ucb
 
 D = torch.float64
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)

@@ -10,12 +10,12 @@ from gpytorch.kernels import Kernel, PeriodicKernel, ScaleKernel
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.learning import Refit
+from botorch_tv.loop import Loop
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
     DiscreteSearch,
     Grid,
-    Loop,
     MultiStart,
     Strategy,
     et_gp_ucb,

@@ -17,9 +17,10 @@ import torch
 from lasting import study
 
 from botorch_tv.identity import describe, differences, is_users, libraries
+from botorch_tv.loop import Loop
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, Loop, gp_ucb
+from botorch_tv.strategies import Grid, gp_ucb
 
 SOURCE = '''
 """A user's own module."""

@@ -9,7 +9,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import create_trial
 
 from botorch_tv.optuna import DriftSampler, best_now
-from botorch_tv.optuna.clock import TrialClock
+from botorch_tv.optuna.trials import TrialClock
 
 BEGIN = datetime(2026, 3, 1, 8)
 X = {"x": FloatDistribution(0.0, 1.0)}

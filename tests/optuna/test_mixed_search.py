@@ -8,7 +8,7 @@ import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from botorch_tv.inference.search import Sought
-from botorch_tv.optuna.space import StudySpace
+from botorch_tv.optuna.trials import StudySpace
 from botorch_tv.strategies import Box
 from botorch_tv.strategies.mixed.search import MixedSearch
 

@@ -15,7 +15,7 @@ from optuna.distributions import (
 )
 from optuna.trial import TrialState, create_trial
 
-from botorch_tv.optuna.space import StudySpace, axis
+from botorch_tv.optuna.trials import StudySpace, axis
 from botorch_tv.strategies.mixed.space import MOST_LEVELS, simplex
 
 CASES = [

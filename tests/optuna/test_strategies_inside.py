@@ -19,8 +19,8 @@ from botorch_tv import (
     w_gp_ucb,
 )
 from botorch_tv.optuna import DriftSampler, best_now
-from botorch_tv.optuna.default import default_strategy, learning_strategy
-from botorch_tv.optuna.space import StudySpace
+from botorch_tv.optuna.sampler import default_strategy, learning_strategy
+from botorch_tv.optuna.trials import StudySpace
 from botorch_tv.strategies.adaptive import Adaptive
 
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from synthetic_results import make_result
 
-from botorch_tv import cli
+from botorch_tv.cli import command as cli
 from botorch_tv.papers import (
     EXPERIMENTS,
     claims,

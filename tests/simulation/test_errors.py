@@ -14,10 +14,11 @@ from lasting import KERNEL, players, study
 from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
+from botorch_tv.loop import Loop
 from botorch_tv.simulation import BoxWorld, MarkovWorld, StudyResult, World
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective, OnArms
-from botorch_tv.strategies import DiscreteSearch, Grid, Loop, Strategy, gp_ucb
+from botorch_tv.strategies import DiscreteSearch, Grid, Strategy, gp_ucb
 from botorch_tv.test_functions import DriftingBranin
 
 

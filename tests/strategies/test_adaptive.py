@@ -16,7 +16,8 @@ from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.filter import passages
 from botorch_tv.inference.search import MultiStart
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, Grid, Loop, Strategy, adaptive_gp_ucb
+from botorch_tv.loop import Loop
+from botorch_tv.strategies import Box, Grid, Strategy, adaptive_gp_ucb
 
 SMALL = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.01,))
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)

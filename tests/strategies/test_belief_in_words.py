@@ -12,7 +12,8 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.filter import FIRST
 from botorch_tv.inference.mixture.posterior import running_mixture
-from botorch_tv.strategies import Grid, Loop, adaptive_gp_ucb, gp_ucb
+from botorch_tv.loop import Loop
+from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb
 from botorch_tv.strategies.adaptive import Believed, believed, in_words
 
 DOMAIN = Grid.regular(points=12, dim=1)

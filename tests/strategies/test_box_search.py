@@ -25,7 +25,8 @@ from botorch_tv.acquisition import (
 from botorch_tv.forgetting import Markov
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.search import Sought, _climb
-from botorch_tv.strategies import Box, DiscreteSearch, Loop, MultiStart, Strategy
+from botorch_tv.loop import Loop
+from botorch_tv.strategies import Box, DiscreteSearch, MultiStart, Strategy
 from botorch_tv.strategies.draws import draws_from
 
 D = torch.float64

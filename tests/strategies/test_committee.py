@@ -14,12 +14,12 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv.experts.sparq import sparq_gp_ucb
 from botorch_tv.forgetting import UncertaintyInjection
 from botorch_tv.forgetting.base import Static
+from botorch_tv.loop import Loop
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import (
     BanditOverBandits,
     Box,
     Grid,
-    Loop,
     PriorElimination,
     Strategy,
     bob_gp_ucb,

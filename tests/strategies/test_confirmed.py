@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from strategies.loop.loops import GRID, NOISE, kernel
+from loop.loops import GRID, NOISE, kernel
 from torch import Tensor
 
 from botorch_tv import Box, Loop, Strategy, et_gp_ucb, run_study

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 
 from botorch_tv import adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.strategies.fantasies import as_if_measured
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 from botorch_tv.strategies.mixed.space import Axis, Number, Space
 
 

@@ -5,8 +5,8 @@ import torch
 
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
-from botorch_tv.strategies.mixed.retrial import EVERY, PATIENCE, overdue, retried
+from botorch_tv.loop.log import OLDEST, Answer, trial_answer, trial_log
+from botorch_tv.loop.retrial import EVERY, PATIENCE, overdue, retried
 from botorch_tv.strategies.mixed.space import Axis, Number, Space
 from botorch_tv.strategies.parameters import Choice
 
@@ -91,10 +91,12 @@ def test_a_due_category_is_chosen_where_it_is_believed_best() -> None:
     strategy = adaptive_gp_ucb(bank=SMALL)
     letters = "ab" * 4 + "a" * 32
     rows = [
-        TrialRow(float(n), n, space.point({"x": (5 * n) % 17, "c": c}), float((5 * n) % 17) / 16)
+        trial_answer(
+            float(n), n, space.point({"x": (5 * n) % 17, "c": c}), float((5 * n) % 17) / 16
+        )
         for n, c in enumerate(letters)
     ]
-    state = TrialHistory.begin(strategy, space).brought_to(rows).state
+    state = trial_log(strategy, space).changed(rows, OLDEST).state
     plain = strategy.ask(state, now=40.0)
     suggestion = strategy.ask(retried(state), now=40.0)
     assert space.params(plain.X)["c"] == "a"
@@ -124,8 +126,8 @@ def test_a_hidden_flip_is_found() -> None:
         noise = torch.Generator().manual_seed(2)
         space = Space([Axis("x", Number(0.0, 1.0)), Axis("c", Choice("a", "b"))])
         strategy = adaptive_gp_ucb(bank=SMALL, maximize=False)
-        history = TrialHistory.begin(strategy, space)
-        rows: list[TrialRow] = []
+        history = trial_log(strategy, space)
+        rows: list[Answer] = []
         for time in range(75):
             state = history.state
             X = strategy.ask(retried(state) if again else state, now=float(time)).X
@@ -133,8 +135,8 @@ def test_a_hidden_flip_is_found() -> None:
             level = {"a": 0.5, "b": 1.0 if time < 25 else 0.0}[params["c"]]
             y = level + (params["x"] - 0.3) ** 2
             y += 0.05 * float(torch.randn((), generator=noise))
-            rows.append(TrialRow(float(time), time, space.point(params), y))
-            history = history.brought_to(rows)
+            rows.append(trial_answer(float(time), time, space.point(params), y))
+            history = history.changed(rows, OLDEST)
         late = [space.params(torch.tensor(row.point))["c"] for row in rows[25:]]
         found[again] = late.count("b")
     assert found[True] >= 10

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from strategies.loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
+from loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import EventTrigger, KeepAll

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
-from botorch_tv import cli
+from botorch_tv.cli import command as cli
 from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.diagnosis_report import (
     calibration_table,

@@ -5,7 +5,7 @@ import pytest
 import torch
 from matplotlib.collections import PathCollection, QuadMesh
 
-from botorch_tv.cli import main
+from botorch_tv.cli.command import main
 from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, run_study
 from botorch_tv.simulation.plots.recorded import arrangement, lattice
 from botorch_tv.simulation.rivals import unit_kernel

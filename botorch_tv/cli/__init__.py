@@ -1,0 +1,5 @@
+"""The command `botorch-tv`."""
+
+from botorch_tv.cli.command import main
+
+__all__ = ["main"]

@@ -1,0 +1,440 @@
+"""The command `botorch-tv`: compare strategies, rerun papers, plot studies, run loops in files.
+
+Nothing heavy is imported before a command needs it, so `--help` and `--version` answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import botorch_tv
+from botorch_tv.cli.loop import add_loop_options, option
+
+if TYPE_CHECKING:
+    import torch
+
+    from botorch_tv.simulation import StudyResult
+
+EXIT_REFUTED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_UNREAD = 141
+"""As the shell reports a program that wrote to a closed pipe."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: Arguments; those of the process unless given.
+
+    Returns:
+        The exit code: 0 if all went well, 1 if a paper's claim did not hold or the doctor found
+        numbers that are not exact, 2 for bad input (told in one line on standard error), 130 when
+        interrupted, 141 if the output was piped to a program that stopped reading, such as head.
+    """
+    arguments = argparse.Namespace()
+    try:
+        arguments = _parser().parse_args(argv)
+        with warnings.catch_warnings():
+            # Libraries that this package imports use it; a user cannot change that.
+            warnings.filterwarnings(
+                "ignore", "`torch.jit.script` is deprecated", FutureWarning, r"torch\.jit"
+            )
+            code: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print(f"\nbotorch-tv: interrupted{_how_to_go_on(arguments)}", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes the output once more as it ends; what is left of it has no reader.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_UNREAD
+    except Exception as error:
+        if not _is_for_the_user(error):
+            raise
+        words = [str(error) or type(error).__name__, *getattr(error, "__notes__", [])]
+        told = " ".join(" ".join(words).split())
+        print(f"botorch-tv: error: {told}", file=sys.stderr)
+        return EXIT_ERROR
+
+
+def _how_to_go_on(arguments: argparse.Namespace) -> str:
+    """How an interrupted study can be resumed."""
+    given = vars(arguments)
+    if given.get("run") is _paper:
+        if given["quick"] or given["id"] == "list":
+            return ""
+        return f"; the same command goes on from the trials kept in {arguments.out}"
+    if "save_to" in given:
+        return f"; the same command goes on from the trials kept in {arguments.save_to}"
+    if given.get("run") is _compare:
+        return "; with --save-to FOLDER the next one can go on where it ended"
+    return ""
+
+
+def _is_for_the_user(error: Exception) -> bool:
+    """Whether the message says what to change; other errors are bugs and keep their traceback."""
+    from botorch.exceptions import BotorchError
+    from torch import OutOfMemoryError
+
+    told = (ValueError, OSError, ImportError, MemoryError, BotorchError, OutOfMemoryError)
+    return isinstance(error, told)
+
+
+class _Parser(argparse.ArgumentParser):
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse here what is left over, as the parser of all commands has another help."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="botorch-tv", description="Time-varying Gaussian-process bandits.")
+    parser.add_argument(
+        "--version", action="version", version=f"botorch-tv {botorch_tv.__version__}"
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    defaults = argparse.ArgumentDefaultsHelpFormatter
+
+    compare = commands.add_parser(
+        "compare",
+        formatter_class=defaults,
+        help="which strategy pays least regret when the objective drifts",
+        description="Play strategies against each other on the same drifting objectives.",
+    )
+    compare.set_defaults(run=_compare)
+    add_compare_options(compare)
+    told = "also write why strategies reset, how their bands are calibrated, simple regret"
+    compare.add_argument("--diagnose", action="store_true", help=told)
+    told = "also map how far every strategy's posterior mean was from the objective"
+    compare.add_argument("--prediction-error", action="store_true", help=told)
+    told = "keep finished trials there; the same command goes on from them, more --trials extend"
+    option(compare, "--save-to", told, type=Path, metavar="FOLDER")
+    _add_run_options(compare, out="botorch-tv-compare")
+
+    paper = commands.add_parser(
+        "paper",
+        formatter_class=defaults,
+        help="rerun a figure or table of a paper and judge it",
+        description="Rerun a figure or table of a paper. Exit code 1 says its claims did not hold.",
+    )
+    paper.set_defaults(run=_paper)
+    paper.add_argument("id", metavar="ID", help="an experiment, 'list' to see them, or 'all'")
+    option(paper, "--trials", "(default: its own)", type=int)
+    option(paper, "--noise", "variance of the noise (default: its own)", type=float)
+    told = "the records that some experiments play (default: made-up ones, and no verdict)"
+    option(paper, "--data", told, type=Path, metavar="FOLDER")
+    told = "few trials of few rounds, to see everything run, in OUT/quick; nothing is judged"
+    paper.add_argument("--quick", action="store_true", help=told)
+    _add_run_options(paper, out="botorch-tv-papers")
+
+    add_loop_options(commands)
+    told = "report installed versions, speed, and whether results are exact, for bug reports"
+    commands.add_parser("doctor", help=told, description=told).set_defaults(run=_doctor)
+
+    plot = commands.add_parser("plot", help="draw a saved study again and print its summary")
+    plot.set_defaults(run=_plot)
+    plot.add_argument("file", type=Path, metavar="FILE", help="a .nc file that botorch-tv wrote")
+    plot.add_argument("--out", type=Path, help="the picture (default: FILE with .png)")
+    return parser
+
+
+def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
+    add = partial(option, parser.add_argument_group("run"))
+    add("--seed", "same seed, same study", 0)
+    add("--device", "cpu, cuda, cuda:1, ...", "cpu")
+    add("--dtype", "precision", "float64", choices=("float64", "float32"))
+    add("--chunk", "trials at once (default: as memory allows)", type=int)
+    add("--out", "folder for results, made if absent", Path(out), type=Path)
+    add("--quiet", "no progress bar", action="store_true")
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    given = vars(arguments)
+    from botorch_tv.cli.compare import comparison
+    from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
+    from botorch_tv.simulation.settings import usable_device
+
+    recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
+    recorders += [PredictionError()] if arguments.prediction_error else []
+    world, strategies, horizon, told = comparison(arguments)
+    device, folder = usable_device(arguments.device), _folder(arguments.out)
+    if told:
+        print(f"{told}\n")
+    result = run_study(
+        world,
+        strategies,
+        trials=arguments.trials,
+        horizon=horizon,
+        seed=arguments.seed,
+        device=device,
+        dtype=_dtype(arguments.dtype),
+        chunk=given.get("chunk"),
+        record=recorders,
+        save_to=given.get("save_to"),
+        progress="quiet" not in given,
+    )
+    result.save(folder / "compare.nc")
+    result.summary().to_csv(folder / "compare.csv")
+    result.plot(folder / "compare.png")
+    _tell(result)
+    print(f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png")
+    _tell_diagnosis(result, folder / "compare")
+    _tell_prediction_error(result, folder / "compare")
+    return 0
+
+
+def _paper(arguments: argparse.Namespace) -> int:
+    given = vars(arguments)
+    from botorch_tv.papers import EXPERIMENTS, experiment_named
+    from botorch_tv.papers.claims import outcome_text
+    from botorch_tv.papers.recordings import Recordings
+    from botorch_tv.simulation.settings import usable_device
+    from botorch_tv.simulation.store import discard
+
+    if arguments.id == "list":
+        for one in EXPERIMENTS.values():
+            size = f"{one.trials} trials x {one.horizon} rounds"
+            print(f"{one.id:20}  {size:26}  {one.title}")
+        return 0
+    every = arguments.id == "all"
+    chosen = list(EXPERIMENTS.values()) if every else [experiment_named(arguments.id)]
+    device, folder = usable_device(arguments.device), _folder(arguments.out)
+    data = given.get("data")
+    if data is not None and not data.is_dir():
+        raise ValueError(f"--data {data} is no folder; give the one that holds the records.")
+    noise, refuted = given.get("noise"), False
+    for one in chosen:  # all before the first, so that 'all' does not fail hours later
+        one.check_noise(noise)
+    if data is not None and every:
+        Recordings(data).check()
+    if arguments.quick:
+        folder = _folder(folder / "quick")  # beside the results of full size, not over them
+    for one in chosen:
+        outcome = one.run(
+            folder,
+            trials=given.get("trials"),
+            noise=noise,
+            data=data,
+            quick=arguments.quick,
+            seed=arguments.seed,
+            device=device,
+            dtype=_dtype(arguments.dtype),
+            chunk=given.get("chunk"),
+            lasting=not arguments.quick,
+            progress="quiet" not in given,
+        )
+        print(f"{one.id}: {one.title}")
+        print(f"The paper: {one.paper}")
+        print(f"\n{outcome_text(outcome)}\n")
+        print(f"Written: {folder}/{one.id}*.nc, .csv, .json, .png\n")
+        refuted |= outcome.holds is False
+    if not arguments.quick:  # only now, so that an interrupted 'all' repeats none of them
+        for one in chosen:
+            for chunks in one.chunk_folders(folder).values():
+                discard(chunks, given.get("trials", one.trials))
+    return EXIT_REFUTED if refuted else 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from botorch_tv.cli.doctor import examine
+
+    told, exact = examine()
+    print(told)
+    return 0 if exact else EXIT_REFUTED
+
+
+def _plot(arguments: argparse.Namespace) -> int:
+    from botorch_tv.simulation import StudyResult
+
+    result = StudyResult.load(arguments.file)
+    picture = arguments.out or arguments.file.with_suffix(".png")
+    result.plot(picture)
+    _tell(result)
+    print(f"Written: {picture}")
+    _tell_diagnosis(result, picture.with_suffix(""))
+    _tell_prediction_error(result, picture.with_suffix(""))
+    return 0
+
+
+def _tell(result: StudyResult) -> None:
+    from botorch_tv.simulation.result import verdict
+
+    print(f"{result.summary()}\n\n{verdict(result)}")
+
+
+def _tell_diagnosis(result: StudyResult, stem: Path) -> None:
+    """Print and write the diagnosis of a study that recorded it."""
+    if not result.diagnosed:
+        return
+    from botorch_tv.simulation.diagnosis_report import (
+        diagnosis_table,
+        diagnosis_text,
+        write_diagnosis,
+    )
+
+    print(f"\n{diagnosis_text(diagnosis_table(result))}")
+    names = ", ".join(path.name for path in write_diagnosis(result, stem))
+    print(f"Written to {stem.parent}: {names}")
+
+
+def _tell_prediction_error(result: StudyResult, stem: Path) -> None:
+    """Print prediction errors and draw their maps, for a study that recorded them."""
+    if "prediction_error" not in result.data:
+        return
+    from botorch_tv.simulation.diagnosis_report import errors_text, write_maps
+
+    print(f"\n{errors_text(result)}")
+    for path in write_maps(result, stem):
+        print(f"Written: {path}")
+
+
+def _dtype(name: str) -> torch.dtype:
+    import torch
+
+    return {"float64": torch.float64, "float32": torch.float32}[name]
+
+
+def _folder(path: Path) -> Path:
+    """Make the folder before a long study starts, so that its results can be written."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {path} cannot be a folder ({error.strerror}).") from error
+    return path
+
+
+DRAWN = ("epsilon", "noise", "kernel", "lengthscale", "points", "dim")
+"""Options of simulated worlds; a panel determines these itself."""
+REPLAYED = (
+    "key",
+    "times",
+    "without",
+    "train",
+    "standardize",
+    "center",
+    "first_arm",
+    "groups",
+    "noise_share",
+)
+"""Options that require a panel."""
+STRATEGIES = (
+    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "W-DBO", "PE"),
+    *("BOB", "R-PERP", "Adaptive", "SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
+)
+"""Short names of all strategies that can be compared."""
+PANEL_STRATEGIES = "GP,R,TV,ET,Random"
+PANEL_C1, PANEL_C2 = 0.8, 0.4
+"""Exploration on data, [B16] §5.2."""
+
+
+class Noted(argparse.Action):
+    """Stores a value and notes that it was given, unlike a default."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, values)
+        namespace.noted = [*getattr(namespace, "noted", []), self.dest]
+
+
+def noted(arguments: argparse.Namespace, name: str) -> bool:
+    """Whether a :class:`Noted` option was given."""
+    return name in getattr(arguments, "noted", [])
+
+
+def add_compare_options(parser: argparse.ArgumentParser) -> None:
+    """All options but those of the run itself."""
+    told = f"comma list of {', '.join(STRATEGIES)} (default: %(default)s, in float32 "
+    told += f"without Adaptive; with --panel {PANEL_STRATEGIES})"
+    option(parser, "--strategies", told, "GP,R,SW,TV,WGP,UI,ET,Adaptive", action=Noted)
+    _add_world_options(parser)
+    _add_panel_options(parser)
+    _add_strategy_options(parser)
+    option(parser, "--trials", "worlds drawn, or first arms of a panel", 64)
+    told = "rounds T per trial (default: %(default)s; with --panel all test rows)"
+    option(parser, "--horizon", told, 200, action=Noted)
+
+
+def _add_world_options(parser: argparse.ArgumentParser) -> None:
+    add = partial(option, parser.add_argument_group("world that is drawn"), action=Noted)
+    add("--epsilon", "rate of change per round", 0.03)
+    add("--noise", "variance of the noise", 0.02)
+    add("--kernel", "covariance", "se", choices=("se", "matern12", "matern32", "matern52"))
+    add("--lengthscale", "of the kernel", 0.2)
+    add("--points", "grid points per dimension", 50)
+    add("--dim", "dimension of the unit cube", 2)
+
+
+def _add_panel_options(parser: argparse.ArgumentParser) -> None:
+    told = "Its first rows fit covariance, noise and rate of change; the rows after are played."
+    add = partial(option, parser.add_argument_group("world that was recorded", told))
+    told = "replay a record, a row per time and a column per arm: .npz, .csv or .csv.gz"
+    add("--panel", told, type=Path, metavar="FILE")
+    add("--key", "array of the .npz (default: the largest of numbers)")
+    told = "array of the .npz or column of the table that tells times (default: a column of dates, "
+    add("--times", told + "or called time; '' for none)", metavar="NAME")
+    add("--without", "comma list of arms to leave out", metavar="NAMES")
+    add("--train", "training rows (default: 2/3 of all)", type=int, metavar="N")
+    told = "divide by the standard deviation (default) or keep the unit of the readings"
+    add("--standardize", told, action=argparse.BooleanOptionalAction)
+    told = "take off one mean of all (default) or each arm's own, so that arms compete by how far "
+    add("--center", told + "they are above their usual reading", choices=("all", "arm"))
+    told = "where all strategies of a trial start; 'each': trial i at arm i, which counts no start "
+    told += "twice (default: random)"
+    add("--first-arm", told, type=_first_arm, metavar="random|each|N")
+    told = "every N training rows (a day, say) are independent of the others (default: all one)"
+    add("--groups", told, type=int, metavar="N")
+    told = "noise of the model as a share of the variance (default: 0.05)"
+    add("--noise-share", told, type=float, metavar="SHARE")
+
+
+def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
+    add = partial(option, parser.add_argument_group("strategies"))
+    add("--period", "of R, BR and R-PERP (default: 12 epsilon^(-1/4), rounded up)", type=int)
+    add("--window", "of SW (default: as the period)", type=int)
+    add("--gamma", "discount of WGP (default: 1 - 1/window)", type=float)
+    add("--epsilon-model", "rate of change TV is told (default: the world's)", type=float)
+    told = "variance UI-TVBO adds per round (default: as --epsilon-model)"
+    add("--sigma-w2", told, type=float)
+    add("--alpha", "exponent of age in UI and W-SparQ", 1.0)
+    add("--delta", "chance of a false alarm of ET and GLR", 0.1)
+    add("--chance", "share of rounds in which GLR explores by chance (default: %(default)s)", 0.05)
+    told = "rounds for which BOB keeps to a window, of 4, 8, 16, ... up to all of them (default: 2 "
+    add("--block", told + "sqrt(T), rounded up)", type=int)
+    add("--beta", "squared half width of R-PERP's bands (default: %(default)s)", 4.0)
+    add("--cycle", "length of a cycle that TV-BayesOpt is told (default: %(default)s)", 24.0)
+    told = (
+        "all explore by sqrt(c1 ln(c2 t)), but IGP and BR by the information gain and EI, PI and "
+    )
+    told += f"Random without a width (default: %(default)s; with --panel {PANEL_C1})"
+    add("--c1", told, 0.4, action=Noted)
+    told = f"see --c1 (default: %(default)s; with --panel {PANEL_C2})"
+    add("--c2", told, 4.0, action=Noted)
+
+
+def _first_arm(text: str) -> str | int:
+    if text in ("random", "each"):
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither 'random' nor 'each' nor a number"
+        ) from error

@@ -1,0 +1,674 @@
+"""`botorch-tv loop`: a loop in a file, used from a shell by any number of processes at once.
+
+Nothing heavy is imported here, so `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from botorch_tv.files import alone, require_regular
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from botorch_tv import Choice, Float, Integer, Loop
+    from botorch_tv.loop.clock import Time
+    from botorch_tv.loop.table import NumberedSuggestion
+
+Value = TypeVar("Value")
+ROUNDS = "rounds"
+UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
+FORM = (
+    "give NAME=LOW:HIGH, NAME=LOW:HIGH:log, NAME=LOW:HIGH:int, NAME=LOW:HIGH:int:log or NAME=A,B,C"
+)
+
+
+def option(
+    group: argparse._ActionsContainer,
+    flag: str,
+    help: str,
+    default: object = argparse.SUPPRESS,
+    **more: Any,
+) -> None:
+    """Add an option of the type of its default; without a default it may be absent."""
+    if default is not argparse.SUPPRESS:
+        more = {"type": type(default)} | more
+    group.add_argument(flag, help=help, default=default, **more)
+
+
+def add_loop_options(commands: Any) -> None:
+    """Add the command with its steps and options."""
+    loop = commands.add_parser(
+        "loop",
+        help="ask a loop in a file where to measure, and tell it what came out",
+        description="A loop in a file; any number of processes may ask and tell at once. The "
+        "strategy is adaptive_gp_ucb, which needs to be told nothing.",
+    )
+    steps = loop.add_subparsers(required=True, metavar="STEP")
+
+    def step(name: str, run: Any, told: str) -> Any:
+        parser = steps.add_parser(name, help=told, description=told)
+        parser.set_defaults(run=run)
+        parser.add_argument("file", type=Path, metavar="FILE", help="the file of the loop")
+        return parser
+
+    new = step("new", _new, "create a loop in a new file")
+    new.add_argument("parameters", nargs="+", metavar="NAME=LOW:HIGH", help=FORM)
+    add = partial(option, new)
+    add("--pending", "suggestions open at once (default: %(default)s)", 1)
+    told = "unit of the clock; 'rounds' if times are numbers (default: %(default)s)"
+    add("--unit", told, "hours", choices=UNITS)
+    new.add_argument("--minimize", action="store_true", help="look for the smallest value")
+    ask = step("ask", _ask, "print where to measure next, as a line of JSON")
+    option(ask, "--pending", "suggestions open at once from now on (default: as before)", type=int)
+    tell = step("tell", _tell, "report the value measured")
+    observe = step("observe", _observe, "report a measurement that was not suggested")
+    tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the value measured")
+    told = (
+        "the value measured, and the point, such as temperature=60 metal=steel; give all parameters"
+    )
+    observe.add_argument("values", nargs="+", metavar=("Y", "NAME=VALUE"), help=told)
+    table = step("import", _import, "add a table of past measurements")
+    told = (
+        "a .csv file with a column for each parameter; where a column ok, if there is one, says "
+        "False, the measurement failed; other columns are ignored"
+    )
+    table.add_argument("table", type=Path, metavar="TABLE", help=told)
+    option(table, "--y", "column of values measured (default: %(default)s)", "y", metavar="NAME")
+    told = "column of times (default: the one called time, if there is one)"
+    option(table, "--times", told, metavar="NAME")
+    for parser in (tell, observe):
+        told = "the measurement failed; there is no Y"
+        parser.add_argument("--failed", action="store_true", help=told)
+    discard = step("discard", _discard, "drop a suggestion that will not be measured")
+    for parser in (tell, discard):
+        option(parser, "--number", "of the suggestion (default: the only one open)", type=int)
+    amend = step("amend", _amend, "correct a measurement")
+    amend.add_argument("y", nargs="?", type=_number, metavar="Y", help="the right value")
+    amend.add_argument("--failed", action="store_true", help="the measurement failed; give no Y")
+    remove = step("remove", _remove, "take out a measurement, as if it had never been made")
+    for parser in (amend, remove):
+        told = "of the measurement, as botorch-tv loop table prints it"
+        parser.add_argument("--number", type=int, required=True, metavar="N", help=told)
+    recommend = step("recommend", _recommend, "print the best point for now, as a line of JSON")
+    for parser in (ask, tell, observe, recommend, amend):
+        default = "as before" if parser is amend else "now"
+        told = f"when, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
+        also = ("--now",) if parser in (ask, recommend) else ()  # as in Python
+        parser.add_argument(
+            "--time", *also, metavar="TIME", help=told, type=_time, default=argparse.SUPPRESS
+        )
+        # Python's own takes -8e-06 for an option.
+        parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+    status = step("status", _status, "summarise the measurements, open suggestions and the model")
+    option(status, "--plot", "also draw it to this file", type=Path, metavar="PICTURE")
+    status.add_argument("--json", action="store_true", help="print it as a line of JSON")
+    step("table", _table, "print all measurements, as the text of a .csv file")
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    from botorch_tv import Loop
+
+    box = _by_name(_parameter(one) for one in arguments.parameters)
+    if not arguments.file.parent.is_dir():
+        raise ValueError(f"the folder {arguments.file.parent} is not there; make it first.")
+    with alone(arguments.file):
+        if arguments.file.exists():
+            raise ValueError(f"{arguments.file} is there already; give another name, or remove it.")
+        unit = None if arguments.unit == ROUNDS else arguments.unit
+        loop = Loop(box, pending=arguments.pending, unit=unit, maximize=not arguments.minimize)
+        loop.save(arguments.file)
+    print(f"Written: {arguments.file}")
+    for name, one in box.items():
+        print(f"  {name}: {_said(one)}")
+    return 0
+
+
+def _ask(arguments: argparse.Namespace) -> int:
+    with _changed(arguments.file) as loop:
+        if "pending" in vars(arguments):
+            loop.pending = arguments.pending
+        suggestion = loop.ask(now=vars(arguments).get("time"))
+    print(json.dumps(_suggested(suggestion)))
+    return 0
+
+
+def _tell(arguments: argparse.Namespace) -> int:
+    given = vars(arguments)
+    if (arguments.y is None) != arguments.failed:
+        raise ValueError("give either Y, what came out, or --failed.")
+    from botorch_tv.loop.file import answer_in_file
+
+    path, number, when = arguments.file, given.get("number"), given.get("time")
+    with _alone(path):
+        answer_in_file(path, arguments.y, suggestion=number, time=when)
+    return 0
+
+
+def _observe(arguments: argparse.Namespace) -> int:
+    values, y = arguments.values, None
+    if arguments.failed == ("=" not in values[0]):
+        raise ValueError("give either Y, what came out, before NAME=VALUE ..., or --failed.")
+    if not arguments.failed:
+        first, *values = values
+        try:
+            y = _number(first)
+        except argparse.ArgumentTypeError as error:
+            raise ValueError(f"{error}.") from error
+    with _changed(arguments.file) as loop:
+        point, when = _point(loop, values), vars(arguments).get("time")
+        loop.observe(point, y, ok=not arguments.failed, time=when)
+    _warn_if_ahead(loop)
+    return 0
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from botorch_tv.strategies.spans import counted
+
+    path, times, y = arguments.table, vars(arguments).get("times"), arguments.y
+    with _changed(arguments.file) as loop:
+        kinds = _kinds(loop)
+        table, times = _read_table(path, list(kinds), y, times, loop._units.clock.unit is not None)
+        failed = [not TRUTHS[ok] for ok in table[OK]] if OK in table and OK not in kinds else []
+        rows, gaps = [], 0
+        for place, (line, row) in enumerate(zip(table.index, table.to_dict("records"))):
+            if failed and failed[place]:
+                row[y] = None
+            elif row[y].strip().lower() in GAPS:
+                gaps += 1
+                continue
+            with _at_line(line, path):
+                when = None if times is None else _time(row[times].strip(), f"column {times}: ")
+                point = _point(loop, [f"{name}={row[name].strip()}" for name in kinds])
+                rows.append((when, line, point, None if row[y] is None else _number(row[y])))
+        there, new = _measured(loop), 0
+        # Each that came before others would have these replayed, as in a table newest first.
+        for when, line, point, value in sorted(rows, key=lambda one: _seconds(one[0])):
+            if not _is_there(there, point, value, when):
+                with _at_line(line, path, times):
+                    loop.observe(point, value, ok=value is not None, time=when)
+                new += 1
+    gaps_said = f"; {gaps} without {y} are left out" if gaps else ""
+    again = f"; {len(rows) - new} were there already" if new < len(rows) else ""
+    print(f"Taken in: {counted(new, 'measurements')}{again}{gaps_said}")
+    others = [name for name in table if name not in (*kinds, y, times, OK)]
+    if others:
+        print(f"Not looked at: {', '.join(others)}")
+    _warn_if_ahead(loop)
+    return 0
+
+
+TIME, OK = "time", "ok"
+"""Usual names of the columns of times, and of whether measurements succeeded."""
+TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+"""Cells of the latter, in lower case; an empty one counts as True."""
+GAPS = {"", "na", "n/a", "nan", "none", "null"}
+"""Cells that stand for a missing value, in lower case."""
+
+
+def _read_table(
+    path: Path, names: list[str], y: str, times: str | None, dated: bool
+) -> tuple[pd.DataFrame, str | None]:
+    """A table of past measurements, as text, and the column of its times.
+
+    Args:
+        path: A ``.csv`` file; pandas finds out what separates its columns.
+        names: Names of the parameters.
+        y: Column of the values measured.
+        times: Column of times; by default the one called ``time``, if there is one.
+        dated: Whether times are required: the loop would date rows without a time to now.
+
+    Raises:
+        ValueError: If it is no table, lacks a column, has two columns of one name, or another value
+            than True or False in the column ``ok``.
+    """
+    import pandas as pd
+
+    require_regular(path)
+    try:
+        first = str(pd.read_csv(path, header=None, dtype=str, nrows=1, sep="\0").iloc[0, 0])
+        separator = max(",;\t", key=first.count)
+        cells = pd.read_csv(
+            path,
+            header=None,
+            dtype=str,
+            keep_default_na=False,
+            skip_blank_lines=False,
+            sep=separator,
+            encoding="utf-8-sig",
+        )
+    except (ValueError, LookupError) as error:
+        raise ValueError(f"{path} cannot be read as a table ({error}); give a CSV file.") from error
+    cells.index += 1
+    cells = cells[(cells != "").any(axis=1)]
+    if separator != ",":
+        cells = _with_points(path, cells)
+    columns = [name.strip() for name in cells.iloc[0]]
+    table = cells.iloc[1:].set_axis(columns, axis=1)
+    if not len(table):
+        raise ValueError(f"{path} has no rows below a line of names.")
+    times = TIME if times is None and TIME in columns else times
+    if times is None and dated:
+        raise ValueError(
+            f"{path} has no column {TIME!r}, but {', '.join(columns)}; give the one of dates by "
+            "--times, or begin a loop that counts in numbers, botorch-tv loop new --unit rounds."
+        )
+    for name in [*names, y, *([] if times is None else [times]), *([OK] if OK in columns else [])]:
+        if columns.count(name) != 1:
+            have = "two columns" if columns.count(name) > 1 else "no column"
+            raise ValueError(
+                f"{path} has {have} {name!r}, of {', '.join(columns)}; name columns as parameters "
+                "are, and those of what came out and when by --y and --times."
+            )
+    if OK in columns and OK not in (*names, y, times):
+        table[OK] = [ok.strip().lower() for ok in table[OK]]
+        table[OK] = ["true" if ok in GAPS else ok for ok in table[OK]]
+        for line, ok in table[OK].items():
+            if ok not in TRUTHS:
+                raise ValueError(
+                    f"{path} has {ok!r} in line {line}, column {OK!r}; give True, or False where "
+                    "the measurement failed."
+                )
+    return table, times
+
+
+def _warn_if_ahead(loop: Loop) -> None:
+    """Warn of a date in the future, which may be an error: all suggestions are for then."""
+    newest = max(loop.history.times, key=_seconds, default=None)
+    if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
+        print(
+            f"botorch-tv: the newest measurement is of {newest.isoformat(' ', 'seconds')}, later "
+            "than the clock of this computer; until then the loop decides for that time.",
+            file=sys.stderr,
+        )
+
+
+@contextmanager
+def _at_line(line: int, path: Path, times: str | None = None) -> Iterator[None]:
+    """Add the line of a table to errors, and call the time by its column."""
+    from botorch.exceptions import InputDataError
+
+    where = f"In line {line} of {path}; nothing is taken in."
+    try:
+        yield
+    except (argparse.ArgumentTypeError, InputDataError, ValueError) as error:
+        words = re.sub("^time is", f"column {times} is", str(error))
+        raise ValueError(f"{words.removesuffix('.')}. {where}") from error
+
+
+def _discard(arguments: argparse.Namespace) -> int:
+    with _changed(arguments.file) as loop:
+        loop.discard(vars(arguments).get("number"))
+    return 0
+
+
+def _amend(arguments: argparse.Namespace) -> int:
+    if arguments.failed and arguments.y is not None:
+        raise ValueError("give either Y, what came out, or --failed.")
+    ok, when = False if arguments.failed else None, vars(arguments).get("time")
+    with _changed(arguments.file) as loop:
+        loop.amend(arguments.number, arguments.y, ok=ok, time=when)
+    return 0
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    with _changed(arguments.file) as loop:
+        loop.remove(arguments.number)
+    return 0
+
+
+def _recommend(arguments: argparse.Namespace) -> int:
+    with _in_shell_words(arguments.file):
+        print(json.dumps(_best(_loaded(arguments.file), vars(arguments).get("time"))))
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    path, picture = arguments.file, vars(arguments).get("plot")
+    with _in_shell_words(path):
+        from botorch.exceptions import InputDataError
+
+        loop = _loaded(path)
+        if arguments.json:
+            try:
+                best = _best(loop, None)
+            except InputDataError:  # every point is likelier to fail, as the words say
+                best = None
+            said = {
+                "measurements": len(loop.history.y),
+                "failed": int(loop.history.y.isnan().sum()),
+                "open": [_suggested(one) for one in loop.open],
+                "best": best,
+                "words": loop.describe(),
+            }
+            print(json.dumps(said))
+        else:
+            print(loop.describe())
+            for one in loop.open:
+                print(one)
+        if picture is not None:
+            loop.plot(picture)
+            print(f"Written: {picture}", file=sys.stderr if arguments.json else sys.stdout)
+    return 0
+
+
+def _table(arguments: argparse.Namespace) -> int:
+    with _in_shell_words(arguments.file):
+        print(_loaded(arguments.file).table().to_csv(index=False), end="")
+    return 0
+
+
+def _suggested(one: NumberedSuggestion) -> dict[str, Any]:
+    """A suggestion for JSON; None if nothing is predicted."""
+    return {
+        "number": one.number,
+        "point": one.point,
+        "time": one.time.isoformat() if isinstance(one.time, datetime) else one.time,
+        "mean": None if math.isnan(one.mean) else one.mean,
+        "sd": None if math.isnan(one.sd) else one.sd,
+    }
+
+
+def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
+    """The best point for JSON; None if nothing is predicted."""
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always")
+        best: dict[str, Any] = {"point": loop.recommend(now=now), "mean": None, "sd": None}
+    for one in doubts:
+        print(f"botorch-tv: {one.message}", file=sys.stderr)
+    if bool(loop.strategy.predicts(loop.state)):
+        posterior = loop.posterior([best["point"]], now=now)
+        sd = float(posterior.variance.clamp_min(0).sqrt())
+        best |= {"mean": float(posterior.mean), "sd": sd}
+    return best
+
+
+@contextmanager
+def _changed(path: Path) -> Iterator[Loop]:
+    """Load the loop of a file, and save it after it was changed without an error.
+
+    Says on stderr if a loop without a unit was given its first date, which sets its unit.
+    """
+    with _alone(path):
+        loop = _loaded(path)
+        before = loop._units.clock.unit
+        yield loop
+        loop.save(path)
+    unit = loop._units.clock.unit
+    if before is None and unit is not None:
+        print(
+            f"botorch-tv: {path} was begun without a unit of time, and its first time is a date. "
+            f"Times are dates from now on, counted in {unit}. If you meant rounds, begin a new "
+            "loop, and give times as numbers or none.",
+            file=sys.stderr,
+        )
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other processes from changing a file, which must exist."""
+    with _in_shell_words(path), alone(path):
+        yield
+
+
+@contextmanager
+def _in_shell_words(path: Path) -> Iterator[None]:
+    """Have errors about a file, which must exist, advise shell commands."""
+    if not path.exists():
+        raise ValueError(
+            f"{path} is not there; begin with botorch-tv loop new {path} NAME=LOW:HIGH."
+        )
+    from botorch.exceptions import InputDataError
+
+    try:
+        yield
+    except (InputDataError, ValueError) as error:
+        words = " ".join([str(error), *getattr(error, "__notes__", [])])
+        raise ValueError(in_shell_words(words, path)) from error
+
+
+IN_A_SHELL = (
+    (r"tell\(ok=False\)|observe\(X, ok=False\)|amend\(-?\d+, ok=False\)", "--failed instead of Y"),
+    (
+        r"observe\(X, y, time=\.\.\.\)",
+        "botorch-tv loop observe {file} Y NAME=VALUE ... --time TIME",
+    ),
+    (r"observe\(X, y\)", "botorch-tv loop observe {file} Y NAME=VALUE ..."),
+    (r"tell\(y, suggestion=(\d+)\)", r"botorch-tv loop tell {file} Y --number \1"),
+    (r"tell\(y\)", "botorch-tv loop tell {file} Y"),
+    (r"amend\((-?\d+), y=\.\.\.\)", r"botorch-tv loop amend {file} Y --number \1"),
+    (r"(discard|remove)\((-?\d+)\)", r"botorch-tv loop \1 {file} --number \2"),
+    (r"(ask|table)\(\)", r"botorch-tv loop \1 {file}"),
+    (r"\bsuggestion=(\d+)", r"--number \1"),
+    (r"loop\.pending = (\d+)", r"botorch-tv loop ask {file} --pending \1"),
+    (r"^(now|time) is", "--time is"),
+    (r"datetime\.now\(UTC\)", "2026-03-01T08:30+01:00"),
+    (r"Loop\(\.\.\., unit='hours'\)", "botorch-tv loop new --unit hours"),
+    (r"Loop\(\.\.\.\) without unit", "botorch-tv loop new --unit rounds"),
+    (r"Loop\.from_table", "botorch-tv loop import"),
+    (r"Loop\.save", "botorch-tv loop"),
+    (
+        "load it with the strategy it was made with",
+        "a shell plays adaptive_gp_ucb alone, so go on in Python, by Loop.load",
+    ),
+)
+"""Calls of Python that a loop's errors advise, as patterns, and the commands that do the same."""
+
+
+def in_shell_words(words: str, file: Path) -> str:
+    """An error of a loop, with commands instead of calls of Python."""
+    for call, command in IN_A_SHELL:
+        command = command.replace("{file}", str(file).replace("\\", r"\\"))
+        words = re.sub(call, command, words)
+    return words
+
+
+def _loaded(path: Path) -> Loop:
+    from botorch_tv import Loop
+
+    return Loop.load(path, snapshot=True)
+
+
+def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
+    from botorch_tv import Choice, Float, Integer
+
+    name, _, rest = text.partition("=")
+    if re.fullmatch(r"[-+\d.,e]+:[-+\d.,e]+(:int|:log)*", rest) and "," in rest:
+        raise ValueError(
+            f"{text!r} is no parameter; commas stand between choices, and the decimal sign is a "
+            f"point; {FORM}."
+        )
+    if name and "," in rest and all(rest.split(",")):
+        return name, Choice(*rest.split(","))
+    low, *more = rest.split(":")
+    high, kinds = (more[0], more[1:]) if more else ("", [])
+    if not (name and _is_number(low) and _is_number(high) and set(kinds) <= {"int", "log"}):
+        raise ValueError(f"{text!r} is no parameter; {FORM}.")
+    log = "log" in kinds
+    try:
+        if "int" not in kinds:
+            return name, Float(float(low), float(high), log=log)
+        if not (float(low).is_integer() and float(high).is_integer()):
+            raise ValueError("whole numbers lie between whole numbers.")
+        return name, Integer(int(float(low)), int(float(high)), log=log)
+    except ValueError as error:
+        words = re.sub("^(Float|Integer): ", "", str(error)).replace("log=False", "no :log")
+        raise ValueError(
+            f"{text!r} is no parameter: {words} {FORM[0].upper()}{FORM[1:]}."
+        ) from error
+
+
+def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for name, one in pairs:
+        if name in found:
+            raise ValueError(f"{name} is given twice; give each parameter once.")
+        found[name] = one
+    return found
+
+
+def _point(loop: Loop, values: list[str]) -> Any:
+    """The point measured, in the format of the loop."""
+    kinds = _kinds(loop)
+    form = f"give {' '.join(f'{name}=VALUE' for name in kinds)}"
+    for text in values:
+        if not all(text.partition("=")[:2]):
+            raise ValueError(f"{text!r} is no value of a parameter; {form}.")
+    point = _by_name(_value(kinds, text) for text in values)
+    if loop.parameters is not None:
+        return point
+    if set(point) != set(kinds):
+        raise ValueError(f"{', '.join(point)} came, but coordinates here have no names; {form}.")
+    return [point[name] for name in kinds]
+
+
+def _kinds(loop: Loop) -> dict[str, Any]:
+    """The parameters by name; coordinates without names are called x0, x1, ..."""
+    if loop.parameters is not None:
+        return dict(loop.parameters)
+    return {f"x{number}": None for number in range(loop.domain.dim)}
+
+
+def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
+    """The name and the value of a parameter; of a ``Choice``, the value written like this."""
+    from botorch_tv import Choice
+
+    name, _, value = text.partition("=")
+    kind = kinds.get(name)
+    if isinstance(kind, Choice):
+        alike = [one for one in kind.choices if value in (str(one), json.dumps(one, default=str))]
+        if len(alike) > 1:
+            told = " or ".join(map(repr, alike))
+            raise ValueError(f"{text!r} may be {told}; take it in from Python, loop.observe.")
+        return name, alike[0] if alike else value
+    try:
+        return name, float(value)
+    except ValueError:
+        return name, value  # which the loop refuses, and says what it takes
+
+
+def _said(one: Float | Integer | Choice) -> str:
+    """A parameter in words, so that a typing error is seen at once."""
+    from botorch_tv import Choice, Integer
+
+    if isinstance(one, Choice):
+        return f"{', '.join(map(str, one.choices[:-1]))} or {one.choices[-1]}"
+    kind = "whole numbers " if isinstance(one, Integer) else ""
+    log = " on a logarithmic scale" if one.log else ""
+    return f"{kind}from {one.low:.12g} to {one.high:.12g}{log}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number; give what came out, such as -3.7"
+        ) from error
+
+
+def _time(text: str, where: str = "") -> Time:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{where}{text!r} is neither a number nor a date; give one such as "
+            "2026-03-01T08:30+01:00"
+        ) from error
+
+
+def _with_points(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
+    """A table with decimal points in place of decimal commas.
+
+    Raises:
+        ValueError: If commas or points may separate thousands.
+    """
+    comma, both = r"[-+]?\d*,\d+([eE][-+]?\d+)?", r"[-+]?\d{1,3}(\.\d{3})+(,\d+)?"
+    texts = [one.strip() for one in cells.to_numpy().ravel()]
+    commas = [one for one in texts if re.fullmatch(comma, one)]
+    points = [one for one in texts if re.fullmatch(r"[-+]?\d*\.\d+([eE][-+]?\d+)?", one)]
+    thousands = [one for one in texts if re.fullmatch(both, one) and "," in one]
+    if thousands or (commas and points):
+        raise ValueError(
+            f"{path} has {(thousands or points)[0]!r} and {(commas or thousands)[0]!r}, of which "
+            "one may separate thousands; write all numbers with decimal points or commas alone."
+        )
+    for name in cells:
+        found = [one for one in cells[name] if re.fullmatch(comma, one.strip())]
+        if found and all(re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", one.strip()) for one in found):
+            raise ValueError(
+                f"{path} has {found[0]!r}, whose comma may be a decimal sign or separate "
+                "thousands; write numbers with decimal points."
+            )
+    return cells.map(lambda one: one.replace(",", ".") if re.fullmatch(comma, one.strip()) else one)
+
+
+Measured = dict[float | None, list[tuple[float, Any]]]
+"""When and where each value was measured."""
+
+
+def _measured(loop: Loop) -> Measured:
+    """All that a loop measured, so that a table which has grown can be taken in again.
+
+    Amended and removed measurements as well, which are not to come back with an old table.
+    """
+    found: Measured = {}
+    history = loop.history
+    rows = [*zip(history.y.tolist(), history.points, history.times)]
+    for y, point, time in [*rows, *((one.y, one.point, one.time) for one in loop.superseded)]:
+        found.setdefault(None if math.isnan(y) else y, []).append((_seconds(time), point))
+    return found
+
+
+def _is_there(measured: Measured, point: Any, y: float | None, time: Time | None) -> bool:
+    """Whether the same value was measured at the same point and time; never without a time."""
+    near = 1e-3 if isinstance(time, datetime) else 0.0  # dates are rounded in files
+    return time is not None and any(
+        abs(_seconds(time) - at) <= near and _same(point, other)
+        for at, other in measured.get(y, [])
+    )
+
+
+def _seconds(time: Time | None) -> float:
+    """A number that sorts times of one kind; 0 without a time."""
+    if isinstance(time, datetime):
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    return time or 0.0
+
+
+def _same(point: Any, other: Any) -> bool:
+    """Whether two points agree up to rounding."""
+    if isinstance(point, Mapping):
+        if set(point) != set(other):
+            return False
+        point, other = point.values(), [other[name] for name in point]
+    return all(
+        math.isclose(one, two, rel_tol=1e-9)
+        if isinstance(one, float) and isinstance(two, (int, float))
+        else one == two
+        for one, two in zip(point, other)
+    )

@@ -1,0 +1,243 @@
+"""A loop as a picture: what was got and chosen over time, and what is believed now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from botorch.posteriors import Posterior
+from torch import Tensor
+
+from botorch_tv.drawing import (
+    BLACK,
+    BLUE,
+    GRAY,
+    VERMILION,
+    canvas,
+    figure_of,
+    lighten,
+    settle_log,
+    settle_times,
+    settle_whole,
+    written,
+)
+from botorch_tv.loop.clock import Units
+from botorch_tv.loop.table import names_of
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.parameters import Choice
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+
+BELIEF, MEASURED, FAILED = BLUE, BLACK, VERMILION
+SLICE = 101
+"""Points along a side of a box that are drawn."""
+FEW = 25
+"""Values of a slice up to which each has a dot."""
+
+
+class Scale(NamedTuple):
+    """How the values of a parameter are drawn."""
+
+    log: bool
+    choices: Choice | None
+    """Drawn in their order, one beside the other; None for numbers."""
+
+    def place(self, value: Any) -> float:
+        """Where a value lies on an axis."""
+        return float(value) if self.choices is None else float(self.choices.index(value))
+
+    def settle(self, axis: Axis, values: Sequence[float]) -> None:
+        """Ticks that there are values at."""
+        if self.choices is not None:
+            names = [str(one) for one in self.choices.choices]
+            axis.set_ticks(range(len(names)), names)
+        elif not self.log:
+            settle_whole(axis, values)
+        elif values:
+            settle_log(axis, min(values), max(values))
+
+
+class Slice(NamedTuple):
+    """The posterior along one parameter, through the best point, by places on an axis."""
+
+    values: list[float]
+    mean: np.ndarray
+    sd: np.ndarray
+    best: float
+
+
+def draw_loop(
+    table: pd.DataFrame,
+    domain: Domain,
+    units: Units,
+    best: Tensor | None,
+    predict: Callable[[Tensor], Posterior] | None,
+    path: str | os.PathLike[str] | None,
+    ax: Axes | None,
+) -> Figure:
+    """See :meth:`Record.plot`.
+
+    Args:
+        table: Everything measured.
+        domain: Of the points.
+        units: Their names and units.
+        best: The best point, `d + c`, through which slices go; None for no slices.
+        predict: The posterior at points.
+        path: As there.
+        ax: As there.
+    """
+    scales = _scales(domain, units)
+    slices = []
+    if best is not None and predict is not None:
+        for side, scale in enumerate(scales.values()):
+            slices.append(_slice(domain, units, best, predict, side, scale))
+    if ax is not None:
+        figure = figure_of(ax, path)
+        _draw_values(ax, table)
+        return figure
+    figure = canvas(10, 3.2 + 1.9 * len(scales))
+    heights = [3.0] + [1.9] * len(scales)
+    grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[3, 2])
+    values = figure.add_subplot(grid[0, :])
+    values.set_title("Measured, and predicted before", loc="left")
+    _draw_values(values, table)
+    for row, (name, scale) in enumerate(scales.items()):
+        chosen = figure.add_subplot(grid[1 + row, 0 if slices else slice(None)])
+        _draw_chosen(chosen, table, row, name, scale)
+        if row == 0:
+            chosen.set_title("Where", loc="left")
+        if slices:
+            axes = figure.add_subplot(grid[1 + row, 1])
+            _draw_slice(axes, slices[row], name, scale)
+            if row == 0:
+                axes.set_title("Now, through the best point, ± 2 sd", loc="left")
+    if table["time"].dtype.kind == "f":  # dates need no name
+        chosen.set_xlabel("time")
+    return written(figure, path)
+
+
+def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
+    """Measurements over time, beside predictions."""
+    good = table[table["ok"]]
+    said = table[table["mean"].notna()]
+    mean, sd = said["mean"], said["sd"]
+    axes.errorbar(
+        *(said["time"], mean, 2 * sd),
+        fmt="o",
+        color=BELIEF,
+        markersize=3,
+        elinewidth=3,
+        alpha=0.35,
+        label="predicted, ± 2 standard deviations",
+    )
+    axes.plot(good["time"], good["y"], "o", color=MEASURED, markersize=4, label="measured")
+    bad = table[~table["ok"]]
+    if len(bad):
+        low = axes.get_ylim()[0]
+        axes.plot(bad["time"], [low] * len(bad), "x", color=FAILED, label="failed")
+    for n, time in enumerate(table[table["reset"]]["time"]):
+        axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "all forgotten")
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1, 1),  # above, where it hides nothing
+        borderaxespad=0,
+        ncols=4,
+        frameon=False,
+        fontsize="small",
+    )
+    axes.set_ylabel("y")
+    settle_times(axes)
+    lighten(axes)
+
+
+def _draw_chosen(axes: Axes, table: pd.DataFrame, row: int, name: str, scale: Scale) -> None:
+    good, bad, column = table[table["ok"]], table[~table["ok"]], table.columns[1 + row]
+    places = [scale.place(one) for one in good[column]]
+    axes.plot(good["time"], places, "o", color=MEASURED, markersize=3)
+    axes.plot(bad["time"], [scale.place(one) for one in bad[column]], "x", color=FAILED)
+    axes.set_yscale("log" if scale.log else "linear")
+    axes.set_ylabel(name)
+    scale.settle(axes.yaxis, places)
+    settle_times(axes)
+    lighten(axes)
+
+
+def _draw_slice(axes: Axes, part: Slice, name: str, scale: Scale) -> None:
+    x, mean, sd, best = part
+    if scale.choices is not None:  # nothing lies between two of them
+        pale = (BELIEF, 0.18)
+        axes.errorbar(
+            *(x, mean, 2 * sd), fmt="o", color=BELIEF, markersize=3, ecolor=pale, elinewidth=6
+        )
+        axes.margins(x=0.2)
+    else:
+        axes.plot(x, mean, color=BELIEF, marker="o" if len(x) <= FEW else "", markersize=3)
+        axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=BELIEF, alpha=0.18, linewidth=0)
+    axes.axvline(best, color=GRAY, linestyle="dotted")
+    axes.set_xscale("log" if scale.log else "linear")
+    scale.settle(axes.xaxis, x)
+    axes.set_xlabel(name)
+    axes.set_ylabel("y")
+    lighten(axes)
+
+
+def _scales(domain: Domain, units: Units) -> dict[str, Scale]:
+    if units.parameters is None:
+        return {name: Scale(log=False, choices=None) for name in names_of(domain, None)}
+    return {
+        name: Scale(log=False, choices=one)
+        if isinstance(one, Choice)
+        else Scale(log=one.log, choices=None)
+        for name, one in units.parameters.items()
+    }
+
+
+def _slice(
+    domain: Domain,
+    units: Units,
+    best: Tensor,
+    predict: Callable[[Tensor], Posterior],
+    side: int,
+    scale: Scale,
+) -> Slice:
+    def place(point: list[float]) -> float:
+        values = units.point(point[: domain.dim])
+        return scale.place(list(values.values() if isinstance(values, dict) else values)[side])
+
+    X = _along(domain, best, side)
+    posterior = predict(X)
+    sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt()
+    means = posterior.mean.squeeze(-1).cpu().numpy()
+    return Slice([place(row) for row in X.tolist()], means, sd.cpu().numpy(), place(best.tolist()))
+
+
+def _along(domain: Domain, best: Tensor, side: int) -> Tensor:
+    """Points of a domain that differ from one along a side alone, in order, `q x (d + c)`."""
+    if isinstance(domain, Grid):
+        arms = domain.X.to(best)
+        others = [one for one in range(domain.dim) if one != side]
+        X = arms[(arms[:, others] == best[others]).all(-1)]
+        return X[X[:, side].argsort()]
+    assert isinstance(domain, Box)
+    at = slice(side, side + 1)
+    if domain.parameters is not None:
+        axis, at = domain.parameters.space.axes[side], domain.parameters.space.places[side]
+        if isinstance(axis.of, Choice) and axis.levels is not None:
+            X = best.repeat(len(axis.levels), 1)
+            X[:, at] = axis.levels.to(best)
+            return X
+    U = domain.to_unit(best[: domain.dim]).repeat(SLICE, 1)
+    U[:, at] = torch.linspace(0, 1, SLICE, device="cpu").to(best).unsqueeze(-1)
+    X = best[: domain.dim].repeat(SLICE, 1)
+    X[:, at] = domain.from_unit(U)[:, at]
+    X = torch.unique(X, dim=0)  # whole numbers once; sorted by the one side that differs
+    return torch.cat([X, best[domain.dim :].expand(len(X), -1)], -1)

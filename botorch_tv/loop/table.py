@@ -1,0 +1,379 @@
+"""What a loop shows: suggestions for those who measure, consultations for experts, and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.loop.clock import Time, Units, Values, in_digits
+from botorch_tv.loop.log import Answer, Planned, Question, Superseded, like, short
+from botorch_tv.strategies.box import Parameters
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.spans import counted
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import require
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 20
+"""Rows of a table that are printed."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NumberedSuggestion:
+    """A loop's suggestion of what to measure.
+
+    Attributes:
+        number: By which ``tell`` and ``discard`` know it, counted from 1.
+        X: The point, `d`; its place in the unit cube where parameters have names.
+        context: What was known before it was chosen, `c`; None where nothing was.
+        time: For which it was chosen; a datetime where times are such.
+        mean: Mean predicted there, from answers alone; NaN where there is no prediction yet.
+        sd: Standard deviation of that prediction, without observation noise; NaN likewise.
+        point: The point as plain numbers, or as a dict of named parameters in their own units.
+        row: What the loop has written down of it.
+        said: The point and the time, in words.
+    """
+
+    number: int
+    X: Tensor
+    context: Tensor | None
+    time: Time
+    mean: float
+    sd: float
+    point: Any = field(kw_only=True)
+    row: Planned = field(kw_only=True)
+    said: str = field(kw_only=True)
+
+    def __getitem__(self, name: str | int) -> Any:
+        """One parameter of ``point``: ``suggestion["temperature"]``."""
+        return self.point[name]
+
+    def __repr__(self) -> str:
+        at = self.said
+        given = "" if self.context is None else f", context {short(self.context.tolist())}"
+        expects = f"expects {self.mean:.4g} ± {2 * self.sd:.2g} (two standard deviations)"
+        if self.row.predicted is None:
+            expects = "nothing is expected yet"
+        return f"Suggestion {self.number}: {at}{given}; {expects}"
+
+
+def numbered(row: Planned, state: State, units: Units) -> NumberedSuggestion:
+    """A suggestion that is written down, for those who are to measure."""
+    said = row.predicted
+    X, d = like(state).new_tensor(row.point), state.domain.dim
+    return NumberedSuggestion(
+        row.number,
+        X[:d],
+        X[d:] if len(X) > d else None,
+        units.clock.shown(row.planned_for),
+        math.nan if said is None else said.mean,
+        math.nan if said is None else said.sd,
+        point=units.point(row.point[:d]),
+        row=row,
+        said=units.said(row),
+    )
+
+
+def listed(rows: Mapping[int, Planned] | Mapping[int, Question], units: Units) -> str:
+    """Open suggestions or consultations in words."""
+    return ", ".join(f"number {number} {units.said(one)}" for number, one in rows.items())
+
+
+def meant(
+    suggestion: int | NumberedSuggestion | None,
+    rows: Mapping[int, Planned],
+    asked: int,
+    closed: Sequence[Answer],
+    units: Units,
+) -> Planned:
+    """The open suggestion that is meant.
+
+    Args:
+        suggestion: It or its number; None for the only one.
+        rows: The open suggestions by number.
+        asked: How many there have been.
+        closed: The answers, for the error.
+        units: In which they are shown.
+
+    Raises:
+        InputDataError: If it is not open.
+    """
+    if suggestion is None:
+        if not rows:
+            raise InputDataError(
+                "no suggestion is open; ask() for one, or observe(X, y) what nobody suggested."
+            )
+        first = next(iter(rows))
+        if len(rows) > 1:
+            raise InputDataError(
+                f"{len(rows)} suggestions are open: {listed(rows, units)}; say which is meant, as "
+                f"in suggestion={first}."
+            )
+        return rows[first]
+    number = (
+        suggestion if isinstance(suggestion, int) else getattr(suggestion, "number", suggestion)
+    )
+    others = f"open: {listed(rows, units)}" if rows else "none is open"
+    if type(number) is not int or not 1 <= number <= asked:
+        raise InputDataError(
+            f"there is no suggestion {number!r}; {others}. Give a number, or a suggestion as ask() "
+            "returned it."
+        )
+    if number not in rows:
+        became = "discarded; observe(X, y, time=...) takes in a measurement made after all"
+        answer = next((one for one in closed if one.number == number), None)
+        if isinstance(answer, Superseded):
+            became = "answered already, but the answer was removed; observe(X, y, time=...) takes "
+            became += "in another measurement"
+        elif answer is not None:
+            became = (
+                f"answered already: at time {units.clock.said(answer.time)} it {answer.outcome}; "
+                f"amend({number}, y=...) corrects that, and observe(X, y, time=...) takes in "
+                "another measurement"
+            )
+        raise InputDataError(f"suggestion {number} has been {became}; {others}.")
+    row = rows[number]
+    if not isinstance(suggestion, int) and suggestion.row != row:
+        raise InputDataError(
+            f"{suggestion!r} is of another loop; here number {number} is {units.said(row)}."
+        )
+    return row
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NumberedConsultation:
+    """A loop's question to an expert: the current values at points measured before.
+
+    Attributes:
+        number: By which ``absorb`` knows it, counted from 1.
+        X: The points, `Q x d`.
+        time: The time that is asked about, that of the newest measurement.
+        points: The points as plain numbers, or as dicts of named parameters in their own units.
+        row: What the loop has written down of it.
+        said: The first points, in words.
+    """
+
+    number: int
+    X: Tensor
+    time: Time
+    points: Any = field(kw_only=True)
+    row: Question = field(kw_only=True)
+    said: str = field(kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __repr__(self) -> str:
+        many = counted(len(self), "points")
+        return f"Consultation {self.number}: {many} at time {self.said}"
+
+
+def numbered_consultation(row: Question, state: State, units: Units) -> NumberedConsultation:
+    """A consultation that is written down, for those who are to measure."""
+    some = "; ".join(units.said_point(point) for point in row.points[:3])
+    rest = ", ..." if len(row.points) > 3 else ""
+    return NumberedConsultation(
+        row.number,
+        like(state).new_tensor(row.points),
+        units.clock.shown(row.time),
+        points=[units.point(point) for point in row.points],
+        row=row,
+        said=f"{units.clock.said(row.time)}: {some}{rest}",
+    )
+
+
+class Table(NamedTuple):
+    """All measurements, n rows in order of time; its repr shows the newest.
+
+    Attributes:
+        number: Of the suggestion that was answered; for measurements that were not suggested -1,
+            -2, ... in order of arrival; `n`, int64.
+        X: Where, `n x d`; places in the unit cube where parameters have names, see ``points``.
+        context: What was known beforehand, `n x c`.
+        y: What came out, NaN where the measurement failed, `n`.
+        time: When, `n`, float64, in units of the clock where ``times`` are datetimes.
+        noise: Noise variance, infinite where the measurement failed, `n`.
+        reset: Whether everything before was forgotten with it, `n`, bool.
+        points: The points as plain numbers, or as dicts of named parameters in their own units, n.
+        times: When, as it was told: numbers, or datetimes, n.
+    """
+
+    number: Tensor
+    X: Tensor
+    context: Tensor
+    y: Tensor
+    time: Tensor
+    noise: Tensor
+    reset: Tensor
+    points: Sequence[Values]
+    times: Sequence[Time]
+
+    def __repr__(self) -> str:
+        oldest = next(iter(self.points), None)
+        plain = [f"x{one}" for one in range(self.X.shape[1])]
+        names = ["number", "time", *(oldest if isinstance(oldest, dict) else plain)]
+        names += [*(f"context{one}" for one in range(self.context.shape[1])), "y", "noise", "reset"]
+        first = max(0, len(self.y) - SHOWN)
+        lines = [names, *(self._line(row) for row in range(first, len(self.y)))]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
+        text = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
+        if first:
+            text.insert(1, f"... {first} earlier rows")
+        return "\n".join(text)
+
+    def _line(self, row: int) -> list[str]:
+        number, point, when = int(self.number[row]), self.points[row], self.times[row]
+        place = point.values() if isinstance(point, dict) else point
+        values = [*self.context[row].tolist(), float(self.y[row]), float(self.noise[row])]
+        shown = [in_digits(value) for value in (*place, *values)]
+        time = f"{when:.6g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
+        return [str(number), time, *shown, "yes" if self.reset[row] else ""]
+
+
+class SupersededMeasurement(NamedTuple):
+    """A measurement that no longer counts, since it was amended or removed.
+
+    Attributes:
+        number: As in :class:`Table`.
+        point: Where, as plain numbers, or as a dict of named parameters in their own units.
+        y: The observation, NaN if the measurement failed.
+        time: When it was made.
+        became: ``"amended"`` or ``"removed"``.
+    """
+
+    number: int
+    point: Any
+    y: float
+    time: Time
+    became: str
+
+
+class LastAnswer(NamedTuple):
+    """The answer that a loop took in last.
+
+    Attributes:
+        number: As in :class:`Table`.
+        reset: Whether it made the strategy forget everything before it.
+    """
+
+    number: int
+    reset: bool
+
+
+def table(
+    rows: Sequence[Answer], resets: Sequence[bool], state: State, noise: float, units: Units
+) -> Table:
+    """Measurements side by side; ``noise`` is the strategy's."""
+    own, d = like(state), state.domain.dim
+    points = own.new_tensor([one.point for one in rows]).view(len(rows), state.domain.columns)
+    variances = [noise if one.noise is None else one.noise for one in rows]
+    variances = [math.inf if one.y is None else v for one, v in zip(rows, variances)]
+    return Table(
+        number=torch.tensor([one.number for one in rows], dtype=torch.int64, device="cpu"),
+        X=points[:, :d],
+        context=points[:, d:],
+        y=own.new_tensor([math.nan if one.y is None else one.y for one in rows]),
+        time=state.time.new_tensor([one.time for one in rows]),
+        noise=own.new_tensor(variances),
+        reset=torch.tensor(resets, dtype=torch.bool, device="cpu"),
+        points=[units.point(one.point[:d]) for one in rows],
+        times=[units.clock.shown(one.time) for one in rows],
+    )
+
+
+COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
+"""Columns of a data frame; those of the chosen point are inserted after the first."""
+
+
+def names_of(domain: Domain, parameters: Parameters | None) -> list[str]:
+    """The names of the chosen coordinates."""
+    return [f"x{n}" for n in range(domain.dim)] if parameters is None else list(parameters)
+
+
+def _columns_of_points(
+    domain: Domain, parameters: Parameters | None
+) -> tuple[list[str], list[str]]:
+    """The columns of points and of contexts."""
+    context = [f"context{n}" for n in range(domain.columns - domain.dim)]
+    others = {*COLUMNS, *context}
+    names = names_of(domain, parameters)
+    return [f"{one} (parameter)" if one in others else one for one in names], context
+
+
+def data_frame(
+    rows: Sequence[Answer], resets: Sequence[bool], domain: Domain, noise: float, units: Units
+) -> pd.DataFrame:
+    """Measurements side by side, as :meth:`Loop.table` returns them; ``noise`` is the strategy's.
+
+    Raises:
+        ImportError: If pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            "Loop.table needs pandas: pip install 'botorch-tv[study]'; loop.history is the same as "
+            "tensors."
+        ) from error
+    number, *rest = COLUMNS
+    points, context = _columns_of_points(domain, units.parameters)
+    cells, nan = [], math.nan
+    for one, reset in zip(rows, resets):
+        values = units.point(one.point[: domain.dim])
+        before = one.predicted if one.number > 0 else None
+        cells.append(
+            (
+                one.number,
+                *(values.values() if isinstance(values, dict) else values),
+                *one.point[domain.dim :],
+                units.clock.shown(one.time),
+                nan if one.y is None else one.y,
+                one.y is not None,
+                noise if one.noise is None else one.noise,
+                nan if before is None else before.mean,
+                nan if before is None else before.sd,
+                reset,
+            )
+        )
+    columns = [number, *points, *context, *rest]
+    # From dicts, as pandas then finds the kind of each column.
+    return pd.DataFrame([dict(zip(columns, row)) for row in cells], columns=columns)
+
+
+def columns_from(
+    given: dict[str, Any], domain: Domain, parameters: Parameters | None
+) -> dict[str, Any]:
+    """The columns of a table that is given as X alone, as :meth:`Loop.table` returns it.
+
+    Raises:
+        ValueError: If a column is missing, or came besides.
+    """
+    frame, others = given["X"], [name for name, one in given.items() if one is not None]
+    require(
+        others == ["X"],
+        "Loop.from_table: without y, X is a table that has all columns, but "
+        f"{', '.join(others)} came; give X alone, or y with the others.",
+    )
+    names, known = _columns_of_points(domain, parameters)
+    missing = [one for one in (*names, *known, "y") if one not in frame.columns]
+    require(
+        not missing,
+        f"Loop.from_table: X has no column {', '.join(missing)}; give y, or a DataFrame as "
+        "loop.table() returns it.",
+    )
+    points = frame[names]
+    points = points.to_numpy() if parameters is None else points.set_axis(list(parameters), axis=1)
+    there = {name: frame[name] for name in ("time", "noise", "ok") if name in frame.columns}
+    if "noise" in there:
+        usual = there["noise"].isna()
+        there["noise"] = [None if own else one for one, own in zip(there["noise"], usual)]
+    context = frame[known].to_numpy() if known else None
+    return given | {"X": points, "y": frame["y"], "context": context} | there

@@ -1,0 +1,573 @@
+"""`botorch-tv loop`: asked and told from a shell, by several processes, some of them killed."""
+
+import json
+import math
+import random
+import re
+import signal
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpytorch.kernels import RBFKernel
+from lasting import Child, ask_and_tell
+
+from botorch_tv import Choice, Loop, adaptive_gp_ucb
+from botorch_tv.cli import command as cli
+from botorch_tv.strategies import random_search
+
+
+def run(*argv: str) -> int:
+    return cli.main(["loop", *argv])
+
+
+def test_a_loop_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "loop.json")
+    parameters = ("temperature=20:80", "n=1:99:int:log")
+    assert run("new", file, *parameters, "--pending", "2", "--minimize") == 0
+    capsys.readouterr()
+    assert run("ask", file, "--time", "2026-03-01T08:00+00:00") == 0
+    asked: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert list(asked["point"]) == ["temperature", "n"]
+    assert (asked["number"], asked["time"]) == (1, "2026-03-01T08:00:00+00:00")
+    assert run("ask", file, "--time", "2026-03-01T09:00+00:00") == 0
+    assert run("tell", file, "-2.5", "--number", "1", "--time", "2026-03-01T10:00+00:00") == 0
+    assert run("tell", file, "--failed") == 0
+    capsys.readouterr()
+    assert run("status", file, "--plot", str(tmp_path / "loop.png")) == 0
+    told = capsys.readouterr().out
+    assert "2 measurements from time 2026-03-01 09:00:00+00:00" in told
+    assert "of which 1 failed" in told
+    assert (tmp_path / "loop.png").exists()
+    loop = Loop.load(file, adaptive_gp_ucb(maximize=False))
+    assert loop.table()["y"].tolist()[1] == -2.5
+
+
+def test_choices_may_be_times_of_day(tmp_path: Path) -> None:
+    file = str(tmp_path / "loop.json")
+    assert run("new", file, "start=10:00,12:30,14:00") == 0
+    assert run("observe", file, "1.5", "start=12:30") == 0
+    assert Loop.load(file).table()["start"].tolist() == ["12:30"]
+
+
+@pytest.mark.parametrize("y", ["-8.5e-06", "-.5", "-3", "1e3", "-2E+2"])
+def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1")
+    run("ask", file)
+    assert run("tell", file, y) == 0
+    assert Loop.load(file).history.y.tolist() == [float(y)]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("new", "F", "x=0:1"), "is there already"),
+        (("new", "G", "x=0"), "'x=0' is no parameter"),
+        (("new", "G", "x=20-80"), "'x=20-80' is no parameter; give NAME="),
+        (("new", "G", "x=1:0"), "'x=1:0' is no parameter: low is 1 and high 0, but low must be be"),
+        (("new", "G", "x=0:1:log"), "it must be positive; use no :log, or another unit. Give NAME"),
+        (("new", "G", "x=0.5:8:int"), "whole numbers lie between whole numbers. Give NAME=LOW"),
+        (("discard", "F"), "no suggestion is open"),
+        (("new", "G", "x=20,5:80,5"), "commas stand between choices, and the decimal sign is a"),
+        (("new", "G", "x=1.5:2,5"), "commas stand between choices, and the decimal sign is a"),
+        (("new", "G", "x=1e-4:1,5:log"), "commas stand between choices, and the decimal sign is a"),
+        (("new", "G", "x=-1:0,5:log"), "commas stand between choices, and the decimal sign is a"),
+        (("observe", "F", "1.5", "x=0,5"), "x is '0,5', but it must be one number"),
+        (("new", "G", "x=0:1:cat"), "NAME=LOW:HIGH:int"),
+        (("tell", "F", "1"), "no suggestion is open"),
+        (("tell", "F", "one"), "'one' is no number; give what came out, such as -3.7"),
+        (("observe", "F", "1,5", "x=0"), "'1,5' is no number"),
+        (("tell", "F"), "either Y, what came out, or --failed"),
+        (("ask", "F", "--time", "noon"), "neither a number nor a date"),
+        (("ask", "F", "--time", "3"), "the times of this loop are datetimes"),
+        (("ask", "F", "--now", "3"), "the times of this loop are datetimes"),
+        (("observe", "F", "1", "x=3"), "x is 3, but it lies from 0 to 1; leave it out, or widen"),
+        (("ask", "nowhere"), "is not there; begin with botorch-tv loop new"),
+        (("ask", "F", "--when", "3"), "--when 3 (see botorch-tv loop ask --help)"),
+    ],
+)
+def test_refused(
+    argv: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "loop.json"
+    run("new", str(file), "x=0:1")
+    before = file.read_bytes()
+    capsys.readouterr()
+    names = {"F": str(file), "G": str(tmp_path / "new.json"), "nowhere": str(tmp_path / "no.json")}
+    assert run(*(names.get(one, one) for one in argv)) == cli.EXIT_ERROR
+    assert message in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+def test_what_was_measured_before_is_taken_in(tmp_path: Path) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "temperature=20:80", "layers=1:8:int")
+    before = ("--time", "2026-03-01T08:00+00:00")
+    assert run("observe", file, "-8e-3", "layers=3", "temperature=60", *before) == 0
+    assert run("observe", file, "2", "temperature=20", "layers=1") == 0
+    loop = Loop.load(file)
+    assert loop.table()["number"].tolist() == [-1, -2]
+    assert loop.table()[["temperature", "layers", "y"]].to_numpy().tolist() == [
+        [60, 3, -8e-3],
+        [20, 1, 2],
+    ]
+    assert loop.table()["time"][0] == datetime(2026, 3, 1, 8, tzinfo=UTC)
+
+
+def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody at a shell can call what Python calls."""
+    file, early = str(tmp_path / "loop.json"), ("--time", "2026-03-01T08:00+00:00")
+    run("new", file, "x=0:1", "--pending", "2")
+    late = ("--time", "2026-03-02T08:00+00:00")
+    told = {}
+    for name, argv in {
+        "none": ("tell", file, "1"),
+        "first": ("ask", file, *late),
+        "second": ("ask", file, *late),
+        "full": ("ask", file),
+        "which": ("tell", file, "1"),
+        "unknown": ("tell", file, "1", "--number", "9"),
+        "not finite": ("tell", file, "nan", "--number", "1"),
+        "told": ("tell", file, "1", "--number", "1", *late),
+        "twice": ("tell", file, "2", "--number", "1"),
+        "past": ("ask", file, *early),
+        "elsewhere": ("observe", file, "1", "x=2"),
+        "missing": ("observe", file, "1", "z=0.5"),
+        "no number": ("observe", file, "1", "x=one"),
+        "no value": ("observe", file, "1", "x"),
+        "given twice": ("observe", file, "1", "x=0", "x=1"),
+        "no date": ("observe", file, "1", "x=0.5", "--time", "3"),
+        "no zone": ("observe", file, "1", "x=0.5", "--time", "2026-03-01"),
+        "no time": ("ask", file, "--time", "8 o'clock"),
+    }.items():
+        good = run(*argv) == 0
+        assert good == (name in ("first", "second", "told")), name
+        told[name] = capsys.readouterr().err
+    for name, words in told.items():
+        assert not re.search(r"\w\(|\+=|suggestion=|(?<!--)\bnow\b", words), (name, words)
+    assert f"botorch-tv loop ask {file} for one" in told["none"]
+    assert f"botorch-tv loop tell {file} Y --number 1 says what came out" in told["full"]
+    assert f"botorch-tv loop discard {file} --number 1 that it will never come" in told["full"]
+    assert f"botorch-tv loop ask {file} --pending 3 allows one more" in told["full"]
+    assert "say which is meant, as in --number 1" in told["which"]
+    assert "x is 'one', but it must be one number; give one from 0 to 1" in told["no number"]
+    assert "'x' is no value of a parameter; give x=VALUE" in told["no value"]
+    assert "x is given twice" in told["given twice"]
+    for name in ("no date", "no zone", "no time"):
+        assert "give one such as 2026-03-01T08:30+01:00" in told[name]
+    assert f"botorch-tv loop observe {file} Y NAME=VALUE ... --time TIME" in told["twice"]
+
+
+TABLE = """\
+when;remark;kind;x;n;gain
+2026-03-01T09:00;Ann;salt;0,25;3;-2,5
+2026-03-01T08:00;;sand;0,75;4;-8e-3
+2026-03-01T10:00;;sand;0,5;1;
+"""
+
+
+def test_a_table_is_taken_in_and_given_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, again = str(tmp_path / "loop.json"), str(tmp_path / "again.json")
+    (tmp_path / "past.csv").write_text(TABLE)
+    for one in (file, again):
+        assert run("new", one, "kind=sand,salt", "x=0:1", "n=1:9:int") == 0
+    capsys.readouterr()
+    columns = ("--y", "gain", "--times", "when")
+    assert run("import", file, str(tmp_path / "past.csv"), *columns) == 0
+    told = "Taken in: 2 measurements; 1 without gain are left out\nNot looked at: remark\n"
+    assert capsys.readouterr().out == told
+    frame = Loop.load(file).table()
+    assert frame[["kind", "x", "n", "y"]].to_numpy().tolist() == [
+        ["sand", 0.75, 4, -8e-3],
+        ["salt", 0.25, 3, -2.5],
+    ]
+    assert frame["time"].tolist() == [datetime(2026, 3, 1, 8), datetime(2026, 3, 1, 9)]
+    assert run("table", file) == 0
+    (tmp_path / "back.csv").write_text(capsys.readouterr().out)
+    assert run("import", again, str(tmp_path / "back.csv")) == 0
+    assert Loop.load(again).table().equals(frame)
+    grown = TABLE + "2026-03-01T11:00;;sand;0,75;4;-8e-3\n"  # as at 8, and by no means a copy
+    (tmp_path / "past.csv").write_text(grown)
+    capsys.readouterr()
+    assert run("import", again, str(tmp_path / "past.csv"), *columns) == 0
+    assert capsys.readouterr().out.startswith("Taken in: 1 measurement; 2 were there already; 1 w")
+    assert Loop.load(again).table()["time"].iloc[-1] == datetime(2026, 3, 1, 11)
+
+
+@pytest.mark.parametrize("zone", ["", "+02:00"])
+def test_a_table_newest_first_is_told_oldest_first(
+    zone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As each row told late would have all later ones replayed."""
+    file, observe = str(tmp_path / "loop.json"), Loop.observe
+    told: list[datetime] = []
+
+    def noted(loop: Loop, X: Any, y: float, *, time: Any, ok: bool) -> None:
+        told.append(time)
+        observe(loop, X, y, time=time, ok=ok)
+
+    monkeypatch.setattr(Loop, "observe", noted)
+    rows = [f"2026-03-0{day}T08:00{zone},0.{day},{day}" for day in (7, 3, 5, 1)]
+    (tmp_path / "past.csv").write_text("\n".join(["time,x,y", *rows]))
+    assert run("new", file, "x=0:1") == 0
+    assert run("import", file, str(tmp_path / "past.csv")) == 0
+    assert [one.day for one in told] == [1, 3, 5, 7]
+    frame = Loop.load(file).table()
+    assert frame[["x", "y"]].to_numpy().tolist() == [[0.1, 1], [0.3, 3], [0.5, 5], [0.7, 7]]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        ("x,y\n0.5,1\n", (), "has no column 'time', but x, y; give the one of dates by --times"),
+        (
+            "time,X,y\n2026-03-01,1,1\n",
+            (),
+            "no column 'x', of time, X, y; name columns as parameters are",
+        ),
+        ("time,x,x,y\n2026-03-01,1,1,1\n", (), "has two columns 'x'"),
+        ("time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1\n", (), "x is 2, .* In line 3 of .*past.csv"),
+        ("time,x,y\n2026-03-01,0.5,1\n3,0,1\n", (), "column time is 3.* --unit rounds. In line 3"),
+        ("time,x,y\n2026-03-01,0.5,good\n", (), "'good' is no number; .* In line 2"),
+        ("time,x,y\n01.03.2026,0.5,1\n", (), "neither a number nor a date; .* In line 2"),
+        ("time,x,y\n,0.5,1\n", (), "column time: '' is neither a number"),
+        ("time;x;y\n2026-03-01;0,5;1.000,5\n", (), "may separate thousands; write all"),
+        ("time;x;y\n2026-03-01;0,5;2.5\n", (), "may separate thousands; write all"),
+        ("time;x;y\n2026-03-01;1;1,234\n", (), "may be a decimal sign or separate thousands"),
+        ("time,x,y\n", (), "no rows below a line of names"),
+        ("x,y\n0.5,1\n", ("--times", "when"), "has no column 'when'"),
+    ],
+)
+def test_tables_that_are_refused(
+    table: str,
+    options: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file, past = tmp_path / "loop.json", tmp_path / "past.csv"
+    run("new", str(file), "x=0:1")
+    past.write_text(table)
+    before = file.read_bytes()
+    capsys.readouterr()
+    assert run("import", str(file), str(past), *options) == cli.EXIT_ERROR
+    assert re.search(message, capsys.readouterr().err)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ask", "--time", "2026-03-01"),
+        ("observe", "1", "x=0.5", "--time", "2026-03-01"),
+        ("import", "past.csv"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_loop_of_rounds_tells_that_its_first_date_makes_it_count_hours(
+    command: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("past.csv").write_text("time,x,y\n2026-03-01,0.5,1\n")
+    name, *rest = command
+    for unit, told in (("rounds", "Times are dates from now on, counted in hours"), ("days", "")):
+        assert run("new", f"{unit}.json", "x=0:1", "--unit", unit) == 0
+        capsys.readouterr()
+        assert run(name, f"{unit}.json", *rest) == 0
+        assert told in (said := capsys.readouterr().err)
+        assert bool(told) == bool(said)
+        assert run("ask", f"{unit}.json", "--pending", "2", "--time", "2026-03-02") == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_what_programs_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, past = str(tmp_path / "loop.json"), tmp_path / "past.csv"
+    past.write_text("x,y\n" + "".join(f"{x / 8},{-((x / 8 - 0.5) ** 2)}\n" for x in range(9)))
+    assert run("new", file, "x=0:1", "--unit", "rounds") == 0
+    assert run("recommend", file, "--time", "-1e3") == 0
+
+    def read(*argv: str) -> dict[str, Any]:
+        capsys.readouterr()
+        assert run(argv[0], file, *argv[1:]) == 0
+        line: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return line
+
+    assert read("recommend") == {"point": {"x": 0.5}, "mean": None, "sd": None}
+    assert run("import", file, str(past)) == 0
+    asked = read("ask")
+    said, best = read("status", "--json"), read("recommend")
+    assert (said["measurements"], said["failed"], said["open"]) == (9, 0, [asked])
+    assert said["best"] == best
+    loop = Loop.load(file)
+    assert said["words"] == loop.describe()
+    posterior = loop.posterior(best["point"])
+    assert best["point"] == loop.recommend()
+    assert best["mean"] == pytest.approx(float(posterior.mean))
+    assert best["sd"] == pytest.approx(float(posterior.variance.sqrt()))
+    assert read("recommend", "--time", "500")["sd"] > best["sd"]
+    assert run("discard", file, "--number", "1") == 0
+    assert read("status", "--json")["open"] == []
+    loop = Loop.load(file)
+    assert loop.table()["ok"].all()
+    for number in range(40):
+        loop.observe({"x": number / 39}, ok=False)
+    loop.save(file)
+    said = read("status", "--json")
+    assert said["best"] is None
+    assert "likelier to fail" in said["words"]
+
+
+def test_choices_are_made_asked_for_and_observed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, parameters = str(tmp_path / "loop.json"), ("temperature=-20:80", "metal=steel,a=b,7")
+    assert run("new", file, *parameters, "n=1:9:int") == 0
+    told = capsys.readouterr().out
+    assert "metal: steel, a=b or 7" in told
+    assert "temperature: from -20 to 80" in told
+    assert "n: whole numbers from 1 to 9" in told
+    for metal in ("steel", "a=b", "7"):
+        assert run("observe", file, "-1.5", "temperature=-3", f"metal={metal}", "n=2") == 0
+    assert Loop.load(file).table()["metal"].tolist() == ["steel", "a=b", "7"]
+    run("ask", file)
+    assert json.loads(capsys.readouterr().out)["point"]["metal"] in ("steel", "a=b", "7")
+    assert run("observe", file, "1", "temperature=3", "metal=stel", "n=2") == cli.EXIT_ERROR
+    told = capsys.readouterr().err
+    assert "metal is 'stel', but it must be one of 'steel', 'a=b', '7'; give one of these" in told
+    assert "Did you mean steel?" in told
+
+
+def test_choices_of_a_loop_from_python_are_written_as_python_or_json_has_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "loop.json")
+    Loop({"on": Choice(True, False), "size": Choice(1, 2.5, "big", "2")}).save(file)
+    for on, size in (("True", "1"), ("false", "2.5"), ("False", '"big"')):
+        assert run("observe", file, "1", f"on={on}", f"size={size}") == 0
+    table = Loop.load(file).table()
+    assert table["on"].tolist() == [True, False, False]
+    assert table["size"].tolist() == [1, 2.5, "big"]
+    Loop({"size": Choice(1, "1")}).save(file)
+    capsys.readouterr()
+    assert run("observe", file, "1", "size=1") == cli.EXIT_ERROR
+    assert "'size=1' may be 1 or '1'" in capsys.readouterr().err
+
+
+def test_coordinates_without_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "loop.json")
+    Loop([(0.0, 1.0), (-5.0, 5.0)], unit="hours").save(file)
+    assert run("observe", file, "2", "x1=-3", "x0=0.5") == 0
+    assert Loop.load(file).history.X.tolist() == [[0.5, -3.0]]
+    capsys.readouterr()
+    assert run("observe", file, "2", "x0=0.5") == cli.EXIT_ERROR
+    assert "give x0=VALUE x1=VALUE" in capsys.readouterr().err
+
+
+def test_more_may_be_open_from_now_on(tmp_path: Path) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1")
+    assert run("ask", file) == 0
+    assert run("ask", file) == cli.EXIT_ERROR
+    assert run("ask", file, "--pending", "2") == 0
+    assert Loop.load(file).pending == 2
+
+
+def test_parameters_are_given_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("new", str(tmp_path / "loop.json"), "x=0:1", "x=0:2") == cli.EXIT_ERROR
+    assert "x is given twice" in capsys.readouterr().err
+    assert not (tmp_path / "loop.json").exists()
+
+
+def test_loops_that_a_shell_cannot_play_or_draw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "loop.json")
+    for argv in (("status",), ("ask",), ("observe", "1", "x=1")):
+        assert run(argv[0], file, *argv[1:]) == cli.EXIT_ERROR
+        assert f"{file} is not there; begin with botorch-tv loop new" in capsys.readouterr().err
+    Loop(random_search(kernel=RBFKernel(), noise=0.1), {"x": (0, 1)}).save(file)
+    for argv in (("status",), ("ask",)):
+        assert run(argv[0], file) == cli.EXIT_ERROR
+        told = capsys.readouterr().err
+        assert "a shell plays adaptive_gp_ucb alone" in told
+        assert "botorch-tv loop import takes in old measurements" in told
+    Loop({"x": (0, 1)}).save(file)
+    assert run("status", file, "--plot", str(tmp_path / "loop.png")) == cli.EXIT_ERROR
+    assert f"botorch-tv loop observe {file} Y NAME=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_two_processes_that_are_killed_lose_nothing(kills: int, tmp_path: Path) -> None:
+    """What was told stands in the file once, as it was told; and others go on.
+
+    What failed is not asked for again while nothing else has been told.
+    """
+    file, done = tmp_path / "loop.json", tmp_path / "done"
+    done.touch()
+    run("new", str(file), "rate=1e-4:1:log", "layers=1:6:int", "--pending", "1000")
+    chance = random.Random(0)
+
+    def begun() -> Child:
+        return Child(ask_and_tell, file, told=done, fails=6)
+
+    def rounds() -> int:
+        return done.read_text().count("\n")
+
+    workers = [begun(), begun()]
+    for kill in range(kills):
+        enough, limit = rounds() + 2, time.monotonic() + 240
+        while rounds() < enough and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert rounds() >= enough
+        time.sleep(chance.random() * 0.2)
+        workers[kill % 2].kill()
+        assert workers[kill % 2].process.exitcode == -signal.SIGKILL
+        workers[kill % 2] = begun()
+    for worker in workers:
+        worker.kill()
+    loop = Loop.load(file)
+    frame = loop.table()
+    stored = dict(zip(frame["number"], frame["y"]))
+    assert len(stored) == len(frame)
+    failed = {number for number, y in stored.items() if math.isnan(y)}
+    assert failed == {number for number in stored if number % 6 == 0}
+    for line in done.read_text().splitlines():
+        number, answer = line.split()
+        if answer == "--failed":
+            assert int(number) in failed
+        else:
+            assert stored[int(number)] == float(answer)
+    # At most the one answer of each worker that was killed before it said so.
+    assert 0 <= len(frame) - rounds() <= kills + 2
+    assert len(loop.open) <= kills + 2
+    assert all(isinstance(one, datetime) for one in frame["time"])
+    newest = str(json.loads(file.read_text())["asked"] + 1)
+    assert run("ask", str(file)) == 0
+    assert run("tell", str(file), "--failed", "--number", newest) == 0
+    assert run("ask", str(file)) == 0
+
+
+def test_what_is_measured_in_the_future_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else a slip in a year makes all suggestions be for then, and nobody knows why."""
+    file = str(tmp_path / "loop.json")
+    (tmp_path / "past.csv").write_text("time,x,y\n2026-03-01,0.5,1\n9026-03-02,0.6,2\n")
+    run("new", file, "x=0:1")
+    run("observe", file, "1", "x=0.5", "--time", "2026-02-01")
+    assert not capsys.readouterr().err
+    assert run("import", file, str(tmp_path / "past.csv")) == 0
+    assert "measurement is of 9026-03-02 00:00:00, later than the clock" in capsys.readouterr().err
+
+
+def test_a_loop_in_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("new", str(tmp_path / "nowhere" / "loop.json"), "x=0:1") == cli.EXIT_ERROR
+    assert re.search(r"the folder .*nowhere is not there; make it first", capsys.readouterr().err)
+
+
+def test_readings_are_amended_and_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1", "--unit", "rounds")
+    for y in (-1, 2, 3):
+        assert run("observe", file, str(y), f"x=0.{abs(y)}") == 0
+    run("ask", file)
+    run("tell", file, "--failed")
+    assert run("amend", file, "-2.5", "--number", "-1", "--time", "0.5") == 0
+    assert run("amend", file, "--failed", "--number", "-2") == 0
+    assert run("amend", file, "4", "--number", "1") == 0
+    assert run("remove", file, "--number", "-3") == 0
+    loop = Loop.load(file)
+    assert loop.table()["number"].tolist() == [-1, -2, 1]
+    assert loop.table()["y"].fillna(99).tolist() == [-2.5, 99, 4]
+    assert loop.table()["time"].tolist()[0] == 0.5
+    capsys.readouterr()
+    before = Path(file).read_text()
+    for argv, words in (
+        (("amend", file, "3", "--failed", "--number", "1"), "give either Y"),
+        (("amend", file, "--number", "1"), f"botorch-tv loop amend {file} Y --number 1 corrects"),
+        (("remove", file, "--number", "-3"), f"botorch-tv loop observe {file} Y NAME=VALUE"),
+        (("remove", file, "--number", "8"), f"as in botorch-tv loop table {file}."),
+        (("tell", file, "1", "--number", "1"), f"botorch-tv loop amend {file} Y --number 1"),
+    ):
+        assert run(*argv) == 2
+        assert words in capsys.readouterr().err
+    assert Path(file).read_text() == before
+
+
+def test_failures_that_nobody_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1", "--unit", "rounds")
+    assert run("observe", file, "--failed", "x=0.5", "--time", "3") == 0
+    assert run("observe", file, "-.25", "x=0.25", "--time", "4") == 0
+    assert Loop.load(file).table()["y"].fillna(99).tolist() == [99, -0.25]
+    capsys.readouterr()
+    for argv in (("--failed", "1", "x=0.5"), ("x=0.5",)):
+        assert run("observe", file, *argv) == 2
+        assert "give either Y, what came out, before NAME=VALUE" in capsys.readouterr().err
+    assert run("observe", file, "nan", "x=0.5") == 2
+    assert "--failed instead of Y says that a measurement failed" in capsys.readouterr().err
+
+
+def test_a_printed_table_goes_in_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Failures included, once each; neither amended nor removed readings come back."""
+    file, other, table = (str(tmp_path / name) for name in ("loop.json", "other", "table.csv"))
+    run("new", file, "x=0:1", "--unit", "rounds")
+    for t, y in enumerate((1, 2, None, 3, None)):
+        told = ("--failed",) if y is None else (str(y),)
+        assert run("observe", file, *told, f"x=0.{t}", "--time", str(t)) == 0
+    capsys.readouterr()
+    run("table", file)
+    Path(table).write_text(capsys.readouterr().out)
+    run("new", other, "x=0:1", "--unit", "rounds")
+    for said in ("Taken in: 5 measurements\n", "Taken in: 0 measurements; 5 were there already\n"):
+        capsys.readouterr()
+        assert run("import", other, table) == 0
+        assert capsys.readouterr().out.startswith(said)
+        ours, theirs = Loop.load(other).table(), Loop.load(file).table()
+        assert ours.equals(theirs)
+    run("amend", other, "7", "--number", "-1")
+    run("remove", other, "--number", "-5")
+    before = Loop.load(other).table()
+    assert run("import", other, table) == 0
+    assert Loop.load(other).table().equals(before)
+    assert len(before) == 4
+
+
+def test_the_column_ok_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, table = str(tmp_path / "loop.json"), tmp_path / "table.csv"
+    run("new", file, "x=0:1", "--unit", "rounds")
+    capsys.readouterr()
+    table.write_text("x,y,ok\n0.1,,True\n0.2,9,FALSE\n0.3,,0\n0.4,4,1\n0.5,5,\n")
+    assert run("import", file, str(table)) == 0
+    assert capsys.readouterr().out == "Taken in: 4 measurements; 1 without y are left out\n"
+    assert Loop.load(file).table()["y"].fillna(99).tolist() == [99, 99, 4, 5]
+    table.write_text("x,y,ok\n0.1,1,perhaps\n")
+    assert run("import", file, str(table)) == 2
+    assert "'perhaps' in line 2, column 'ok'; give True, or False" in capsys.readouterr().err
+    run("new", str(tmp_path / "own.json"), "ok=0:1", "--unit", "rounds")
+    table.write_text("ok,y\n0.0,1\n")  # a parameter of that name
+    assert run("import", str(tmp_path / "own.json"), str(table)) == 0
+    assert Loop.load(tmp_path / "own.json").table()["ok (parameter)"].tolist() == [0.0]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device")
+def test_files_that_never_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1")
+    for argv in (("status", "/dev/zero"), ("import", file, "/dev/zero")):
+        assert run(*argv) == 2
+        assert "/dev/zero is a device or a pipe, but it must be" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="is a folder, but it must be a regular file"):
+        Loop.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        Loop.load(tmp_path / "other.json")

@@ -1,0 +1,261 @@
+"""Loops over categories beside numbers: dicts in and out, saved and restored."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv import (
+    Box,
+    Choice,
+    Float,
+    Integer,
+    Loop,
+    adaptive_gp_ucb,
+    random_search,
+    tv_gp_ucb,
+)
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.cli import command as cli
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.loop.retrial import EVERY, PATIENCE
+from botorch_tv.strategies import MultiStart
+
+BOX = {
+    "x": (0, 4),
+    "kind": Choice("sand", "salt", "soap"),
+    "n": Integer(1, 5),
+    "on": Choice(True, False),
+}
+BANK = Bank(rates=(0.0, 0.03), noise_ratios=(0.01,), features=60)
+TOLD_NOTHING = adaptive_gp_ucb(bank=BANK)
+
+
+def value(point: dict) -> float:
+    level = {"sand": 0.0, "salt": 1.0, "soap": 0.4}[point["kind"]]
+    return level - (point["x"] / 4 - 0.3) ** 2 - 0.1 * abs(point["n"] - 3) + 0.3 * point["on"]
+
+
+def played(loop: Loop, rounds: int) -> list[dict]:
+    points = []
+    for _ in range(rounds):
+        suggestion = loop.ask()
+        points.append(suggestion.point)
+        loop.tell(value(suggestion.point))
+    return points
+
+
+def require_valid(point: dict) -> None:
+    assert list(point) == list(BOX)
+    assert 0 <= point["x"] <= 4
+    assert point["kind"] in BOX["kind"].choices
+    assert type(point["n"]) is int
+    assert 1 <= point["n"] <= 5
+    assert type(point["on"]) is bool
+
+
+def test_a_loop_finds_the_best_of_all_kinds() -> None:
+    loop = Loop(TOLD_NOTHING, BOX)
+    points = played(loop, 18)
+    for point in points:
+        require_valid(point)
+    best = loop.recommend()
+    require_valid(best)
+    assert (best["kind"], best["on"]) == ("salt", True)
+    assert value(best) > 1.3 - 0.15
+    assert {one["kind"] for one in points} == {"sand", "salt", "soap"}
+
+
+def test_first_points_are_of_all_kinds_and_everywhere() -> None:
+    loop = Loop(TOLD_NOTHING, BOX)
+    points = played(loop, 4)
+    assert {one["kind"] for one in points} == {"sand", "salt", "soap"}
+    assert {one["on"] for one in points} == {True, False}
+    assert [sum(low <= one["x"] < low + 1 for one in points) for low in range(4)] == [1] * 4
+
+
+def test_default_strategy_is_the_one_told_nothing() -> None:
+    loop = Loop(BOX)
+    require_valid(loop.ask().point)
+    assert loop.domain.dim == 5  # three kinds are two coordinates, on and off one
+
+
+def test_saved_and_loaded_it_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "loop.json"
+    loop = Loop(TOLD_NOTHING, BOX, pending=2)
+    played(loop, 9)
+    loop.tell(suggestion=loop.ask(), ok=False)
+    loop.ask()
+    loop.save(path)
+    again = Loop.load(path, TOLD_NOTHING)
+    assert again.table().equals(loop.table())
+    assert [one.point for one in again.open] == [one.point for one in loop.open]
+    assert again.describe() == loop.describe()
+    assert again.ask().point == loop.ask().point
+    content = json.loads(path.read_bytes())
+    assert content["domain"]["parameters"]["on"] == {"type": "Choice", "choices": [True, False]}
+    require_valid(content["answers"][0]["point"])
+
+
+def test_what_is_shown_has_the_names_of_choices(tmp_path: Path) -> None:
+    loop = Loop(TOLD_NOTHING, BOX)
+    loop.observe({"x": 1.5, "kind": "soap", "n": 2, "on": False}, 0.2)
+    played(loop, 5)
+    assert loop.table()["kind"].tolist()[0] == "soap"
+    assert loop.table()["on"].tolist()[0] is False
+    assert "soap" in repr(loop.history)
+    assert "kind " in loop.describe()
+    loop.plot(tmp_path / "loop.png")
+    figure = loop.plot()
+    (kinds,) = (one for one in figure.axes if one.get_xlabel() == "kind")
+    assert [one.get_text() for one in kinds.get_xticklabels()] == ["sand", "salt", "soap"]
+    now = loop.recommend()
+    mean = [float(loop.posterior(now | {"kind": one}).mean) for one in ("sand", "salt", "soap")]
+    np.testing.assert_allclose(kinds.lines[0].get_ydata(), mean, rtol=0, atol=1e-9)
+
+
+def test_a_table_begins_a_loop() -> None:
+    rows = [
+        {"x": x, "kind": kind, "n": 3, "on": x > 1}
+        for x, kind in itertools.product((0.5, 2.0), ("sand", "salt", "soap"))
+    ]
+    loop = Loop.from_table(TOLD_NOTHING, BOX, rows, [value(one) for one in rows])
+    assert list(loop.history.points) == rows
+    require_valid(loop.ask().point)
+
+
+def test_a_kernel_told_is_that_of_the_textbook() -> None:
+    """Best upper bound over all points, from the distance with one for every other category."""
+    box = {"x": Integer(0, 8), "kind": Choice("a", "b", "c")}
+    kernel = RBFKernel().double()
+    kernel.lengthscale = 0.4
+    noise, epsilon = 0.05, 0.1
+    strategy = tv_gp_ucb(kernel=kernel, noise=noise, epsilon=epsilon, width=Logarithmic(0.8, 4.0))
+    loop = Loop(strategy, box)
+    random = np.random.default_rng(3)
+    rows, y = [], []
+    for _ in range(9):
+        rows.append((int(random.integers(9)), int(random.integers(3))))
+        y.append(float(random.normal()))
+        loop.observe({"x": rows[-1][0], "kind": "abc"[rows[-1][1]]}, y[-1])
+    every = [(x, c) for x in range(9) for c in range(3)]
+
+    def covariance(A, S, B, T):
+        A, B = np.array(A, float), np.array(B, float)
+        apart = ((A[:, None, 0] - B[None, :, 0]) / 8) ** 2 + (A[:, None, 1] != B[None, :, 1])
+        lag = np.abs(np.array(S)[:, None] - np.array(T)[None])
+        return np.exp(-apart / (2 * 0.4**2)) * (1 - epsilon) ** (lag / 2)
+
+    times, now = np.arange(1.0, 10.0), np.full(len(every), 10.0)
+    cross = covariance(every, now, rows, times)
+    inverse = np.linalg.inv(covariance(rows, times, rows, times) + noise * np.eye(9))
+    mean = cross @ inverse @ np.array(y)
+    sd = np.sqrt(1 - np.einsum("ij,jk,ik->i", cross, inverse, cross))
+    best = every[int(np.argmax(mean + np.sqrt(0.8 * np.log(40.0)) * sd))]
+    suggestion = loop.ask()
+    assert (suggestion.point["x"], "abc".index(suggestion.point["kind"])) == best
+    assert suggestion.mean == pytest.approx(mean[every.index(best)], abs=1e-8)
+    assert suggestion.sd == pytest.approx(sd[every.index(best)], abs=1e-8)
+
+
+def test_a_choice_not_tried_for_long_is_tried_again() -> None:
+    loop = Loop(TOLD_NOTHING, {"x": (0, 1), "kind": Choice("a", "b")})
+    for n in range(PATIENCE + EVERY):
+        kind = "b" if n < 3 else "a"
+        loop.observe({"x": (0.37 * n) % 1, "kind": kind}, 0.1 * ((0.37 * n) % 1) - (kind == "b"))
+    assert loop.ask().point["kind"] == "b"
+
+
+def test_what_failed_is_not_asked_again_at_once() -> None:
+    loop = Loop(TOLD_NOTHING, {"kind": Choice("a", "b", "c"), "on": Choice(True, False)})
+    for kind in "abc":
+        for on in (True, False):
+            loop.observe({"kind": kind, "on": on}, "abc".index(kind) + 0.5 * on)
+    first = loop.ask()
+    loop.tell(ok=False)
+    assert loop.ask().point != first.point
+
+
+REFUSED = {
+    "one": (Choice("a"), "two or more choices"),
+    "twice": (Choice("a", "b", "a"), "all different"),
+    "list": (Choice(["a", "b"]), "strings, numbers, True, False or None"),
+    "nan": (Choice("a", float("nan")), "strings, numbers"),
+    "tuple of words": (("a", "b"), r"Choice\('a', 'b'\)"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_choices_that_are_none_are_refused(name: str) -> None:
+    wrong, words = REFUSED[name]
+    with pytest.raises(InputDataError, match=words):
+        Box({"x": (0, 1), "kind": wrong})
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        ({"kind": "salz"}, "kind is 'salz', but it must be one of 'sand', 'salt', 'soap'; give"),
+        ({"kind": 0}, "kind is 0, but it must be one of"),
+        ({"on": "yes"}, "on is 'yes', but it must be one of True, False"),
+        ({"x": "sand"}, "x is 'sand', but it must be one number"),
+    ],
+)
+def test_points_that_are_none_are_refused(point: dict, words: str) -> None:
+    loop = Loop(TOLD_NOTHING, BOX)
+    whole = {"x": 1.0, "kind": "salt", "n": 2, "on": True} | point
+    with pytest.raises(InputDataError, match=words):
+        loop.observe(whole, 1.0)
+    assert len(loop.history.y) == 0
+
+
+def test_other_searches_and_many_trials_are_refused() -> None:
+    with pytest.raises(ValueError, match="where there is a Choice"):
+        Box(BOX, search=MultiStart())
+    kernel = RBFKernel().double()
+    strategy = tv_gp_ucb(kernel=kernel, noise=0.1, epsilon=0.1)
+    state = strategy.init(Box(BOX), batch_shape=(2,))
+    with pytest.raises(InputDataError, match="2 trials, but categories are searched for one"):
+        strategy.ask(state)
+
+
+def test_many_trials_that_choose_by_chance_choose_each_for_itself() -> None:
+    kernel = RBFKernel().double()
+    box = Box(BOX)
+    strategy = random_search(kernel=kernel, noise=0.1)
+    state = strategy.init(box, batch_shape=(40,))
+    X = strategy.ask(state, generator=torch.Generator().manual_seed(0)).X
+    assert X.shape == (40, box.dim)
+    points = [box.parameters.named(row) for row in X]
+    for point in points:
+        require_valid(point)
+    assert {one["kind"] for one in points} == {"sand", "salt", "soap"}
+    assert len({one["x"] for one in points}) == 40
+
+
+def test_places_and_values_are_the_same_thing() -> None:
+    parameters = Box({**BOX, "rate": Float(1e-4, 1.0, log=True)}).parameters
+    like = torch.empty(0).double()
+    for x, kind, n, on in itertools.product((0, 1.7, 4), ("sand", "soap"), (1, 4), (True, False)):
+        point = {"x": x, "kind": kind, "n": n, "on": on, "rate": 0.01}
+        place = parameters.place(point, like)
+        assert place.shape == (6,)
+        assert parameters.named(place) == point
+        assert torch.equal(parameters.place(parameters.named(place), like), place)
+
+
+def test_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "loop.json")
+    assert cli.main(["loop", "new", file, "x=0:1", "kind=sand,salt"]) == 0
+    capsys.readouterr()
+    assert cli.main(["loop", "ask", file, "--time", "2026-03-01T08:00+00:00"]) == 0
+    point = json.loads(capsys.readouterr().out)["point"]
+    assert point["kind"] in ("sand", "salt")
+    assert cli.main(["loop", "tell", file, "1.5"]) == 0
+    assert cli.main(["loop", "new", str(tmp_path / "other.json"), "kind=sand,"]) == cli.EXIT_ERROR
+    assert "'kind=sand,' is no parameter" in capsys.readouterr().err

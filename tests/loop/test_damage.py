@@ -1,0 +1,110 @@
+"""Whatever stands in a file, loading it gives a loop or says what is wrong with which file."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from loop.loops import BOX, GRID, NOISE, kernel, measured
+from mutations import survivors
+
+from botorch_tv.experts import sparq_gp_ucb
+from botorch_tv.loop import Loop
+from botorch_tv.strategies import Strategy, gp_ei, gp_ts
+
+STRATEGIES: dict[str, Callable[[], Strategy]] = {
+    "expert": lambda: sparq_gp_ucb(kernel=kernel(), noise=NOISE),
+    "chance": lambda: gp_ts(kernel=kernel(), noise=NOISE, B=0.5, R=0.1),
+    "improvement": lambda: gp_ei(kernel=kernel(), noise=NOISE),
+}
+PLACES = {"expert": BOX, "chance": GRID, "improvement": GRID}
+
+
+@pytest.fixture(params=STRATEGIES)
+def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Strategy]:
+    strategy = STRATEGIES[request.param]()
+    loop = Loop(strategy, PLACES[request.param], pending=2)
+    for t in range(3):
+        loop.tell(measured(loop.ask().point, t), noise=0.02 if t else None)
+        asked = loop.consult() if strategy.consults else None
+        if asked is not None and t == 1:
+            loop.absorb(asked, [0.5] * len(asked))
+    loop.ask()
+    file = tmp_path / "loop.json"
+    loop.save(file)
+    text = re.sub(r',\n  "sha256": "[0-9a-f]{64}"', "", file.read_text())
+    file.write_text(text)
+    again = Loop.load(file, strategy)
+    assert repr(again) == repr(loop)
+    return file, strategy
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_place_of_a_file(saved: tuple[Path, Strategy]) -> None:
+    file, strategy = saved
+    text = file.read_text()
+    wrong = survivors(
+        text, file.write_text, lambda: Loop.load(file, strategy), names=str(file), many=200
+    )
+    assert wrong == []
+
+
+def test_pieces_of_a_file(saved: tuple[Path, Strategy]) -> None:
+    file, strategy = saved
+    content = file.read_bytes()
+    for length in range(97, len(content) - 3, 197):
+        for piece in (content[:length], content[length:] + b" ", content[:length] + b"\xff\x00"):
+            file.write_bytes(piece)
+            with pytest.raises(ValueError, match=r"loop\.json .*give a"):
+                Loop.load(file, strategy)
+
+
+REFUSED: dict[str, tuple[Callable[[dict], object], str]] = {
+    "outside": (lambda c: c["answers"][1].update(point=[0.2, 9.0], arm=None), "damaged .*"),
+    "no such arm": (lambda c: c["answers"][0].update(arm=99), "needs one for each point"),
+    "another arm": (lambda c: c["answers"][1].update(arm=0), "which is not arm"),
+    "fraction": (lambda c: c["answers"][1].update(arm=0.5), "0.5, which is no whole number"),
+    "text": (lambda c: c["answers"][1].update(y="0.5"), "y is '0.5', which is no finite number"),
+    "infinite": (lambda c: c["answers"][1].update(time=float("inf")), "time is inf, which"),
+    "noise": (lambda c: c["answers"][1].update(noise=-1.0), "noise is -1, which is not positive"),
+    "backwards": (lambda c: c["answers"].reverse(), "not in order of time"),
+    "twice": (lambda c: c["open"].append(c["open"][0]), "suggestion 4 is there twice"),
+    "too many": (lambda c: c.update(asked=2), "suggestion 3 is there, but 2 were made"),
+    "arrivals": (lambda c: c["answers"][2].update(arrival=1), "arrivals of 3 answers"),
+    "future": (lambda c: c["answers"][2].update(known=7), "7 answers were known, but there are 3"),
+    "none at once": (lambda c: c.update(pending=0), "pending is 0, which is no whole number from"),
+    "no randomness": (lambda c: c.update(generator=None), "random numbers are missing"),
+    "other randomness": (lambda c: c.update(generator="AAAA"), "no state of a generator"),
+    "device": (lambda c: c.update(device="nowhere"), "device 'nowhere' cannot be used .*='cpu'"),
+    "overflow": (lambda c: c["answers"][1].update(y=10**400), "y is 1000.*, which is no finite"),
+    "huge grid": (
+        lambda c: c["domain"].update(axes=[c["domain"]["axes"][0]] * 14),
+        "the axes make 78,364,164,096 arms",
+    ),
+}
+
+
+@pytest.mark.parametrize("saved", ["chance"], indirect=True)
+@pytest.mark.parametrize("name", REFUSED)
+def test_numbers_that_contradict_each_other(name: str, saved: tuple[Path, Strategy]) -> None:
+    change, message = REFUSED[name]
+    file, strategy = saved
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=rf"loop\.json.*{message}"):
+        Loop.load(file, strategy)
+
+
+@pytest.mark.parametrize("saved", ["expert"], indirect=True)
+def test_points_outside_the_box(saved: tuple[Path, Strategy]) -> None:
+    file, strategy = saved
+    for rows in ("answers", "open", "replies", "consultations"):
+        content = json.loads(file.read_text())
+        row = content[rows][0]
+        (row["points"][0] if "points" in row else row["point"])[1] = 7.0
+        damaged = file.with_name(f"{rows}.json")
+        damaged.write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=rf"{rows}\.json is damaged .*outside Box.*give a co"):
+            Loop.load(damaged, strategy)

@@ -1,0 +1,399 @@
+"""Saved and loaded, a loop goes on as if never stopped."""
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from loop.loops import (
+    BOX,
+    CASES,
+    GRID,
+    NOISE,
+    PLACES,
+    STRATEGIES,
+    WITH_CONTEXT,
+    kernel,
+    made,
+    measured,
+    tensor,
+)
+
+from botorch_tv import files
+from botorch_tv.loop import Loop
+from botorch_tv.loop.file import domain_data, domain_from
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    Grid,
+    MultiStart,
+    Strategy,
+    gp_ucb,
+    sparq_gp_ucb,
+)
+from botorch_tv.strategies.domains import Domain
+
+
+def work(loop: Loop, start: int, stop: int) -> list[tuple[Any, ...]]:
+    """Rounds with two suggestions open, answers out of order, failed ones, and strangers'."""
+    record = []
+    for t in range(start, stop):
+        while len(loop.open) < loop.pending:
+            one = loop.ask()
+            record.append((one.number, *one.point, one.time, one.mean, one.sd))
+        chosen = loop.open[t % 2]
+        if t == 7:
+            loop.tell(ok=False, suggestion=chosen)
+        else:
+            y = measured(chosen.point, t)
+            loop.tell(y, suggestion=chosen, time=chosen.time + 0.25, noise=0.02 if t == 3 else None)
+        if t % 5 == 4:
+            loop.observe(GRID.X[t], 0.1 * t, time=t - 3.3)
+    return record
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_a_restored_loop_goes_on_as_the_uninterrupted_one(
+    case: tuple[str, str], tmp_path: Path
+) -> None:
+    whole, parts = made(case, pending=2, seed=3), made(case, pending=2, seed=3)
+    expected, actual = work(whole, 0, 14), []
+    for start, stop in ((0, 1), (1, 9), (9, 14)):
+        parts.save(tmp_path / "loop.json")
+        parts = Loop.load(tmp_path / "loop.json", STRATEGIES[case[0]]())
+        actual += work(parts, start, stop)
+    assert actual == expected
+    assert repr(parts.history) == repr(whole.history)
+    for loop, name in ((whole, "whole"), (parts, "parts")):
+        loop.save(tmp_path / name)
+    assert (tmp_path / "whole").read_text() == (tmp_path / "parts").read_text()
+
+
+@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+def test_everything_is_in_the_file_number_for_number(tmp_path: Path) -> None:
+    file = tmp_path / "loop.json"
+    loop = Loop(STRATEGIES["trigger"](), WITH_CONTEXT, pending=3)
+    odd = [0.1 + 0.2, 1 / 3, 5e-324, 1e17 + 2, -0.0]
+    for y in odd:
+        loop.observe([1 / 3, y % 1e-3], y, time=100 / 3, noise=1e-7 / 3, context=y % 0.7)
+    given_up = loop.ask(context=0.1)
+    loop.discard(given_up)
+    loop.ask(context=2 / 3, now=34.1)
+    loop.ask(context=1 / 7)
+    loop.save(file)
+    again = Loop.load(file, loop.strategy)
+    for ours, theirs in zip(again.history[:7], loop.history[:7]):
+        assert torch.equal(ours, theirs)
+    assert repr(again) == repr(loop)
+    for ours, theirs in zip(again.open, loop.open, strict=True):
+        assert (ours.number, ours.point, ours.time) == (theirs.number, theirs.point, theirs.time)
+        assert (ours.mean, ours.sd) == (theirs.mean, theirs.sd)
+        assert torch.equal(ours.context, theirs.context)  # type: ignore[arg-type]
+    assert again.pending == 3
+    assert again.ask(context=0.5).number == 4
+    with pytest.raises(Exception, match="suggestion 1 has been discarded"):
+        again.tell(0.1, suggestion=1)
+
+
+def test_the_file_is_readable(tmp_path: Path) -> None:
+    """JSON, of which a line is a measurement."""
+    loop = made(("Markov", "grid"))
+    for y in (0.5, 0.25):
+        loop.ask()
+        loop.tell(y)
+    loop.save(str(tmp_path / "loop.json"))
+    text = (tmp_path / "loop.json").read_text()
+    content = json.loads(text)
+    assert content["version"] == 2
+    assert content["strategy"]["kernel"]["kernel"] == "RBFKernel(lengthscale=0.3)"
+    assert [one["y"] for one in content["answers"]] == [0.5, 0.25]
+    assert content["answers"][0]["point"] == [0.0, 0.0]
+    assert next(line for line in text.splitlines() if '"y": 0.25' in line).endswith("}")
+    assert text.count("\n") < 25
+
+
+@pytest.mark.parametrize("sqrt_beta", ["sqrt_beta", "multiplier"])
+def test_files_written_before_are_read(sqrt_beta: str, tmp_path: Path) -> None:
+    """The rows of a file are data that people keep: their names and meaning stay."""
+    planned = {"arm": None, "planned_for": 1.5, "known": 0}
+    planned |= {"predicted": {"mean": 0.25, "sd": 0.5, sqrt_beta: 1.5}}
+    asked = {"time": 1.75, "known": 1, "arms": None}
+    rows = {
+        "answers": [
+            {"y": 0.5, "time": 1.75, "noise": 0.02, "arrival": 0, "number": 1, "point": [0.5, 0.25]}
+            | planned
+        ],
+        "open": [planned | {"number": 2, "point": [0.125, 0.75]}],
+        "replies": [asked | {"y": [None, 0.75], "number": 1, "points": [[0.5, 0.25], [0.5, 0.5]]}],
+        "consultations": [asked | {"number": 2, "points": [[0.25, 0.25]]}],
+    }
+    file, strategy = tmp_path / "loop.json", sparq_gp_ucb(kernel=kernel(), noise=NOISE)
+    Loop(strategy, BOX, pending=2).save(file)
+    content = json.loads(unchecked(file.read_text())) | rows | {"asked": 2, "consulted": 2}
+    file.write_text(json.dumps(content))
+    loop = Loop.load(file, strategy)
+    history = loop.history
+    assert (history.X.tolist(), history.y.tolist()) == ([[0.5, 0.25]], [0.5])
+    assert (history.time.tolist(), history.noise.tolist()) == ([1.75], [0.02])
+    want = "Suggestion 2: at [0.125, 0.75] for time 1.5; expects 0.25 ± 1 (two standard deviations)"
+    assert repr(loop.open[0]) == want
+    expert = loop.state.expert
+    assert expert is not None
+    assert (expert.choice.tolist(), expert.time.tolist()) == ([[0.5, 0.25], [0.5, 0.5]], 1.75)
+    assert (expert.noise.isinf().tolist(), float(expert.y[1])) == ([True, False], 0.75)
+    assert "number 2 about time 1.75" in repr(loop)
+    loop.save(file)
+    text = file.read_text().replace('"sqrt_beta"', f'"{sqrt_beta}"')
+    assert {name: json.loads(text)[name] for name in rows} == rows
+
+
+def test_single_precision_comes_back(tmp_path: Path) -> None:
+    loop = made(("weights", "grid"), dtype=torch.float32)
+    for t in range(4):
+        loop.tell(measured(loop.ask().point, t))
+    loop.save(tmp_path / "loop.json")
+    again = Loop.load(tmp_path / "loop.json", loop.strategy)
+    assert again.history.y.dtype == torch.float32
+    assert torch.equal(again.posterior(GRID.X).mean, loop.posterior(GRID.X).mean)
+
+
+# ---------------------------------------------------------------- domains
+
+thirds = torch.tensor([0.1, 1 / 3, 2 / 3], dtype=torch.float64)
+DOMAINS: dict[str, Domain] = {
+    "regular": Grid.regular(7, 3, bounds=[(0, 1), (-1 / 3, 2), (5, 5.1)]),
+    "line": Grid(thirds.view(-1, 1)),
+    "scattered": Grid(torch.stack([thirds, thirds.flip(0)], -1)),
+    "single precision": Grid(torch.rand(4, 2, generator=torch.Generator().manual_seed(0))),
+    "box": Box(torch.tensor([[0.1, -1 / 3], [0.3, 7.0]], dtype=torch.float64), context_dim=2),
+    "searched": BOX,
+    "candidates": Box(BOX.bounds, search=DiscreteSearch(torch.stack([thirds, -thirds], -1))),
+}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_domains_come_back_bit_for_bit(name: str) -> None:
+    domain = DOMAINS[name]
+    data = json.loads(json.dumps(domain_data(domain)))
+    again = domain_from(data, torch.device("cpu"))
+    assert repr(again) == repr(domain)
+    if isinstance(domain, Grid):
+        assert isinstance(again, Grid)
+        assert torch.equal(again.X, domain.X)
+        assert again.X.dtype == domain.X.dtype
+        assert ("axes" in data) == (name in ("regular", "line"))
+    else:
+        assert isinstance(domain, Box)
+        assert isinstance(again, Box)
+        assert torch.equal(again.bounds, domain.bounds)
+        assert repr(again.search) == repr(domain.search)
+    assert json.loads(json.dumps(domain_data(again))) == data
+
+
+class Thorough(MultiStart):
+    """A search that the package does not know."""
+
+
+def test_a_search_of_ones_own_is_given_again(tmp_path: Path) -> None:
+    file, domain = tmp_path / "loop.json", Box(BOX.bounds, search=Thorough(8, 1, 3))
+    loop = Loop(STRATEGIES["static"](), domain)
+    loop.tell(measured(loop.ask().point, 0))
+    loop.save(file)
+    with pytest.raises(ValueError, match="cannot be made from the file; pass domain="):
+        Loop.load(file, loop.strategy)
+    assert Loop.load(file, loop.strategy, domain).ask().point == loop.ask().point
+    with pytest.raises(ValueError, match=r"domain.search is Thorough there and MultiStart here"):
+        Loop.load(file, loop.strategy, BOX)
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    loop = made(("Markov", "grid"))
+    for t in range(3):
+        loop.tell(measured(loop.ask().point, t))
+    loop.save(tmp_path / "loop.json")
+    return tmp_path / "loop.json"
+
+
+OTHERS: dict[str, tuple[Callable[[Strategy], Strategy], str]] = {
+    "noise": (lambda s: replace(s, noise=0.02), "strategy.noise is 0.01 there and 0.02 here"),
+    "kernel": (lambda s: replace(s, kernel=kernel(0.4)), "lengthscale=0.3.* there .*=0.4.* here"),
+    "matrix": (lambda s: replace(s, kernel=torch.eye(36)), "strategy.kernel is RBFKernel there"),
+    "decay": (lambda s: STRATEGIES["static"](), "strategy.decay is Markov there and Static here"),
+    "sense": (lambda s: replace(s, maximize=False), "strategy.maximize is True there and False"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_strategy_is_refused_by_name(name: str, saved: Path) -> None:
+    change, message = OTHERS[name]
+    with pytest.raises(ValueError, match=message):
+        Loop.load(saved, change(STRATEGIES["Markov"]()))
+    Loop.load(saved, STRATEGIES["Markov"]())
+
+
+@pytest.mark.parametrize(
+    ("domain", "message"),
+    [
+        (BOX, "domain is Grid there and Box here"),
+        (Grid.regular(7, 2), "domain.axes"),
+        (Grid(GRID.X.flip(0)), "domain.axes|domain.arms"),
+    ],
+    ids=["box", "finer", "reversed"],
+)
+def test_another_domain_is_refused_by_name(domain: Domain, message: str, saved: Path) -> None:
+    with pytest.raises(ValueError, match=f"another domain: .*{message}"):
+        Loop.load(saved, STRATEGIES["Markov"](), domain)
+    Loop.load(saved, STRATEGIES["Markov"](), Grid.regular(6, 2))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[: len(text) // 2], "holds no loop, or is damaged"),
+        (lambda text: "", "holds no loop, or is damaged"),
+        (lambda text: "[1, 2]", "holds no loop, or is damaged"),
+        (lambda text: text.replace("botorch_tv loop", "study"), "its format is 'study'"),
+        (
+            lambda text: text.replace('"version": 2', '"version": 3'),
+            "version 3, but .* reads 2; .*from_table",
+        ),
+        (lambda text: text.replace('"arrival"', '"arrived"'), "KeyError: 'arrival'"),
+        (lambda text: text.replace('"rows": [0.0', '"rows": ["a"'), "domain is damaged"),
+    ],
+    ids=["half", "empty", "list", "other", "version", "column", "domain"],
+)
+def test_files_that_are_no_loop_are_refused(
+    change: Callable[[str], str], message: str, saved: Path
+) -> None:
+    text = saved.read_text()
+    saved.write_text(change(unchecked(text)))
+    assert saved.read_text() != unchecked(text)
+    with pytest.raises(ValueError, match=message):
+        Loop.load(saved, STRATEGIES["Markov"]())
+
+
+def unchecked(text: str) -> str:
+    """The file without its checksum."""
+    found, count = re.subn(r',\n  "sha256": "[0-9a-f]{64}"', "", text)
+    assert count == 1
+    return found
+
+
+def test_no_changed_digit_goes_unnoticed(saved: Path) -> None:
+    text = saved.read_text()
+    saved.write_text(unchecked(text))
+    Loop.load(saved, STRATEGIES["Markov"]())  # changed on purpose
+    place = text.index('"y": ') + 7
+    changed = text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
+    saved.write_text(changed)
+    with pytest.warns(UserWarning, match=r"loop.json was changed by hand .*: measurement 1: y is"):
+        Loop.load(saved, STRATEGIES["Markov"]())
+    changed, count = re.subn(r',\n  "digests": [^\n]*(?=,\n)', "", changed)
+    assert count == 1  # as files of earlier versions
+    saved.write_text(changed)
+    with pytest.raises(ValueError, match=r"loop.json .* is not what was written, by its checksum"):
+        Loop.load(saved, STRATEGIES["Markov"]())
+
+
+def test_other_libraries_are_named(saved: Path) -> None:
+    text = unchecked(saved.read_text())
+    saved.write_text(re.sub(r'"torch": "[^"]*"', '"torch": "1.0"', text))
+    with pytest.warns(UserWarning, match="other libraries: torch is '1.0' there and '2.* here"):
+        Loop.load(saved, STRATEGIES["Markov"]())
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 0.5, "a", None])
+def test_seeds_that_no_generator_takes(seed: Any) -> None:
+    with pytest.raises(ValueError, match="Loop: seed is"):
+        made(("Markov", "grid"), seed=seed)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"loop\.json"):
+        Loop.load(tmp_path / "loop.json", STRATEGIES["Markov"]())
+
+
+# ---------------------------------------------------------------- when saving fails
+
+
+@pytest.mark.parametrize(
+    ("where", "step"),
+    [(os, "fsync"), (os, "replace"), (files, "_sync_folder")],
+    ids=["writing", "replacing", "synchronising"],
+)
+def test_the_file_survives_a_kill_while_saving(where: Any, step: str, saved: Path) -> None:
+    before = saved.read_text()
+    loop = Loop.load(saved, STRATEGIES["Markov"]())
+    loop.tell(measured(loop.ask().point, 3))
+    loop.save(saved.with_name("after.json"))
+    after = saved.with_name("after.json").read_text()
+    child = os.fork()
+    if child == 0:
+        setattr(where, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        loop.save(saved)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert saved.read_text() == (after if step == "_sync_folder" else before)
+    rounds = 4 if step == "_sync_folder" else 3
+    assert len(Loop.load(saved, STRATEGIES["Markov"]()).history.y) == rounds
+    loop.save(saved)  # what the killed process left is in nobody's way
+    assert saved.read_text() == after
+    assert sorted(one.name for one in saved.parent.iterdir()) == ["after.json", "loop.json"]
+
+
+def test_a_full_disk_leaves_loop_and_file_as_they_were(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = saved.read_text()
+    loop = Loop.load(saved, STRATEGIES["Markov"]())
+    loop.ask()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            loop.save(saved)
+    assert saved.read_text() == before
+    assert [one.name for one in saved.parent.iterdir()] == ["loop.json"]
+    loop.tell(0.3)
+    loop.save(saved)
+    assert len(Loop.load(saved, loop.strategy).history.y) == 4
+
+
+def test_a_link_stays_a_link(saved: Path) -> None:
+    link = saved.with_name("link.json")
+    link.symlink_to(saved)
+    loop = Loop.load(link, STRATEGIES["Markov"]())
+    loop.ask()
+    loop.save(link)
+    assert link.is_symlink()
+    assert len(Loop.load(saved, loop.strategy).open) == 1
+
+
+def test_saving_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Loop(gp_ucb(kernel=kernel(), noise=NOISE), PLACES["grid"]).save(tmp_path / "no" / "loop")
+
+
+def test_random_numbers_go_on(tmp_path: Path) -> None:
+    """Another seed gives other choices, and the file keeps the place in the sequence."""
+    loops = [made(("Thompson", "grid"), seed=seed, pending=9) for seed in (0, 0, 1)]
+    points = [[tuple(loop.ask().point) for _ in range(6)] for loop in loops]
+    assert points[0] == points[1] != points[2]
+    loops[0].save(tmp_path / "loop.json")
+    again = Loop.load(tmp_path / "loop.json", loops[0].strategy)
+    assert [again.ask().point for _ in range(3)] == [loops[1].ask().point for _ in range(3)]
+    assert tensor(*points[0][0]).shape == (2,)

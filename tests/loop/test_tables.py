@@ -1,0 +1,193 @@
+"""What a loop measured goes into another, failures included."""
+
+import io
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from loop.loops import BOX, GRID, STRATEGIES, WITH_CONTEXT, fired, measured
+
+from botorch_tv.loop import Loop
+from botorch_tv.strategies import Choice, Float, Strategy, adaptive_gp_ucb
+from botorch_tv.strategies.domains import Domain
+
+START = datetime(2026, 3, 1, 8, tzinfo=UTC)
+MACHINE = {"ok": (20.0, 80.0), "rate": Float(1e-4, 1.0, log=True), "metal": Choice("tin", "zinc")}
+
+
+def filled(loop: Loop, given: Callable[[int], dict[str, Any]], noise: float | None) -> Loop:
+    """Suggestions and others, some of them failures, late, or with a noise of their own."""
+    for t in range(9):
+        one = loop.ask(now=given(t)["time"], **{k: v for k, v in given(t).items() if k != "time"})
+        loop.tell(measured([0.1 * t, 0.5], t), noise=noise if t == 2 else None, ok=t not in (3, 7))
+        if t == 5:
+            for early, ok in ((1, False), (2, True)):
+                when = given(early)["time"] + (given(1)["time"] - given(0)["time"]) / 4
+                loop.observe(one.point, 0.125, **{**given(t), "time": when}, ok=ok)
+    return loop
+
+
+PLAIN: dict[str, tuple[Callable[[], Strategy], Domain]] = {
+    "grid": (STRATEGIES["trigger"], GRID),
+    "box": (STRATEGIES["window"], BOX),
+    "context": (STRATEGIES["Markov"], WITH_CONTEXT),
+    "adaptive": (adaptive_gp_ucb, GRID),
+}
+
+
+def at(t: int) -> dict[str, Any]:
+    return {"time": float(t + 1)}
+
+
+def in_context(t: int) -> dict[str, Any]:
+    return {"time": float(t + 1), "context": [0.1 * t]}
+
+
+def dated(t: int) -> dict[str, Any]:
+    return {"time": START + timedelta(hours=t)}
+
+
+def require_same(loop: Loop, by_hand: Loop, now: Any, context: Any) -> None:
+    for ours, theirs in zip(loop.history[1:7], by_hand.history[1:7]):
+        assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
+    assert list(loop.history.times) == list(by_hand.history.times)
+    for _ in range(2):
+        actual, expected = loop.ask(now=now, context=context), by_hand.ask(now=now, context=context)
+        assert actual.point == expected.point
+        for one, suggestion in ((loop, actual), (by_hand, expected)):
+            one.tell(0.75, suggestion=suggestion)
+        assert fired(loop) == fired(by_hand)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_loop_begins_with_the_table_of_another(name: str) -> None:
+    make, domain = PLAIN[name]
+    given = in_context if name == "context" else at
+    loop = filled(Loop(make(), domain), given, None if name == "adaptive" else 0.05)
+    frame = loop.table()
+    assert (~frame["ok"]).sum() == 3
+    text = io.StringIO(frame.to_csv(index=False))
+    rows, of_strategy = loop.history, name == "adaptive"
+    for table in (frame, pd.read_csv(text, float_precision="round_trip"), frame.iloc[::-1]):
+        begun = Loop.from_table(*([] if of_strategy else [make()]), domain, table)
+        by_hand = Loop(make(), domain)
+        for row in range(len(rows.y)):
+            own = of_strategy or rows.y[row].isnan()
+            by_hand.observe(
+                rows.X[row],
+                rows.y[row],
+                ok=not rows.y[row].isnan(),
+                time=rows.times[row],
+                noise=None if own else float(rows.noise[row]),
+                context=rows.context[row] if name == "context" else None,
+            )
+        require_same(begun, by_hand, 12.0, [0.5] if name == "context" else None)
+
+
+def test_names_choices_and_dates() -> None:
+    """A parameter may be called as a column is."""
+    loop = filled(Loop(MACHINE), dated, None)
+    frame = loop.table()
+    assert "ok (parameter)" in frame.columns
+    begun, by_hand = Loop.from_table(MACHINE, frame), Loop(MACHINE)
+    rows = zip(frame["ok (parameter)"], frame["rate"], frame["metal"], frame["time"], frame["y"])
+    for heat, rate, metal, time, y in rows:
+        point = {"ok": heat, "rate": rate, "metal": metal}
+        by_hand.observe(point, y, ok=not np.isnan(y), time=time)
+    assert (
+        begun.table()
+        .drop(columns=["number", "mean", "sd"])
+        .equals(frame.drop(columns=["number", "mean", "sd"]))
+    )
+
+
+X, Y = [[0.2, 0.5], [0.4, -0.5], [0.6, 0.0]], [1.0, float("nan"), 2.0]
+
+
+@pytest.mark.parametrize(
+    "ok",
+    [
+        [True, False, True],
+        torch.tensor([True, False, True]),
+        pd.Series([True, False, True]),
+        np.array([1, 0, 1]),
+        np.ma.array([True, True, True], mask=[False, True, False]),
+    ],
+)
+@pytest.mark.parametrize(
+    "y",
+    [
+        Y,
+        torch.tensor(Y),
+        pd.Series(Y),
+        [1.0, None, 2.0],
+        np.array([[1.0], [-999.0], [2.0]]),
+        np.ma.array([1.0, -999.0, 2.0], mask=[False, True, False]),
+    ],
+)
+def test_rows_that_failed(y: Any, ok: Any) -> None:
+    loop = Loop.from_table(STRATEGIES["static"](), BOX, X, y, ok=ok)
+    assert loop.table()["y"].fillna(99).tolist() == [1.0, 99, 2.0]
+    assert loop.table()["ok"].tolist() == [True, False, True]
+
+
+def test_a_failure_that_nobody_suggested() -> None:
+    one, other = (Loop(STRATEGIES["static"](), BOX) for _ in range(2))
+    one.observe(X[0], ok=False)
+    other.observe(X[0], float("nan"), ok=False)
+    assert one.history.y.isnan().all()
+    assert one.ask().point == other.ask().point
+    with pytest.raises(InputDataError, match=r"y is None, .* observe\(X, ok=False\) says that"):
+        one.observe(X[1])
+
+
+FRAME = pd.DataFrame({"x0": [0.1], "x1": [0.2], "y": [1.0], "ok": [True], "noise": [0.1]})
+REFUSED: dict[str, tuple[Callable[[Strategy], object], str]] = {
+    "ok": (lambda s: Loop.from_table(s, BOX, X, Y), "y is nan in row 1; leave out .* ok=False"),
+    "rows": (lambda s: Loop.from_table(s, BOX, X, Y, ok=[True]), "X has 3 rows; give one bool"),
+    "one": (lambda s: Loop.from_table(s, BOX, X, Y, ok=False), "ok is False, but X has 3 rows"),
+    "words": (lambda s: Loop.from_table(s, BOX, X, Y, ok=["no"] * 3), "ok in row 0 is 'no'"),
+    "lacks": (lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]), "X has no column x1; give y"),
+    "no y": (lambda s: Loop.from_table(s, BOX, X), "Strategy, Box, list came, but it takes"),
+    "both": (
+        lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]),
+        "X is a table that has all columns, but X, ok came",
+    ),
+    "noise": (lambda s: Loop.from_table(s, BOX, X[:1], [1.0], noise=[np.nan]), "noise is nan"),
+    "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=np.nan)), "y is nan in row 0"),
+    "order": (lambda s: Loop.from_table(BOX, s, X, Y), "in this order or by name"),
+    "many": (lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]), "list came, but it takes a strat"),
+    "two": (lambda s: Loop.from_table(s, BOX, X, Y, strategy=s), "strategy= came, but it takes"),
+    "loop": (lambda s: Loop(BOX, BOX, strategy=s), "Loop: Box, Box, strategy= came, but it takes"),
+    "swapped": (lambda s: Loop(BOX, s), "in this order or by name"),  # type: ignore[arg-type]
+    "none": (lambda s: Loop(strategy=BOX), "strategy= came, but"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    call, words = REFUSED[name]
+    with pytest.raises((InputDataError, ValueError), match=words):
+        call(STRATEGIES["static"]())
+
+
+def test_arguments_by_name_and_by_place() -> None:
+    s, y = STRATEGIES["Markov"](), [1.0, 2.0, 3.0]
+    loops = [Loop(s, BOX), Loop(BOX, strategy=s), Loop(s, domain=BOX), Loop(strategy=s, domain=BOX)]
+    assert all(loop.strategy is s and loop.domain is BOX for loop in loops)
+    tables = [
+        Loop.from_table(s, BOX, X, y),
+        Loop.from_table(BOX, X, y, strategy=s),
+        Loop.from_table(s, BOX, X=X, y=y),
+        Loop.from_table(strategy=s, domain=BOX, X=X, y=y),
+        Loop.from_table(BOX, X, y=y, strategy=s),
+    ]
+    for loop in tables:
+        assert loop.strategy is s
+        assert repr(loop.history) == repr(tables[0].history)
+    assert type(Loop.from_table(BOX, X, y).strategy) is type(adaptive_gp_ucb())
