@@ -111,17 +111,6 @@ for hour, sentence in words.items():
     print(f"hour {hour}: {sentence}\n")
 
 # %% [markdown]
-# ## What it believes, hour by hour
-#
-# `loop.plot_weights()` draws the weight of every value. Until the units are known all are as
-# likely. Drift cannot be told from standing still at once: the first forty hours leave open
-# whether the world is still or slow. What comes then decides, though now and then a step of it
-# looks like a small jump. The jump shows in a single hour.
-
-# %%
-loop.plot_weights()
-
-# %% [markdown]
 # ## One prediction, before and after
 #
 # The same loop, told the measurements up to some hour alone. In the hour after the jump it is not

@@ -1,5 +1,3 @@
 """The command `botorch-tv`."""
 
-from botorch_tv.cli.command import main
-
-__all__ = ["main"]
+from botorch_tv.cli.command import main as main

@@ -203,7 +203,7 @@ def _import(arguments: argparse.Namespace) -> int:
     gaps_said = f"; {gaps} without {y} are left out" if gaps else ""
     again = f"; {len(rows) - new} were there already" if new < len(rows) else ""
     print(f"Taken in: {counted(new, 'measurements')}{again}{gaps_said}")
-    others = [name for name in table if name not in (*kinds, y, times, OK)]
+    others = [str(name) for name in table if name not in (*kinds, y, times, OK)]
     if others:
         print(f"Not looked at: {', '.join(others)}")
     _warn_if_ahead(loop)

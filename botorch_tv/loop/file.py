@@ -43,8 +43,6 @@ from botorch_tv.validation import largest, latest, require
 
 LARGEST = 2**62
 """Counters beyond are damage."""
-FORMER = {"multiplier": "sqrt_beta"}
-"""New names of fields that older files store under another name."""
 Kind = TypeVar("Kind")
 
 
@@ -64,7 +62,6 @@ def typed(kind: type[Kind], data: Mapping[str, Any], name: str) -> Kind:
         KeyError, TypeError, ValueError: If the data are damaged.
     """
     require(isinstance(data, dict), f"{name} is {_short(data)}, which has no fields")
-    data = {FORMER.get(one, one): value for one, value in data.items()}
     later = {one.name for one in fields(kind) if one.default is not MISSING}  # type: ignore[arg-type]
     hints = {
         one: hint for one, hint in get_type_hints(kind).items() if one in data or one not in later
@@ -219,8 +216,6 @@ NAMES = {
     "replies": "reply",
 }
 """What a row of these fields is called."""
-SHORT = 3
-"""Hexadecimal digits of the digest of a field, enough to name what was changed by hand."""
 NAMED = 8
 """Changes that a warning names."""
 ROWS = ("open", "answers", "consultations", "replies", "superseded")
@@ -323,11 +318,10 @@ class LoopFile:
                 clock = content.get("clock")
                 clock = None if clock is None else typed(ClockData, clock, "clock")
                 units = _units(content["domain"], clock, DTYPES[content["dtype"]])
-                content.setdefault("superseded", [])  # which files of earlier versions lack
                 for name in ROWS:
                     require(isinstance(content[name], list), f"{name} is no list")
                     content[name] = [units.read(one) for one in content[name]]
-                file = typed(cls, content, "the file")._numbered()
+                file = typed(cls, content, "the file")
                 file._warn_of_versions(content["made_with"], path)
                 if changes:
                     there = content[DIGESTS]["answers"]
@@ -339,17 +333,6 @@ class LoopFile:
             f"{path} has version {version!r}, but this version of botorch_tv reads {VERSION}; "
             f"install the one that wrote it, or {ANEW}"
         )
-
-    def _numbered(self) -> LoopFile:
-        """With numbers -1, -2, ... for measurements that earlier versions saved without."""
-        order = sorted(self.answers, key=lambda one: one.arrival)
-        used = min((one.number for one in (*order, *self.superseded)), default=0)
-        unnamed = (one.arrival for one in order if one.number == 0)
-        numbers = {arrival: min(used, 0) - n for n, arrival in enumerate(unnamed, start=1)}
-        answers = [
-            replace(one, number=numbers.get(one.arrival, one.number)) for one in self.answers
-        ]
-        return replace(self, answers=tuple(answers))
 
     def _recounted(self, touched: Collection[int]) -> LoopFile:
         """The content after rows were changed, added or removed by hand.
@@ -423,49 +406,36 @@ class LoopFile:
         return domain
 
     def check(self, domain: Domain, path: Path) -> None:
-        """Raise a ``ValueError`` unless what is written down fits the domain and each other."""
+        """Raise a ``ValueError`` unless the rows fit the domain and each other."""
         with refused(f"{path} is damaged", COPY):
-            self._check_rows(domain)
-            self._check_suggestions()
-            self._check_consultations()
+            self._check(domain)
 
-    def _check_rows(self, domain: Domain) -> None:
+    def _check(self, domain: Domain) -> None:
         n = len(self.answers)
-        for one in self.superseded:
-            _check_points(one, domain, self.kind)
-        rows: list[Planned | Question] = [*self.answers, *self.open]
-        for row in [*rows, *self.replies, *self.consultations]:
+        plans: list[Planned] = [*self.answers, *self.open]
+        rows: list[Planned | Question] = [*plans, *self.replies, *self.consultations]
+        for row in (*rows, *self.superseded):
             _check_points(row, domain, self.kind)
+        for row in rows:
             require(
                 row.known <= n,
                 f"{row.name} was made when {row.known} answers were known, but there are {n}",
             )
-
-    def _check_suggestions(self) -> None:
         require(self.pending >= 1, f"pending is {self.pending}, which is no whole number from 1 on")
-        plans = (*self.answers, *self.open)
         for plan in plans:
-            said = plan.predicted
-            require(said is None or said.sd >= 0, f"{plan.name} has a negative deviation, sd")
+            before = plan.predicted
+            require(before is None or before.sd >= 0, f"{plan.name} has a negative deviation, sd")
         _check_numbers([one.number for one in plans if one.number > 0], self.asked, "suggestion")
-        observed = [-one.number for one in self.answers if one.number < 0]
+        observed = [-one.number for one in self.answers if one.number <= 0]
         _check_numbers(observed, LARGEST, "unsuggested measurement")
         for plan in self.open:
             require(plan.number > 0, f"{plan.name} is open, but without number")
-        for one in self.answers:
-            require(
-                one.noise is None or one.noise > 0,
-                f"{one.name}: noise is {one.noise or 0:g}, which is not positive",
-            )
-        n = len(self.answers)
         require(
             sorted(one.arrival for one in self.answers) == list(range(n)),
             f"the arrivals of {n} answers are not 0 to {n - 1}, each once",
         )
         times = [one.time for one in self.answers]
         require(times == sorted(times), "the answers are not in order of time")
-
-    def _check_consultations(self) -> None:
         numbers = [one.number for one in (*self.replies, *self.consultations)]
         require(numbers == sorted(numbers), "the consultations are not in order")
         _check_numbers(numbers, self.consulted, "consultation")
@@ -496,12 +466,6 @@ def _units(domain: Mapping[str, Any], clock: ClockData | None, dtype: torch.dtyp
 def _check_points(row: Planned | Question, domain: Domain, dtype: torch.dtype) -> None:
     points, arms = row.points, row.arms
     require(len(points) > 0, f"{row.name} asks about no point")
-    for point in points:
-        require(
-            len(point) == domain.columns,
-            f"{row.name} has a point of {counted(len(point), 'coordinates')}, but {domain!r} has "
-            f"{domain.columns}",
-        )
     X = torch.tensor(points, dtype=dtype, device=domain.device)
     domain.locate(X)
     if not isinstance(domain, Grid):
@@ -536,18 +500,14 @@ def _require_same(there: Description, here: Description, name: str, path: Path) 
 
 
 def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:SHORT]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _digests(content: Mapping[str, Any]) -> dict[str, Any]:
     """Short digests of the content: of each field of the rows by number, and of all else."""
-    rows = {name: {str(row["number"]): _digest_of(row) for row in content[name]} for name in NAMES}
+    rows = {name: {str(row["number"]): _digest(row) for row in content[name]} for name in NAMES}
     others = {one: _digest(value) for one, value in content.items() if one not in NAMES}
     return {**rows, "others": others}
-
-
-def _digest_of(row: Mapping[str, Any]) -> str:
-    return "".join(_digest(row[one]) for one in sorted(row))
 
 
 def _changes(content: Mapping[str, Any], text: bytes) -> tuple[list[str], set[int]]:
@@ -574,18 +534,12 @@ def _changes(content: Mapping[str, Any], text: bytes) -> tuple[list[str], set[in
         left = dict(former[name])
         for row in content[name]:
             number = row["number"]
-            was, now = left.pop(str(number), None), _digest_of(row)
-            if was == now:
+            was = left.pop(str(number), None)
+            if was == _digest(row):
                 continue
             if name in ("answers", "open"):
                 touched.add(number)
-            found = [
-                f"{field} is now {_brief(row[field])}"
-                for place, field in enumerate(sorted(row))
-                if was is not None and was[SHORT * place :][:SHORT] != now[SHORT * place :][:SHORT]
-            ]
-            told = " was added" if was is None else f": {', '.join(found)}"
-            words.append(f"{called} {number}{told}")
+            words.append(f"{called} {number} {'was added' if was is None else 'was changed'}")
         words += [f"{called} {number} is gone" for number in left]
     for one, was in former["others"].items():
         if one not in content:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -84,14 +83,6 @@ def as_number(name: str, value: object, fix: str) -> float:
     return number
 
 
-def as_whole(value: object) -> int | None:
-    """An integer, also one of an array or a tensor; None if it is anything else."""
-    try:
-        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        return None
-
-
 def as_truth(name: str, value: object) -> bool:
     """A bool of Python or an array, or one of the numbers 1 and 0; False if NumPy masks it.
 
@@ -154,8 +145,6 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     if isinstance(value, Mapping):
         refuse_masked(name, value)
         return parameters.place(value, like(state), "the point").unsqueeze(0)
-    if hasattr(value, "columns"):
-        _check_columns(name, value.columns, parameters)
     records = value.to_dict("records") if hasattr(value, "to_dict") else value
     if not isinstance(records, (list, tuple)):
         records = [records]
@@ -164,20 +153,6 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         parameters.place(one, like(state), f"{name}[{row}]") for row, one in enumerate(records)
     ]
     return torch.stack(places) if places else like(state).new_empty(0, parameters.columns)
-
-
-def _check_columns(name: str, columns: Iterable[Any], parameters: Parameters) -> None:
-    """Refuse a table with all parameters and other columns; missing ones are found row by row.
-
-    Raises:
-        InputDataError: If there are such columns.
-    """
-    others = [one for one in columns if one not in parameters]
-    if others and set(parameters) <= set(columns):
-        raise InputDataError(
-            f"{name} has the columns {', '.join(map(str, others))} besides the parameters; give "
-            f"{name}[{list(parameters)}]."
-        )
 
 
 def _as_cube(name: str, value: Tensor, parameters: Parameters, state: State) -> Tensor:

@@ -290,12 +290,12 @@ class Moment(NamedTuple):
     """A state after some of the answers.
 
     Attributes:
-        count: Number of answers in it, the first in order of time, with the expert's replies.
+        size: Number of answers in it, the first in order of time, with the expert's replies.
         state: The state.
         trigger: Latest arrival of an answer that fired a trigger; ``NEVER`` if none did.
     """
 
-    count: int
+    size: int
     state: State
     trigger: int
 
@@ -350,8 +350,8 @@ class MeasurementLog(NamedTuple):
         """The state before an answer of a given time."""
         place = bisect_right(self.answers, time, key=lambda one: one.time)
         moment = self._base(place)
-        due = self._replies_after(moment.count)
-        for answer in self.answers[moment.count : place]:
+        due = self._replies_after(moment.size)
+        for answer in self.answers[moment.size : place]:
             moment, _ = self._step(moment, answer, due)
         return moment.state
 
@@ -367,7 +367,7 @@ class MeasurementLog(NamedTuple):
         """
         place = bisect_right(self.answers, answer.time, key=lambda one: one.time)
         base = self._base(place)
-        due = self._replies_after(base.count, answer)
+        due = self._replies_after(base.size, answer)
         answers = (*self.answers[:place], answer, *self.answers[place:])
         return self._replayed(base, answers, due, oldest)
 
@@ -391,7 +391,7 @@ class MeasurementLog(NamedTuple):
         """With an expert's reply, whose question is newer than those of all earlier replies."""
         place = self.place_of(reply)
         moments = tuple(
-            moment if moment.count < place else self._with_reply(moment, reply, place)
+            moment if moment.size < place else self._with_reply(moment, reply, place)
             for moment in self.moments
         )
         return self._replace(moments=moments, replies=(*self.replies, reply))
@@ -403,30 +403,30 @@ class MeasurementLog(NamedTuple):
     def _replayed(
         self, base: Moment, answers: tuple[Answer, ...], due: Mapping[int, Reply], oldest: int
     ) -> MeasurementLog:
-        moments = [one for one in self.moments if one.count <= base.count]
+        moments = [one for one in self.moments if one.size <= base.size]
         moment, resets = base, []
-        for one in answers[base.count :]:
+        for one in answers[base.size :]:
             try:
                 moment, reset = self._step(moment, one, due)
             except Exception as error:
                 error.add_note(
-                    f"Loop: as measurement {moment.count + 1} is replayed, of time {one.time:g}"
+                    f"Loop: as measurement {moment.size + 1} is replayed, of time {one.time:g}"
                     + (f", the answer to suggestion {one.number}." if one.number > 0 else ".")
                 )
                 raise
             resets.append(reset)
             moments.append(moment)
-            moments = [old for old in moments if is_retained(old.count, moment.count, oldest)]
+            moments = [old for old in moments if is_retained(old.size, moment.size, oldest)]
         return self._replace(
             moments=tuple(moments) or (base,),
             answers=answers,
-            resets=(*self.resets[: base.count], *resets),
+            resets=(*self.resets[: base.size], *resets),
         )
 
     def _base(self, place: int) -> Moment:
         """The newest state that contains no answer at or after a place."""
         start = Moment(0, self.start, NEVER)
-        return next((one for one in reversed(self.moments) if one.count <= place), start)
+        return next((one for one in reversed(self.moments) if one.size <= place), start)
 
     def _replies_after(self, count: int, new: Answer | None = None) -> dict[int, Reply]:
         """Replies that a state does not contain yet, by the number of answers older than each.
@@ -467,9 +467,9 @@ class MeasurementLog(NamedTuple):
         reset = bool(info.reset)
         fired = reset and strategy.process.reacts
         trigger = max(answer.arrival, base.trigger) if fired else base.trigger
-        after = Moment(base.count + 1, state, trigger)
-        if after.count in due:
-            after = self._with_reply(after, due[after.count], after.count)
+        after = Moment(base.size + 1, state, trigger)
+        if after.size in due:
+            after = self._with_reply(after, due[after.size], after.size)
         return after, reset
 
     def _with_reply(self, moment: Moment, reply: Reply, place: int) -> Moment:

@@ -23,7 +23,6 @@ from botorch_tv.loop.input import (
     as_replies,
     as_table,
     as_truth,
-    as_whole,
     check_labels,
     in_order,
     measurements,
@@ -444,12 +443,12 @@ class Loop(Record):
             if state.expert is not None and state.expert.told == state.told:
                 return None
             asked = self._strategy.consult(state, generator=self._generator)
-            if asked is not None:
-                asked = asked._replace(X=self._units.settled(asked.X))
-                asked = question(asked, self._consulted + 1, len(log.answers))
             if asked is None:
                 return None
-            newest = asked
+            asked = asked._replace(X=self._units.settled(asked.X))
+            newest = question(asked, self._consulted + 1, len(log.answers))
+            if newest is None:
+                return None
             self._consulted = newest.number
             self._consultations[newest.number] = newest
             for number in list(self._consultations)[:-MOST_OPEN]:
@@ -495,7 +494,7 @@ class Loop(Record):
             )
         reply = extended(Reply, asked, y=as_replies(y, ok, len(asked.points)))
         self._log = self._log.absorbed(reply)
-        self._consultations = {n: one for n, one in self._consultations.items() if n > number}
+        self._consultations = {n: one for n, one in self._consultations.items() if n > asked.number}
         if reply.unanswered == len(reply.y):
             warnings.warn(
                 f"the expert gave no answer at all to consultation {asked.number}; the loop goes "
@@ -529,7 +528,7 @@ class Loop(Record):
         Raises:
             InputDataError: If there is none.
         """
-        whole = as_whole(number)
+        whole = None if isinstance(number, bool) else number
         for one in self._log.answers:
             if one.number == whole:
                 return one

@@ -351,7 +351,7 @@ class Record:
             begun = read_snapshot(path, file, self._strategy, log.start)
             if begun is not None:
                 moment, resets = begun
-                answers = file.answers[: moment.count]
+                answers = file.answers[: moment.size]
                 log = log._replace(moments=(moment,), answers=answers, resets=tuple(resets))
             following = place_of_next(file, self._strategy, len(log.answers))
         if following is not None:

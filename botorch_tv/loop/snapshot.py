@@ -63,7 +63,7 @@ def write_snapshot(path: Path, file: LoopFile, moment: Moment, resets: Sequence[
         moment: The state.
         resets: Whether each of its answers was a reset.
     """
-    count, buffer = moment.count, io.BytesIO()
+    count, buffer = moment.size, io.BytesIO()
     content = {
         "digest": _digest(file, file.answers[:count]),
         "count": count,

@@ -67,7 +67,10 @@ REFUSED: dict[str, tuple[Callable[[dict], object], str]] = {
     "fraction": (lambda c: c["answers"][1].update(arm=0.5), "0.5, which is no whole number"),
     "text": (lambda c: c["answers"][1].update(y="0.5"), "y is '0.5', which is no finite number"),
     "infinite": (lambda c: c["answers"][1].update(time=float("inf")), "time is inf, which"),
-    "noise": (lambda c: c["answers"][1].update(noise=-1.0), "noise is -1, which is not positive"),
+    "noise": (
+        lambda c: c["answers"][1].update(noise=-1.0),
+        "-1.0 as noise variance is not positive",
+    ),
     "backwards": (lambda c: c["answers"].reverse(), "not in order of time"),
     "twice": (lambda c: c["open"].append(c["open"][0]), "suggestion 4 is there twice"),
     "too many": (lambda c: c.update(asked=2), "suggestion 3 is there, but 2 were made"),

@@ -276,11 +276,11 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     ),
     "table of more than parameters": (
         lambda loop: Loop.from_table({"x": (0, 1)}, pd.DataFrame({"x": [0.5], "gain": 1}), [1.0]),
-        r"X has the columns gain besides the parameters; give X\[\['x'\]\]\.$",
+        r"X\[0\] has 'gain', but the parameters are x; leave it out",
     ),
     "table of a loop": (
         lambda loop: loop.posterior(loop.table()),
-        r"columns number, time, y, ok, .* give X\[\['temperature', 'rate', 'layers'\]\]",
+        r"X\[0\] has 'number', but the parameters are temperature, rate, layers; leave it out",
     ),
     "decimal comma": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": "0,5"}], [1.0]),
