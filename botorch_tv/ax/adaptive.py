@@ -29,10 +29,9 @@ from botorch_tv.ax.clock import check_fixed, check_now, check_search_space
 from botorch_tv.ax.space import TrialSpace
 from botorch_tv.inference.mixture.units import FIRST
 from botorch_tv.inference.modes import without_gradients
-from botorch_tv.strategies.adaptive import adaptive_gp_ucb
-from botorch_tv.strategies.mixed.history import RECENT, Ended, TrialHistory, TrialRow
-from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.strategies.outcomes import avoiding, elsewhere
+from botorch_tv.strategies.presets import adaptive_gp_ucb
+from botorch_tv.strategies.trial_history import RECENT, Ended, TrialHistory, TrialRow, retried
 from botorch_tv.validation import require, require_integer
 
 

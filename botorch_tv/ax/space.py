@@ -16,8 +16,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.exceptions.core import UnsupportedError
 
-from botorch_tv.strategies.mixed.space import Axis, Number, Space
-from botorch_tv.strategies.parameters import Choice
+from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
 
 INSTEAD = "use time_varying_generation_strategy, which knows it, or leave it out."
 

@@ -6,15 +6,17 @@ about f now, ``absorb`` the answers, ``ask`` for the next choice.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
+from botorch_tv.acquisition import Exploration, UpperConfidence
+from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.experts.answers import (
     check_order,
     check_shapes,
@@ -24,27 +26,26 @@ from botorch_tv.experts.answers import (
 )
 from botorch_tv.experts.asking import draw_points
 from botorch_tv.experts.refresh import Never, Refresh
-from botorch_tv.forgetting import Kept
+from botorch_tv.forgetting import Decay, Inflation, Kept, Static
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import require_state
-from botorch_tv.strategies.consultation import Consultation, ExpertData, ExpertWarning
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
-from botorch_tv.strategies.parts import require_left_out
-from botorch_tv.strategies.state import State, Suggestion
+from botorch_tv.strategies.gp_strategy import KernelStrategy
+from botorch_tv.strategies.state import Consultation, ExpertData, ExpertWarning, State, Suggestion
 from botorch_tv.validation import require
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SparQ(Strategy):
+class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
     Regression uses the newest answers and the observations made after the round of that
@@ -60,17 +61,19 @@ class SparQ(Strategy):
     the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
 
     Args:
+        decay: As for :class:`~botorch_tv.strategies.GPStrategy`.
+        inflation: As there.
+        exploration: As there.
         refresh: When the expert is asked, and about how many points.
 
     Raises:
-        ValueError: If the retention is not :class:`KeepAll`, since consultations decide what is
-            kept, or if hyperparameters are to be learned, which uses observations only.
+        ValueError: As there, or if ``refresh`` is no :class:`Refresh`.
     """
 
+    decay: Decay = field(default_factory=Static)
+    inflation: Inflation = field(default_factory=Static)
+    exploration: Exploration = field(default_factory=UpperConfidence)
     refresh: Refresh = field(default_factory=Refresh)
-
-    consults: ClassVar[bool] = True
-    _replaces_data: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,13 +81,17 @@ class SparQ(Strategy):
             isinstance(self.refresh, Refresh),
             f"SparQ: refresh is {self.refresh!r}, but it must be a Refresh.",
         )
-        require_left_out(
-            self,
-            {
-                "retention": "the consultations decide which data are kept; leave it out",
-                "learning": "it would not see the expert's answers; leave it out",
-            },
-        )
+        require_defined(self.exploration)
+
+    @functools.cached_property
+    def process(self) -> Process:
+        """All that a posterior depends on, besides the data."""
+        return self._process(self.decay, self.inflation, ())
+
+    @property
+    def consults(self) -> bool:
+        """Whether an expert is ever asked."""
+        return not isinstance(self.refresh.schedule, Never)
 
     def _initial(self, domain: Domain, basis: Prior, shape: Size) -> State:
         if domain.columns > domain.dim:
@@ -100,8 +107,11 @@ class SparQ(Strategy):
             self.process, samples=self.exploration.samples
         )
 
-    def _data_at(self, state: State, now: Tensor) -> Data:
-        return with_answers(super()._data_at(state, now), state.expert)
+    def _represented(self, domain: Domain, prior: Prior) -> Prior:
+        return prior  # answers replace data, for which there is regression alone
+
+    def _in_use(self, data: Data, state: State) -> Data:
+        return with_answers(data, state.expert)
 
     def _ask(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
@@ -109,7 +119,12 @@ class SparQ(Strategy):
         self.warn_of_absence(state, stacklevel=5)
         return super()._ask(state, now, context, draws)
 
+    def undisturbed(self) -> SparQ:
+        """The strategy without its expert, whom fantasies must not ask."""
+        return self.without_expert()
+
     def without_expert(self) -> SparQ:
+        """The same strategy for use without an expert; it does not warn of its absence."""
         return replace(self, refresh=replace(self.refresh, schedule=Never()))
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:

@@ -63,6 +63,10 @@ class GLRTrigger(Retention):
         number = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
         return Errors(torch.zeros((*batch_shape, self.longest), device="cpu"), number)
 
+    @property
+    def on_observation(self) -> bool:
+        return type(self).keep is GLRTrigger.keep
+
     def keep(self, log: Log) -> Kept:
         if log.newest is None:
             return Kept()

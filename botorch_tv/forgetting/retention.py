@@ -64,6 +64,14 @@ class Retention(Part):
         ...         return Kept(newest=0, where=fresh, reset=fresh)
     """
 
+    @property
+    def on_observation(self) -> bool:
+        """Whether rows leave only when an observation is made, never as time passes.
+
+        Where it is True, :meth:`keep` is called after observations alone.
+        """
+        return False
+
     def keep(self, log: Log) -> Kept | Tensor:
         """Which rows to keep.
 
@@ -95,6 +103,10 @@ class Retention(Part):
 @dataclass(frozen=True)
 class KeepAll(Retention):
     """Keep every observation."""
+
+    @property
+    def on_observation(self) -> bool:
+        return type(self) is KeepAll
 
     def keep(self, log: Log) -> Kept:
         return Kept()
@@ -234,6 +246,10 @@ class EventTrigger(Retention):
     def __repr__(self) -> str:
         rule = getattr(self.rule, "__name__", repr(self.rule))
         return f"{type(self).__name__}(delta={self.delta}, rule={rule})"
+
+    @property
+    def on_observation(self) -> bool:
+        return type(self).keep is EventTrigger.keep
 
     def keep(self, log: Log) -> Kept:
         if log.newest is None:

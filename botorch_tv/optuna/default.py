@@ -7,8 +7,8 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import Markov
 from botorch_tv.inference.mixture.prior import MOST_COLUMNS
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import adaptive_gp_ucb
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies import GPStrategy, adaptive_gp_ucb
+from botorch_tv.strategies.protocol import Strategy
 
 
 def default_strategy(columns: int) -> Strategy:
@@ -21,7 +21,7 @@ def learning_strategy() -> Strategy:
     with torch.device("cpu"):
         kernel = MaternKernel(nu=2.5).double()
         kernel.lengthscale = 0.3
-    return Strategy(
+    return GPStrategy(
         kernel=kernel,
         noise=0.1,
         decay=Markov(0.01),

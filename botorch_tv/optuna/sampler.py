@@ -29,12 +29,10 @@ from botorch_tv.optuna.default import default_strategy
 from botorch_tv.optuna.space import StudySpace
 from botorch_tv.optuna.trials import Sorted, failures, sort
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.fantasies import as_if_measured
-from botorch_tv.strategies.mixed.history import Ended, TrialHistory, TrialRow
-from botorch_tv.strategies.mixed.retrial import retried
-from botorch_tv.strategies.outcomes import Success, avoiding, elsewhere
+from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
+from botorch_tv.strategies.trial_history import Ended, TrialHistory, TrialRow, retried
 from botorch_tv.validation import refuse_unknown, require, require_integer, shown
 
 UNIT_FROM = 8
@@ -101,7 +99,7 @@ class DriftSampler(BaseSampler):
     of all values, or the predicted mean if that is worse.
 
     **Parameters.** Floats, integers and categorical parameters with the same range in all trials
-    are modelled, see :class:`~botorch_tv.strategies.mixed.space.Axis`; others are sampled
+    are modelled, see :class:`~botorch_tv.strategies.parameters.Axis`; others are sampled
     independently. The model sees the values actually tried, in the unit cube, so lengthscales of a
     strategy's kernel are fractions of a range. Two categories are as far apart as the ends of a
     range.
@@ -169,7 +167,7 @@ class DriftSampler(BaseSampler):
             "Loop, or another strategy.",
         )
         require(
-            strategy is None or not strategy.needs_member,
+            strategy is None or strategy.remakes_suggestions,
             f"DriftSampler: {strategy!r} must be told which of its members made a suggestion, "
             "which Optuna does not write down; use one of its members.",
         )

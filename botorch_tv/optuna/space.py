@@ -13,8 +13,7 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial
 
-from botorch_tv.strategies.mixed.space import Axis, Number, Space
-from botorch_tv.strategies.parameters import Choice
+from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
 from botorch_tv.validation import shown
 
 

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from botorch_tv.optuna.clock import TrialClock
 from botorch_tv.optuna.space import StudySpace
-from botorch_tv.strategies.mixed.history import RECENT
+from botorch_tv.strategies.trial_history import RECENT
 
 CERTAIN = 4
 """Failures that a constraint above 0 counts as."""

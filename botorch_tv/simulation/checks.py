@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from botorch_tv.inference.recursion import precise_rounds
 from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.worlds import World
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer
 

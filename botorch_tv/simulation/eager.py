@@ -17,7 +17,7 @@ from botorch_tv.simulation.records import Arrays, Records
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, State
 
 

@@ -13,8 +13,8 @@ import xarray as xr
 
 from botorch_tv.simulation.recorders.play import Play
 from botorch_tv.simulation.recorders.recorder import Recorder, Variable
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require
 
 DIMENSIONS = ("strategy", "trial", "round")

@@ -21,7 +21,7 @@ from botorch_tv.simulation.recorders.play import Play
 from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 
 

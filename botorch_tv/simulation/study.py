@@ -30,7 +30,7 @@ from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.runner import Runner, find_all
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds import World
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import as_path, refuse_unknown, require_integer
 
 OTHER_NAMES = {

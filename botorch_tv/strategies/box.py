@@ -21,7 +21,7 @@ from botorch_tv.inference.process import Process
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.cube import Parameter, Parameters
 from botorch_tv.strategies.domains import Domain, require_sides
-from botorch_tv.strategies.mixed.search import MixedSearch
+from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.raw_points import spread
 from botorch_tv.strategies.search import MultiStart, Search
 from botorch_tv.validation import largest, require, require_integer, shown

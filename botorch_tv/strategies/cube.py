@@ -11,8 +11,15 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.strategies.mixed.space import Axis, Number, Space
-from botorch_tv.strategies.parameters import BoxParameter, Choice, Float, Integer
+from botorch_tv.strategies.parameters import (
+    Axis,
+    BoxParameter,
+    Choice,
+    Float,
+    Integer,
+    Number,
+    Space,
+)
 from botorch_tv.validation import decimal_comma, did_you_mean, shown
 
 Parameter = BoxParameter | Choice

@@ -7,8 +7,8 @@ import torch
 from optuna.distributions import FloatDistribution
 
 from botorch_tv.optuna.space import StudySpace
-from botorch_tv.strategies.mixed import history as module
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
+from botorch_tv.strategies import trial_history as module
+from botorch_tv.strategies.trial_history import TrialHistory, TrialRow
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from botorch_tv.optuna.space import StudySpace
 from botorch_tv.strategies import Box
-from botorch_tv.strategies.mixed.search import MixedSearch
+from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.search import Sought
 
 FLOAT = FloatDistribution(0.0, 1.0)

@@ -9,7 +9,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState, create_trial
 
 from botorch_tv.optuna import DriftSampler, best_now
-from botorch_tv.strategies.mixed.history import RECENT
+from botorch_tv.strategies.trial_history import RECENT
 
 SPACE = {"c": CategoricalDistribution("abc"), "x": FloatDistribution(1.0, 3.0)}
 EPSILON, NOISE, LENGTHSCALE = 0.1, 0.05, 0.3

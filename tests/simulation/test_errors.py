@@ -17,7 +17,7 @@ from botorch_tv.forgetting import EventTrigger
 from botorch_tv.simulation import BoxWorld, MarkovWorld, StudyResult, World, run_study
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective, OnArms
-from botorch_tv.strategies import DiscreteSearch, Grid, Loop, Strategy, gp_ucb
+from botorch_tv.strategies import DiscreteSearch, GPStrategy, Grid, Loop, Strategy, gp_ucb
 from botorch_tv.test_functions import DriftingBranin
 
 
@@ -88,7 +88,7 @@ def stumbling(y: Tensor, mean: Tensor, sd: Tensor, noise: Any, since: Tensor, de
 
 def triggered() -> Strategy:
     retention = EventTrigger(0.1, rule=stumbling)
-    return Strategy(kernel=KERNEL, noise=0.02, retention=retention)
+    return GPStrategy(kernel=KERNEL, noise=0.02, retention=retention)
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])

@@ -5,9 +5,9 @@ import torch
 
 from botorch_tv import adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.strategies.fantasies import as_if_measured
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
-from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.strategies.outcomes import as_if_measured
+from botorch_tv.strategies.parameters import Axis, Number, Space
+from botorch_tv.strategies.trial_history import TrialHistory, TrialRow
 
 
 def history(values: list[float]) -> TrialHistory:

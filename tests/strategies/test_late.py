@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from botorch_tv.strategies.late import is_kept, oldest_for
+from botorch_tv.strategies.trial_history import is_kept, oldest_for
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 15, 31])

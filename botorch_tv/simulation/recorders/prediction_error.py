@@ -16,8 +16,8 @@ from torch import Tensor
 
 from botorch_tv.simulation.recorders.recorder import Recorder, Seen, Variable, require_recorded
 from botorch_tv.simulation.worlds.objective import Objective, OnArms
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 

@@ -11,8 +11,8 @@ import xarray as xr
 from torch import Tensor
 
 from botorch_tv.simulation.worlds.objective import Objective
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 

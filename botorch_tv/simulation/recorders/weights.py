@@ -14,8 +14,8 @@ from torch import Tensor
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.simulation.recorders.recorder import Recorder, Seen, Variable
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info
 
 

@@ -14,7 +14,7 @@ from botorch_tv.identity import Description, describe
 from botorch_tv.strategies.box import Bounds, Box
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.mixed.search import MixedSearch
+from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.validation import require
 

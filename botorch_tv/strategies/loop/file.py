@@ -17,8 +17,6 @@ from botorch.exceptions import InputDataError
 from botorch_tv.files import require_regular, write_whole
 from botorch_tv.identity import Description, describe, differences
 from botorch_tv.identity.versions import libraries
-from botorch_tv.strategies.adaptive import adaptive_gp_ucb
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.clock import ClockData, LoopClock
@@ -34,6 +32,8 @@ from botorch_tv.strategies.loop.log import (
 )
 from botorch_tv.strategies.loop.typed_json import LARGEST, as_json, typed
 from botorch_tv.strategies.loop.units import Units
+from botorch_tv.strategies.presets import adaptive_gp_ucb
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.spans import counted
 from botorch_tv.validation import require
 

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import as_context
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.parameters import BoxParameter, Choice
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import decimal_comma, refuse_masked, refuse_unknown, shown

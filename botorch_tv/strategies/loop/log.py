@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from botorch_tv.strategies.consultation import Consultation
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.state import State, Suggestion
+from botorch_tv.strategies.state import Consultation, State, Suggestion
 
 Extended = TypeVar("Extended", bound="Planned | Question")
 

@@ -14,8 +14,6 @@ from torch import Tensor
 
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Bounds
-from botorch_tv.strategies.consultation import ExpertWarning
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.clock import Time, earliest
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
@@ -56,8 +54,10 @@ from botorch_tv.strategies.loop.shown import (
     numbered,
     numbered_consultation,
 )
-from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.strategies.outcomes import avoiding, elsewhere
+from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.state import ExpertWarning
+from botorch_tv.strategies.trial_history import retried
 from botorch_tv.validation import require, shown
 
 CALLED = {

@@ -14,11 +14,8 @@ import torch
 from torch import Tensor
 
 from botorch_tv.identity import Description, describe
-from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Bounds
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.fantasies import for_fantasies
 from botorch_tv.strategies.loop.clock import LoopClock, Time
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.domain import as_domain, domain_data
@@ -43,6 +40,8 @@ from botorch_tv.strategies.loop.snapshot import (
 )
 from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenConsultations, OpenSuggestions
+from botorch_tv.strategies.presets import adaptive_gp_ucb
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import as_path, require, require_integer, shown
@@ -74,7 +73,7 @@ class Record:
         self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
-        self._strategy, self._for_fantasies = strategy, for_fantasies(strategy)
+        self._strategy, self._for_fantasies = strategy, strategy.undisturbed()
         self._replay = Replay(strategy, start)
         self._open = OpenSuggestions(pending, self._units)
         self._consultations = OpenConsultations(self._units)
@@ -372,7 +371,7 @@ def _strategy_and_domain(
         "the strategy alone.",
     )
     require(
-        not strategy.needs_member,
+        strategy.remakes_suggestions,
         f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
         "does not write down; use ask() and tell() of the strategy, or one of its members.",
     )

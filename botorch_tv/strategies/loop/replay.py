@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import torch
 
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.fantasies import as_if_measured
-from botorch_tv.strategies.late import is_kept, oldest_for
 from botorch_tv.strategies.loop.log import Answer, Planned, Prediction, Question, Reply, like
+from botorch_tv.strategies.outcomes import as_if_measured
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
+from botorch_tv.strategies.trial_history import is_kept, oldest_for
 
 NEVER = -1
 Note = dict[str, list[float]]
@@ -296,7 +296,7 @@ def fantasized(
     trigger, teach no hyperparameters and set no units.
 
     Args:
-        strategy: See :func:`~botorch_tv.strategies.fantasies.for_fantasies`.
+        strategy: See :meth:`Strategy.undisturbed`.
         state: After all answers.
         waiting: The open suggestions.
         now: The present; None where suggestions carry it.

@@ -24,10 +24,10 @@ from botorch_tv.files import beside, write_whole
 from botorch_tv.identity.versions import libraries
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.loop.file import DAMAGE, LoopFile
 from botorch_tv.strategies.loop.log import Answer
 from botorch_tv.strategies.loop.replay import Moment, Note
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 

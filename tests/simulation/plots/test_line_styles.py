@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
-from botorch_tv.simulation.plots.line_styles import NAMED, line_styles
+from botorch_tv.simulation.plots.line_styles import line_styles
 from botorch_tv.simulation.rivals import RIVALS
+from botorch_tv.strategies.loop.file import NAMED
 
 ALGORITHMS = [names[0] for names in NAMED]
 

@@ -24,7 +24,7 @@ from botorch_tv import (
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.strategies import MultiStart
-from botorch_tv.strategies.mixed.retrial import EVERY, PATIENCE
+from botorch_tv.strategies.trial_history import EVERY, PATIENCE
 
 BOX = {
     "x": (0, 4),

@@ -28,7 +28,6 @@ from strategies.loop.loops import (
 from botorch_tv.experts import Consultation, ExpertWarning, SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.experts.refresh import Never
 from botorch_tv.strategies import Loop, gp_ucb, ui_gp_ucb
-from botorch_tv.strategies.fantasies import for_fantasies
 from botorch_tv.strategies.loop import NumberedConsultation
 from botorch_tv.strategies.loop.replay import fantasized
 from botorch_tv.strategies.loop.waiting import MOST_OPEN
@@ -369,7 +368,7 @@ def test_what_is_pretended_cries_for_no_expert() -> None:
     ) as seen:
         choice = loop.ask()
     assert seen[0].filename == __file__
-    quiet = for_fantasies(loop.strategy)
+    quiet = loop.strategy.undisturbed()
     assert isinstance(quiet, SparQ)
     assert isinstance(quiet.refresh.schedule, Never)
     opened = [loop._open.rows[one] for one in (2, 3, 4)]

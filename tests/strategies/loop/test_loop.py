@@ -29,6 +29,7 @@ from botorch_tv.forgetting import EventTrigger, Kept, Log, Retention
 from botorch_tv.strategies import (
     Choice,
     Float,
+    GPStrategy,
     Grid,
     Loop,
     Strategy,
@@ -36,7 +37,6 @@ from botorch_tv.strategies import (
     gp_ucb,
     tv_gp_ucb,
 )
-from botorch_tv.strategies.fantasies import for_fantasies
 from botorch_tv.strategies.loop.replay import fantasized
 from botorch_tv.strategies.outcomes import CAUTION
 
@@ -184,7 +184,7 @@ def dense(X: np.ndarray, times: np.ndarray, y: np.ndarray, Z: np.ndarray, now: f
 def test_pretending_keeps_means_and_shrinks_variances() -> None:
     """Against the textbook's posterior with a row more for each that is open."""
     loop = with_open(tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.05))
-    state = fantasized(for_fantasies(loop.strategy), loop.state, loop._open.rows.values(), now=None)
+    state = fantasized(loop.strategy.undisturbed(), loop.state, loop._open.rows.values(), now=None)
     history = loop.history
     X, y, times = history.X.numpy(), history.y.numpy(), history.time.numpy()
     Z = np.random.default_rng(0).uniform([0, -1], [1, 1], (9, 2))
@@ -247,13 +247,13 @@ class Jumpy(Retention):
     "retention", [EventTrigger(0.1, rule=always), Jumpy()], ids=["trigger", "own rule"]
 )
 def test_what_is_pretended_fires_no_trigger(retention: Retention) -> None:
-    strategy = Strategy(kernel=kernel(), noise=NOISE, retention=retention)
+    strategy = GPStrategy(kernel=kernel(), noise=NOISE, retention=retention)
     loop = Loop(strategy, GRID, pending=3)
     loop.observe([0.2, 0.2], 1.0)
     loop.ask()
     loop.ask()
     waiting = loop._open.rows.values()
-    quiet = fantasized(for_fantasies(strategy), loop.state, waiting, None)
+    quiet = fantasized(strategy.undisturbed(), loop.state, waiting, None)
     assert quiet.data.dropped == loop.state.data.dropped
     assert int(quiet.data.kept.sum()) == int(loop.state.data.kept.sum()) + 2
     assert fantasized(strategy, loop.state, waiting, None).data.dropped > loop.state.data.dropped
@@ -263,9 +263,7 @@ def test_what_is_pretended_teaches_nothing() -> None:
     learner = with_open(STRATEGIES["learning"]())
     waiting = learner._open.rows.values()
     learned = learner.state.basis
-    assert (
-        fantasized(for_fantasies(learner.strategy), learner.state, waiting, None).basis is learned
-    )
+    assert fantasized(learner.strategy.undisturbed(), learner.state, waiting, None).basis is learned
     assert fantasized(learner.strategy, learner.state, waiting, None).basis is not learned
 
 

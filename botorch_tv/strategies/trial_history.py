@@ -1,8 +1,20 @@
-"""The state after trials, whoever ran them and in whatever order."""
+"""Trials of Optuna and Ax: the state after them, in whatever order they came, and what is due.
+
+States may be large, so few are kept, and the fewer the older: one after a multiple of 2^j rounds
+until it is 2^(j + 1) rounds old. What comes L rounds late then finds one that is at most
+L - 1 + 2^j rounds old, for the least 2^j from L - 1 on, which is less than 3 L.
+
+Categories that have not been tried for long are tried again: where nothing is observed but values,
+a category that became the best while others stayed as they were shows in no measurement; a model
+learns from those others that nothing changes, and is sure of it everywhere. Only a measurement
+there can tell [Liu, Lee, Shroff, AAAI 2018]. Where nothing changes each such measurement is lost,
+so they grow rarer as long as nothing comes of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
@@ -10,13 +22,105 @@ import torch
 from torch import Tensor
 
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.fantasies import as_if_measured, for_fantasies
-from botorch_tv.strategies.late import is_kept
-from botorch_tv.strategies.mixed.search import MixedSearch
-from botorch_tv.strategies.mixed.space import Space
-from botorch_tv.strategies.outcomes import Success, success
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.outcomes import Success, as_if_measured, success
+from botorch_tv.strategies.parameters import Choice, Space
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
+
+
+def is_kept(told: int, newest: int, oldest: int) -> bool:
+    """Whether a state is kept.
+
+    Args:
+        told: Rounds that it has been told.
+        newest: Rounds that have been told.
+        oldest: Age beyond which none is, in rounds.
+    """
+    lasts = 2 * (told & -told) if told else oldest
+    return newest - told <= min(lasts, oldest)
+
+
+def oldest_for(late: int) -> int:
+    """The greatest age at which a state is of use to what comes up to so many rounds late."""
+    before = max(late - 1, 1)
+    return late - 1 + (1 << (before - 1).bit_length())
+
+
+EVERY = 10
+"""One trial in so many may go to a category because of its age, however many there are."""
+PATIENCE = 30
+"""Trials without it after which it may; after each time in vain, twice as many."""
+MOST_PATIENCE = 240
+"""Upper limit, whatever happened before."""
+
+
+class Category(NamedTuple):
+    """A category of one of some parameters."""
+
+    axis: int
+    level: int
+
+
+def overdue(space: Space, tried: Tensor) -> Category | None:
+    """The category that is to be tried again now, if any: the one not tried for the longest time.
+
+    Args:
+        space: The parameters.
+        tried: Points of all trials so far, the newest last, `n x D`.
+    """
+    trials = len(tried)
+    if trials < PATIENCE or trials % EVERY:
+        return None
+    found: list[Category] = []
+    oldest = 0
+    for number, (axis, at) in enumerate(zip(space.axes, space.places)):
+        if not isinstance(axis.of, Choice) or axis.levels is None or axis.of.single:
+            continue
+        level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
+        for each in range(len(axis.levels)):
+            when = (level == each).nonzero().squeeze(-1)
+            age = trials - 1 - int(when[-1]) if len(when) else trials
+            if age < _patience(when):
+                continue
+            if age > oldest:
+                found, oldest = [], age
+            if age == oldest:
+                found.append(Category(number, each))
+    return found[trials // EVERY % len(found)] if found else None
+
+
+def _patience(when: Tensor) -> int:
+    """Trials without a category after which it may be tried again.
+
+    Args:
+        when: The trials with it, in order.
+    """
+    lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
+    return min(PATIENCE << int(lone), MOST_PATIENCE)
+
+
+def retried(state: State) -> State:
+    """The state, in which only a category that is due may be chosen; as it is where none is.
+
+    Args:
+        state: Of one trial, on a box whose search knows of categories.
+    """
+    domain = state.domain
+    if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
+        return state
+    if state.told < PATIENCE:
+        return state
+    space = domain.search.space
+    tried = state.history.choice.tensor().reshape(state.told, -1)[:, : space.columns]
+    due = overdue(space, tried)
+    if due is None:
+        return state
+    levels = space.axes[due.axis].levels
+    assert levels is not None
+    search = replace(domain.search, fixed=(space.places[due.axis], levels[due.level]))
+    return state._replace(domain=Box(domain.bounds, context_dim=domain.context_dim, search=search))
+
 
 OLDEST = 32
 """States up to so many trials old are kept."""
@@ -48,7 +152,7 @@ class TrialHistory(NamedTuple):
 
     strategy: Strategy
     quiet: Strategy
-    """The same without what fantasies must not set off, see :func:`for_fantasies`."""
+    """The same without what fantasies must not set off, see :meth:`Strategy.undisturbed`."""
     space: Space
     rows: tuple[TrialRow, ...]
     states: tuple[State, ...]
@@ -62,7 +166,7 @@ class TrialHistory(NamedTuple):
             2, space.columns
         )
         state = strategy.init(Box(bounds, search=MixedSearch(space)))
-        return cls(strategy, for_fantasies(strategy), space, (), (state,))
+        return cls(strategy, strategy.undisturbed(), space, (), (state,))
 
     @property
     def state(self) -> State:

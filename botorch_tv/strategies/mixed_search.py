@@ -12,8 +12,7 @@ from torch import Tensor
 from botorch_tv.inference.protocol import Looks
 from botorch_tv.inference.quasi_newton import Objective, minimize
 from botorch_tv.strategies.draws import Draws
-from botorch_tv.strategies.mixed.space import Space
-from botorch_tv.strategies.parameters import Choice
+from botorch_tv.strategies.parameters import Choice, Space
 from botorch_tv.strategies.raw_points import raw_points
 from botorch_tv.strategies.search import (
     MultiStart,
