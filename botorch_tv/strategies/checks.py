@@ -347,8 +347,12 @@ def require_suggestion(
             )
         domain.locate(X)
         return
-    named = isinstance(index, Tensor) and index.dtype == torch.int64 and index.shape == shape
-    if not named or not bool(((index >= 0) & (index < len(domain))).all()):
+    if (
+        not isinstance(index, Tensor)
+        or index.dtype != torch.int64
+        or index.shape != shape
+        or not bool(((index >= 0) & (index < len(domain))).all())
+    ):
         raise InputDataError(f"the suggestion names no arm of {domain!r}{ELSEWHERE}")
     points = domain.points(index, X)
     if not torch.equal(points, X):

@@ -27,6 +27,7 @@ from botorch_tv.inference.costs import AUTO_TOLERANCE, FEW_ARMS, FEW_FEATURES, M
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.features import Features, refusal
+from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_recursion import PointRecursion
 from botorch_tv.inference.points import PointRegression
@@ -190,6 +191,7 @@ class KernelStrategy(ProcessStrategy):
             domain, domain.prior(self.kernel, method, dtype=dtype, device=device)
         )
         self._require_scales(prior.scale**2, dtype)
+        assert not isinstance(prior, BankPrior)
         warn_of_domain(self.process, self._learns, domain, prior)
         return self._initial(domain, prior, shape)
 
@@ -274,7 +276,8 @@ class KernelStrategy(ProcessStrategy):
             f"[0, {most:g}]",
             f"per unit of time, in {dtype}; count time in a shorter unit.",
         )
-        for parameter, value in (vars(width) if is_dataclass(width) else {}).items():
+        numbers: dict[str, object] = vars(width) if is_dataclass(width) else {}
+        for parameter, value in numbers.items():
             if isinstance(value, (int, float)):
                 require_number(
                     f"{type(width).__name__}: {parameter}",
@@ -358,6 +361,7 @@ class GPStrategy(KernelStrategy):
             f"GPStrategy.init: hyperparameters are learned on a Box, not on {domain!r}; use "
             "Box(bounds, search=DiscreteSearch(X)), or learning=None.",
         )
+        assert isinstance(domain, Box)
         require_learnable(self.process, domain, self.learning)
         return prior
 

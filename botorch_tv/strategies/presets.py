@@ -95,10 +95,10 @@ class Preset(NamedTuple):
     make: Callable[..., Strategy]
     names: tuple[str, ...]
     """As papers write it, and shorter."""
-    row: str
-    """Decay, noise of an observation, what is kept, how it explores, and the paper."""
     style: str
     """Colour and line in plots."""
+    row: str
+    """Decay, noise of an observation, what is kept, how it explores, and the paper."""
 
 
 PRESETS: dict[str, Preset] = {}
@@ -184,7 +184,7 @@ def with_width(common: Common, width: Width) -> Settled:
 
 
 def preset(
-    *names: str, row: str, style: str
+    names: str, style: str, row: str
 ) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
     """Enter a preset into the list, with a signature and docstring that name all arguments.
 
@@ -193,9 +193,9 @@ def preset(
     ``ARGUMENTS``. An unknown or missing name raises a ``TypeError``.
 
     Args:
-        names: As :attr:`Preset.names`.
-        row: As :attr:`Preset.row`.
+        names: As :attr:`Preset.names`, with commas between.
         style: As :attr:`Preset.style`.
+        row: As :attr:`Preset.row`.
     """
 
     def entered(make: Callable[Given, Made]) -> Callable[Given, Made]:
@@ -228,40 +228,25 @@ def preset(
         lines = [inspect.getdoc(make) or "", *([] if first else ["", "Args:"])]
         checked.__doc__ = "\n".join([*lines, textwrap.indent("\n".join(entries), 4 * " "), ""])
         checked.__signature__ = signature  # type: ignore[attr-defined]
-        PRESETS[make.__name__] = Preset(checked, names, row, style)
+        PRESETS[make.__name__] = Preset(checked, tuple(names.split(", ")), style, row)
         return checked
 
     return entered
 
 
-@preset(
-    "GP-UCB",
-    "GP",
-    row="none | σ² | all | logarithmic | Srinivas 2010; [B16]",
-    style="black solid",
-)
+@preset("GP-UCB, GP", "black solid", "none | σ² | all | logarithmic | Srinivas 2010; [B16]")
 def gp_ucb(**common: Unpack[Common]) -> GPStrategy:
     """GP-UCB, which never forgets; the width is :class:`Logarithmic` by default, see [C17] §3.1."""
     return GPStrategy(**with_width(common, Logarithmic()))
 
 
-@preset(
-    "IGP-UCB",
-    "IGP",
-    row="none | σ² | all | information gain | [C17]",
-    style="blue dashed",
-)
+@preset("IGP-UCB, IGP", "blue dashed", "none | σ² | all | information gain | [C17]")
 def igp_ucb(**common: Unpack[SubGaussian]) -> GPStrategy:
     """IGP-UCB, [C17] Algorithm 1: never forgets; the width follows from the information gain."""
     return GPStrategy(**with_width(common, igp_width(common)))
 
 
-@preset(
-    "GP-TS",
-    "TS",
-    row="none | σ² | all | Thompson sampling | [C17]",
-    style="vermilion dashed",
-)
+@preset("GP-TS, TS", "vermilion dashed", "none | σ² | all | Thompson sampling | [C17]")
 def gp_ts(**common: Unpack[SubGaussian]) -> GPStrategy:
     """GP-TS, [C17] Algorithm 2: plays the best arm of a sample from GP(mean, v_t² c).
 
@@ -270,12 +255,7 @@ def gp_ts(**common: Unpack[SubGaussian]) -> GPStrategy:
     return GPStrategy(exploration=Thompson(), **with_width(common, igp_width(common, parts=2)))
 
 
-@preset(
-    "GP-EI",
-    "EI",
-    row="none | σ² | all | expected improvement | [C17] §6",
-    style="green dashed",
-)
+@preset("GP-EI, EI", "green dashed", "none | σ² | all | expected improvement | [C17] §6")
 def gp_ei(
     *, incumbent: Incumbent = "posterior", ties: Ties = "first", **common: Unpack[Modelled]
 ) -> GPStrategy:
@@ -290,12 +270,7 @@ def gp_ei(
     return GPStrategy(exploration=ExpectedImprovement(ties=ties, incumbent=incumbent), **common)
 
 
-@preset(
-    "GP-PI",
-    "PI",
-    row="none | σ² | all | probability of improvement | [C17] §6",
-    style="purple dashed",
-)
+@preset("GP-PI, PI", "purple dashed", "none | σ² | all | probability of improvement | [C17] §6")
 def gp_pi(
     *, incumbent: Incumbent = "posterior", ties: Ties = "first", **common: Unpack[Modelled]
 ) -> GPStrategy:
@@ -310,21 +285,14 @@ def gp_pi(
     )
 
 
-@preset(
-    "Random",
-    row="none | σ² | all | uniform sampling | ",
-    style="silver dotted",
-)
+@preset("Random", "silver dotted", "none | σ² | all | uniform sampling | ")
 def random_search(**common: Unpack[Modelled]) -> GPStrategy:
     """Uniform random choices; the model is used for predictions and recommendations only."""
     return GPStrategy(exploration=UniformChoice(), **common)
 
 
 @preset(
-    "R-GP-UCB",
-    "R",
-    row="none | σ² | since the last periodic reset | logarithmic | [B16]",
-    style="orange solid",
+    "R-GP-UCB, R", "orange solid", "none | σ² | since the last periodic reset | logarithmic | [B16]"
 )
 def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> GPStrategy:
     """R-GP-UCB, [B16] Algorithm 1: forgets everything at regular intervals.
@@ -336,10 +304,9 @@ def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> GPStrategy:
 
 
 @preset(
-    "BR-GP-UCB",
-    "BR",
-    row="none | σ² | since the last periodic reset | information gain | [W22] §7",
-    style="orange dashed",
+    "BR-GP-UCB, BR",
+    "orange dashed",
+    "none | σ² | since the last periodic reset | information gain | [W22] §7",
 )
 def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted at regular intervals.
@@ -350,12 +317,7 @@ def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     return GPStrategy(retention=PeriodicReset(period), **with_width(common, igp_width(common)))
 
 
-@preset(
-    "SW-GP-UCB",
-    "SW",
-    row="none | σ² | the newest W | information gain | [W22] §7",
-    style="sky solid",
-)
+@preset("SW-GP-UCB, SW", "sky solid", "none | σ² | the newest W | information gain | [W22] §7")
 def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest rounds.
 
@@ -365,12 +327,7 @@ def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     return GPStrategy(retention=SlidingWindow(window), **with_width(common, igp_width(common)))
 
 
-@preset(
-    "TV-GP-UCB",
-    "TV",
-    row="Markov, (1−ε)^(Δt/2) | σ² | all | logarithmic | [B16]",
-    style="blue solid",
-)
+@preset("TV-GP-UCB, TV", "blue solid", "Markov, (1−ε)^(Δt/2) | σ² | all | logarithmic | [B16]")
 def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
@@ -387,9 +344,7 @@ def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
 
 
 @preset(
-    "TV-BayesOpt",
-    row="Markov × periodic | σ² | all | logarithmic | Fleming et al. 2023",
-    style="sky dashed",
+    "TV-BayesOpt", "sky dashed", "Markov × periodic | σ² | all | logarithmic | Fleming et al. 2023"
 )
 def tv_bayesopt(
     *, epsilon: float, cycle: float, cycle_lengthscale: float, **common: Unpack[Common]
@@ -410,8 +365,8 @@ def tv_bayesopt(
 
 @preset(
     "W-DBO",
-    row="Markov | σ² | what future predictions depend on | logarithmic | Bardou et al. 2024",
-    style="green dashdot",
+    "green dashdot",
+    "Markov | σ² | what future predictions depend on | logarithmic | Bardou et al. 2024",
 )
 def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> GPStrategy:
     """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes data irrelevant to future predictions.
@@ -439,9 +394,7 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> G
 
 
 @preset(
-    "UI-TVBO",
-    row="random walk, 1 + σ_w² min(t, t′) | σ² | all | logarithmic | [ET]",
-    style="purple dashdot",
+    "UI-TVBO", "purple dashdot", "random walk, 1 + σ_w² min(t, t′) | σ² | all | logarithmic | [ET]"
 )
 def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> GPStrategy:
     """UI-TVBO, a baseline in [ET]: the objective is a random walk.
@@ -453,11 +406,7 @@ def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> GPStrategy:
 
 
 @preset(
-    "WGP-UCB",
-    "WGP",
-    "W",
-    row="none | λ γ^(−age) | all | weighted information gain | [W22]",
-    style="green solid",
+    "WGP-UCB, WGP, W", "green solid", "none | λ γ^(−age) | all | weighted information gain | [W22]"
 )
 def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
@@ -469,12 +418,7 @@ def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     return GPStrategy(inflation=ExponentialWeights(gamma), **with_width(common, width))
 
 
-@preset(
-    "UI-GP-UCB",
-    "UI",
-    row="none | σ² (1 + κ age^α) | all | heteroscedastic | [M]",
-    style="purple solid",
-)
+@preset("UI-GP-UCB, UI", "purple solid", "none | σ² (1 + κ age^α) | all | heteroscedastic | [M]")
 def ui_gp_ucb(*, alpha: float, kappa: float = 1.0, **common: Unpack[Bounded]) -> GPStrategy:
     """UI-GP-UCB, [M] §2: noise grows with age as σ² (1 + kappa lag^alpha).
 
@@ -487,10 +431,9 @@ def ui_gp_ucb(*, alpha: float, kappa: float = 1.0, **common: Unpack[Bounded]) ->
 
 
 @preset(
-    "ET-GP-UCB",
-    "ET",
-    row="none | σ² | since the last event trigger | logarithmic | [ET]",
-    style="vermilion solid",
+    "ET-GP-UCB, ET",
+    "vermilion solid",
+    "none | σ² | since the last event trigger | logarithmic | [ET]",
 )
 def et_gp_ucb(
     *,
@@ -518,11 +461,10 @@ def et_gp_ucb(
 
 
 @preset(
-    "GLR-GP-UCB",
-    "GLR",
-    row="none | σ² | since a likelihood ratio detected a change | "
-    "logarithmic, sometimes uniform | Gerogiannis et al. 2025",
-    style="vermilion dotted",
+    "GLR-GP-UCB, GLR, logarithmic, sometimes uniform | Gerogiannis et al. 2025",
+    "vermilion dotted",
+    "none | σ² | since a likelihood ratio detected a change | logarithmic, sometimes uniform | "
+    "Gerogiannis et al. 2025",
 )
 def glr_gp_ucb(
     *, chance: float, delta: float = 0.1, longest: int = 64, **common: Unpack[Common]
@@ -546,11 +488,10 @@ def glr_gp_ucb(
 
 
 @preset(
-    "PE-GP-UCB",
-    "PE",
-    row="Markov, of several ε | σ² | all | the highest bound of the ε not rejected | "
+    "PE-GP-UCB, PE, Ziomek et al. 2025",
+    "blue dashdot",
+    "Markov, of several ε | σ² | all | the highest bound of the ε not rejected | "
     "Ziomek et al. 2025",
-    style="blue dashdot",
 )
 def pe_gp_ucb(
     *, epsilons: tuple[float, ...], delta: float = 0.1, **common: Unpack[Common]
@@ -569,11 +510,10 @@ def pe_gp_ucb(
 
 
 @preset(
-    "BOB-GP-UCB",
-    "BOB",
-    row="none | σ² | a window learned by EXP3, since its block began | "
-    "information gain | Cheung et al. 2019; Zhou, Shroff 2021",
-    style="sky dashdot",
+    "BOB-GP-UCB, BOB, information gain | Cheung et al. 2019; Zhou, Shroff 2021",
+    "sky dashdot",
+    "none | σ² | a window learned by EXP3, since its block began | information gain | "
+    "Cheung et al. 2019; Zhou, Shroff 2021",
 )
 def bob_gp_ucb(
     *, windows: tuple[int, ...], block: int, horizon: int, **common: Unpack[SubGaussian]
@@ -599,10 +539,10 @@ def bob_gp_ucb(
 
 
 @preset(
-    "R-PERP",
-    row="none | σ² | since the last restart, of the last phase | "
+    "R-PERP, phased elimination in random order | Iwazaki, Takeno 2025",
+    "orange dashdot",
+    "none | σ² | since the last restart, of the last phase | "
     "phased elimination in random order | Iwazaki, Takeno 2025",
-    style="orange dashdot",
 )
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
     """R-PERP, Iwazaki, Takeno (AISTATS 2025): phases of elimination in random order, restarted.
@@ -618,11 +558,10 @@ def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedEli
 
 
 @preset(
-    "Adaptive-GP-UCB",
-    "Adaptive",
-    row="Markov and jumps, several rates, weighted | learned | "
-    "all, discounted after a jump | logarithmic | ",
-    style="wine solid",
+    "Adaptive-GP-UCB, Adaptive, all, discounted after a jump | logarithmic | ",
+    "wine solid",
+    "Markov and jumps, several rates, weighted | learned | all, discounted after a jump | "
+    "logarithmic | ",
 )
 def adaptive_gp_ucb(
     *,
@@ -659,10 +598,9 @@ def adaptive_gp_ucb(
 
 
 @preset(
-    "SparQ-GP-UCB",
-    "SparQ",
-    row="none | σ² | an expert's answers of this round | heteroscedastic | [M]",
-    style="vermilion dashdot",
+    "SparQ-GP-UCB, SparQ",
+    "vermilion dashdot",
+    "none | σ² | an expert's answers of this round | heteroscedastic | [M]",
 )
 def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Bounded]) -> SparQ:
     """SparQ-GP-UCB, [M] Algorithm 1: after every round an expert measures some past points again.
@@ -682,10 +620,9 @@ def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Boun
 
 
 @preset(
-    "W-SparQ-GP-UCB",
-    "W-SparQ",
-    row="none | σ² (1 + age^α) | an expert's answers and what came since | heteroscedastic | [M]",
-    style="purple dotted",
+    "W-SparQ-GP-UCB, W-SparQ",
+    "purple dotted",
+    "none | σ² (1 + age^α) | an expert's answers and what came since | heteroscedastic | [M]",
 )
 def w_sparq_gp_ucb(
     *,

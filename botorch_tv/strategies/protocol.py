@@ -6,6 +6,7 @@ import functools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # BoTorch's models import SciPy, .3 s that most strategies do
     from botorch_tv.strategies.model import StrategyModel
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Strategy(ABC):
     """A bandit: where to measure next, and what is known of the objective now.
 

@@ -9,6 +9,7 @@ import pytest
 from gpytorch.kernels import RBFKernel
 
 import botorch_tv
+from benchmarks import readme
 from botorch_tv import strategies
 from botorch_tv.identity import describe
 from botorch_tv.strategies import presets
@@ -75,6 +76,13 @@ def test_the_package_offers_the_whole_list():
     assert all(name in botorch_tv.__all__ for name in PRESETS)
     styles = [one.style for one in presets.PRESETS.values()]
     assert len(set(styles)) == len(styles)
+
+
+def test_the_table_of_the_readme_is_that_of_the_list():
+    text = readme.README.read_text(encoding="utf-8")
+    begin, end = readme.PRESETS_BEGIN, readme.PRESETS_END
+    assert readme.replaced(readme.presets(), text, begin, end) == text
+    assert all(one.row.count(" | ") == 4 for one in presets.PRESETS.values())
 
 
 def test_what_is_missing_is_said():
