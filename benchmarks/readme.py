@@ -1,8 +1,8 @@
-"""What README says of speed, written from the result files and from nothing else.
+"""What README says of speed and of presets, written from result files and the list of presets.
 
     python -m benchmarks.readme
 
-puts the section between its two marks again; a test compares them.
+puts both sections between their marks again; tests compare them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.speed.common import BUSY, RESULTS, ROOT
+from botorch_tv.strategies.presets import PRESETS
 
 README = ROOT / "README.md"
 BEGIN = "<!-- Written by `python -m benchmarks.readme` from benchmarks/results; do not edit. -->\n"
 END = "<!-- End of what it writes. -->\n"
+PRESETS_BEGIN = "<!-- Written by `python -m benchmarks.readme` from the list of presets. -->\n"
+PRESETS_END = "<!-- End of the list of presets. -->\n"
 
 
 def section(results: Path = RESULTS) -> str:
@@ -111,15 +114,24 @@ def _studied(ms: dict[str, float]) -> str | None:
     return next((label for label in ms if label.startswith("compiled study")), None)
 
 
-def replaced(text: str, within: str) -> str:
-    """The README with a section between the marks.
+def presets() -> str:
+    """The table of presets."""
+    rows = [f"| `{name}` | {one.row} |" for name, one in PRESETS.items()]
+    head = "| preset | decay | noise of an observation | keeps | explores by | paper |"
+    return "\n".join([head, "|---|---|---|---|---|---|", *rows, ""])
+
+
+def replaced(text: str, within: str, begin: str = BEGIN, end: str = END) -> str:
+    """The README with a section between its marks.
 
     Args:
         text: The section.
         within: The README.
+        begin: The first mark.
+        end: The second.
     """
-    before, rest = within.split(BEGIN)
-    return f"{before}{BEGIN}{text}{END}{rest.split(END)[1]}"
+    before, rest = within.split(begin)
+    return f"{before}{begin}{text}{end}{rest.split(end)[1]}"
 
 
 def _paragraph(text: str) -> str:
@@ -175,4 +187,5 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    README.write_text(replaced(section(), README.read_text(encoding="utf-8")), encoding="utf-8")
+    whole = replaced(section(), README.read_text(encoding="utf-8"))
+    README.write_text(replaced(presets(), whole, PRESETS_BEGIN, PRESETS_END), encoding="utf-8")

@@ -42,7 +42,7 @@ from botorch_tv.simulation import (
     run_study,
 )
 from botorch_tv.simulation.result import StudyResult
-from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import GPStrategy, Grid, et_gp_ucb, gp_ucb, tv_gp_ucb
 from botorch_tv.theory import (
     markov_information_gain,
     markov_lower_bound,
@@ -105,7 +105,7 @@ players = {
     "never": gp_ucb(**parts),
     **{f"{guess:g}": tv_gp_ucb(epsilon=guess, **parts) for guess in GUESSES},
     "trigger": et_gp_ucb(**parts),
-    "0.01 + trigger": Strategy(decay=Markov(0.01), retention=EventTrigger(), **parts),
+    "0.01 + trigger": GPStrategy(decay=Markov(0.01), retention=EventTrigger(), **parts),
 }
 TRUTH = "0.03"
 drift = MarkovWorld(grid, kernel=kernel, epsilon=0.03, noise=NOISE)
@@ -489,11 +489,11 @@ class Shifts(GridWorld):
 # %%
 own = {
     "never": gp_ucb(**parts),
-    "decay": Strategy(decay=Markov(0.1), **parts),
-    "window": Strategy(retention=SlidingWindow(40), **parts),
-    "trigger": Strategy(retention=EventTrigger(), **parts),
-    "decay + trigger": Strategy(decay=Markov(0.03), retention=EventTrigger(), **parts),
-    "decay, Thompson": Strategy(decay=Markov(0.1), exploration=Thompson(), **parts),
+    "decay": GPStrategy(decay=Markov(0.1), **parts),
+    "window": GPStrategy(retention=SlidingWindow(40), **parts),
+    "trigger": GPStrategy(retention=EventTrigger(), **parts),
+    "decay + trigger": GPStrategy(decay=Markov(0.03), retention=EventTrigger(), **parts),
+    "decay, Thompson": GPStrategy(decay=Markov(0.1), exploration=Thompson(), **parts),
 }
 plant = Shifts(grid, kernel=kernel, epsilon=0.2, day=6 if SMOKE_TEST else 80, noise=NOISE)
 shifts = run_study(

@@ -14,7 +14,7 @@ from botorch_tv.acquisition import (
     Logarithmic,
 )
 from botorch_tv.forgetting import EventTrigger, Markov, PeriodicReset, SlidingWindow, Wiener
-from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.strategies import GPStrategy, Grid, Strategy
 
 NOISE = 0.02
 WIDTH = Logarithmic(c1=0.4, c2=4.0)
@@ -34,7 +34,7 @@ def rough() -> ScaleKernel:
 
 def ucb(**parts: object) -> Strategy:
     given = {"kernel": smooth(), "noise": NOISE, "width": WIDTH} | parts
-    return Strategy(**given)  # type: ignore[arg-type]
+    return GPStrategy(**given)  # type: ignore[arg-type]
 
 
 KINDS: dict[str, dict[str, object]] = {

@@ -25,6 +25,7 @@ from botorch_tv.strategies import (
     Box,
     Choice,
     Float,
+    GPStrategy,
     Grid,
     PriorElimination,
     Strategy,
@@ -68,7 +69,7 @@ ON_BOXES: dict[str, Callable[[], Strategy]] = {
     "walk": lambda: ui_tvbo(**GIVEN, sigma_w2=0.05),
     "ts": lambda: gp_ts(**GIVEN),
     "w_dbo": lambda: w_dbo(**GIVEN, epsilon=0.05),
-    "learned": lambda: Strategy(**GIVEN, width=gp_ucb(**GIVEN).width, learning=Refit(every=4)),
+    "learned": lambda: GPStrategy(**GIVEN, width=gp_ucb(**GIVEN).width, learning=Refit(every=4)),
     "adaptive": adaptive_gp_ucb,
 }
 

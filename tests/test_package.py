@@ -66,7 +66,15 @@ def test_they_are_installed_with_it():
 def test_what_most_people_need_is_at_hand():
     presets = {name for name in strategies.__all__ if inspect.isfunction(getattr(strategies, name))}
     parameters = {"Choice", "Float", "Integer"}
-    others = {"Strategy", "Grid", "Box", "Loop", "TimeVaryingGP", "run_study"} | parameters
+    others = {
+        "Strategy",
+        "GPStrategy",
+        "Grid",
+        "Box",
+        "Loop",
+        "TimeVaryingGP",
+        "run_study",
+    } | parameters
     assert set(botorch_tv.__all__) == presets | others
     assert set(botorch_tv.__all__) <= set(dir(botorch_tv))
     for name in botorch_tv.__all__:

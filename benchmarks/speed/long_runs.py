@@ -177,7 +177,7 @@ def drift(
         since_reset = settings.horizon - int(np.flatnonzero(resets[i]).max(initial=0))
         n = min(since_reset, newest.best.shape[1])
         y = newest.best[i, -n:] - regret[i, -n:] + newest.errors[i, -n:]
-        mean, covariance = regression(K, index[i, -n:], y, correlation, strategy.noise)
+        mean, covariance = regression(K, index[i, -n:], y, correlation, strategy.process.noise)
         used = int(known.counts[i, SLOTS])
         first, second = known.places[i, :, :used]
         rows = K[points * first + second]

@@ -30,6 +30,7 @@ from botorch_tv.strategies import (
     tv_gp_ucb,
     ui_tvbo,
 )
+from botorch_tv.strategies.rounds import ProcessStrategy
 
 LENGTHSCALE, NOISE, EPSILON = 0.2, 0.02, 0.03
 WIDTH = Logarithmic(c1=0.4, c2=4.0)
@@ -101,6 +102,7 @@ def play(
         dtype: Of the engine.
         watch: Entered around every `ask` and `tell`.
     """
+    assert isinstance(contender, ProcessStrategy)
     watch = nullcontext() if watch is None else watch
     trials, device = world.values.shape[0], world.values.device
     indices, observations, live, seconds = [], [], [], []

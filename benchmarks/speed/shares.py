@@ -70,7 +70,7 @@ def measure(strategy: Strategy, domain: Grid, size: Size, rates: Rates) -> dict[
     trial_rounds = size.trials * size.horizon
     seconds = min(passes) / trial_rounds
     live = played.live.double().mean(-1).tolist()
-    different = distinct_arms(played) if is_static(strategy.decay) else None
+    different = distinct_arms(played) if is_static(strategy.process.decay) else None
     count = mean_count(basis, live, different)
     bytes_counted = count.numbers * basis.variance.element_size()
     bytes_moved, flops_done = traffic.bytes / trial_rounds, traffic.flops / trial_rounds

@@ -23,7 +23,7 @@ from benchmarks.speed.common import begin, write
 from botorch_tv.acquisition import Forced, Logarithmic, UpperConfidence
 from botorch_tv.forgetting import EventTrigger, GLRTrigger, Kept, Log, Observation, Retention
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.strategies import GPStrategy, Grid
 
 BEFORE, AFTER = 100, 100
 NOISE = 0.02
@@ -54,7 +54,7 @@ def play(size: float, exploration: str, trials: int, seed: int) -> Told:
     first, other = (torch.randn(trials, len(domain), **usual) @ root.mT for _ in range(2))
     second = math.sqrt(1 - size**2) * first + size * other
     errors = math.sqrt(NOISE) * torch.randn(trials, BEFORE + AFTER, **usual)
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=kernel,
         noise=NOISE,
         width=Logarithmic(c1=0.4, c2=4.0),

@@ -44,9 +44,8 @@ from botorch_tv.loop.log import (
     trial_answer,
     trial_log,
 )
-from botorch_tv.strategies.adaptive import adaptive_gp_ucb
-from botorch_tv.strategies.mixed.space import Axis, Number, Space
-from botorch_tv.strategies.parameters import Choice
+from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
+from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require, require_integer
 
 INSTEAD = "use time_varying_generation_strategy, which knows it, or leave it out."

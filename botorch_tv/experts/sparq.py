@@ -6,19 +6,20 @@ about f now, ``absorb`` the answers, ``ask`` for the next choice.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Unpack
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import Heteroscedastic
+from botorch_tv.acquisition import Exploration, UpperConfidence
+from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
-from botorch_tv.forgetting import Kept, Static, UncertaintyInjection
+from botorch_tv.forgetting import Decay, Inflation, Kept, Static
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box import BoxPrior
@@ -26,18 +27,16 @@ from botorch_tv.inference.data import Data, History
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.inference.random import mixed
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import require_same_kind, require_state
-from botorch_tv.strategies.consultation import Consultation, ExpertData, ExpertWarning
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
-from botorch_tv.strategies.parts import require_left_out
-from botorch_tv.strategies.signature import Bounded, preset, with_width
-from botorch_tv.strategies.state import State, Suggestion
+from botorch_tv.strategies.gp_strategy import KernelStrategy
+from botorch_tv.strategies.state import Consultation, ExpertData, ExpertWarning, State, Suggestion
 from botorch_tv.theory.windows import is_window_start, require_alpha_tilde
 from botorch_tv.validation import of_trial, require, settle_number
 
@@ -287,7 +286,7 @@ class Refresh:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SparQ(Strategy):
+class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
     Regression uses the newest answers and the observations made after the round of that
@@ -303,17 +302,19 @@ class SparQ(Strategy):
     the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
 
     Args:
+        decay: As for :class:`~botorch_tv.strategies.GPStrategy`.
+        inflation: As there.
+        exploration: As there.
         refresh: When the expert is asked, and about how many points.
 
     Raises:
-        ValueError: If the retention is not :class:`KeepAll`, since consultations decide what is
-            kept, or if hyperparameters are to be learned, which uses observations only.
+        ValueError: As there, or if ``refresh`` is no :class:`Refresh`.
     """
 
+    decay: Decay = field(default_factory=Static)
+    inflation: Inflation = field(default_factory=Static)
+    exploration: Exploration = field(default_factory=UpperConfidence)
     refresh: Refresh = field(default_factory=Refresh)
-
-    consults: ClassVar[bool] = True
-    _replaces_data: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -321,13 +322,17 @@ class SparQ(Strategy):
             isinstance(self.refresh, Refresh),
             f"SparQ: refresh is {self.refresh!r}, but it must be a Refresh.",
         )
-        require_left_out(
-            self,
-            {
-                "retention": "the consultations decide which data are kept; leave it out",
-                "learning": "it would not see the expert's answers; leave it out",
-            },
-        )
+        require_defined(self.exploration)
+
+    @functools.cached_property
+    def process(self) -> Process:
+        """All that a posterior depends on, besides the data."""
+        return self._process(self.decay, self.inflation, ())
+
+    @property
+    def consults(self) -> bool:
+        """Whether an expert is ever asked."""
+        return not isinstance(self.refresh.schedule, Never)
 
     def _initial(self, domain: Domain, basis: Prior, shape: Size) -> State:
         if domain.columns > domain.dim:
@@ -343,8 +348,11 @@ class SparQ(Strategy):
             self.process, samples=self.exploration.samples
         )
 
-    def _data_at(self, state: State, now: Tensor) -> Data:
-        return with_answers(super()._data_at(state, now), state.expert)
+    def _represented(self, domain: Domain, prior: Prior) -> Prior:
+        return prior  # answers replace data, for which there is regression alone
+
+    def _in_use(self, data: Data, state: State) -> Data:
+        return with_answers(data, state.expert)
 
     def _ask(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
@@ -352,7 +360,12 @@ class SparQ(Strategy):
         self.warn_of_absence(state, stacklevel=5)
         return super()._ask(state, now, context, draws)
 
+    def undisturbed(self) -> SparQ:
+        """The strategy without its expert, whom fantasies must not ask."""
+        return self.without_expert()
+
     def without_expert(self) -> SparQ:
+        """The same strategy for use without an expert; it does not warn of its absence."""
         return replace(self, refresh=replace(self.refresh, schedule=Never()))
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
@@ -446,54 +459,3 @@ class SparQ(Strategy):
         asked = min(points, self.refresh.queries(horizon, state.domain.dim))
         drawing = 2 * points**2 + 3 * points * asked
         return super().numbers_per_trial(state, horizon, trials) + drawing
-
-
-@preset
-def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Bounded]) -> SparQ:
-    """SparQ-GP-UCB, [M] Algorithm 1: after every round an expert measures some past points again.
-
-    Regression uses the newest answers only; the default width is
-    :class:`~botorch_tv.acquisition.Heteroscedastic`.
-
-    A round is ``tell``, ``consult``, ``absorb``, ``ask``. Without answers ``ask`` warns and
-    continues with the data available, see :class:`~botorch_tv.experts.SparQ`.
-
-    Args:
-        c_Q: Scale of the number of points, see :class:`~botorch_tv.experts.Refresh`.
-        steps: How the points are drawn, see :class:`~botorch_tv.experts.Refresh`.
-    """
-    width = Heteroscedastic(B=common["B"], delta=common["delta"])
-    return SparQ(refresh=Refresh(EveryRound(), c_Q, steps), **with_width(common, width))
-
-
-@preset
-def w_sparq_gp_ucb(
-    *,
-    alpha: float,
-    alpha_tilde: float = 0.25,
-    inflate: bool = True,
-    c_Q: float = 1.0,
-    steps: Steps = None,
-    **common: Unpack[Bounded],
-) -> SparQ:
-    """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
-
-    Within a window ordinary observations are added. Windows grow slowly: with α = 2 and α~ = 1/4
-    all windows that start up to round 255 last two rounds, and the first one of three rounds starts
-    in round 257.
-
-    Args:
-        alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it determines the
-            windows, see :class:`~botorch_tv.experts.Windows`.
-        alpha_tilde: See :class:`~botorch_tv.experts.Windows`.
-        inflate: Whether the noise of an answer or observation is σ² (1 + lag^alpha), [M] §2, or
-            σ², another reading of "standard GP-UCB" in [M] §3.3.
-        c_Q: As in :func:`sparq_gp_ucb`.
-        steps: As in :func:`sparq_gp_ucb`.
-    """
-    width = Heteroscedastic(B=common["B"], delta=common["delta"])
-    return SparQ(
-        inflation=UncertaintyInjection(alpha) if inflate else Static(),
-        refresh=Refresh(Windows(alpha, alpha_tilde), c_Q, steps),
-        **with_width(common, width),
-    )

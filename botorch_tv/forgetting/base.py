@@ -473,6 +473,14 @@ class Retention(Part, ABC):
         ...         return Kept(newest=0, where=fresh, reset=fresh)
     """
 
+    @property
+    def on_observation(self) -> bool:
+        """Whether rows leave only when an observation is made, never as time passes.
+
+        Where it is True, :meth:`keep` is called after observations alone.
+        """
+        return False
+
     @abstractmethod
     def keep(self, log: Log) -> Kept | Tensor:
         """Which rows to keep.

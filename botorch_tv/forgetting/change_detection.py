@@ -114,6 +114,10 @@ class EventTrigger(Retention):
         rule = getattr(self.rule, "__name__", repr(self.rule))
         return f"{type(self).__name__}(delta={self.delta}, rule={rule})"
 
+    @property
+    def on_observation(self) -> bool:
+        return type(self).keep is EventTrigger.keep
+
     def keep(self, log: Log) -> Kept:
         if log.newest is None:
             return Kept()
@@ -262,6 +266,10 @@ class GLRTrigger(Retention):
     def init(self, batch_shape: Size) -> Errors:
         number = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
         return Errors(torch.zeros((*batch_shape, self.longest), device="cpu"), number)
+
+    @property
+    def on_observation(self) -> bool:
+        return type(self).keep is GLRTrigger.keep
 
     def keep(self, log: Log) -> Kept:
         if log.newest is None:

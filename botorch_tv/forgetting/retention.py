@@ -18,6 +18,10 @@ Clock = Literal["rounds", "time"]
 class KeepAll(Retention):
     """Keep every observation."""
 
+    @property
+    def on_observation(self) -> bool:
+        return type(self) is KeepAll
+
     def keep(self, log: Log) -> Kept:
         return Kept()
 

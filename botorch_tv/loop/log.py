@@ -19,14 +19,12 @@ from torch import Tensor
 
 from botorch_tv.loop.retrial import retried
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.consultation import Consultation
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.fantasies import as_if_measured, for_fantasies
-from botorch_tv.strategies.mixed.search import MixedSearch
-from botorch_tv.strategies.mixed.space import Space
-from botorch_tv.strategies.outcomes import Success, avoiding, elsewhere, success
-from botorch_tv.strategies.state import State, Suggestion
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
+from botorch_tv.strategies.parameters import Space
+from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.state import Consultation, State, Suggestion
 
 NEVER = -1
 OLDEST = 32
@@ -320,7 +318,7 @@ class MeasurementLog(NamedTuple):
 
     Attributes:
         strategy: The strategy whose state it is.
-        quiet: The same without what fantasies must not set off, see :func:`for_fantasies`.
+        quiet: The same without what fantasies must not set off, see :meth:`Strategy.undisturbed`.
         start: The state before any answer.
         moments: States after all answers, and after fewer of them, newest last.
         answers: In order of time.
@@ -339,7 +337,7 @@ class MeasurementLog(NamedTuple):
     @classmethod
     def begin(cls, strategy: Strategy, start: State) -> MeasurementLog:
         """Before any answer."""
-        return cls(strategy, for_fantasies(strategy), start, (Moment(0, start, NEVER),))
+        return cls(strategy, strategy.undisturbed(), start, (Moment(0, start, NEVER),))
 
     @property
     def state(self) -> State:

@@ -51,10 +51,10 @@ from botorch_tv.loop.table import (
 )
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Bounds
-from botorch_tv.strategies.consultation import ExpertWarning
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.spans import counted
+from botorch_tv.strategies.state import ExpertWarning
 from botorch_tv.validation import shown
 
 MOST_OPEN = 16

@@ -44,11 +44,11 @@ from botorch_tv.loop.table import (
     numbered,
     table,
 )
-from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Bounds, Parameters
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.outcomes import Success, recommended
+from botorch_tv.strategies.presets import adaptive_gp_ucb
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.spans import counted, span_in_words
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import as_path, require, require_integer, shown
@@ -622,7 +622,7 @@ def _strategy_and_domain(
         "the strategy alone.",
     )
     require(
-        not strategy.needs_member,
+        strategy.remakes_suggestions,
         f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
         "does not write down; use ask() and tell() of the strategy, or one of its members.",
     )

@@ -26,7 +26,7 @@ from botorch_tv.inference.rows import Rows
 from botorch_tv.loop.file import DAMAGE, LoopFile
 from botorch_tv.loop.log import Answer, Moment
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 

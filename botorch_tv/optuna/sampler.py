@@ -32,9 +32,9 @@ from botorch_tv.loop.log import OLDEST, MeasurementLog, Place, trial_answer, tri
 from botorch_tv.optuna.trials import Sorted, StudySpace, TrialClock, failures, sort
 from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.fantasies import as_if_measured
-from botorch_tv.strategies.outcomes import Success, recommended
+from botorch_tv.strategies.gp_strategy import GPStrategy
+from botorch_tv.strategies.outcomes import Success, as_if_measured, recommended
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import refuse_unknown, require, require_integer, shown
 
@@ -49,7 +49,7 @@ def learning_strategy() -> Strategy:
     with torch.device("cpu"):
         kernel = MaternKernel(nu=2.5).double()
         kernel.lengthscale = 0.3
-    return Strategy(
+    return GPStrategy(
         kernel=kernel,
         noise=0.1,
         decay=Markov(0.01),
@@ -124,7 +124,7 @@ class DriftSampler(BaseSampler):
     of all values, or the predicted mean if that is worse.
 
     **Parameters.** Floats, integers and categorical parameters with the same range in all trials
-    are modelled, see :class:`~botorch_tv.strategies.mixed.space.Axis`; others are sampled
+    are modelled, see :class:`~botorch_tv.strategies.parameters.Axis`; others are sampled
     independently. The model sees the values actually tried, in the unit cube, so lengthscales of a
     strategy's kernel are fractions of a range. Two categories are as far apart as the ends of a
     range.
@@ -192,7 +192,7 @@ class DriftSampler(BaseSampler):
             "Loop, or another strategy.",
         )
         require(
-            strategy is None or not strategy.needs_member,
+            strategy is None or strategy.remakes_suggestions,
             f"DriftSampler: {strategy!r} must be told which of its members made a suggestion, "
             "which Optuna does not write down; use one of its members.",
         )

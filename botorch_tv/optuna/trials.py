@@ -20,8 +20,7 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from botorch_tv.loop.log import RECENT
-from botorch_tv.strategies.mixed.space import Axis, Number, Space
-from botorch_tv.strategies.parameters import Choice
+from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
 from botorch_tv.validation import require, require_number, shown
 
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.simulation.worlds.base import Objective, OnArms
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, State, Suggestion
 from botorch_tv.validation import require
 

@@ -29,7 +29,7 @@ from botorch_tv.simulation.settings import (
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective
 from botorch_tv.simulation.worlds.box import BoxWorld
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, State
 
 if TYPE_CHECKING:

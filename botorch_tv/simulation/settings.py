@@ -21,8 +21,8 @@ from botorch_tv.simulation.captured.serving import Captured, captured, numbers_p
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 

@@ -29,7 +29,7 @@ from botorch_tv.simulation.settings import (
 )
 from botorch_tv.simulation.store import Block, Gathered, Store
 from botorch_tv.simulation.worlds import World
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import as_path, require, require_integer
 
 WORKERS_ELSEWHERE = 16

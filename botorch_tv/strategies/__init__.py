@@ -1,40 +1,40 @@
 """Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
 
-from botorch_tv.experts.sparq import sparq_gp_ucb, w_sparq_gp_ucb
+import botorch_tv.experts  # noqa: F401  first, because it offers presets made here, too
 from botorch_tv.inference.features import Features
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.search import DiscreteSearch, MultiStart
-from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.elimination import PriorElimination
-from botorch_tv.strategies.later_presets import (
-    bob_gp_ucb,
-    glr_gp_ucb,
-    pe_gp_ucb,
-    r_perp,
-    tv_bayesopt,
-    w_dbo,
-)
-from botorch_tv.strategies.over_bandits import BanditOverBandits
+from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.parameters import Choice, Float, Integer
 from botorch_tv.strategies.presets import (
+    adaptive_gp_ucb,
+    bob_gp_ucb,
     br_gp_ucb,
     et_gp_ucb,
+    glr_gp_ucb,
     gp_ei,
     gp_pi,
     gp_ts,
     gp_ucb,
     igp_ucb,
+    pe_gp_ucb,
     r_gp_ucb,
+    r_perp,
     random_search,
+    sparq_gp_ucb,
     sw_gp_ucb,
+    tv_bayesopt,
     tv_gp_ucb,
     ui_gp_ucb,
     ui_tvbo,
+    w_dbo,
     w_gp_ucb,
+    w_sparq_gp_ucb,
 )
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "DiscreteSearch",
     "Features",
     "Float",
+    "GPStrategy",
     "Grid",
     "Info",
     "Integer",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar, Literal, NamedTuple, Unpack
+from typing import Literal, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import Kernel, RBFKernel
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import Logarithmic, Width
+from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
+from botorch_tv.acquisition.exploration import require_defined
+from botorch_tv.forgetting import Static
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.inference.covariance import Inference as Method
 from botorch_tv.inference.mixture.bank import (
     CANDIDATES,
     MOST_COLUMNS,
@@ -41,14 +43,12 @@ from botorch_tv.inference.mixture.posterior import (
     running_mixture,
 )
 from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_state
-from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.deciding import Choice, Decision
+from botorch_tv.strategies.checks import fingerprinted, require_state
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws
-from botorch_tv.strategies.parts import require_left_out
-from botorch_tv.strategies.signature import Untold, preset
+from botorch_tv.strategies.rounds import Choice, Decision, ProcessStrategy
 from botorch_tv.strategies.spans import span_in_words
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
@@ -228,14 +228,8 @@ def _mean_exponent(share: Tensor, values: tuple[float, ...]) -> float:
     return sum(w * one for w, one in pairs) / total if total > 0 else math.ulp(0.0)
 
 
-def _unused_kernel() -> RBFKernel:
-    """A placeholder no bank uses, independent of PyTorch's defaults because files describe it."""
-    with torch.device("cpu"):
-        return RBFKernel().float()
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Adaptive(Strategy):
+class Adaptive(ProcessStrategy):
     """A bandit without prior knowledge: a bank of processes, weighted by how well they predict.
 
     See :mod:`botorch_tv.inference.mixture` for the model. The first measurements fill the domain,
@@ -257,21 +251,16 @@ class Adaptive(Strategy):
             at the time of the last of them.
 
     Raises:
-        ValueError: If a part is given that the bank determines.
+        ValueError: If an argument is of another kind, or ``starts`` out of range.
     """
 
-    kernel: Kernel | Tensor = field(default_factory=_unused_kernel, init=False)
-    noise: float = field(default=1.0, init=False)
-    mean: float | Literal["estimated"] = field(default="estimated", init=False)
-    inference: Method = field(default="auto", init=False)
     bank: Bank = field(default_factory=Bank)
     starts: int = FIRST
-
-    knows_scale: ClassVar[bool] = False
-    _model: ClassVar[tuple[str, ...]] = ("bank", "starts")
+    width: Width = field(default_factory=Logarithmic)
+    exploration: Exploration = field(default_factory=UpperConfidence)
+    maximize: bool = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         require(
             isinstance(self.bank, Bank),
             f"Adaptive: bank is {self.bank!r}, but it must be a Bank, such as "
@@ -282,21 +271,35 @@ class Adaptive(Strategy):
             self.starts <= STARTS,
             f"Adaptive: starts is {self.starts}, but it is at most {STARTS}; use {FIRST}.",
         )
-        require_left_out(
-            self,
-            {
-                "decay": "give Bank(rates=...)",
-                "inflation": "the bank forgets by rates and jumps; leave it out",
-                "retention": "the bank's hazards forget what a jump has made worthless; give "
-                "Bank(hazards=...)",
-                "learning": "the bank learns by its weights; leave it out",
-            },
+        for name, kind in (("width", Width), ("exploration", Exploration), ("maximize", bool)):
+            part = getattr(self, name)
+            require(
+                isinstance(part, kind),
+                f"Adaptive: {name} is {shown(part)}, but it must be a {kind.__name__}.",
+            )
+        require_defined(self.exploration)
+        object.__setattr__(self, "width", copy.deepcopy(self.width))
+
+    @functools.cached_property
+    def process(self) -> Process:
+        """What an inference of the bank is given; kernels, noise and forgetting are the bank's."""
+        return Process(
+            kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
+            noise=1.0,
+            mean="estimated",
+            decay=Static(),
+            inflation=Static(),
+            retention=(),
         )
 
+    @functools.cached_property
+    def _begun(self) -> tuple[str, ...]:
+        parts = {"bank": self.bank, "starts": self.starts}
+        return tuple(fingerprinted(f"{name} {one!r}", one) for name, one in parts.items())
+
     def __repr__(self) -> str:
-        own = ("bank", "starts", "width", "exploration", "maximize")
-        parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
-        return f"{type(self).__name__}({', '.join(f'{name}={parts[name]}' for name in own)})"
+        parts = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        return f"Adaptive({parts})"
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         require(
@@ -385,7 +388,7 @@ class Adaptive(Strategy):
                 "strategy with a known kernel, such as "
                 "tv_gp_ucb(kernel=..., noise=..., epsilon=...)."
             )
-        return self.noise
+        return self.process.noise
 
     @property
     def usual_noise(self) -> float:
@@ -485,38 +488,3 @@ class Adaptive(Strategy):
         share = member_weights(running.groups, bank_prior(state.data).members)
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         return share.view(*state.time.shape, share.shape[-2], *(len(part) for part in parts))
-
-
-@preset
-def adaptive_gp_ucb(
-    *,
-    width: Width | None = None,
-    bank: Bank | None = None,
-    starts: int = FIRST,
-    **common: Unpack[Untold],
-) -> Adaptive:
-    """A strategy without prior knowledge: it needs no kernel, noise, scale or rate of change.
-
-    See :class:`~botorch_tv.strategies.adaptive.Adaptive`. No regret bound is proved for it.
-
-    Args:
-        width: The confidence schedule sqrt(beta_t); ``Logarithmic()`` by default.
-        bank: The candidate processes; :class:`~botorch_tv.inference.mixture.bank.Bank` by default.
-        starts: Measurements that set the units.
-    """
-    # With c1 = 1.2 fewer runs stay on a lower peak of a static world, 0 of 64 for 5 over 400 rounds
-    # (-.047 ± .022 of .152 a round, by a bank without rates and jumps), but it loses more where
-    # peaks are to be followed: abrupt changes +.108 ± .016 of .501, Markov at .03 +.045 ± .020 of
-    # .694, narrow peaks +.29 ± .09 of 1.63. A bound of its own for the level m, which raises what
-    # is far from all measurements alone, does as the wider one: +.080 ± .018, +.053 ± .024 and
-    # +.28 ± .09. A band with 1.5 times the variance for members that neither drift nor jump alone
-    # frees runs of static worlds that stay on a lower peak, and costs the others as much: static
-    # -.001 ± .011 of .104, abrupt changes +.031 ± .015 of .314, narrow peaks +.080 ± .046 of 1.64;
-    # growing to that between rounds 50 and 100, static +.003 ± .010, to twice the variance between
-    # 100 and 200 +.018 ± .011. With c1 = 0.4, over 16 trials of 100 rounds, it loses less on narrow
-    # peaks (-.12 ± .08 of 1.70), as much on abrupt changes and Markov (-.03 ± .04, +.02 ± .06), and
-    # more on static worlds (+.07 ± .06 of .33; 5 runs for 2 stay on a lower peak), where its bands
-    # hold less (91 % for 93). All paired, on 30 x 30 arms and functions other than those reported.
-    width = Logarithmic() if width is None else width
-    bank = Bank() if bank is None else bank
-    return Adaptive(bank=bank, starts=starts, width=width, maximize=common["maximize"])

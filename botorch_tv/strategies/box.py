@@ -23,9 +23,16 @@ from botorch_tv.inference.process import Process
 from botorch_tv.inference.rows import Rows
 from botorch_tv.inference.search import MultiStart, Search, spread
 from botorch_tv.strategies.domains import Domain, require_sides
-from botorch_tv.strategies.mixed.search import MixedSearch
-from botorch_tv.strategies.mixed.space import Axis, Number, Space
-from botorch_tv.strategies.parameters import BoxParameter, Choice, Float, Integer
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import (
+    Axis,
+    BoxParameter,
+    Choice,
+    Float,
+    Integer,
+    Number,
+    Space,
+)
 from botorch_tv.validation import (
     did_you_mean,
     largest,

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import functools
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import Exploration, Width
-from botorch_tv.forgetting import Decay, Inflation, Retention
-from botorch_tv.inference.covariance import Inference as Method
-from botorch_tv.inference.features import Features
 from botorch_tv.inference.linalg import leading
 from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Joint
-from botorch_tv.learning.refit import Refit
-from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.deciding import Decision
+from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws
-from botorch_tv.strategies.measured import Measured
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, Memory, State, Suggestion
-from botorch_tv.validation import require, shown
+from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -48,21 +43,7 @@ class Committee(Strategy):
             and others minimise.
     """
 
-    kernel: Kernel | Tensor = field(init=False)
-    noise: float = field(init=False)
-    decay: Decay = field(init=False)
-    inflation: Inflation = field(init=False)
-    retention: Retention | tuple[Retention, ...] = field(init=False)
-    width: Width = field(init=False)
-    exploration: Exploration = field(init=False)
-    maximize: bool = field(init=False)
-    mean: float | Literal["estimated"] = field(init=False)
-    inference: Method | Features = field(init=False)
-    learning: Refit | None = field(init=False)
     members: tuple[Strategy, ...]
-
-    knows_scale: ClassVar[bool] = False  # its members say so
-    needs_member: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -81,12 +62,10 @@ class Committee(Strategy):
                 one.maximize == self.members[0].maximize,
                 f"{name}: some members maximise and others minimise; give all the same maximize.",
             )
-        for part in fields(Strategy):
-            object.__setattr__(self, part.name, getattr(self.members[0], part.name))
 
     def __repr__(self) -> str:
-        own = [one.name for one in fields(self) if one.init]
-        return f"{type(self).__name__}({', '.join(f'{one}={getattr(self, one)!r}' for one in own)})"
+        parts = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        return f"{type(self).__name__}({parts})"
 
     # ---------------------------------------------------------------- the rule
 
@@ -117,11 +96,29 @@ class Committee(Strategy):
     # ---------------------------------------------------------------- the contract
 
     @property
+    def maximize(self) -> bool:
+        """As all members do."""
+        return self.members[0].maximize
+
+    @property
     def process(self) -> Process:
         """The first member's process."""
         return self.members[0].process
 
+    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
+        """That of the first member."""
+        return self.members[0].inference_for(domain, prior)
+
+    @property
+    def remakes_suggestions(self) -> bool:
+        """False: a log of points does not say which member made a suggestion."""
+        return False
+
     @functools.cached_property
+    def _begun(self) -> tuple[str, ...]:
+        return tuple(part for one in self.members for part in one._begun)
+
+    @property
     def compares(self) -> bool:
         """Always true, because the rule uses predictions."""
         return True
@@ -134,10 +131,8 @@ class Committee(Strategy):
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         return self._together([one._init(domain, shape, dtype, device) for one in self.members])
 
-    @without_gradients
-    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        """As :meth:`Strategy.init_like`."""
-        return self._together([one.init_like(own, batch_shape) for one, own in self._pairs(state)])
+    def _init_like(self, state: State, shape: Size) -> State:
+        return self._together([one._init_like(own, shape) for one, own in self._pairs(state)])
 
     def _together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape
@@ -153,12 +148,11 @@ class Committee(Strategy):
         suggestions = [one._ask(own, now, context, draws) for one, own in self._pairs(state)]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
-    @without_gradients
-    def suggestion_at(
-        self, state: State, X: Tensor, *, now: float | Tensor | None = None
+    def _suggestion_at(
+        self, state: State, choice: Tensor, now: float | Tensor | None
     ) -> Suggestion:
-        """As :meth:`Strategy.suggestion_at`, by the member that leads."""
-        suggestions = [one.suggestion_at(own, X, now=now) for one, own in self._pairs(state)]
+        """By the member that leads."""
+        suggestions = [one._suggestion_at(own, choice, now) for one, own in self._pairs(state)]
         return self._of(suggestions, self.leading(state))._replace(member=None)
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
@@ -254,26 +248,9 @@ class Committee(Strategy):
         made = [one._joint(own, choice, now) for one, own in self._pairs(state)]
         return Joint(*(_picked(list(parts), leading) for parts in zip(*made)))
 
-    def decision(
-        self, state: State, now: float | Tensor | None = None, context: Tensor | None = None
-    ) -> Decision:
-        """There is none of a committee.
-
-        Raises:
-            InputDataError: Always.
-        """
-        raise InputDataError(
-            f"{type(self).__name__} has no posterior of its own on all arms; ask one of its "
-            "members, committee.members[0].decision(state.members[0])."
-        )
-
     def believed_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation in the leading member, `batch_shape`."""
         return self._led(state, lambda one, own: one.believed_noise(own))
-
-    def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
-        """None: members have bands of their own."""
-        return None
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
         """As :meth:`Strategy.numbers_per_trial`, of all members."""
@@ -290,10 +267,10 @@ class Committee(Strategy):
 
 def _heard_by(member: Strategy, measured: Measured) -> Measured:
     """An observation as one member has it: with its own variance, unless one was told."""
-    if measured.told_noise is not None:
+    if measured.given_noise is not None:
         return measured
-    variance = torch.where(measured.noise.isfinite(), member.noise, measured.noise)
-    return measured._replace(noise=variance, least_noise=member.noise)
+    variance = torch.where(measured.noise.isfinite(), member.process.noise, measured.noise)
+    return measured._replace(noise=variance, least_noise=member.process.noise)
 
 
 def _believed(member: Strategy, state: State, variance: Tensor) -> Tensor:
@@ -307,3 +284,207 @@ def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
     stacked = torch.stack(parts)
     index = leading(member, parts[0].dim()).expand(parts[0].shape)
     return stacked.gather(0, index.unsqueeze(0)).squeeze(0)
+
+
+class Record(NamedTuple):
+    """Statistics of the rounds in which each member chose, each `batch_shape x P`."""
+
+    rejected: Tensor
+    """bool."""
+    plays: Tensor
+    """How often, int64."""
+    errors: Tensor
+    """Σ (y - mean)."""
+    band: Tensor
+    """Σ sqrt(beta) sd."""
+    noise: Tensor
+    """Σ σ²."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PriorElimination(Committee):
+    """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): the prior is one of several.
+
+    Among the remaining members, the one with the highest upper bound at its own choice is followed.
+    It is rejected when, over the n rounds in which it was followed,
+
+        |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).
+
+    The first sum bounds the errors of a prior whose bands hold, the second the noise, by a union
+    bound over P members and all n that fails with probability at most δ. Only the paper's
+    introduction was available: the rule follows its summary, the constants of the second term are
+    derived here. The last member is never rejected.
+
+    Args:
+        members: Strategies with different priors, exploring by upper confidence bounds.
+        delta: δ, the probability that noise alone ever rejects a prior whose bands hold, in (0, 1).
+
+    Raises:
+        ValueError: As :class:`Committee`, or if ``delta`` lies outside (0, 1).
+    """
+
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        settle_number(self, "delta", "(0, 1)", "0.1 is usual.")
+
+    def start(self, batch_shape: Size) -> Record:
+        zeros = torch.zeros((*batch_shape, len(self.members)), device="cpu")
+        return Record(zeros.bool(), zeros.long(), zeros, zeros, zeros)
+
+    def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
+        sign = 1.0 if self.maximize else -1.0
+        bounds = [sign * one.mean + one.sqrt_beta * one.sd for one in suggestions]
+        rejected = state.memory.exploration.rejected
+        return torch.stack(bounds, -1).masked_fill(rejected, -math.inf).argmax(-1)
+
+    def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Record:
+        before: Record = state.memory.exploration
+        if suggestion.member is None:
+            return before
+        one_hot = torch.nn.functional.one_hot(suggestion.member, len(self.members)).bool()
+        counts = one_hot & noise.isfinite().unsqueeze(-1)
+
+        def added(total: Tensor, value: Tensor) -> Tensor:
+            return total + torch.where(counts, value.unsqueeze(-1), 0.0).to(total)
+
+        plays = before.plays + counts
+        errors = added(before.errors, y - suggestion.mean)
+        band = added(before.band, suggestion.sqrt_beta * suggestion.sd)
+        variance = added(before.noise, noise)
+        union = len(self.members) * math.pi**2 / (3 * self.delta)
+        rounds = torch.log(union * plays.clamp_min(1).to(errors).square())
+        beyond = errors.abs() > band + (2 * variance * rounds).sqrt()
+        rejected = before.rejected | (beyond & counts)
+        alone = rejected.all(-1, keepdim=True)
+        return Record(torch.where(alone, before.rejected, rejected), plays, errors, band, variance)
+
+    def leading(self, state: State) -> Tensor:
+        """The remaining member that chose most often; the first of several."""
+        record: Record = state.memory.exploration
+        return record.plays.masked_fill(record.rejected, -1).argmax(-1)
+
+    def rejected(self, state: State) -> Tensor:
+        """Which members have been rejected, `batch_shape x P`, bool."""
+        return state.memory.exploration.rejected  # type: ignore[no-any-return]
+
+
+class Block(NamedTuple):
+    """Where EXP3 stands."""
+
+    log_weights: Tensor
+    """`batch_shape x P`."""
+    member: Tensor
+    """Who is followed in this block, `batch_shape`, int64; -1 before its first round."""
+    reward: Tensor
+    """Σ y of this block, `batch_shape`."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BanditOverBandits(Committee):
+    """Follow one member per block of H rounds, drawn by EXP3 from the rewards of earlier blocks.
+
+    Cheung, Simchi-Levi, Zhu (AISTATS 2019), BOB, which Zhou and Shroff (2021) take up for Gaussian
+    processes. Of P members that of weight s_p is drawn with chance
+    u_p = (1 - γ) s_p / Σ s + γ / P, where γ = min(1, sqrt(P ln P / ((e - 1) ceil(T / H)))). After a
+    block of total reward Q its weight is multiplied by
+
+        exp(γ / (P u_p) (1/2 + Q / (2 H F + 4 R sqrt(H ln(T / sqrt(H)))))),
+
+    whose bracket lies in [0, 1] with high chance where |f| <= F and the noise is R-sub-Gaussian.
+    Their members forget everything when a block begins; others may be given.
+
+    Args:
+        members: Strategies, such as of several windows.
+        block: Rounds H of a block.
+        horizon: Rounds T in all.
+        bound: F, of |f - mean|; 1 in the paper. Rewards count from the prior mean if it is known.
+        R: That of the noise; its standard deviation in the first member unless given.
+
+    Raises:
+        ValueError: As :class:`Committee`, or if a number is out of range.
+    """
+
+    block: int
+    horizon: int
+    bound: float = 1.0
+    R: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        settle_integer(self, "block", 1, "give whole rounds.")
+        settle_integer(self, "horizon", 1, "give whole rounds.")
+        settle_number(self, "bound", "(0, inf)", "it bounds |f|.")
+        require(
+            self.block <= self.horizon,
+            f"BanditOverBandits: block is {self.block}, but the horizon is {self.horizon}; a block "
+            "is a part of it.",
+        )
+        if self.R is None:
+            object.__setattr__(self, "R", self.process.noise**0.5)
+        settle_number(self, "R", "[0, inf)", "it is a standard deviation.")
+
+    @property
+    def gamma(self) -> float:
+        """γ, the share of blocks whose member is drawn evenly."""
+        number, blocks = len(self.members), math.ceil(self.horizon / self.block)
+        return min(1.0, math.sqrt(number * math.log(number) / ((math.e - 1) * blocks)))
+
+    @property
+    def draws(self) -> bool:
+        """Always: of the member."""
+        return True
+
+    def chances(self, log_weights: Tensor) -> Tensor:
+        """u, `batch_shape x P`."""
+        share = torch.softmax(log_weights, -1)
+        return (1 - self.gamma) * share + self.gamma / len(self.members)
+
+    def start(self, batch_shape: Size) -> Block:
+        return Block(
+            torch.zeros((*batch_shape, len(self.members)), device="cpu"),
+            torch.full(batch_shape, -1, device="cpu"),
+            torch.zeros(batch_shape, device="cpu"),
+        )
+
+    def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
+        block: Block = state.memory.exploration
+        # Drawn in every round, so that what members draw does not depend on blocks.
+        below = self.chances(block.log_weights).cumsum(-1) <= draws.uniform().unsqueeze(-1)
+        drawn = below.sum(-1).clamp_max(len(self.members) - 1)
+        return torch.where(block.member < 0, drawn, block.member)
+
+    def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Block:
+        before: Block = state.memory.exploration
+        ends = (state.told + 1) % self.block == 0
+        member = suggestion.member
+        if member is None:
+            return self._next(before.log_weights) if ends else before
+        base = self.process.known_mean or 0.0
+        gained = (y - base) * (1.0 if self.maximize else -1.0)
+        reward = before.reward + torch.where(noise.isfinite(), gained, 0.0)
+        if not ends:
+            return Block(before.log_weights, member, reward)
+        return self._next(self._paid(before.log_weights, member, reward))
+
+    def _next(self, log_weights: Tensor) -> Block:
+        """The beginning of a block."""
+        member = torch.full(log_weights.shape[:-1], -1, device=log_weights.device)
+        return Block(log_weights, member, torch.zeros_like(log_weights[..., 0]))
+
+    def _paid(self, log_weights: Tensor, member: Tensor, reward: Tensor) -> Tensor:
+        """Log weights after a block."""
+        H, T = self.block, self.horizon
+        assert self.R is not None
+        spread = math.sqrt(H * math.log(T / math.sqrt(H)))
+        share = 0.5 + reward / (2 * H * self.bound + 4 * self.R * spread)
+        index = member.unsqueeze(-1)
+        chance = self.chances(log_weights).gather(-1, index)
+        step = self.gamma / (len(self.members) * chance) * share.unsqueeze(-1)
+        return log_weights.scatter_add(-1, index, step)
+
+    def leading(self, state: State) -> Tensor:
+        """Who is followed in this block; before its first round the one of most weight."""
+        block: Block = state.memory.exploration
+        return torch.where(block.member < 0, block.log_weights.argmax(-1), block.member)

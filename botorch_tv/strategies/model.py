@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from botorch.posteriors import Posterior
 from torch import Size, Tensor
 
-from botorch_tv.strategies.predictor import Predictor
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 
@@ -20,9 +21,8 @@ class StrategyModel(Model):  # type: ignore[misc]
     that ``optimize_acqf`` works; on a grid ``X`` must be arms, as in ``optimize_acqf_discrete``.
 
     Args:
-        strategy: Whose posterior it is.
-        state: All that has been told; the model does not follow later states.
-        now: As in :meth:`Strategy.ask`.
+        predict: The posterior at points, as :meth:`Strategy.posterior` of a state and a time.
+        state: All that has been observed; the model does not follow later states.
 
     Example:
         >>> model = strategy.as_model(state)
@@ -30,13 +30,9 @@ class StrategyModel(Model):  # type: ignore[misc]
         >>> X, value = optimize_acqf(acqf, domain.bounds, q=1, num_restarts=4, raw_samples=64)
     """
 
-    def __init__(
-        self, strategy: Predictor, state: State, now: float | Tensor | None = None
-    ) -> None:
+    def __init__(self, predict: Callable[..., Posterior], state: State) -> None:
         super().__init__()
-        # A clock of the caller may go on in place.
-        now = now.clone() if isinstance(now, Tensor) else now
-        self.strategy, self.state, self.now = strategy, state, now
+        self.predict, self.state = predict, state
 
     @property
     def num_outputs(self) -> int:
@@ -70,7 +66,5 @@ class StrategyModel(Model):  # type: ignore[misc]
             output_indices in (None, [0]),
             f"output_indices is {output_indices}, but a strategy has one output; pass None.",
         )
-        joint = self.strategy.posterior(
-            self.state, X, now=self.now, observation_noise=observation_noise
-        )
+        joint = self.predict(X=X, observation_noise=observation_noise)
         return joint if posterior_transform is None else posterior_transform(joint)

@@ -22,8 +22,8 @@ from botorch_tv.forgetting.base import median_gap
 from botorch_tv.inference.protocol import Looks
 from botorch_tv.inference.search import DiscreteSearch, Region, Search, Sought, Uniform, raw_points
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
 
 LIKELY = 0.5
@@ -309,3 +309,32 @@ def _allowed(
 def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
     """Scores times a probability of success; points too unlikely come behind all others."""
     return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)
+
+
+# Pending points count as measured, so that the next choice goes elsewhere.
+
+
+def as_if_measured(
+    strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
+) -> State:
+    """The state as if the observation at a point were its predicted mean, or ``limit`` if worse.
+
+    Before there are predictions, the observation is ``limit`` or, without it, a failed measurement:
+    a fantasy must not set the units.
+
+    Args:
+        strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.
+        state: Of one trial.
+        X: The point with its context, `d + c`.
+        time: Time of the measurement.
+        limit: Upper bound on the observation (lower bound when minimising); None for none.
+    """
+    suggestion = strategy.suggestion_at(state, X, now=time)
+    value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
+    if limit is not None:
+        worse = torch.minimum if strategy.maximize else torch.maximum
+        bound = torch.full_like(value, limit)
+        value = worse(value, bound) if predicts else bound
+    elif not predicts:
+        ok = torch.zeros_like(value, dtype=torch.bool)
+    return strategy.tell(state, suggestion, value, ok=ok)[0]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -11,16 +12,16 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
-from botorch_tv.forgetting import PeriodicReset, Retention
+from botorch_tv.forgetting import PeriodicReset, Static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum
 from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import Process
 from botorch_tv.inference.regression import Observations, regress_on_arms
-from botorch_tv.strategies.checks import as_width
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.measured import Measured
-from botorch_tv.strategies.parts import require_left_out
+from botorch_tv.strategies.gp_strategy import KernelStrategy
+from botorch_tv.strategies.rounds import as_width
 from botorch_tv.strategies.state import Info, Memory, State
 from botorch_tv.validation import require, settle_integer
 
@@ -66,7 +67,7 @@ class RandomOrder(Exploration):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PhasedElimination(Strategy):
+class PhasedElimination(KernelStrategy):
     """R-PERP, Iwazaki, Takeno (AISTATS 2025): restarting phased elimination in random order.
 
     Every H rounds everything is forgotten and all arms may be the best. In between there are
@@ -87,20 +88,16 @@ class PhasedElimination(Strategy):
         period: Rounds H between restarts.
 
     Raises:
-        ValueError: If ``period`` is below 1, or a part is given that phases decide on.
+        ValueError: If ``period`` is below 1, the width uses an information gain, or the mean is
+            estimated.
     """
 
-    retention: Retention | tuple[Retention, ...] = field(init=False)
-    exploration: Exploration = field(default_factory=RandomOrder, init=False)
     width: Width
     period: int
 
     def __post_init__(self) -> None:
         settle_integer(self, "period", 1, "give whole rounds.")
-        object.__setattr__(self, "retention", PeriodicReset(self.period))
         super().__post_init__()
-        alike = "within a phase all observations count alike; leave it out"
-        require_left_out(self, {"decay": alike, "inflation": alike})
         require(
             self.width.gain is None,
             f"PhasedElimination: width is {self.width!r}, but that of a phase uses no information "
@@ -111,6 +108,16 @@ class PhasedElimination(Strategy):
             f"PhasedElimination: mean is {self.mean!r}, but bands are those of a known one; give a "
             "number.",
         )
+
+    @functools.cached_property
+    def process(self) -> Process:
+        """All that a posterior depends on, besides the data."""
+        return self._process(Static(), Static(), (PeriodicReset(self.period),))
+
+    @property
+    def exploration(self) -> Exploration:  # type: ignore[override]
+        """The rest of the plan, in random order."""
+        return RandomOrder()
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         if not isinstance(domain, Grid):

@@ -1,17 +1,144 @@
-"""State, suggestion and report of a strategy."""
+"""State, suggestion and report of a strategy; what an expert is asked, and the answers."""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import torch
+from botorch.exceptions import InputDataError
+from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
 from botorch_tv.inference.data import Data, History
 from botorch_tv.inference.prior import Prior
-from botorch_tv.strategies.consultation import ExpertData
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.saved import Layout
+
+
+class ExpertWarning(BotorchWarning):  # type: ignore[misc]
+    """An expert was due but did not answer; the strategy continues with the data it has."""
+
+
+class Consultation(NamedTuple):
+    """A question to an expert: the current values of f at points measured before.
+
+    Attributes:
+        X: The points, `batch_shape x Q x d`.
+        choice: As a log keeps them: arms, `batch_shape x Q`, or points, `batch_shape x Q x d`.
+        mask: Which entries are asked, `batch_shape x Q`, bool; trials may differ in number.
+        time: The time of f that is asked about, that of the newest observation, `batch_shape`,
+            float64.
+        told: The round t whose observation has just been told.
+        limit: Most points that any trial can be asked about in this round, the same for every
+            batch.
+    """
+
+    X: Tensor
+    choice: Tensor
+    mask: Tensor
+    time: Tensor
+    told: int
+    limit: int
+
+    @property
+    def side_queries(self) -> Tensor:
+        """How many points every trial asks about, `batch_shape`, int64."""
+        return self.mask.sum(-1)
+
+
+class ExpertData(NamedTuple):
+    """An expert's answers in a state: a dataset beside the log of observations.
+
+    Attributes:
+        choice: The points in use, as :attr:`Consultation.choice`.
+        y: Answers, `batch_shape x Q`; 0 where there is none.
+        noise: Their noise variances, `batch_shape x Q`; infinite where there is no answer.
+        time: The time they are about, `batch_shape`, float64.
+        told: The round of the newest consultation that was answered.
+        asked: Side queries since the newest observation was told, `batch_shape`, int64.
+        unanswered: Points of the newest consultation without answer, `batch_shape`, int64.
+    """
+
+    choice: Tensor
+    y: Tensor
+    noise: Tensor
+    time: Tensor
+    told: int
+    asked: Tensor
+    unanswered: Tensor
+
+
+PACKAGE = __name__.partition(".")[0]
+
+
+class Layout:
+    """The classes of this package in a value, and what each consists of.
+
+    Saved before the value itself, it is read before it, and refuses what has changed since.
+
+    Args:
+        classes: Module, name and fields of each.
+    """
+
+    def __init__(self, classes: tuple[tuple[str, str, tuple[str, ...]], ...]) -> None:
+        self.classes = classes
+
+    @classmethod
+    def of(cls, value: object) -> Layout:
+        """The layout of a value to be saved."""
+        kinds = dict.fromkeys(_kinds(value, set()))
+        return cls(tuple((one.__module__, one.__qualname__, _parts(one)) for one in kinds))
+
+    def __reduce__(self) -> tuple[object, tuple[object]]:
+        return _checked, (self.classes,)
+
+
+def _checked(classes: tuple[tuple[str, str, tuple[str, ...]], ...]) -> Layout:
+    for module, name, parts in classes:
+        try:
+            kind: Any = importlib.import_module(module)
+            for one in name.split("."):
+                kind = getattr(kind, one)
+        except (ImportError, AttributeError):
+            kind = None
+        if kind is None or _parts(kind) != parts:
+            what = "is not there any more" if kind is None else "consists of other parts now"
+            raise InputDataError(
+                f"this state was saved by another version of {PACKAGE}: {module}.{name} {what}. "
+                "Load it with that version; or begin with strategy.init(domain), and tell it again "
+                "what was measured. A Loop saved with loop.save(path) outlives versions."
+            )
+    return Layout(classes)
+
+
+def _kinds(value: object, seen: set[int]) -> Iterator[type]:
+    """The classes of this package in a value."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    kind = type(value)
+    own = kind.__module__.partition(".")[0] == PACKAGE
+    if own:
+        yield kind
+    if isinstance(value, (tuple, list)):
+        parts = list(value)
+    elif isinstance(value, dict):
+        parts = list(value.values())
+    elif own and is_dataclass(value):
+        parts = [getattr(value, name) for name in _parts(kind)]
+    else:
+        return
+    for part in parts:
+        yield from _kinds(part, seen)
+
+
+def _parts(kind: type) -> tuple[str, ...]:
+    """Names of what a class consists of, as far as it says so."""
+    if is_dataclass(kind):
+        return tuple(one.name for one in fields(kind))
+    return getattr(kind, "_fields", ())
 
 
 class State(NamedTuple):

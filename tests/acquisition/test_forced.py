@@ -6,7 +6,7 @@ from conformance.strangers import EpsilonGreedy
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import Exploration, Forced, Thompson, UpperConfidence
-from botorch_tv.strategies import Box, Grid, Strategy
+from botorch_tv.strategies import Box, GPStrategy, Grid, Strategy
 
 DOMAINS = [Grid.regular(points=5, dim=2), Box([(0.0, 1.0), (0.0, 1.0)])]
 MIDDLE = torch.tensor([0.5, 0.5], dtype=torch.float64)
@@ -16,7 +16,7 @@ each_domain = pytest.mark.parametrize("domain", DOMAINS, ids=["grid", "box"])
 def strategy(exploration: Exploration) -> Strategy:
     kernel = RBFKernel().double()
     kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
-    return Strategy(kernel=kernel, noise=0.05, exploration=exploration)
+    return GPStrategy(kernel=kernel, noise=0.05, exploration=exploration)
 
 
 def played(exploration: Exploration, domain, trials: int = 6, rounds: int = 6) -> torch.Tensor:

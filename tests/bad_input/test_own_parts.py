@@ -20,14 +20,14 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.kernels import DecayKernel
 from botorch_tv.likelihoods import FixedAging
-from botorch_tv.strategies import Box, Grid, Strategy
+from botorch_tv.strategies import Box, GPStrategy, Grid
 
 KERNEL = RBFKernel().double()
 GRID, SIDE = Grid.regular(4, 1), Box([(0.0, 1.0)])
 
 
 def strategy(**parts):
-    return Strategy(kernel=KERNEL, noise=0.02, **parts)
+    return GPStrategy(kernel=KERNEL, noise=0.02, **parts)
 
 
 class ByNumbers(Decay):
@@ -242,7 +242,7 @@ ROWS |= {
     for name in ("time", "y", "noise", "since", "first_time")
 } | {
     f"kernel with {words}": Row(
-        lambda w=wrong: Strategy(kernel=Squared(**w).double(), noise=0.02).init(SIDE),
+        lambda w=wrong: GPStrategy(kernel=Squared(**w).double(), noise=0.02).init(SIDE),
         "Squared(",
         words,
         "compute elementwise",
@@ -314,9 +314,9 @@ def test_a_kernel_is_shown_points_of_its_own():
             return super().forward(x1.add_(1), x2, diag=diag, **params)
 
     domain = Grid.regular(4, 1)
-    Strategy(kernel=Shifting().double(), noise=0.02).init(domain)
+    GPStrategy(kernel=Shifting().double(), noise=0.02).init(domain)
     assert torch.equal(domain.X, GRID.X)
-    assert Strategy(kernel=Squared().double(), noise=0.02).init(SIDE).basis.scale == 2**0.5
+    assert GPStrategy(kernel=Squared().double(), noise=0.02).init(SIDE).basis.scale == 2**0.5
 
 
 class Rate(Decay):

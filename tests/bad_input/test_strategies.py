@@ -10,7 +10,7 @@ from botorch_tv import strategies
 from botorch_tv.experts import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Strategy
+from botorch_tv.strategies import GPStrategy
 
 KERNEL = RBFKernel().double()
 COMMON = {"kernel": KERNEL, "noise": 0.02}
@@ -71,7 +71,7 @@ NUMBERS = {
 
 
 def strategy(**wrong):
-    return lambda: Strategy(**(COMMON | wrong))
+    return lambda: GPStrategy(**(COMMON | wrong))
 
 
 PARTS = {
@@ -93,13 +93,13 @@ PARTS = {
         lambda: EventTrigger(0.1, "two"), "'two'", "is called with (y, mean", "give a function"
     ),
     "batch_shape": Row(
-        lambda: Strategy(**COMMON).init(strategies.Grid.regular(3, 1), batch_shape=5),
+        lambda: GPStrategy(**COMMON).init(strategies.Grid.regular(3, 1), batch_shape=5),
         "5",
         "pass a tuple",
         "such as (1000,)",
     ),
     "learning on a grid": Row(
-        lambda: Strategy(**COMMON, learning=Refit()).init(strategies.Grid.regular(3, 1)),
+        lambda: GPStrategy(**COMMON, learning=Refit()).init(strategies.Grid.regular(3, 1)),
         "Grid(3 arms in 1-d)",
         "learned on a Box",
         "learning=None",

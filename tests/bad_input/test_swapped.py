@@ -83,7 +83,7 @@ def test_what_is_no_state(call, name):
 LOOPS = {
     "load": Row(
         lambda: Loop.load(STRATEGY, "loop.json"),
-        "Strategy(kernel",
+        "GPStrategy(kernel",
         "path is",
         "give Loop.load(path, strategy)",
     ),

@@ -10,7 +10,7 @@ from benchmarks.statistics import detection
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import EventTrigger, GLRTrigger
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.strategies import GPStrategy, Grid
 
 TRIALS = 12
 
@@ -19,7 +19,7 @@ TRIALS = 12
 def test_first_alarms_are_first_resets(rule):
     told = detection.play(0.8, "GP-UCB", TRIALS, seed=1)
     first = detection.first_alarms(rule, told)
-    strategy = Strategy(kernel=unit_kernel("se", 0.2), noise=detection.NOISE)
+    strategy = GPStrategy(kernel=unit_kernel("se", 0.2), noise=detection.NOISE)
     strategy = replace(strategy, width=Logarithmic(c1=0.4, c2=4.0), retention=rule)
     state = strategy.init(Grid.regular(points=20, dim=2), batch_shape=(TRIALS,))
     seen = torch.full((TRIALS,), torch.inf, dtype=torch.float64)

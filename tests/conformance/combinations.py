@@ -65,7 +65,16 @@ from botorch_tv.forgetting import (
     UncertaintyInjection,
     Wiener,
 )
-from botorch_tv.strategies import Box, DiscreteSearch, Features, Grid, State, Strategy, Suggestion
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    Features,
+    GPStrategy,
+    Grid,
+    State,
+    Strategy,
+    Suggestion,
+)
 
 Array = NDArray[np.float64]
 EXPLORATIONS: dict[str, Any] = {
@@ -169,7 +178,7 @@ def make_case(
     inference = inference or pick(random, ["exact", "auto", "auto", "features"])
     if inference == "features" and isinstance(domain, Box):
         inference = "auto"  # not every combination is served; those that are have a test of theirs
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=own,
         noise=noise,
         decay=decay[0],

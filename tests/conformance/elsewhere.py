@@ -20,7 +20,7 @@ from botorch_tv.experts.dpp import k_dpp
 from botorch_tv.forgetting import ExponentialWeights, Markov, SlidingWindow
 from botorch_tv.simulation import MarkovWorld, SmoothedDraw, StaticWorld, run_study
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.strategies import GPStrategy, Grid
 
 NOISE = 0.02
 SEED = 5
@@ -86,11 +86,11 @@ def studies(points: int, horizon: int) -> dict[str, Tensor]:
         known = {"kernel": covariance, "noise": NOISE}
         sampling = {**known, "exploration": Thompson(), "width": Constant(1.0)}
         players = {
-            "static": Strategy(**sampling),
-            "moving": Strategy(**sampling, decay=Markov(0.05)),
-            "window": Strategy(**sampling, retention=SlidingWindow(10)),
-            "aged": Strategy(**sampling, inflation=ExponentialWeights(0.98)),
-            "exact": Strategy(**sampling, decay=Markov(0.05), inference="exact"),
+            "static": GPStrategy(**sampling),
+            "moving": GPStrategy(**sampling, decay=Markov(0.05)),
+            "window": GPStrategy(**sampling, retention=SlidingWindow(10)),
+            "aged": GPStrategy(**sampling, inflation=ExponentialWeights(0.98)),
+            "exact": GPStrategy(**sampling, decay=Markov(0.05), inference="exact"),
         }
         world = StaticWorld(grid, functions=SmoothedDraw(covariance, NOISE), noise=NOISE)
         result = run_study(world, players, trials=3, horizon=horizon, seed=SEED, progress=False)

@@ -68,6 +68,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.strategies import (
+    GPStrategy,
     Strategy,
     adaptive_gp_ucb,
     br_gp_ucb,
@@ -283,7 +284,7 @@ THEORY = {"delta": 0.1, "r": 1.0, "a1": 2.0, "b1": 3.0}
 
 def composed(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:
     """GP-UCB with some of its parts replaced."""
-    return lambda k, n: Strategy(kernel=k, noise=n, **({"width": NARROW} | parts))
+    return lambda k, n: GPStrategy(kernel=k, noise=n, **({"width": NARROW} | parts))
 
 
 def attended(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:

@@ -32,7 +32,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.inference import data
 from botorch_tv.inference.arm_recursion import ArmRecursion
-from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.strategies import GPStrategy, Grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
 DAMPED = ("damped", 0.2, 3.0)
@@ -129,6 +129,6 @@ def test_by_the_textbook(decay, retention, on_box, inference, number):
 
 @pytest.mark.parametrize("decay", DECAYS)
 def test_only_what_claims_to_be_markovian_goes_through_a_recursion(decay):
-    strategy = Strategy(kernel=RBFKernel().double(), noise=0.02, decay=DECAYS[decay][0])
+    strategy = GPStrategy(kernel=RBFKernel().double(), noise=0.02, decay=DECAYS[decay][0])
     inference = strategy.inference_for(Grid.regular(points=3, dim=2))
     assert isinstance(inference, ArmRecursion) == (decay in ("damped", "by covariance"))

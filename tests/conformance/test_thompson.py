@@ -19,7 +19,7 @@ from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.acquisition.widths import Constant
 from botorch_tv.forgetting import EventTrigger, Markov, SlidingWindow
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import Grid, State, Strategy, random_search
+from botorch_tv.strategies import GPStrategy, Grid, State, Strategy, random_search
 
 SETTING = Setting(points=4, kernel="se", noise=0.1, rounds=20, lengthscale=0.4)
 DRAWS, SAMPLES = 3000, 100_000  # the library's, the textbook's
@@ -105,7 +105,7 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, rounds: int) 
 def test_two_arms_by_the_normal_distribution(v: float, relation: float, engine: str) -> None:
     """P(0 wins) = Phi((m_0 - m_1) / (v sqrt(c_00 + c_11 - 2 c_01)))."""
     K = np.array([[1.0, 2.0 * relation], [2.0 * relation, 4.0]])
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=torch.as_tensor(K),
         noise=0.5,
         width=Constant(v**2),
@@ -135,7 +135,7 @@ def test_two_arms_by_the_normal_distribution(v: float, relation: float, engine: 
     ids=["static", "Markov", "window", "trigger"],
 )
 def test_without_spread_the_best_mean_is_played(parts: dict, engine: str) -> None:
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=SETTING.module(),
         noise=0.1,
         width=Constant(0.0),
@@ -152,7 +152,7 @@ def test_without_spread_the_best_mean_is_played(parts: dict, engine: str) -> Non
 def test_arms_that_are_the_same_have_the_same_sample(engine: str) -> None:
     """Every arm twice, a rank-deficient covariance: the lower number of two always wins."""
     domain = Grid(SETTING.domain.X.repeat_interleave(2, 0))
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=SETTING.module(), noise=0.1, exploration=Thompson(), inference=engine
     )
     state = strategy.init(domain, batch_shape=(500,))

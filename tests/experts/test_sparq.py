@@ -27,7 +27,7 @@ from botorch_tv.experts import (
     sparq_gp_ucb,
     w_sparq_gp_ucb,
 )
-from botorch_tv.forgetting import Markov, SlidingWindow
+from botorch_tv.forgetting import Markov
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, DiscreteSearch, Grid, Strategy, gp_ucb
 from botorch_tv.strategies.state import State
@@ -403,8 +403,6 @@ def test_settings_that_make_no_sense() -> None:
         sparq_gp_ucb(kernel=kernel, noise=0.1, steps=-1)
     with pytest.raises(ValueError, match="schedule is 3"):
         Refresh(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="retention is SlidingWindow"):
-        SparQ(kernel=kernel, noise=0.1, retention=SlidingWindow(3))
     with pytest.raises(ValueError, match="refresh is None"):
         SparQ(kernel=kernel, noise=0.1, refresh=None)  # type: ignore[arg-type]
     plain = gp_ucb(kernel=kernel, noise=0.1)

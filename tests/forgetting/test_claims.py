@@ -9,11 +9,11 @@ from conformance.strangers import DampedDrift, DriftByCovariance, QuasiPeriodic
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.forgetting import Decay, Markov, PeriodicMarkov, Static, Wiener
-from botorch_tv.strategies import Strategy
+from botorch_tv.strategies import GPStrategy, Strategy
 
 
 def strategy(decay: Decay) -> Strategy:
-    return Strategy(kernel=RBFKernel().double(), noise=0.02, decay=decay)
+    return GPStrategy(kernel=RBFKernel().double(), noise=0.02, decay=decay)
 
 
 SOUND = [

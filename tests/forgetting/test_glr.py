@@ -14,7 +14,7 @@ from botorch_tv.forgetting import (
     Retention,
 )
 from botorch_tv.forgetting.change_detection import Errors
-from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.strategies import GPStrategy, Grid
 
 D = torch.float64
 NOISE = 0.5
@@ -94,7 +94,7 @@ def test_what_was_predicted_after_a_reset_of_another_rule_counts() -> None:
     """Each period begins with an error, and the errors of it alone are summed."""
     domain, delta, period = Grid.regular(points=3, dim=1), 0.3, 4
     rules = (PeriodicReset(period), GLRTrigger(delta))
-    strategy = Strategy(kernel=torch.eye(3, dtype=D), noise=NOISE, retention=rules)
+    strategy = GPStrategy(kernel=torch.eye(3, dtype=D), noise=NOISE, retention=rules)
     state, errors = strategy.init(domain), list[float]()
     values = [0.1, -0.2, 0.3, 0.1, 1.9, 3.2]
     fired = []
@@ -121,7 +121,7 @@ def test_what_was_predicted_before_a_reset_of_another_rule_counts_no_more(
     """With the error before the reset the last would set it off, also if one failed in between."""
     domain, delta, period = Grid.regular(points=3, dim=1), 0.3, 4
     rules = (PeriodicReset(period), GLRTrigger(delta))
-    strategy = Strategy(kernel=torch.eye(3, dtype=D), noise=NOISE, retention=rules)
+    strategy = GPStrategy(kernel=torch.eye(3, dtype=D), noise=NOISE, retention=rules)
     state, errors = strategy.init(domain), list[float]()
     for t, value in enumerate(values):
         suggestion = strategy.suggestion_at(state, domain.X[t % 3])
@@ -145,7 +145,7 @@ def test_a_static_objective_sets_off_no_more_than_promised() -> None:
     root = torch.linalg.cholesky(K + 1e-10 * torch.eye(36, dtype=D))
     trials, delta = 300, 0.5
     f = normal(trials, 36, 4) @ root.mT
-    watched = Strategy(kernel=K, noise=0.05, retention=GLRTrigger(delta))
+    watched = GPStrategy(kernel=K, noise=0.05, retention=GLRTrigger(delta))
     state = watched.init(domain, batch_shape=(trials,))
     errors, fired = 0.05**0.5 * normal(trials, 50, 5), torch.zeros(trials, dtype=torch.bool)
     for t in range(50):

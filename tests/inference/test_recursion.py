@@ -9,7 +9,7 @@ from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.basis import ArmBasis
 from botorch_tv.inference.costs import LEAST_NOISE
 from botorch_tv.inference.recursion import amplifies
-from botorch_tv.strategies import Strategy
+from botorch_tv.strategies import GPStrategy
 
 VARIANCES = (1e-4, 1.0, 2500.0)
 
@@ -50,7 +50,7 @@ def test_clocks_that_begin_anew_change_a_posterior_whose_rows_all_stay(by_trial,
     setting = Setting(points=3, kernel="se", noise=0.1, rounds=7)
     found = []
     for inference in ("auto", "exact"):
-        player = Strategy(
+        player = GPStrategy(
             kernel=setting.module(),
             noise=0.1,
             decay=Wiener(0.4),

@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_tv.forgetting import EventTrigger, SlidingWindow
 from botorch_tv.inference import cholesky, points
 from botorch_tv.inference.cholesky import Factor, GrowingFactor, Log, factor_of
-from botorch_tv.strategies import Box, MultiStart, Strategy, gp_ucb
+from botorch_tv.strategies import Box, GPStrategy, MultiStart, Strategy, gp_ucb
 
 D = torch.float64
 BLOCK, TRIALS = 4, 2
@@ -133,7 +133,7 @@ def strategy(**parts: object) -> Strategy:
     kernel.lengthscale = torch.tensor(0.3, dtype=D)
     given = {"retention": SlidingWindow(13)} | parts
     base = gp_ucb(kernel=kernel, noise=0.01, inference="exact")
-    return Strategy(kernel=kernel, noise=0.01, inference="exact", width=base.width, **given)  # type: ignore[arg-type]
+    return GPStrategy(kernel=kernel, noise=0.01, inference="exact", width=base.width, **given)  # type: ignore[arg-type]
 
 
 SQUARE = Box(

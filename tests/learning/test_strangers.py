@@ -27,7 +27,7 @@ from botorch_tv.learning import Free, Refit, learn
 from botorch_tv.learning.layout import layout
 from botorch_tv.learning.objective import NegativeLogPosterior, prepare
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Box, Strategy
+from botorch_tv.strategies import Box, GPStrategy
 
 D = torch.float64
 NOISE = 0.05
@@ -131,7 +131,7 @@ def test_bounds_declared_and_bounds_of_ones_own():
 
 def test_a_strategy_learns_it_and_uses_what_it_learned():
     domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=unit_kernel("se", 0.5).double(),
         noise=NOISE,
         decay=Seasonal(rate=0.2, period=11.5),
@@ -260,7 +260,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
 def test_what_cannot_be_learned_is_refused(kind):
-    strategy = Strategy(kernel=RBFKernel().double(), noise=NOISE, decay=kind(), learning=Refit())
+    strategy = GPStrategy(kernel=RBFKernel().double(), noise=NOISE, decay=kind(), learning=Refit())
     with pytest.raises(ValueError, match=REFUSED[kind]):
         strategy.init(Box(torch.tensor([[0.0], [1.0]], dtype=D)))
 

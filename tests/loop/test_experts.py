@@ -32,7 +32,6 @@ from botorch_tv.loop import Loop
 from botorch_tv.loop.loop import MOST_OPEN
 from botorch_tv.loop.table import NumberedConsultation
 from botorch_tv.strategies import gp_ucb, ui_gp_ucb
-from botorch_tv.strategies.fantasies import for_fantasies
 from botorch_tv.strategies.outcomes import CAUTION
 from botorch_tv.strategies.state import State
 
@@ -370,7 +369,7 @@ def test_what_is_pretended_cries_for_no_expert() -> None:
     ) as seen:
         choice = loop.ask()
     assert seen[0].filename == __file__
-    quiet = for_fantasies(loop.strategy)
+    quiet = loop.strategy.undisturbed()
     assert isinstance(quiet, SparQ)
     assert isinstance(quiet.refresh.schedule, Never)
     loop.discard(choice)

@@ -27,7 +27,16 @@ from oracles.dense import squared_exponential
 
 from botorch_tv.forgetting import EventTrigger, Kept, Log, Retention
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import Choice, Float, Grid, Strategy, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import (
+    Choice,
+    Float,
+    GPStrategy,
+    Grid,
+    Strategy,
+    adaptive_gp_ucb,
+    gp_ucb,
+    tv_gp_ucb,
+)
 from botorch_tv.strategies.outcomes import CAUTION
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
@@ -237,7 +246,7 @@ class Jumpy(Retention):
     "retention", [EventTrigger(0.1, rule=always), Jumpy()], ids=["trigger", "own rule"]
 )
 def test_what_is_pretended_fires_no_trigger(retention: Retention) -> None:
-    strategy = Strategy(kernel=kernel(), noise=NOISE, retention=retention)
+    strategy = GPStrategy(kernel=kernel(), noise=NOISE, retention=retention)
     loop = Loop(strategy, GRID, pending=3)
     loop.observe([0.2, 0.2], 1.0)
     loop.ask()

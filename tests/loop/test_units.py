@@ -15,9 +15,9 @@ import torch
 from botorch.exceptions import InputDataError
 from loop.loops import NOISE, QUICK, STRATEGIES, kernel
 
-from botorch_tv.experts.sparq import sparq_gp_ucb
 from botorch_tv.loop import Loop, clock
 from botorch_tv.strategies import Box, Float, Integer, tv_gp_ucb
+from botorch_tv.strategies.presets import sparq_gp_ucb
 
 MACHINE: dict[str, Any] = {
     "temperature": (20, 80),

@@ -16,7 +16,7 @@ from optuna.distributions import (
 from optuna.trial import TrialState, create_trial
 
 from botorch_tv.optuna.trials import StudySpace, axis
-from botorch_tv.strategies.mixed.space import MOST_LEVELS, simplex
+from botorch_tv.strategies.parameters import MOST_LEVELS, simplex
 
 CASES = [
     (FloatDistribution(-2.0, 6.0), 0.0, 0.25),

@@ -31,7 +31,7 @@ from botorch_tv.forgetting import (
     UncertaintyInjection,
     Wiener,
 )
-from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.strategies import GPStrategy, Grid, Strategy
 
 BATCHES = [(), (1,), (3,), (2, 3), (0,), (2, 0)]
 EXPLORATIONS = [
@@ -55,7 +55,7 @@ class Parts:
     maximize: bool
 
     def strategy(self, K: NDArray[np.float64], engine: str, exploration: Any) -> Strategy:
-        return Strategy(
+        return GPStrategy(
             kernel=torch.as_tensor(K),
             noise=self.noise,
             decay=self.decay[0],

@@ -17,7 +17,7 @@ from oracles import exact
 from oracles.dense import squared_exponential
 
 from botorch_tv.acquisition.exploration import ExpectedImprovement, ProbabilityOfImprovement
-from botorch_tv.strategies import Grid, Strategy, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_tvbo
+from botorch_tv.strategies import GPStrategy, Grid, Strategy, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_tvbo
 
 EPS = 2.0**-52
 SETTING = Setting(points=4, kernel="se", noise=0.02, rounds=30)
@@ -171,7 +171,7 @@ def test_improvement_where_nothing_is_uncertain(
     EI leaves it for what may be better; PI does not, for nothing is likelier to be.
     """
     K = torch.diag(torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64))
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=K,
         noise=0.01,
         width=NARROW,

@@ -18,7 +18,7 @@ from botorch_tv.loop import Loop
 from botorch_tv.simulation import BoxWorld, MarkovWorld, StudyResult, World
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective, OnArms
-from botorch_tv.strategies import DiscreteSearch, Grid, Strategy, gp_ucb
+from botorch_tv.strategies import DiscreteSearch, GPStrategy, Grid, Strategy, gp_ucb
 from botorch_tv.test_functions import DriftingBranin
 
 
@@ -89,7 +89,7 @@ def stumbling(y: Tensor, mean: Tensor, sd: Tensor, noise: Any, since: Tensor, de
 
 def triggered() -> Strategy:
     retention = EventTrigger(0.1, rule=stumbling)
-    return Strategy(kernel=KERNEL, noise=0.02, retention=retention)
+    return GPStrategy(kernel=KERNEL, noise=0.02, retention=retention)
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])

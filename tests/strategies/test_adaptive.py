@@ -11,11 +11,9 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition import ExpectedImprovement, Thompson, UpperConfidence
-from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.filter import passages
 from botorch_tv.inference.search import MultiStart
-from botorch_tv.learning import Refit
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, Grid, Strategy, adaptive_gp_ucb
 
@@ -398,16 +396,14 @@ def test_what_is_no_domain_is_refused(domain):
 def test_what_the_bank_decides_on_cannot_be_given_besides():
     player = strategy()
     for part, cure in (
-        ({"decay": Markov(0.1)}, "Bank\\(rates"),
-        ({"inflation": ExponentialWeights(0.9)}, "leave it out"),
-        ({"retention": EventTrigger(0.1)}, "Bank\\(hazards"),
-        ({"learning": Refit()}, "leave it out"),
         ({"starts": 1}, "a spread takes two"),
         ({"starts": 100}, "at most 64"),
         ({"bank": 3}, "must be a Bank"),
     ):
         with pytest.raises(ValueError, match=cure):
             replace(player, **part)
+    for part in ("kernel", "noise", "decay", "inflation", "retention", "learning", "mean"):
+        assert not hasattr(player, part)
     with pytest.raises(ValueError, match="float64"):
         player.init(GRID, dtype=torch.float32)
     with pytest.raises(InputDataError, match="up to 20"):

@@ -16,7 +16,7 @@ from gpytorch.kernels import (
 )
 
 from botorch_tv.acquisition import Thompson
-from botorch_tv.strategies import Box, DiscreteSearch, Strategy, gp_ucb
+from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, gp_ucb
 
 D = torch.float64
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
@@ -30,7 +30,7 @@ def test_kernels_without_variance():
 
 
 def test_thompson_needs_a_spectrum_and_says_so_before_the_first_round():
-    strategy = Strategy(kernel=PeriodicKernel().double(), noise=0.1, exploration=Thompson())
+    strategy = GPStrategy(kernel=PeriodicKernel().double(), noise=0.1, exploration=Thompson())
     with pytest.raises(ValueError, match="Thompson"):
         strategy.init(Box(CUBE))
 

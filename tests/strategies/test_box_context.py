@@ -18,7 +18,7 @@ from botorch_tv.acquisition import (
 )
 from botorch_tv.forgetting import EventTrigger, Markov
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, DiscreteSearch, MultiStart, Strategy
+from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, MultiStart
 
 D = torch.float64
 LINE = torch.tensor([[0.0], [1.0]], dtype=D)
@@ -31,7 +31,7 @@ def module(**arguments):
 
 
 def strategy_of(**parts):
-    return Strategy(
+    return GPStrategy(
         **(
             {"kernel": module(), "noise": 0.01, "width": Constant(0.0), "decay": Markov(1e-6)}
             | parts

@@ -24,7 +24,7 @@ from botorch_tv.inference.data import Present
 from botorch_tv.inference.point_recursion import PointRecursion
 from botorch_tv.inference.points import PointRegression
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, Features, MultiStart, Strategy, tv_gp_ucb
+from botorch_tv.strategies import Box, Features, GPStrategy, MultiStart, tv_gp_ucb
 
 D = torch.float64
 SEARCH = MultiStart(raw_samples=64, evaluations=40)
@@ -43,7 +43,7 @@ def smooth(lengthscale, d):
 
 def features(lengthscale=0.4, d=2, noise=0.01, inference="features", **parts):
     parts = {"kernel": smooth(lengthscale, d)} | parts
-    return Strategy(noise=noise, inference=inference, **parts)
+    return GPStrategy(noise=noise, inference=inference, **parts)
 
 
 def measured(strategy, state, rounds, seed=0, **told):

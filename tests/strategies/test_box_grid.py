@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from botorch_tv.acquisition import Constant, ExpectedImprovement, Thompson
 from botorch_tv.forgetting import EventTrigger, Markov, SlidingWindow, Wiener
-from botorch_tv.strategies import Box, DiscreteSearch, Strategy
+from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy
 
 SETTING = Setting(points=4, kernel="se", noise=0.05, rounds=12, lengthscale=0.35)
 TRIALS = 2
@@ -60,7 +60,7 @@ def test_ties_are_told_in_the_kernels_unit(exploration) -> None:
         kernel = ScaleKernel(SETTING.module()).double()
         kernel.outputscale = torch.tensor(scale**2, dtype=torch.float64)
         parts = {"exploration": exploration} if scale and hasattr(exploration, "score") else {}
-        strategy = Strategy(kernel=kernel, noise=0.01 * scale**2, width=Constant(4.0), **parts)
+        strategy = GPStrategy(kernel=kernel, noise=0.01 * scale**2, width=Constant(4.0), **parts)
         state = strategy.init(Box(CUBE, search=DiscreteSearch(X)))
         at = strategy.suggestion_at(state, X[2])
         state, _ = strategy.tell(state, at, torch.tensor(-scale, dtype=torch.float64))
@@ -115,7 +115,7 @@ def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
     monkeypatch.setattr("botorch_tv.inference.points.FREQUENCIES", 128)
     X = GRID.X[torch.tensor([0, 5, 6, 9, 11, 14])]
     K = SETTING.matrix()[np.ix_([0, 5, 6, 9, 11, 14], [0, 5, 6, 9, 11, 14])]
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=SETTING.module(),
         noise=SETTING.noise,
         width=Constant(1.5),

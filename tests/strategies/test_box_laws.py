@@ -23,7 +23,7 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, MultiStart, Strategy, gp_ts, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import Box, GPStrategy, MultiStart, gp_ts, gp_ucb, tv_gp_ucb
 
 D = torch.float64
 SEARCH = MultiStart(raw_samples=32, restarts=3, evaluations=40)
@@ -195,7 +195,7 @@ def limits():
         {"retention": EventTrigger(1e-12)},
         {"decay": Markov(0.0), "inflation": ExponentialWeights(1.0)},
     ):
-        yield Strategy(kernel=kernel, noise=NOISE, width=width, **parts)
+        yield GPStrategy(kernel=kernel, noise=NOISE, width=width, **parts)
 
 
 @pytest.mark.parametrize("strategy", list(limits()), ids=lambda one: repr(one)[-160:-60])
@@ -289,7 +289,7 @@ KERNELS = {
 @pytest.mark.parametrize("learned", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
 def test_any_kernel(name, learned):
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=KERNELS[name]().double(),
         noise=NOISE,
         decay=Markov(0.05),

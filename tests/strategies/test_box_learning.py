@@ -23,7 +23,7 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.learning import Free, Refit, learn
-from botorch_tv.strategies import Box, Grid, MultiStart, Strategy
+from botorch_tv.strategies import Box, GPStrategy, Grid, MultiStart
 
 D = torch.float64
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
@@ -40,7 +40,7 @@ def module():
 
 def strategy_of(**parts):
     usual = {"kernel": module(), "noise": NOISE, "width": Constant(4.0)}
-    return Strategy(**(usual | {"learning": Refit(every=4, least=3)} | parts))
+    return GPStrategy(**(usual | {"learning": Refit(every=4, least=3)} | parts))
 
 
 def observed(rounds, trials, seed=0):

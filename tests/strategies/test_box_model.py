@@ -29,7 +29,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.learning import Refit
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.strategies import Box, Grid, Strategy
+from botorch_tv.strategies import Box, GPStrategy, Grid
 
 D = torch.float64
 NOISE = 0.04
@@ -62,7 +62,7 @@ def told(strategy, domain, n=7, batch_shape=()):
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("batch_shape", [(), (1,), (2,), (2, 2)])
 def test_same_posterior_with_any_batch(batch_shape, lead):
-    strategy = Strategy(kernel=module(), noise=NOISE, decay=Wiener(0.1), retention=EventTrigger())
+    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Wiener(0.1), retention=EventTrigger())
     state = told(strategy, Box(CUBE), batch_shape=batch_shape)
     now = state.time + 1.3
     model = strategy.as_model(state, now=now)
@@ -103,7 +103,7 @@ FORGETTING = {
 def test_as_time_varying_gp(name):
     """The drop-in model with the same hyperparameters, at now."""
     decay, inflation = FORGETTING[name]
-    strategy = Strategy(kernel=module(), noise=NOISE, decay=decay, inflation=inflation)
+    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=decay, inflation=inflation)
     state = told(strategy, Box(CUBE))
     now = float(state.time) + 0.8
     log = state.history
@@ -137,7 +137,7 @@ def test_as_time_varying_gp(name):
 
 
 def test_gradients_reach_the_points():
-    strategy = Strategy(kernel=module(), noise=NOISE, decay=Markov(0.1), mean="estimated")
+    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1), mean="estimated")
     model = strategy.as_model(told(strategy, Box(CUBE), batch_shape=(2,)))
     X = torch.rand(2, 2, 2, dtype=D, generator=torch.Generator().manual_seed(3), requires_grad=True)
 
@@ -161,7 +161,7 @@ ACQUISITIONS = {
 
 @pytest.mark.parametrize("name", ACQUISITIONS)
 def test_acquisition_functions_run_in_optimize_acqf(name):
-    strategy = Strategy(kernel=module(), noise=NOISE, decay=Markov(0.1))
+    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1))
     state = told(strategy, Box(CUBE))
     with warnings.catch_warnings():
         # A candidate that is a baseline point has a singular covariance with it, in BoTorch too.
@@ -182,7 +182,7 @@ def test_acquisition_functions_run_in_optimize_acqf(name):
 
 @pytest.mark.parametrize("name", ["ucb", "logei", "qlognei"])
 def test_on_a_grid_among_its_arms(name):
-    strategy = Strategy(kernel=module(), noise=NOISE, decay=Markov(0.1), width=Constant(4.0))
+    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1), width=Constant(4.0))
     grid = Grid.regular(5, 2)
     state = told(strategy, grid)
     acqf = ACQUISITIONS[name](strategy.as_model(state), state)
@@ -198,7 +198,7 @@ def test_on_a_grid_among_its_arms(name):
 
 def test_a_batch_of_trials_in_one_acquisition_function():
     """Each trial its own band, as from its own model."""
-    strategy = Strategy(kernel=module(), noise=NOISE, decay=Markov(0.1))
+    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1))
     state = told(strategy, Box(CUBE), batch_shape=(3,))
     acqf = UpperConfidenceBound(strategy.as_model(state), beta=4.0)
     X = torch.rand(5, 1, 1, 2, dtype=D).expand(5, 3, 1, 2)
@@ -210,7 +210,7 @@ def test_a_batch_of_trials_in_one_acquisition_function():
 
 
 def test_learned_hyperparameters_are_the_models():
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=module(), noise=NOISE, decay=Markov(0.1), learning=Refit(every=3, least=3)
     )
     state = told(strategy, Box(CUBE), n=6, batch_shape=(2,))
@@ -225,7 +225,7 @@ def test_learned_hyperparameters_are_the_models():
 
 
 def test_what_is_not_there_is_refused():
-    strategy = Strategy(kernel=module(), noise=NOISE)
+    strategy = GPStrategy(kernel=module(), noise=NOISE)
     model = strategy.as_model(told(strategy, Box(CUBE)))
     X = torch.rand(1, 2, dtype=D)
     assert torch.equal(model.posterior(X, output_indices=[0]).mean, model.posterior(X).mean)
@@ -239,4 +239,4 @@ def test_what_is_not_there_is_refused():
 
 def test_what_is_no_state_makes_no_model():
     with pytest.raises(InputDataError, match=r"strategy\.init"):
-        Strategy(kernel=MaternKernel().double(), noise=0.1).as_model(None)
+        GPStrategy(kernel=MaternKernel().double(), noise=0.1).as_model(None)

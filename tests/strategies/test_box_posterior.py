@@ -21,7 +21,7 @@ from botorch_tv.forgetting import (
     UncertaintyInjection,
     Wiener,
 )
-from botorch_tv.strategies import Box, Strategy
+from botorch_tv.strategies import Box, GPStrategy
 
 D = torch.float64
 NOISE, LENGTHSCALE, ROUNDS, TRIALS = 0.05, 0.4, 9, 3
@@ -87,7 +87,7 @@ def test_every_way_to_forget_by_the_textbook(decay, inflation, retention, mean):
     maximize = number // 6 % 2 == 0
     ours = [DECAYS[decay][0], INFLATIONS[inflation][0], RETENTIONS[retention][0]]
     theirs = [DECAYS[decay][1], INFLATIONS[inflation][1], RETENTIONS[retention][1]]
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=module(),
         noise=NOISE,
         decay=ours[0],
@@ -164,7 +164,7 @@ def test_every_way_to_forget_by_the_textbook(decay, inflation, retention, mean):
 
 def test_observation_noise_and_groups_of_points():
     """`e x batch_shape x q x d`, or fewer dimensions; the noise is a new observation's."""
-    strategy = Strategy(kernel=module(), noise=NOISE, decay=Markov(0.1))
+    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1))
     state, arms = strategy.init(BOX, batch_shape=(2, 1)), torch.tensor(POINTS)
     for t in range(3):
         X = arms[torch.tensor([[t], [t + 2]])]
@@ -192,7 +192,7 @@ def test_observation_noise_and_groups_of_points():
 @pytest.mark.parametrize("inflation", [Static(), ExponentialWeights(0.9), UncertaintyInjection(1)])
 def test_a_gap_of_a_billion(decay, inflation):
     """Everything stays finite; what forgets has forgotten, what does not still knows."""
-    strategy = Strategy(kernel=module(), noise=NOISE, decay=decay, inflation=inflation)
+    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=decay, inflation=inflation)
     state, arms = strategy.init(BOX), torch.tensor(POINTS)
     for t, y in enumerate((0.5, 1.5, -0.4)):
         at = strategy.suggestion_at(state, arms[t], now=float(t))
@@ -217,7 +217,7 @@ def test_a_gap_of_a_billion(decay, inflation):
 
 
 def test_all_failed_is_as_nothing_told():
-    strategy = Strategy(kernel=module(), noise=NOISE, decay=Wiener(0.2), mean="estimated")
+    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Wiener(0.2), mean="estimated")
     state, arms = strategy.init(BOX, batch_shape=(2,)), torch.tensor(POINTS)
     for _ in range(3):
         suggestion = strategy.ask(state)

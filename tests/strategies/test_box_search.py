@@ -26,7 +26,7 @@ from botorch_tv.forgetting import Markov
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.search import Sought, _climb
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import Box, DiscreteSearch, MultiStart, Strategy
+from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, MultiStart
 from botorch_tv.strategies.draws import draws_from
 
 D = torch.float64
@@ -40,7 +40,7 @@ def module(kind, lengthscale):
 
 
 def strategy_of(kind, lengthscale, **parts):
-    return Strategy(
+    return GPStrategy(
         kernel=module(kind, lengthscale),
         noise=NOISE,
         decay=Markov(EPSILON),
@@ -190,7 +190,7 @@ def test_recommended_is_the_best_mean():
 
 def test_bounds_hold_where_all_is_better_beyond():
     """A slope: the best points are a corner and, with one coordinate idle, an edge."""
-    strategy = Strategy(kernel=module("se", 3.0), noise=1e-4, width=Constant(1e-8))
+    strategy = GPStrategy(kernel=module("se", 3.0), noise=1e-4, width=Constant(1e-8))
     state = strategy.init(Box(torch.tensor([[-3.0, 5.0], [-1.0, 6.5]], dtype=D)))
     for x in ((-3.0, 5.0), (-1.0, 5.0), (-3.0, 6.5), (-2.0, 6.0), (-1.0, 6.5)):
         X = torch.tensor(x, dtype=D)
@@ -222,7 +222,7 @@ def test_blocks_of_a_search_make_no_difference(search, monkeypatch):
     box = Box(torch.tensor([[0.0], [1.0]], dtype=D), search=search)
     chosen = []
     for numbers in (2**22, 20, 1):
-        monkeypatch.setattr("botorch_tv.strategies.candidates.points.SEARCH_NUMBERS", numbers)
+        monkeypatch.setattr("botorch_tv.strategies.candidates.SEARCH_NUMBERS", numbers)
         state = strategy.init(box, batch_shape=(3,))
         for t in range(4):
             suggestion = strategy.ask(state)

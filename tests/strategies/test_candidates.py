@@ -6,12 +6,11 @@ from abc import ABC
 import pytest
 
 from botorch_tv.acquisition import Candidates
-from botorch_tv.strategies.candidates import arms, points
+from botorch_tv.strategies import candidates
 
 KINDS = [
     kind
-    for module in (arms, points)
-    for kind in vars(module).values()
+    for kind in vars(candidates).values()
     if inspect.isclass(kind) and issubclass(kind, Candidates) and kind is not Candidates
 ]
 

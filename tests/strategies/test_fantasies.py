@@ -2,19 +2,19 @@
 
 import pytest
 import torch
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 
 from botorch_tv import adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.strategies.fantasies import as_if_measured
-from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.loop.log import OLDEST, MeasurementLog, trial_answer, trial_log
+from botorch_tv.strategies.outcomes import as_if_measured
+from botorch_tv.strategies.parameters import Axis, Number, Space
 
 
-def history(values: list[float]) -> TrialHistory:
+def history(values: list[float]) -> MeasurementLog:
     player = adaptive_gp_ucb(bank=Bank(features=24), starts=3)
     space = Space([Axis("x", Number(0.0, 1.0))])
-    rows = [TrialRow(float(n), n, (0.3 * n,), y) for n, y in enumerate(values)]
-    return TrialHistory.begin(player, space).brought_to(rows)
+    rows = [trial_answer(float(n), n, (0.3 * n,), y) for n, y in enumerate(values)]
+    return trial_log(player, space).changed(rows, OLDEST)
 
 
 @pytest.mark.parametrize("told", [[], [55.0, 55.5]])

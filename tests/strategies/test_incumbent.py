@@ -8,7 +8,7 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import ExpectedImprovement, ProbabilityOfImprovement
 from botorch_tv.forgetting import Markov, SlidingWindow
-from botorch_tv.strategies import Box, DiscreteSearch, Grid, Strategy, gp_ei, gp_pi
+from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, Grid, gp_ei, gp_pi
 
 D = torch.float64
 ARMS = torch.linspace(0, 1, 9, dtype=D).unsqueeze(-1)
@@ -61,7 +61,7 @@ def textbook(kept, observed, rule):
 @pytest.mark.parametrize("rule", [ExpectedImprovement, ProbabilityOfImprovement])
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_best_improvement_on_either_incumbent(domain, rule, incumbent, window, sign):
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=kernel(),
         noise=NOISE,
         mean=sign * MEAN,
@@ -88,7 +88,7 @@ def test_the_incumbents_differ_where_a_reading_was_lucky():
             seen.append((candidates.incumbent, candidates.best_observation))
             return super().score(candidates)
 
-    strategy = Strategy(kernel=kernel(), noise=1.0, mean=2.0, exploration=Looks())
+    strategy = GPStrategy(kernel=kernel(), noise=1.0, mean=2.0, exploration=Looks())
     state = strategy.init(DOMAINS["grid"])
     strategy.ask(state)
     state, _ = strategy.tell(state, strategy.ask(state), 5.0)

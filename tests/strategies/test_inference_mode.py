@@ -9,7 +9,7 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import EventTrigger, Kept, Retention
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, Grid, Strategy, gp_ei, gp_ts, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import Box, GPStrategy, Grid, gp_ei, gp_ts, gp_ucb, tv_gp_ucb
 
 D = torch.float64
 
@@ -29,7 +29,7 @@ def far(y, mean, sd, noise, since, delta):
 
 
 MAKE = {
-    "own parts": lambda kernel: Strategy(
+    "own parts": lambda kernel: GPStrategy(
         kernel=kernel,
         noise=0.02,
         retention=(Newest(), EventTrigger(0.1, rule=far)),

@@ -4,7 +4,7 @@ import pytest
 import torch
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.strategies import Box, Grid, Strategy
+from botorch_tv.strategies import Box, GPStrategy, Grid
 
 D = torch.float64
 BOX = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
@@ -15,7 +15,7 @@ def test_suggestions_among_points_that_tell_all_have_a_deviation(domain):
     """The smallest noise there may be, 60 points on a smooth function, and points between."""
     kernel = RBFKernel().double()
     kernel.lengthscale = 0.5
-    strategy = Strategy(kernel=kernel, noise=2e-14)
+    strategy = GPStrategy(kernel=kernel, noise=2e-14)
     source = torch.Generator().manual_seed(0)
 
     def points():

@@ -9,7 +9,7 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import Constant
 from botorch_tv.acquisition.exploration import Exploration
-from botorch_tv.strategies import Box, Grid, Strategy
+from botorch_tv.strategies import Box, GPStrategy, Grid
 
 D = torch.float64
 GRID = Grid.regular(points=5, dim=2)
@@ -35,7 +35,7 @@ def test_what_an_exploration_sees(domain, maximize):
     """Three trials: told twice, told once, and one whose measurements all failed."""
     kernel = RBFKernel().double()
     kernel.lengthscale = torch.tensor(0.2, dtype=D)
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=kernel,
         noise=0.1,
         width=Constant(4.0),
@@ -71,6 +71,6 @@ def test_choices_on_another_device_are_refused(domain):
         def choose(self, candidates):
             return candidates.anywhere().to("meta")
 
-    strategy = Strategy(kernel=RBFKernel().double(), noise=0.02, exploration=Elsewhere())
+    strategy = GPStrategy(kernel=RBFKernel().double(), noise=0.02, exploration=Elsewhere())
     with pytest.raises(InputDataError, match=r"on meta, but a choice is .* on cpu; return what"):
         strategy.ask(strategy.init(domain, batch_shape=(2,)))

@@ -13,7 +13,6 @@ from conformance.rounds import Setting, make_world
 from oracles.dense import regression
 
 from botorch_tv.acquisition import IGPUCB, Constant
-from botorch_tv.forgetting import Markov
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Box, r_perp
 from botorch_tv.strategies.phases import PhasedElimination, phase_lengths
@@ -214,7 +213,6 @@ def test_what_is_no_phase_is_refused():
     usual = {"kernel": SETTING.module(), "noise": 0.02, "width": Constant(4.0), "period": 5}
     for given, message in [
         ({"period": 0}, "period"),
-        ({"decay": Markov(0.1)}, "decay is Markov"),
         ({"width": IGPUCB(B=1.0, R=0.1, delta=0.1)}, "no information gain"),
         ({"mean": "estimated"}, "give a number"),
     ]:

@@ -8,14 +8,16 @@ from conformance.rounds import Setting
 from botorch_tv.forgetting import EventTrigger, PeriodicReset, SlidingWindow
 from botorch_tv.simulation import StaticWorld, run_study
 from botorch_tv.simulation.worlds.functions import GaussianDraw
-from botorch_tv.strategies import Box, Grid, Strategy, gp_ucb, r_gp_ucb
+from botorch_tv.strategies import Box, GPStrategy, Grid, Strategy, gp_ucb, r_gp_ucb
 
 SETTING = Setting(points=3, kernel="se", noise=0.1, rounds=8)
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
 
 def strategy(retention: object, **parts: object) -> Strategy:
-    return Strategy(kernel=SETTING.module(), noise=0.1, width=NARROW, retention=retention, **parts)
+    return GPStrategy(
+        kernel=SETTING.module(), noise=0.1, width=NARROW, retention=retention, **parts
+    )
 
 
 def rounds_with_resets(

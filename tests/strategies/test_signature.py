@@ -9,15 +9,13 @@ import pytest
 from gpytorch.kernels import RBFKernel
 
 import botorch_tv
+from benchmarks import readme
 from botorch_tv import strategies
 from botorch_tv.identity import describe
-from botorch_tv.strategies.signature import ARGUMENTS
+from botorch_tv.strategies import presets
+from botorch_tv.strategies.presets import ARGUMENTS
 
-PRESETS = {
-    name: preset
-    for name in strategies.__all__
-    if inspect.isfunction(preset := getattr(strategies, name))
-}
+PRESETS = {name: one.make for name, one in presets.PRESETS.items()}
 OWN = {
     "r_gp_ucb": {"period": 3},
     "br_gp_ucb": {"period": 3},
@@ -64,23 +62,38 @@ def test_every_argument_is_listed_taken_and_described(name):
 def test_typos_are_refused(name):
     needed = needed_by(name)
     takes = ", ".join(inspect.signature(PRESETS[name]).parameters)
-    message = rf"^{name} takes {takes}, all by name, but no maximise\. Did you mean maximize\?$"
+    message = rf"^{name} takes {takes}, all by name; got an unexpected .* 'maximise'\.$"
     with pytest.raises(TypeError, match=message):
         PRESETS[name](**needed, maximise=False)
     # Parts of a strategy that are the preset's own affair are no arguments either.
-    with pytest.raises(TypeError, match="but no exploration"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'exploration'"):
         PRESETS[name](**needed, exploration=None)
 
 
+def test_the_package_offers_the_whole_list():
+    offered = {name for name in strategies.__all__ if inspect.isfunction(getattr(strategies, name))}
+    assert offered == set(PRESETS)
+    assert all(name in botorch_tv.__all__ for name in PRESETS)
+    styles = [one.style for one in presets.PRESETS.values()]
+    assert len(set(styles)) == len(styles)
+
+
+def test_the_table_of_the_readme_is_that_of_the_list():
+    text = readme.README.read_text(encoding="utf-8")
+    begin, end = readme.PRESETS_BEGIN, readme.PRESETS_END
+    assert readme.replaced(readme.presets(), text, begin, end) == text
+    assert all(one.row.count(" | ") == 4 for one in presets.PRESETS.values())
+
+
 def test_what_is_missing_is_said():
-    with pytest.raises(TypeError, match=r"^r_gp_ucb takes kernel, .*; missing: noise, period\.$"):
+    with pytest.raises(TypeError, match=r"^r_gp_ucb .*; missing a required argument: 'noise'\.$"):
         strategies.r_gp_ucb(kernel=RBFKernel())
-    with pytest.raises(TypeError, match=r"^gp_ucb takes .*, all by name; 2 came without\.$"):
+    with pytest.raises(TypeError, match=r"^gp_ucb takes .*; too many positional arguments\.$"):
         strategies.gp_ucb(RBFKernel(), 0.1)
 
 
 def test_defaults_are_those_of_a_strategy():
-    defaults = {one.name: one.default for one in fields(strategies.Strategy)}
+    defaults = {one.name: one.default for one in fields(strategies.GPStrategy)}
     for name in ("maximize", "mean", "inference"):
         assert ARGUMENTS[name].default == defaults[name]
 

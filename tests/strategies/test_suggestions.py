@@ -36,10 +36,10 @@ ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
         r"not of Grid\(36 .* is not at .*suggestion_at\(state",
     ),
     "moved grid": (lambda: asked(MOVED), "whose arm .* is not at"),
-    "box": (lambda: asked(BOX), "names no arm, but the state is on Grid"),
+    "box": (lambda: asked(BOX), "names no arm of Grid"),
     "other strategy": (
         lambda: asked(GRID, tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.1)),
-        r"was made by Strategy\(.*Markov.*suggestion_at",
+        r"was made by GPStrategy\(.*Markov.*suggestion_at",
     ),
     "other width": (
         lambda: asked(GRID, replace(STRATEGY, width=Logarithmic(c1=0.3))),
@@ -50,9 +50,12 @@ ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
     "negative arm": (changed(index=torch.full((3,), -1)), "names no arm of Grid"),
     "another arm": (changed(index=torch.full((3,), 5)), "whose arm 5 is not at"),
     "real arm": (changed(index=torch.ones(3)), "names no arm of Grid"),
-    "no X": (changed(X=None), "suggestion.X is None, but this state needs shape"),
-    "no time": (changed(time=torch.ones(2)), r"suggestion.time is \(2,\)"),
-    "float32 time": (changed(time=torch.full((3,), 2.0)), "times are torch.float64"),
+    "no X": (changed(X=None), "suggestion.X is None, but it must be .* of shape"),
+    "no time": (changed(time=torch.ones(2)), r"suggestion.time is .* of shape \(2,\)"),
+    "float32 time": (
+        changed(time=torch.full((3,), 2.0)),
+        "suggestion.time is torch.float32 .* torch.float64",
+    ),
     "float32 sd": (changed(sd=torch.ones(3)), "suggestion.sd is torch.float32"),
     "no prediction": (changed(mean=torch.full((3,), nan).double()), "nan of trial 0 was predicted"),
     "a tensor": (lambda: GRID.X[:3], "must be what ask"),
@@ -86,7 +89,7 @@ def test_what_is_not_of_this_box_is_refused(domain: Any) -> None:
         point[place] = value
         with pytest.raises(InputDataError, match=message):
             strategy.tell(state, good._replace(X=point), 1.0)
-    with pytest.raises(InputDataError, match=r"the suggestion is of a grid, arm .* on Box"):
+    with pytest.raises(InputDataError, match=r"names the arm of a grid, .* on Box"):
         strategy.tell(state, good._replace(index=torch.tensor(0)), 1.0)
 
 

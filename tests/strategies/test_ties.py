@@ -8,7 +8,7 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv.acquisition import ExpectedImprovement, UpperConfidence
 from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.inference.linalg import random_maximum
-from botorch_tv.strategies import Box, Grid, Strategy, gp_ucb
+from botorch_tv.strategies import Box, GPStrategy, Grid, gp_ucb
 
 D = torch.float64
 POINTS = torch.arange(12, dtype=D).unsqueeze(-1)
@@ -18,7 +18,7 @@ TRIALS = 6_000
 
 def apart(exploration):
     """A strategy whose arms know nothing of each other."""
-    return Strategy(kernel=torch.eye(12, dtype=D), noise=0.1, exploration=exploration)
+    return GPStrategy(kernel=torch.eye(12, dtype=D), noise=0.1, exploration=exploration)
 
 
 def frequencies(arms):
@@ -70,7 +70,7 @@ def test_where_nothing_ties_chance_decides_nothing():
     kernel.lengthscale = torch.tensor(3.0, dtype=D)
     states = []
     for ties in ("first", "random"):
-        strategy = Strategy(kernel=kernel, noise=0.1, exploration=UpperConfidence(ties=ties))
+        strategy = GPStrategy(kernel=kernel, noise=0.1, exploration=UpperConfidence(ties=ties))
         state = strategy.init(LINE)
         for arm, y in ((5, 1.0), (2, 0.3), (9, -0.4)):
             at = strategy.suggestion_at(state, POINTS[arm])
@@ -91,7 +91,7 @@ def test_the_same_chance_the_same_arm():
 
 
 def test_a_box_cannot_list_those_that_tie():
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=RBFKernel().double(), noise=0.1, exploration=UpperConfidence(ties="random")
     )
     state = strategy.init(Box(torch.tensor([[0.0], [1.0]], dtype=D)))

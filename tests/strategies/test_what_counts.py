@@ -14,7 +14,16 @@ from oracles.dense import regression
 from botorch_tv.acquisition import Candidates, Exploration, ProbabilityOfImprovement
 from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, SlidingWindow, Wiener
 from botorch_tv.inference.basis import ArmBasis, FeatureBasis
-from botorch_tv.strategies import Box, DiscreteSearch, Grid, State, Strategy, gp_ucb, w_gp_ucb
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    GPStrategy,
+    Grid,
+    State,
+    Strategy,
+    gp_ucb,
+    w_gp_ucb,
+)
 
 # Surprises are what sets a trigger off.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
@@ -25,7 +34,7 @@ each_engine = pytest.mark.parametrize("engine", RECURSIONS)
 
 
 def improving(engine: str, retention: object) -> Strategy:
-    return Strategy(
+    return GPStrategy(
         kernel=SETTING.module(),
         noise=0.1,
         exploration=ProbabilityOfImprovement(),
@@ -109,7 +118,7 @@ def test_random_walk_starts_at_the_earliest_time_told(
     domain: Grid | Box, retention: object
 ) -> None:
     """Unchecked times may be unsorted; a reading that failed starts nothing."""
-    strategy = Strategy(
+    strategy = GPStrategy(
         kernel=SETTING.module(),
         noise=0.1,
         decay=Wiener(0.5),

@@ -14,7 +14,7 @@ from botorch_tv.forgetting import EventTrigger, SlidingWindow
 from botorch_tv.inference.arm_reduction import ArmReduction
 from botorch_tv.inference.costs import LEAST_NOISE
 from botorch_tv.inference.reductions import RowReduction
-from botorch_tv.strategies import Grid, State, Strategy, gp_ucb, sw_gp_ucb
+from botorch_tv.strategies import GPStrategy, Grid, State, Strategy, gp_ucb, sw_gp_ucb
 
 # Large readings leave large rounding.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
@@ -159,7 +159,7 @@ def test_a_trigger_clears_one_trial_while_the_windows_of_others_slide(inference)
     rules = (SlidingWindow(4), EventTrigger(0.01))
     domain, surprised = Grid.regular(5, 2), {5: 0, 6: 2, 8: 1, 9: 0}
     players = [
-        Strategy(kernel=kernel, noise=0.05, retention=rules, inference=one)
+        GPStrategy(kernel=kernel, noise=0.05, retention=rules, inference=one)
         for one in (inference, "exact")
     ]
     states = [one.init(domain, batch_shape=(3,)) for one in players]

@@ -9,7 +9,14 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKerne
 from botorch_tv.acquisition import AgnosticGPUCB, Constant, ExpectedImprovement, UpperConfidence
 from botorch_tv.forgetting import Markov
 from botorch_tv.inference.search import _climb
-from botorch_tv.strategies import Box, Float, Integer, MultiStart, Strategy, adaptive_gp_ucb
+from botorch_tv.strategies import (
+    Box,
+    Float,
+    GPStrategy,
+    Integer,
+    MultiStart,
+    adaptive_gp_ucb,
+)
 
 D = torch.float64
 
@@ -35,7 +42,7 @@ class Half(UpperConfidence):
 def told(kernel, **parts):
     kernel = kernel.double()
     parts = {"width": Constant(4.0), "decay": Markov(0.05), "noise": 0.01} | parts
-    return Strategy(kernel=kernel, **parts)
+    return GPStrategy(kernel=kernel, **parts)
 
 
 def sought_by(strategy, dim, *, context=0, trials=2, rounds=12):

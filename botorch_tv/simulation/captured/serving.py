@@ -9,7 +9,7 @@ from botorch_tv.inference.costs import AT_ONCE, FIRST_SLOTS
 from botorch_tv.inference.rows import room_for
 from botorch_tv.simulation.in_numbers.known import MOST_SLOTS, Known, known, plain
 from botorch_tv.simulation.worlds import World
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 
 Captured = tuple[Known, Basis]

@@ -17,7 +17,7 @@ from botorch_tv.simulation.in_numbers.known import MOST_SLOTS, known, plain
 from botorch_tv.simulation.in_numbers.rules import Rules
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, shown
 

@@ -27,7 +27,8 @@ from botorch_tv.simulation.in_numbers.widths import knows_width, width_tables
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.grid import MarkovWorld
-from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.gp_strategy import GPStrategy
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 
 MOST_SLOTS = 512
@@ -64,7 +65,8 @@ def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
     """
     process, basis = strategy.process, state.basis
     if not (
-        type(strategy) is Strategy
+        isinstance(strategy, GPStrategy)
+        and type(strategy) is GPStrategy
         and isinstance(basis, Basis)
         and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
         and strategy.exploration == UpperConfidence()
@@ -88,7 +90,7 @@ def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
     return Known(_rules(strategy, state, horizon), slots)
 
 
-def _precise(strategy: Strategy, basis: Basis, horizon: int) -> bool:
+def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:
     """Whether rounding stays small in the inverse over the arms played."""
     noise, process = strategy.noise, strategy.process
     if process.moves:
@@ -105,7 +107,7 @@ def _knows(rule: Retention) -> bool:
     return type(rule) in (PeriodicReset, SlidingWindow)
 
 
-def _rules(strategy: Strategy, state: State, horizon: int) -> Rules:
+def _rules(strategy: GPStrategy, state: State, horizon: int) -> Rules:
     process, basis = strategy.process, state.basis
     assert isinstance(basis, Basis)
     assert process.known_mean is not None

@@ -24,6 +24,7 @@ from botorch_tv.drawing import (
 )
 from botorch_tv.simulation.datasets import BlockMoments, blocks
 from botorch_tv.simulation.study_record import StudyRecord
+from botorch_tv.strategies.presets import PRESETS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,38 +41,23 @@ class LineStyle(NamedTuple):
     line: str
 
 
-NAMED = {
-    ("GP-UCB", "GP"): LineStyle(BLACK, "solid"),
-    ("TV-GP-UCB", "TV"): LineStyle(BLUE, "solid"),
-    ("R-GP-UCB", "R"): LineStyle(ORANGE, "solid"),
-    ("ET-GP-UCB", "ET"): LineStyle(VERMILION, "solid"),
-    ("WGP-UCB", "WGP", "W", "w_gp_ucb"): LineStyle(GREEN, "solid"),
-    ("SW-GP-UCB", "SW"): LineStyle(SKY, "solid"),
-    ("UI-GP-UCB", "UI"): LineStyle(PURPLE, "solid"),
-    ("Adaptive-GP-UCB", "Adaptive"): LineStyle(WINE, "solid"),
-    ("IGP-UCB", "IGP"): LineStyle(BLUE, "dashed"),
-    ("BR-GP-UCB", "BR"): LineStyle(ORANGE, "dashed"),
-    ("GP-TS", "TS"): LineStyle(VERMILION, "dashed"),
-    ("GP-EI", "EI"): LineStyle(GREEN, "dashed"),
-    ("GP-PI", "PI"): LineStyle(PURPLE, "dashed"),
-    ("TV-BayesOpt",): LineStyle(SKY, "dashed"),
-    ("UI-TVBO",): LineStyle(PURPLE, "dashdot"),
-    ("SparQ-GP-UCB", "SparQ"): LineStyle(VERMILION, "dashdot"),
-    ("W-SparQ-GP-UCB", "W-SparQ"): LineStyle(PURPLE, "dotted"),
-    ("GLR-GP-UCB", "GLR"): LineStyle(VERMILION, "dotted"),
-    ("W-DBO",): LineStyle(GREEN, "dashdot"),
-    ("PE-GP-UCB", "PE"): LineStyle(BLUE, "dashdot"),
-    ("BOB-GP-UCB", "BOB"): LineStyle(SKY, "dashdot"),
-    ("R-PERP",): LineStyle(ORANGE, "dashdot"),
-    ("Random", "random_search"): LineStyle(SILVER, "dotted"),
+HUES = {
+    "black": BLACK,
+    "blue": BLUE,
+    "green": GREEN,
+    "orange": ORANGE,
+    "purple": PURPLE,
+    "silver": SILVER,
+    "sky": SKY,
+    "vermilion": VERMILION,
+    "wine": WINE,
 }
-"""Styles of the algorithms, by their names. Colours differ within every figure of the papers."""
 
 
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
     """A colour and a line for every strategy of a plot.
 
-    Algorithms have those of :data:`NAMED`, by name, short name or preset. The colour of any other
+    Presets have those of their list, by name, short name or function. The colour of any other
     label is derived from the label; if it is taken, the next free one is used. The order of the
     labels does not matter.
 
@@ -92,7 +78,16 @@ def _key(label: str) -> str:
     return re.sub(r"[^a-z0-9]", "", label.lower())
 
 
-_KNOWN = {_key(name): style for names, style in NAMED.items() for name in names}
+def _style(words: str) -> LineStyle:
+    color, line = words.split()
+    return LineStyle(HUES[color], line)
+
+
+_KNOWN = {
+    _key(name): _style(one.style)
+    for function, one in PRESETS.items()
+    for name in (*one.names, function)
+}
 
 
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:

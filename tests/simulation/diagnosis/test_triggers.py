@@ -8,7 +8,7 @@ from botorch_tv.forgetting import Kept, Retention
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.diagnosis import typical_trial
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, r_gp_ucb
+from botorch_tv.strategies import GPStrategy, Grid, et_gp_ucb, r_gp_ucb
 
 NONE = np.zeros((2, 4), dtype=bool)
 
@@ -155,7 +155,7 @@ class _Surprised(Retention):
 def test_the_band_of_a_rule_of_ones_own_is_recorded():
     kernel = unit_kernel("se", 0.2)
     world = MarkovWorld(Grid.regular(points=6, dim=2), kernel=kernel, epsilon=0.2, noise=0.02)
-    player = Strategy(kernel=kernel, noise=0.02, retention=_Surprised())
+    player = GPStrategy(kernel=kernel, noise=0.02, retention=_Surprised())
     result = run_study(
         world, {"own": player}, trials=4, horizon=30, record=(Diagnosis(),), progress=False
     )

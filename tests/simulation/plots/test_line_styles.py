@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from botorch_tv.simulation.plots.curves import NAMED, line_styles
+from botorch_tv.loop.file import NAMED
+from botorch_tv.simulation.plots.curves import line_styles
 from botorch_tv.simulation.rivals import RIVALS
 
 ALGORITHMS = [names[0] for names in NAMED]

@@ -21,8 +21,7 @@ from botorch_tv.inference.search import (
     highest,
     raw_points,
 )
-from botorch_tv.strategies.mixed.space import Space
-from botorch_tv.strategies.parameters import Choice
+from botorch_tv.strategies.parameters import Choice, Space
 
 RAW = 256
 """Points scored in the first place."""

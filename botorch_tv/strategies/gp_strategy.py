@@ -1,0 +1,462 @@
+"""Strategies that are given a kernel, and :class:`GPStrategy`, which is made of parts."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, get_args
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
+from torch import Size, Tensor
+
+from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
+from botorch_tv.acquisition.exploration import require_defined
+from botorch_tv.forgetting import Decay, Inflation, KeepAll, Kept, Log, Retention, Static, claims
+from botorch_tv.forgetting.base import is_static
+from botorch_tv.forgetting.claims import require_inflating, require_sound
+from botorch_tv.forgetting.retention import require_rules
+from botorch_tv.inference.arm_recursion import ArmRecursion
+from botorch_tv.inference.arms import ArmRegression
+from botorch_tv.inference.box import BoxPrior, PointBasis
+from botorch_tv.inference.costs import AUTO_TOLERANCE, FEW_ARMS, FEW_FEATURES, MOST_FEATURES
+from botorch_tv.inference.covariance import Inference as Method
+from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
+from botorch_tv.inference.features import Features, refusal
+from botorch_tv.inference.mixture.bank import BankPrior
+from botorch_tv.inference.point_recursion import PointRecursion
+from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import BY_COUNT_OR_TIME, Process
+from botorch_tv.inference.protocol import Inference
+from botorch_tv.kernels.stationary import LearnableKernel
+from botorch_tv.learning.fit import learn
+from botorch_tv.learning.layout import layout
+from botorch_tv.learning.refit import Refit
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.checks import NEARLY_EXACT, Measured, fingerprinted, least_noise
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
+from botorch_tv.strategies.protocol import without_addresses
+from botorch_tv.strategies.rounds import ProcessStrategy
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import (
+    largest,
+    require,
+    require_noise,
+    require_number,
+    settle_number,
+    shown,
+)
+
+KINDS: dict[str, tuple[Any, str]] = {
+    "kernel": ((Kernel, Tensor), "a GPyTorch kernel or an M x M tensor, such as RBFKernel()"),
+    "decay": (
+        Decay,
+        "a Decay; Static() for none, Markov(epsilon) for drift",
+    ),
+    "inflation": (Inflation, "an Inflation; Static() or ExponentialWeights(gamma)"),
+    "width": (Width, "a Width; Logarithmic() is that of most presets"),
+    "exploration": (Exploration, "an Exploration; UpperConfidence() is that of most presets"),
+    "maximize": (bool, "a bool; False to minimise"),
+    "learning": ((Refit, type(None)), "a Refit or None; Refit() learns every 5 rounds"),
+}
+"""The type that a field must have, and what to give."""
+FORMULAS = ("kernel", "decay", "inflation", "width")
+"""Copied, so that a strategy stays what it is; rules may be watched at work."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KernelStrategy(ProcessStrategy):
+    """A strategy that is given a kernel and the noise.
+
+    Args:
+        kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`.
+        noise: Noise variance σ² of a new observation.
+        width: The confidence schedule sqrt(beta_t).
+        maximize: False to minimise.
+        mean: Prior mean: a number, or ``"estimated"``.
+        inference: How the posterior is computed; see :class:`GPStrategy`.
+    """
+
+    kernel: Kernel | Tensor
+    noise: float
+    width: Width = field(default_factory=Logarithmic)
+    maximize: bool = True
+    mean: float | Literal["estimated"] = 0.0
+    inference: Method | Features = "auto"
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        object.__setattr__(self, "noise", require_noise(f"{name}: noise", self.noise))
+        if not (isinstance(self.mean, str) and self.mean == "estimated"):
+            settle_number(self, "mean", "(-inf, inf)", "or give 'estimated'.")
+        parts = {one.name: getattr(self, one.name) for one in fields(self)}
+        for part, (kind, form) in KINDS.items():
+            require(
+                part not in parts or isinstance(parts[part], kind),
+                f"{name}: {part} is {shown(parts.get(part))}, but it must be {form}.",
+            )
+        require(
+            isinstance(self.inference, Features) or self.inference in get_args(Method),
+            f"{name}: inference is {self.inference!r}; choose 'auto', 'exact', 'features' or "
+            "Features(tolerance=...).",
+        )
+        for part in FORMULAS:
+            if part in parts:
+                object.__setattr__(self, part, copy.deepcopy(parts[part]))
+        require_sound(self.process.decay)
+        require_inflating(self.process.inflation)
+
+    @property
+    @abstractmethod
+    def process(self) -> Process:
+        """All that a posterior depends on, besides the data."""
+
+    def _process(
+        self, decay: Decay, inflation: Inflation, retention: tuple[Retention, ...]
+    ) -> Process:
+        return Process(
+            kernel=self.kernel,
+            noise=self.noise,
+            mean=self.mean,
+            decay=decay,
+            inflation=inflation,
+            retention=retention,
+        )
+
+    @functools.cached_property
+    def _begun(self) -> tuple[str, ...]:
+        parts = ("kernel", "noise", "mean", "decay", "inflation")
+        try:
+            return tuple(
+                fingerprinted(
+                    without_addresses(f"{name} {self._in_words(name)}"), getattr(self.process, name)
+                )
+                for name in parts
+            )
+        except Exception:  # a part without a working repr is no reason to fail
+            return ()
+
+    def _in_words(self, name: str) -> str:
+        return (
+            describe_kernel(self.kernel)
+            if name == "kernel"
+            else repr(getattr(self, name, getattr(self.process, name, None)))
+        )
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{one.name}={self._in_words(one.name)}" for one in fields(self))
+        return f"{type(self).__name__}({parts})"
+
+    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
+        """How the posterior is computed on a domain, from what a prior there is held as."""
+        if isinstance(prior, PointBasis):
+            return self._in_features
+        return self._on_box if isinstance(domain, Box) else self._on_grid
+
+    @functools.cached_property
+    def _on_grid(self) -> Inference:
+        recursive = self._method != "exact" and ArmRecursion.serves(self.process)
+        kind = ArmRecursion if recursive else ArmRegression
+        return kind(self.process, samples=self.exploration.samples)
+
+    @functools.cached_property
+    def _in_features(self) -> Inference:
+        return PointRecursion(self.process, samples=self.exploration.samples)
+
+    @functools.cached_property
+    def _on_box(self) -> Inference:
+        return PointRegression(self.process, samples=self.exploration.samples)
+
+    @property
+    def _method(self) -> Method:
+        return "features" if isinstance(self.inference, Features) else self.inference
+
+    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
+        warn_of_rounded_parameters(self.kernel, dtype)
+        method = self._method
+        # Every round regresses on all data, soon more of them than arms.
+        few = isinstance(domain, Grid) and len(domain) <= FEW_ARMS and dtype == torch.float64
+        few = few and not isinstance(self.inference_for(domain), ArmRecursion)
+        # A sample takes a root of the covariance.
+        if method == "auto" and (self.exploration.samples or few):
+            method = "features"
+        prior = self._represented(
+            domain, domain.prior(self.kernel, method, dtype=dtype, device=device)
+        )
+        self._require_scales(prior.scale**2, dtype)
+        assert not isinstance(prior, BankPrior)
+        warn_of_domain(self.process, self._learns, domain, prior)
+        return self._initial(domain, prior, shape)
+
+    def _represented(self, domain: Domain, prior: Prior) -> Prior:
+        """The prior on a box, in features where these were asked for, or pay and change no choice.
+
+        Which it is depends on domain and kernel alone, never on how many rounds there have been.
+
+        Raises:
+            InputDataError: If features were asked for, but do not serve.
+        """
+        if not isinstance(domain, Box) or not isinstance(prior, BoxPrior):
+            return prior
+        method = self.inference
+        if method == "exact":
+            return prior
+        asked = method != "auto"
+        reason = refusal(self.process, prior.variance.dtype, domain.context_dim)
+        if reason is None and (asked or not self.exploration.samples):
+            tolerance = method.tolerance if isinstance(method, Features) else Features().tolerance
+            most = MOST_FEATURES
+            if not asked:
+                tolerance, most = AUTO_TOLERANCE, FEW_FEATURES
+            found = domain.in_features(self.process, prior, tolerance, most)
+            if isinstance(found, PointBasis):
+                return found
+            reason = found
+        if not asked:
+            return prior
+        raise InputDataError(
+            f"inference is {method!r}, but features do not serve here: {reason} "
+            "inference='exact' does."
+        )
+
+    @property
+    def _learns(self) -> Refit | None:
+        """What is learned online; None for nothing."""
+        return None
+
+    def _check(self, state: State, measured: Measured) -> None:
+        y, variance, when = measured.y, measured.noise, measured.time
+        warn_of_observation(self.process, self._learns, state, y, variance, when)
+        if self._learns is None:
+            warn_of_clock(self.process, state, when)
+
+    def _require_scales(self, variance: float, dtype: torch.dtype) -> None:
+        """Raise unless noise, mean, decay and width can be computed with in a dtype.
+
+        Args:
+            variance: Largest prior variance.
+            dtype: Of all that is computed.
+
+        Raises:
+            InputDataError: If the kernel's variance leaves the range of the dtype.
+            ValueError: If another number does.
+        """
+        name, most, width, process = type(self).__name__, largest(dtype), self.width, self.process
+        if not 1 / most <= variance <= most:
+            raise InputDataError(
+                f"the kernel's variance is {variance:g}, but in {dtype} it lies between "
+                f"{1 / most:g} and {most:g}; measure the objective in another unit."
+            )
+        require_number(
+            f"{name}: noise",
+            self.noise,
+            f"[{least_noise(variance, dtype):g}, {most:g}]",
+            f"in {dtype}, beside a kernel of variance {variance:g}; use {NEARLY_EXACT[dtype]:g} "
+            "times that variance for nearly exact measurements.",
+        )
+        if not isinstance(self.mean, str):
+            limit = most * min(1.0, math.sqrt(self.noise))
+            require_number(
+                f"{name}: mean",
+                self.mean,
+                f"[{-limit:g}, {limit:g}]",
+                f"in {dtype}; measure the objective in another unit.",
+            )
+        one = torch.ones((), dtype=torch.float64, device="cpu")
+        require_number(
+            f"{name}: growth of the variance by {process.decay!r}",
+            float(process.decay.prior_variance(one)) * variance,
+            f"[0, {most:g}]",
+            f"per unit of time, in {dtype}; count time in a shorter unit.",
+        )
+        numbers: dict[str, object] = vars(width) if is_dataclass(width) else {}
+        for parameter, value in numbers.items():
+            if isinstance(value, (int, float)):
+                require_number(
+                    f"{type(width).__name__}: {parameter}",
+                    value,
+                    f"[{-most:g}, {most:g}]",
+                    f"in {dtype}; use float64, or a smaller one.",
+                )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GPStrategy(KernelStrategy):
+    """A bandit: decay x inflation x retention x exploration.
+
+    Every posterior is a posterior on f_now, with
+
+        mean(x) = k~ᵀ (K ∘ D + N)⁻¹ y,   var(x) = k(x, x) - k~ᵀ (K ∘ D + N)⁻¹ k~,
+
+    where the decay determines D and k~, the inflation determines N, and the retention selects the
+    rows. The choice usually maximises mean(x) + sqrt(beta) sd(x). Arms within 1e-7 standard
+    deviations of the best tie, and the lowest index wins. Without data the choice is index 0, or
+    the centre of a box.
+
+    Args:
+        kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Like
+            decay, inflation and width it is copied, so later changes to it do not affect the
+            strategy. Retention and exploration are not copied; by contract they never change.
+        noise: Noise variance σ² of a new observation (λ for exponential weights).
+        decay: How covariance falls with the time between measurements.
+        inflation: How the noise of a measurement grows with its age.
+        retention: Which measurements are kept; of several rules, those that all of them keep.
+        width: The confidence schedule sqrt(beta_t), used by explorations based on confidence
+            bounds.
+        exploration: How the posterior becomes a choice; upper confidence bounds by default.
+        maximize: False to minimise. Predictions stay in the units of y.
+        mean: Prior mean of the objective: a number, or ``"estimated"`` for the constant found by
+            generalised least squares from the data in use, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N. The
+            uncertainty of the estimate is not added to the variance.
+        inference: ``"features"`` (factor the kernel once; with constant noise each observation is a
+            rank-one update), ``"exact"`` (regression on the log in every round), or ``"auto"``, the
+            faster of the two that makes the same choices. On a box features are approximate: the
+            error is bounded by :class:`~botorch_tv.strategies.Features`, a kernel that cannot meet
+            the bound is refused, and the cost of a round does not grow. Only regression is
+            available when the kernel is learned or when an expert's answers replace data.
+        learning: Which hyperparameters are learned online, and when; boxes only. ``kernel``,
+            ``noise`` and ``decay`` are then the initial values. The guarantees of widths and
+            triggers are proved for known hyperparameters and do not hold in this case.
+
+    Raises:
+        ValueError: If ``noise`` is not positive, ``mean`` is not finite, or a part is of the wrong
+            type.
+    """
+
+    decay: Decay = field(default_factory=Static)
+    inflation: Inflation = field(default_factory=Static)
+    retention: Retention | tuple[Retention, ...] = field(default_factory=KeepAll)
+    exploration: Exploration = field(default_factory=UpperConfidence)
+    learning: Refit | None = None
+
+    def __post_init__(self) -> None:
+        require_rules(self.retention)
+        super().__post_init__()
+        require_defined(self.exploration)
+
+    @functools.cached_property
+    def process(self) -> Process:
+        """All that a posterior depends on, besides the data."""
+        rules = self.retention if isinstance(self.retention, tuple) else (self.retention,)
+        return self._process(
+            self.decay, self.inflation, tuple(one for one in rules if type(one) is not KeepAll)
+        )
+
+    @property
+    def _learns(self) -> Refit | None:
+        return self.learning
+
+    def _represented(self, domain: Domain, prior: Prior) -> Prior:
+        if self.learning is None:
+            return super()._represented(domain, prior)
+        require(
+            isinstance(domain, Box),
+            f"GPStrategy.init: hyperparameters are learned on a Box, not on {domain!r}; use "
+            "Box(bounds, search=DiscreteSearch(X)), or learning=None.",
+        )
+        assert isinstance(domain, Box)
+        require_learnable(self.process, domain, self.learning)
+        return prior
+
+    def _relearned(self, state: State) -> State:
+        if self.learning is None or not self.learning.due(state.data.rounds):
+            return state
+        return relearned(self.process, state, self.learning)
+
+    def undisturbed(self) -> GPStrategy:
+        """The strategy without triggers and learning, which fantasies must not set off.
+
+        Given the same data it makes the same choices.
+        """
+        if not self.process.reacts and self.learning is None:
+            return self
+        rules = tuple(
+            rule if type(rule) in BY_COUNT_OR_TIME else Undisturbed(rule)
+            for rule in self.process.retention
+        )
+        return replace(self, retention=rules or KeepAll(), learning=None)
+
+
+@dataclass(frozen=True)
+class Undisturbed(Retention):
+    """A retention, whichever it is, that sees no new observation and remembers none.
+
+    Args:
+        rule: The retention.
+    """
+
+    rule: Retention
+
+    def init(self, batch_shape: Size) -> Any:
+        return self.rule.init(batch_shape)
+
+    def keep(self, log: Log) -> Kept | Tensor:
+        return self.rule.keep(log.before_a_choice())
+
+
+def require_learnable(process: Process, box: Box, refit: Refit) -> None:
+    """Raise unless hyperparameters can be learned, which would else show after some rounds.
+
+    Raises:
+        InputDataError: If the kernel is of another kind than can be learned.
+        ValueError: If a parameter lies outside the bounds of ``refit``, or a decay declares none.
+    """
+    assert isinstance(process.kernel, Kernel)
+    parts = LearnableKernel.of(process.kernel)
+    sides = parts.columns(box.extent.unsqueeze(0))[0]
+    if layout(refit, parts, process.decay, process.noise, sides).learns_decay:
+        claims.require_learnable(process.decay)
+
+
+def relearned(process: Process, state: State, refit: Refit) -> State:
+    """The state with hyperparameters learned anew from the observations each trial keeps.
+
+    Args:
+        process: Whose prior mean, noise and forgetting are where learning starts.
+        state: All that has been told, on a box.
+        refit: What is learned.
+    """
+    box, box_prior = state.domain, state.basis
+    assert isinstance(box, Box)
+    assert isinstance(box_prior, BoxPrior)
+    given, trials = box_prior.unlearned(), state.time.numel()
+    data, first, known_mean = state.data, state.data.dropped, process.known_mean
+    choice, y, noise, time = (one.tensor(first) for one in data.history)
+    lag = state.time.unsqueeze(-1) - time
+
+    def flat(part: Tensor) -> Tensor:
+        return part.reshape(trials, *part.shape[state.time.dim() :])
+
+    learned = learn(
+        refit,
+        given.kernel,
+        process.decay,
+        process.noise,
+        flat(choice),
+        # Times before the origin belong to rows that are not kept; any will do for them.
+        flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
+        flat(y - (known_mean or 0.0)),
+        flat(data.kept & noise.isfinite()),
+        flat(noise / process.noise),
+        box_prior.parameters,
+        inflation=None
+        if is_static(process.inflation)
+        else flat(process.inflation.log_factor(lag).exp()),
+        estimates_mean=known_mean is None,
+        extent=box.extent,
+    )
+    found = replace(
+        box_prior,
+        kernel=learned.kernel,
+        decay=None if is_static(process.decay) else learned.decay.reshaped(state.time.shape),
+        noise_factor=learned.noise / process.noise,
+        given=given,
+        parameters=learned.vector,
+    )
+    return state._replace(data=data._replace(prior=found))

@@ -1,1 +1,0 @@
-"""Numbers and categories chosen together, as Optuna and Ax have them."""

@@ -1,0 +1,557 @@
+"""What every strategy does: the public calls, their checks, and what a kind of strategy defines."""
+
+from __future__ import annotations
+
+import functools
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.posteriors import GPyTorchPosterior
+from gpytorch.distributions import MultivariateNormal
+from linear_operator.operators import DenseLinearOperator
+from torch import Size, Tensor
+
+from botorch_tv.inference.modes import outside_inference_mode, without_gradients
+from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import Process
+from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.strategies.checks import (
+    Measured,
+    as_context,
+    as_measured,
+    fingerprinted,
+    grouped,
+    located,
+    require_state,
+)
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.draws import Draws, Generators, draws_from
+from botorch_tv.strategies.state import Consultation, Info, State, Suggestion
+from botorch_tv.validation import require, require_floating, require_number, shown
+
+if TYPE_CHECKING:  # BoTorch's models import SciPy, .3 s that most strategies do without
+    from botorch_tv.strategies.model import StrategyModel
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Strategy(ABC):
+    """A bandit: where to measure next, and what is known of the objective now.
+
+    A strategy is configuration and never changes. It serves one trial (``batch_shape=()``) or
+    thousands that advance together. Its methods are pure: they return new states and leave the old
+    ones unchanged. :class:`~botorch_tv.strategies.GPStrategy` is made of parts; the presets make
+    this kind and others.
+    """
+
+    # ---------------------------------------------------------------- what a kind defines
+
+    @property
+    @abstractmethod
+    def maximize(self) -> bool:
+        """Whether the largest value is wanted; predictions are in the units of y either way."""
+
+    @property
+    @abstractmethod
+    def process(self) -> Process:
+        """All that predictions depend on, besides the data; of the first of several models."""
+
+    @abstractmethod
+    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
+        """How the posterior is computed on a domain, given the prior there."""
+
+    @property
+    @abstractmethod
+    def draws(self) -> bool:
+        """Whether choices may take random numbers: all but those known to take none."""
+
+    @property
+    @abstractmethod
+    def compares(self) -> bool:
+        """Whether the prediction of a suggestion is ever compared with its observation."""
+
+    @property
+    @abstractmethod
+    def _begun(self) -> tuple[str, ...]:
+        """Identifies what a state is computed with; empty if a part cannot be described."""
+
+    @abstractmethod
+    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
+        """The state before the first round; raises where this strategy cannot serve a domain."""
+
+    @abstractmethod
+    def _init_like(self, state: State, shape: Size) -> State:
+        """As :meth:`init_like`."""
+
+    @abstractmethod
+    def _ask(
+        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
+    ) -> Suggestion:
+        """The choice of every trial; arguments have been checked."""
+
+    @abstractmethod
+    def _suggestion_at(
+        self, state: State, choice: Tensor, now: float | Tensor | None
+    ) -> Suggestion:
+        """As :meth:`suggestion_at`, of choices as the log stores them."""
+
+    @abstractmethod
+    def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+        """The state with one more observation, which has been checked, and what happened."""
+
+    @abstractmethod
+    def _best(
+        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
+    ) -> Tensor:
+        """The choice of the best posterior mean, less ``caution`` standard deviations."""
+
+    @abstractmethod
+    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+        """The joint posterior of f_now within groups of arms or points."""
+
+    @abstractmethod
+    def arm_means(self, state: State) -> Tensor:
+        """The posterior mean of f on all arms of a grid, one :meth:`step` after the newest data.
+
+        Args:
+            state: The current state.
+
+        Returns:
+            `batch_shape x M`, the prior mean included.
+        """
+
+    @abstractmethod
+    def believed_noise(self, state: State) -> Tensor:
+        """Noise variance of a new observation, as learned or given, `batch_shape`."""
+
+    @abstractmethod
+    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
+        """Numbers held in memory per trial by round ``horizon``, for sizing batches.
+
+        An upper bound; on a grid the actual number is smaller when arms are played repeatedly.
+
+        Args:
+            state: Any state of this strategy.
+            horizon: Rounds.
+            trials: Trials that run together, among which some memory is shared.
+        """
+
+    # ---------------------------------------------------------------- what most have in common
+
+    @property
+    def consults(self) -> bool:
+        """Whether :meth:`consult` may ask an expert."""
+        return False
+
+    @property
+    def remakes_suggestions(self) -> bool:
+        """Whether :meth:`suggestion_at` gives all that :meth:`tell` needs of a choice of its own.
+
+        A log of points and times then suffices to tell everything again.
+        """
+        return True
+
+    @property
+    def usual_noise(self) -> float:
+        """Default variance of an observation; NaN if it is not known."""
+        return self.process.noise
+
+    def step(self, state: State) -> float | Tensor:
+        """Default time from the newest measurement to the next: 1."""
+        return 1.0
+
+    def predicts(self, state: State) -> Tensor:
+        """Whether predictions are available, `batch_shape`, bool; always, given a prior.
+
+        Where they are not, ``mean`` and ``sd`` of a suggestion are meaningless.
+        """
+        require_state(state)
+        return torch.ones_like(state.time, dtype=torch.bool)
+
+    def prior_variance(self, state: State) -> float:
+        """Variance of the objective before any data, the largest of all points; of one trial."""
+        return float(state.basis.scale**2)
+
+    def describe(
+        self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
+    ) -> str:
+        """The model of the objective in words; for most strategies, what they were given.
+
+        Args:
+            state: The current state.
+            said: Formats a time.
+            unit: Of time, such as "hours".
+        """
+        require_state(state)
+        return f"What it was told: {self!r}."
+
+    def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
+        """The threshold on |y - mean| above which a trigger resets, `batch_shape`.
+
+        The smallest of all rules; None if no rule has one.
+
+        Args:
+            state: The state that made the suggestion.
+            suggestion: Where it will be measured.
+        """
+        return None
+
+    def undisturbed(self) -> Strategy:
+        """The strategy without triggers, learning and expert, which fantasies must not set off.
+
+        Given the same data it makes the same choices.
+        """
+        return self
+
+    def without_expert(self) -> Strategy:
+        """The same strategy for use without an expert; it does not warn of its absence."""
+        return self
+
+    def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
+        """Warn if an expert was due after the newest round, but has not answered.
+
+        Args:
+            state: The current state.
+            stacklevel: As in ``warnings.warn``.
+        """
+        return None
+
+    def _default_noise(self, noise: float | Tensor | None) -> float:
+        """Default variance of an observation; raises if the strategy takes no ``noise``."""
+        return self.process.noise
+
+    def _check(self, state: State, measured: Measured) -> None:
+        """Warn of an observation, or refuse it, given what this strategy assumes."""
+        return None
+
+    def _absorb(
+        self, state: State, consultation: Consultation, y: Tensor, ok: Tensor | None, check: bool
+    ) -> State:
+        """The state with an expert's answers; see :meth:`absorb`."""
+        raise InputDataError(
+            f"{self!r} consults no expert, so it has no use for answers; tell() takes observations."
+        )
+
+    @functools.cached_property
+    def _fingerprint(self) -> str | None:
+        """Identifies the maker of a suggestion; equal strategies have equal ones in any process."""
+        try:
+            return fingerprinted(without_addresses(repr(self)), self._begun)
+        except Exception:  # a part without a working repr is no reason to fail
+            return None
+
+    # ---------------------------------------------------------------- the contract
+
+    @without_gradients
+    def init(
+        self,
+        domain: Domain,
+        *,
+        batch_shape: Size | tuple[int, ...] = (),
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> State:
+        """The state before the first round.
+
+        Args:
+            domain: Where to choose, a :class:`Grid` or a :class:`Box`.
+            batch_shape: Shape of the trials that advance together; empty for one.
+            dtype: Of all computations, float64 or float32.
+            device: Of all computations; the domain's by default.
+
+        Returns:
+            A state to pass to :meth:`ask`.
+
+        Raises:
+            InputDataError: If the kernel does not fit the domain or is indefinite.
+            ValueError: If ``batch_shape`` is not a tuple.
+        """
+        require_floating(dtype)
+        name = type(self).__name__
+        require(
+            isinstance(domain, Domain),
+            f"{name}.init: domain is {shown(domain)}, but it must be a Grid or a Box; give one "
+            "such as Grid.regular(points=50, dim=2).",
+        )
+        require(
+            isinstance(batch_shape, (tuple, list)),
+            f"{name}.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
+        )
+        place = domain.device if device is None else torch.device(device)
+        return self._init(domain, Size(batch_shape), dtype, place)
+
+    @without_gradients
+    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
+        """The initial state of other trials on the same domain, sharing its factored kernel.
+
+        Args:
+            state: Any state of this strategy.
+            batch_shape: Shape of the new trials.
+        """
+        require_state(state)
+        return self._init_like(state, Size(batch_shape))
+
+    @without_gradients
+    def ask(
+        self,
+        state: State,
+        *,
+        now: float | Tensor | None = None,
+        context: Tensor | None = None,
+        generator: Generators | Draws | None = None,
+    ) -> Suggestion:
+        """Choose where to measure next.
+
+        Args:
+            state: The current state.
+            now: Time of the measurement, a number or `batch_shape`; one :meth:`step` after the
+                newest observation by default. If given, noise ages up to this time.
+            context: Coordinates known before this round and not chosen, `batch_shape x c`, for a
+                box with ``context_dim`` c.
+            generator: Source of random numbers for randomised explorations: a ``torch.Generator``,
+                a list with one per trial, or an object with ``normal`` and ``uniform`` such as
+                :class:`~botorch_tv.simulation.streams.Stream`; PyTorch's global one by default.
+
+        Returns:
+            The choice of every trial.
+
+        Raises:
+            InputDataError: If ``now`` lies before an observation, the context does not fit the
+                domain, or there is not one generator per trial.
+        """
+        require_state(state)
+        return self._ask(state, now, as_context(state, context), draws_from(generator, state))
+
+    @without_gradients
+    def suggestion_at(
+        self, state: State, X: Tensor, *, now: float | Tensor | None = None
+    ) -> Suggestion:
+        """A suggestion at given points, such as historical data or choices made elsewhere.
+
+        Args:
+            state: The current state.
+            X: The points, `batch_shape x d`, followed by the context if there is one.
+            now: As in :meth:`ask`.
+
+        Returns:
+            What :meth:`tell` needs to add an observation made at ``X``.
+
+        Raises:
+            InputDataError: If a point is outside the domain or the shape does not fit.
+        """
+        require_state(state)
+        return self._suggestion_at(state, located(state, X, Size()).clone(), now)
+
+    @without_gradients
+    def tell(
+        self,
+        state: State,
+        suggestion: Suggestion,
+        y: Tensor | float,
+        *,
+        time: float | Tensor | None = None,
+        ok: Tensor | None = None,
+        noise: float | Tensor | None = None,
+        check: bool = True,
+        consume: bool = False,
+    ) -> tuple[State, Info]:
+        """Add an observation.
+
+        Args:
+            state: The state that made the suggestion, or a later one. When several suggestions are
+                measured in parallel, pass each result with the newest state.
+            suggestion: What was measured, with its prediction. An event trigger compares ``y`` with
+                that prediction, which ignores observations added since; the posterior uses all of
+                them. A suggestion passed twice counts as two measurements.
+            y: The observations, `batch_shape`; a number if ``batch_shape=()``.
+            time: When they were actually made, a number or `batch_shape`; the suggestion's time by
+                default.
+            ok: False where the measurement failed, bool, `batch_shape`: the round counts, but
+                nothing is learned from it, and y may be anything.
+            noise: Variance of this observation, positive, a number or `batch_shape`; the
+                strategy's by default.
+            check: Whether to validate the values, which synchronises with the device.
+            consume: Whether the new state may reuse the memory of ``state``, which is faster for
+                many trials; ``state`` must not be used afterwards.
+
+        Returns:
+            The state of the next round, and what happened.
+
+        Raises:
+            InputDataError: If an observation is NaN or infinite, shape, dtype or device differ from
+                the state's, time runs backwards, or the suggestion is from another strategy or
+                domain. The state is not changed.
+        """
+        require_state(state)
+        measured = as_measured(
+            state,
+            suggestion,
+            y,
+            time=time,
+            ok=ok,
+            noise=noise,
+            usual_noise=self._default_noise(noise),
+            made_by=self._fingerprint,
+            compared=self.compares,
+            check=check,
+        )
+        if check:
+            self._check(state, measured)
+        return self._tell(state, measured, consume=consume)
+
+    def consult(
+        self, state: State, *, generator: Generators | Draws | None = None
+    ) -> Consultation | None:
+        """Which points an expert should measure again, after :meth:`tell` and before :meth:`ask`.
+
+        Args:
+            state: The current state.
+            generator: As in :meth:`ask`.
+
+        Returns:
+            The points, their number, and for which trials; None if nothing is asked, as always for
+            strategies without an expert.
+        """
+        require_state(state)
+        return None
+
+    @without_gradients
+    def absorb(
+        self,
+        state: State,
+        consultation: Consultation,
+        y: Tensor,
+        *,
+        ok: Tensor | None = None,
+        check: bool = True,
+    ) -> State:
+        """Add an expert's answers, which replace earlier answers and older observations.
+
+        Args:
+            state: The newest state: that of the consultation, or a later one.
+            consultation: What was asked.
+            y: The answers, `batch_shape x Q`; arbitrary where ``consultation.mask`` is False.
+            ok: Which points were answered, bool, `batch_shape x Q`; all by default.
+            check: Whether to validate the values, which synchronises with the device.
+
+        Returns:
+            The new state. ``state.expert.unanswered`` counts the points without an answer.
+
+        Raises:
+            InputDataError: If this strategy consults no expert, the number of answers differs from
+                the number of points, an answer is NaN or infinite, or the consultation is from
+                another run or superseded.
+        """
+        require_state(state)
+        return self._absorb(state, consultation, y, ok, check)
+
+    @without_gradients
+    def recommend(
+        self,
+        state: State,
+        *,
+        now: float | Tensor | None = None,
+        context: Tensor | None = None,
+        caution: float = 0.0,
+    ) -> Tensor:
+        """The point with the best posterior mean now, without exploration, `batch_shape x d`.
+
+        The context follows, if there is one.
+
+        Args:
+            state: The current state.
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`.
+            caution: Posterior standard deviations by which a point must be better: the point
+                maximises mean - caution sd, or minimises mean + caution sd.
+        """
+        require_state(state)
+        caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
+        best = self._best(state, now, as_context(state, context), caution)
+        return state.domain.points(best, state.basis.variance)
+
+    @without_gradients
+    def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
+        """The index of the arm that :meth:`recommend` returns, `batch_shape`, int64; on a grid."""
+        require_state(state)
+        return self._best(state, now, as_context(state, None), 0.0)
+
+    @outside_inference_mode
+    def posterior(
+        self,
+        state: State,
+        X: Tensor,
+        *,
+        now: float | Tensor | None = None,
+        observation_noise: bool = False,
+    ) -> GPyTorchPosterior:
+        """The posterior of f_now at given points.
+
+        Args:
+            state: The current state.
+            X: Points of the domain, `e x batch_shape x q x d` with any leading dimensions e, or a
+                shape that expands to it, followed by the context if there is one.
+            now: As in :meth:`ask`.
+            observation_noise: Whether to add the noise of a new observation.
+
+        Returns:
+            A joint posterior over q points, batched over `e x batch_shape`; on a box differentiable
+            in ``X``.
+
+        Raises:
+            InputDataError: If a point is outside the domain or the shape does not fit.
+        """
+        require_state(state)
+        groups = grouped(state, X)
+        choice = located(state, groups, groups.shape[state.time.dim() : -1])
+        mean, covariance, _ = self._joint(state, choice, now)
+        if observation_noise:
+            noise = self.believed_noise(state).to(mean)[..., None, None, None]
+            identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+            covariance = covariance + noise * identity
+        dims, lead = state.time.dim(), X.shape[:-2][: max(0, X.dim() - 2 - state.time.dim())]
+        mean = mean.movedim(dims, 0).reshape(*lead, *state.time.shape, mean.shape[-1])
+        covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
+        # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
+        return GPyTorchPosterior(Gaussian(mean, DenseLinearOperator(covariance)))
+
+    def as_model(self, state: State, *, now: float | Tensor | None = None) -> StrategyModel:
+        """The posterior as a BoTorch model over the columns of the domain, at a fixed time.
+
+        Args:
+            state: The current state.
+            now: As in :meth:`ask`.
+        """
+        from botorch_tv.strategies.model import StrategyModel
+
+        require_state(state)
+        return StrategyModel(functools.partial(self.posterior, state, now=_kept(now)), state)
+
+
+class Gaussian(MultivariateNormal):  # type: ignore[misc]
+    """As GPyTorch's, whose variances end at 1e-10.
+
+    That is rounding where y is of size 1, and far too much where y is measured in metres or amperes
+    and differs by millionths.
+    """
+
+    @property
+    def variance(self) -> Tensor:
+        """Variances, `... x q`, positive also where rounding leaves none."""
+        diagonal: Tensor = self.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2)
+        variance = diagonal.expand(self.batch_shape + self.event_shape)
+        return variance.clamp_min(torch.finfo(variance.dtype).tiny)
+
+
+def without_addresses(words: str) -> str:
+    """Words without places in memory, the same in any process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", words)
+
+
+def _kept(now: float | Tensor | None) -> float | Tensor | None:
+    """A clock of the caller may go on in place."""
+    return now.clone() if isinstance(now, Tensor) else now
