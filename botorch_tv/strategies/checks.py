@@ -64,8 +64,8 @@ def require_state(state: object) -> None:
     """Raise an ``InputDataError`` unless it is a state."""
     if not isinstance(state, State):
         raise InputDataError(
-            f"state is {shown(state)}, but it must be a State: that of strategy.init(domain), or "
-            "the first of the two that tell() returns: state, info = strategy.tell(...)."
+            f"state is {shown(state)}, but it must be what init() or tell() gave: "
+            "state = strategy.init(domain), and later state, info = strategy.tell(...)."
         )
 
 
@@ -166,7 +166,7 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
         described = tuple(context.shape) if isinstance(context, Tensor) else repr(context)
         raise InputDataError(
             f"context is {described}, but this state needs {wanted}: batch_shape, then the "
-            "context_dim of its Box; pass context= to a domain with context, and none to another."
+            "context_dim of its Box; pass context=, which a domain without context takes none of."
         )
     require_same_kind("context", context, state)
     most = largest(context.dtype)
@@ -368,8 +368,10 @@ def _misfit(
     given = shown(value)
     if isinstance(value, Tensor):
         given = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
+    number = "a number, or " if not shape else ""
     return (
-        f"{name} is {given}, but it must be a tensor of shape {tuple(shape)}, {dtype} on {place}."
+        f"{name} is {given}, but it must be {number}a tensor of shape {tuple(shape)}, {dtype} on "
+        f"{place}; give one value per trial, torch.tensor({name}, dtype={dtype})."
     )
 
 

@@ -59,7 +59,10 @@ KINDS: dict[str, tuple[Any, str]] = {
         Decay,
         "a Decay; Static() for none, Markov(epsilon) for drift",
     ),
-    "inflation": (Inflation, "an Inflation; Static() or ExponentialWeights(gamma)"),
+    "inflation": (
+        Inflation,
+        "an Inflation; Static() keeps the noise as it is",
+    ),
     "width": (Width, "a Width; Logarithmic() is that of most presets"),
     "exploration": (Exploration, "an Exploration; UpperConfidence() is that of most presets"),
     "maximize": (bool, "a bool; False to minimise"),

@@ -557,8 +557,9 @@ def _watched(part: Part, method: str, log: Log) -> Any:
     answer = getattr(part, method)(log)
     if not all(torch.equal(one, other) for one, other in zip(shown_to, before)):
         raise InputDataError(
-            f"{part!r} writes into what its {method}() is shown, which states share: this one is "
-            "damaged. Compute without in-place operations, or on log.time.clone()."
+            f"{type(part).__name__}.{method} of {part!r} writes into what it is shown, which "
+            "states share: this one is damaged. Compute without in-place operations, or on "
+            "log.time.clone()."
         )
     return answer
 

@@ -227,7 +227,7 @@ ROWS |= {
         (math.inf, "inf", "finite"),
         (None, "None", "a number"),
         ("2", "'2'", "a number"),
-        (torch.ones(7), "(7,)", "a tensor ()"),
+        (torch.ones(7), "tensor([1.", "a tensor ()"),
     )
 }
 ROWS |= {

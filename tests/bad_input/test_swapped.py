@@ -72,7 +72,7 @@ def test_what_is_no_state(call, name):
         "domain": (SIDE, "Box([0, 1])", "strategy.init(domain)"),
         "nothing": (None, "None", "strategy.init(domain)"),
         "both": (strategy.tell(state, made, 0.1), "State(", "state, info = strategy.tell(...)"),
-        "loop": (loop, "Loop on", "pass its .state"),
+        "loop": (loop, "Loop on", "strategy.init(domain)"),
     }
     limit = "must be what init() or tell() gave"
     for given, value, cure in wrong.values():
@@ -97,7 +97,7 @@ LOOPS = {
     ),
     "table turned": Row(
         lambda: Loop.from_table(SIDE, STRATEGY, X, Y),
-        "Box, Strategy, Tensor, Tensor",
+        "Box, GPStrategy, Tensor, Tensor",
         "takes a strategy, a domain, X and y, in this order",
         "or a domain, X and y",
     ),
@@ -313,7 +313,7 @@ def test_what_another_strategy_has_computed(other, use):
 def test_a_suggestion_of_another_strategy_that_is_called_the_same():
     one, other, _ = OTHERS["matrix"]
     state = one.init(Grid(X))
-    with pytest.raises(InputDataError, match=r"made by Strategy.*, but one of other numbers"):
+    with pytest.raises(InputDataError, match=r"made by GPStrategy.*, but one of other numbers"):
         one.tell(state, other.ask(other.init(Grid(X))), 0.1)
 
 

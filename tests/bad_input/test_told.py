@@ -45,12 +45,17 @@ TELL = {
     "y infinite": ({"y": tensor(0.1, -INF)}, "-inf of trial 1", "not finite", EVERY),
     "y too large": ({"y": tensor(0.1, 1.7e308)}, "1.7e+308 of trial 1", "limit under", EVERY),
     "y too small": ({"y": tensor(-1.7e308, 0.1)}, "-1.7e+308 of trial 0", "limit under", EVERY),
-    "y short": ({"y": tensor(0.1)}, "(1,)", "batch_shape is (2,)", "give one value per trial"),
-    "y deep": ({"y": GOOD.unsqueeze(-1)}, "(2, 1)", "batch_shape is (2,)", "one value per"),
-    "y float32": ({"y": GOOD.float()}, "torch.float32", "the state is torch.float64", "use y.to("),
-    "y integers": ({"y": GOOD.long()}, "torch.int64", "the state is torch.float64", "use y.to("),
-    "y complex": ({"y": GOOD + 1j}, "torch.complex128", "the state is torch.float64", "use y.to"),
-    "y elsewhere": ({"y": GOOD.to("meta")}, "on meta", "torch.float64 on cpu", "use y.to("),
+    "y short": ({"y": tensor(0.1)}, "(1,)", "of shape (2,), torch.float64", "one value per"),
+    "y deep": (
+        {"y": GOOD.unsqueeze(-1)},
+        "(2, 1)",
+        "of shape (2,), torch.float64",
+        "one value per",
+    ),
+    "y float32": ({"y": GOOD.float()}, "torch.float32", "torch.float64 on cpu", "torch.tensor(y"),
+    "y integers": ({"y": GOOD.long()}, "torch.int64", "torch.float64 on cpu", "torch.tensor(y"),
+    "y complex": ({"y": GOOD + 1j}, "torch.complex128", "torch.float64 on cpu", "torch.tensor(y"),
+    "y elsewhere": ({"y": GOOD.to("meta")}, "on meta", "torch.float64 on cpu", "torch.tensor(y"),
     "y a number": ({"y": 0.5}, "y is 0.5", "shape (2,)", "torch.tensor(y"),
     "y None": ({"y": None}, "y is None", "shape (2,)", "torch.tensor(y"),
     "y text": ({"y": "0.5"}, "y is '0.5'", "shape (2,)", "torch.tensor(y"),
@@ -59,7 +64,7 @@ TELL = {
     "time infinite": ({"time": tensor(3.0, INF)}, "inf of trial 1", "times are finite", UNIT),
     "time too late": ({"time": 1e308}, "1e+308", "at most 9007199254740992", UNIT),
     "time backwards": ({"time": 0.5}, "0.5 of trial 0", "newest observation, at 2", "in order"),
-    "time short": ({"time": tensor(3.0)}, "(1,)", "batch_shape is (2,)", ONE_EACH),
+    "time short": ({"time": tensor(3.0)}, "tensor([3.]", "of shape (2,)", ONE_EACH),
     "time text": ({"time": "noon"}, "'noon'", "must be a number", ONE_EACH),
     "time True": ({"time": True}, "True", "must be a number", ONE_EACH),
     "time complex": ({"time": 3 + 1j}, "(3+1j)", "must be a number", ONE_EACH),
@@ -71,24 +76,29 @@ TELL = {
     ),
     "ok numbers": (
         {"ok": tensor(1.0, 0.0)},
-        "tensor([1., 0.]",
-        "a bool tensor on cpu",
-        "True where",
+        "torch.float64 of",
+        "torch.bool on cpu",
+        "one value per",
     ),
-    "ok short": ({"ok": torch.tensor([True])}, "(1,)", "batch_shape is (2,)", "one value per"),
-    "ok a bool": ({"ok": True}, "ok is True", "a bool tensor on cpu", "True where"),
+    "ok short": (
+        {"ok": torch.tensor([True])},
+        "(1,)",
+        "of shape (2,), torch.bool",
+        "one value per",
+    ),
+    "ok a bool": ({"ok": True}, "ok is True", "torch.bool on cpu", "one value per"),
     "ok elsewhere": (
         {"ok": torch.ones(2, dtype=torch.bool, device="meta")},
         "meta",
-        "bool tensor",
-        "True where",
+        "torch.bool on cpu",
+        "one value per",
     ),
     "noise zero": ({"noise": 0.0}, "0.0", "positive and finite", "use 1e-06 times"),
     "noise negative": ({"noise": tensor(0.1, -0.1)}, "-0.1 of trial 1", "positive", "use 1e-06"),
     "noise NaN": ({"noise": NAN}, "nan", "positive and finite", "use 1e-06 times"),
     "noise tiny": ({"noise": 5e-324}, "5e-324", "from 1.4e-14 to 1e+150", "use 1e-06 times"),
     "noise infinite": ({"noise": INF}, "inf", "from 1.4e-14 to 1e+150", "use 1e-06 times"),
-    "noise short": ({"noise": tensor(0.1)}, "(1,)", "batch_shape is (2,)", "one value per"),
+    "noise short": ({"noise": tensor(0.1)}, "tensor([0.1000]", "of shape (2,)", ONE_EACH),
     **{
         f"noise {shown(value)}": ({"noise": value}, shown(value), "must be a number", ONE_EACH)
         for value in NO_NUMBERS
@@ -121,7 +131,7 @@ CALLS = {
     "now late": (lambda s, d: STRATEGY.ask(s, now=1e300), "1e+300", "at most 90071", UNIT),
     "now text": (lambda s, d: STRATEGY.ask(s, now="now"), "'now'", "must be a number", ONE_EACH),
     "now back": (lambda s, d: STRATEGY.ask(s, now=1.0), "1.0 of", "newest observation", "in order"),
-    "now short": (lambda s, d: STRATEGY.ask(s, now=tensor(3.0)), "(1,)", "is (2,)", ONE_EACH),
+    "now short": (lambda s, d: STRATEGY.ask(s, now=tensor(3.0)), "tensor([3.]", "(2,)", ONE_EACH),
     "recommend back": (
         lambda s, d: STRATEGY.recommend(s, now=1.0),
         "1.0 of",
@@ -217,7 +227,7 @@ def test_one_trial_takes_a_number(value):
     if isinstance(value, float):
         row = Row(lambda: None, str(value), "as observation y is", EVERY)
     else:
-        row = Row(lambda: None, shown(value), "pass a number", "torch.tensor(y")
+        row = Row(lambda: None, shown(value), "must be a number", "torch.tensor(y")
     assert_refuses(
         row._replace(call=lambda: STRATEGY.tell(state, suggestion, value), error=InputDataError)
     )
