@@ -162,10 +162,10 @@ def test_loops() -> None:
 
 MODULES = (
     # Parameters and buffers of modules, which PyTorch makes on its default device.
-    "forgetting/rate_prior.py",
+    "forgetting/decay.py",
     "kernels/declared.py",
     "kernels/temporal.py",
-    "likelihoods/noise.py",
+    "likelihoods/age_noise.py",
     "test_functions/cart_pole.py",
     "test_functions/cart_pole_system.py",
     "test_functions/drifting.py",

@@ -18,6 +18,7 @@ import torch
 from botorch.exceptions import InputDataError
 from gpytorch.priors import Prior
 from torch import Size, Tensor
+from torch.utils._pytree import tree_map
 
 from botorch_tv.validation import require, shown
 
@@ -310,34 +311,29 @@ def as_memory(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -
         InputDataError: If the memory cannot be saved, or is not per trial.
     """
     name = type(part).__name__
+
+    def settled(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            if leaf is None or isinstance(leaf, (bool, int, float, str)):
+                return leaf
+            raise InputDataError(
+                f"{name} remembers {shown(leaf)}, but a memory is a tensor, or tuples, lists or "
+                "dicts of tensors, so that it can be saved and moved; use torch.as_tensor()."
+            )
+        if leaf.shape[: len(shape)] != shape:
+            raise InputDataError(
+                f"{name} remembers a tensor of shape {tuple(leaf.shape)}, but it leads with the "
+                f"batch_shape {tuple(shape)}, so that trials have memories of their own; make it "
+                "by torch.zeros(batch_shape) in init(), and sum over rows by dim=-1."
+            )
+        return leaf.to(like.device, like.dtype if leaf.is_floating_point() else None)
+
     if memory is None and before is not None:
         raise InputDataError(
             f"{name}.update returned None, but it is what {name} remembers; return log.memory "
             "where nothing changes."
         )
-    return _checked(name, memory, like, shape)
-
-
-def _checked(name: str, memory: Any, like: Tensor, shape: Size) -> Any:
-    if isinstance(memory, Tensor):
-        if memory.shape[: len(shape)] != shape:
-            raise InputDataError(
-                f"{name} remembers a tensor of shape {tuple(memory.shape)}, but it leads with the "
-                f"batch_shape {tuple(shape)}, so that trials have memories of their own; make it "
-                "by torch.zeros(batch_shape) in init(), and sum over rows by dim=-1."
-            )
-        return memory.to(like.device, like.dtype if memory.is_floating_point() else None)
-    if isinstance(memory, dict):
-        return {key: _checked(name, one, like, shape) for key, one in memory.items()}
-    if isinstance(memory, (tuple, list)):
-        inside = [_checked(name, one, like, shape) for one in memory]
-        return type(memory)(*inside) if hasattr(memory, "_fields") else type(memory)(inside)
-    if memory is None or isinstance(memory, (bool, int, float, str)):
-        return memory
-    raise InputDataError(
-        f"{name} remembers {shown(memory)}, but a memory is a tensor, or tuples, lists or dicts of "
-        "tensors, so that it can be saved and moved; use torch.as_tensor()."
-    )
+    return tree_map(settled, memory)
 
 
 UNDEFINED = (

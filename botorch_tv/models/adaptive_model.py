@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NoReturn, Self
+from typing import Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
@@ -367,19 +367,6 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     def num_outputs(self) -> int:
         """One."""
         return 1
-
-    @property
-    def likelihood(self) -> NoReturn:
-        """None: ``ModelListGP``, and whatever else takes Gaussian processes alone, asks for it.
-
-        Raises:
-            UnsupportedError: Always.
-        """
-        raise UnsupportedError(
-            "an adaptive_model has no likelihood, as its posterior is a mixture of processes and "
-            "no Gaussian one; for several outcomes use botorch.models.model.ModelList, not "
-            "ModelListGP, and for noisy observations posterior(X, observation_noise=True)."
-        )
 
     @property
     def batch_shape(self) -> Size:

@@ -32,7 +32,6 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihoo
 from gpytorch.means import Mean
 from gpytorch.priors import LogNormalPrior
 from torch import Size, Tensor
-from torch.nn import Module
 
 from botorch_tv.forgetting import Decay, Inflation, Markov, Wiener
 from botorch_tv.forgetting.base import is_static, median_gap
@@ -60,39 +59,9 @@ NOISE_MODE, NOISE_SPREAD = math.exp(-4.0), 1.5
 """The same of the noise; BoTorch's own, e⁻⁵ and 1, calls larger noise change."""
 
 
-def space(columns: int, batch_shape: torch.Size, *, scaled: bool) -> Kernel:
-    """A kernel over the columns other than time: BoTorch's, with an output scale where asked for.
-
-    Args:
-        columns: How many there are.
-        batch_shape: Of the parameters.
-        scaled: Whether there is an output scale; it starts at 1.
-    """
-    kernel = get_covar_module_with_dim_scaled_prior(ard_num_dims=columns, batch_shape=batch_shape)
-    if not scaled:
-        return kernel
-    return ScaleKernel(
-        kernel,
-        batch_shape=batch_shape,
-        outputscale_prior=_log_normal(SCALE_MODE, SCALE_SPREAD),
-        outputscale_constraint=GreaterThan(1e-4, transform=None, initial_value=1.0),
-    )
-
-
 def noise_prior() -> LogNormalPrior:
     """The prior of the noise variance beside a learned output scale."""
     return _log_normal(NOISE_MODE, NOISE_SPREAD)
-
-
-def noise(batch_shape: torch.Size) -> GaussianLikelihood:
-    """One noise variance to learn beside such a scale.
-
-    Args:
-        batch_shape: Of the parameter.
-    """
-    return GaussianLikelihood(
-        noise_prior=noise_prior(), noise_constraint=noise_bounds(), batch_shape=batch_shape
-    )
 
 
 def noise_bounds() -> GreaterThan:
@@ -215,22 +184,6 @@ def temporal_kernel(
     return kernel
 
 
-def current(model: Module) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
-    """The decay and the inflation of a model with the values they have now.
-
-    Args:
-        model: Holds them as modules.
-
-    Returns:
-        The part where there is one, a tuple where there are several or none.
-
-    Raises:
-        ValueError: See :meth:`Declared.current`.
-    """
-    parts = tuple(part.current() for part in model.modules() if isinstance(part, Declared))
-    return parts[0] if len(parts) == 1 else parts
-
-
 INITIAL_EPSILON = 0.01
 """The default ε: per median time between observations where learned, else per unit of time."""
 
@@ -335,14 +288,25 @@ class TimeVaryingGP(AgingGP):
                 "of each row behind its x, torch.cat([x, time], -1).",
             )
             if spatial_module is None:
-                spatial_module = space(others, batch_shape, scaled=scaled)
+                spatial_module = get_covar_module_with_dim_scaled_prior(
+                    ard_num_dims=others, batch_shape=batch_shape
+                )
+                if scaled:
+                    spatial_module = ScaleKernel(
+                        spatial_module,
+                        batch_shape=batch_shape,
+                        outputscale_prior=_log_normal(SCALE_MODE, SCALE_SPREAD),
+                        outputscale_constraint=GreaterThan(1e-4, transform=None, initial_value=1.0),
+                    )
             per_output = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
             temporal = temporal_kernel(decay, per_output, batch_shape, learn_forgetting)
             covar_module = SpatioTemporalKernel(spatial_module, temporal, time_dim=time)
         if outcome_transform == DEFAULT and not learn_forgetting:
             outcome_transform = None
         if scaled and likelihood is None and train_Yvar is None:
-            likelihood = noise(batch_shape)
+            likelihood = GaussianLikelihood(
+                noise_prior=noise_prior(), noise_constraint=noise_bounds(), batch_shape=batch_shape
+            )
         with warnings.catch_warnings():
             # What BoTorch says about float32 has been said above, to the caller.
             warnings.simplefilter("ignore", InputDataWarning)
@@ -372,16 +336,12 @@ class TimeVaryingGP(AgingGP):
             self.likelihood.aging.restart()
         self.measure()
         if default_decay and learn_forgetting:
-            self._start_from(INITIAL_EPSILON)
+            learned: Any = self.covar_module.temporal
+            learned.set_epsilon_per(learned.unit, INITIAL_EPSILON)
         if default_space:
             self._warn_of_scales(train_X)
         self._subset_batch_dict = batched_parameters(self, own_mean=mean_module is not None)
         self.set_now(self.likelihood.now if now is None and aged else now)
-
-    def _start_from(self, epsilon: float) -> None:
-        """Start learning from ε per median time between observations."""
-        temporal: Any = self.covar_module.temporal
-        temporal.set_epsilon_per(temporal.unit, epsilon)
 
     def _warn_of_scales(self, train_X: Tensor) -> None:
         """Warn of unscaled data under the default kernel, as BoTorch does, but not of time."""
@@ -403,7 +363,8 @@ class TimeVaryingGP(AgingGP):
         Raises:
             ValueError: If the unit of time is so long that ε rounds to 1.
         """
-        return current(self)
+        parts = tuple(part.current() for part in self.modules() if isinstance(part, Declared))
+        return parts[0] if len(parts) == 1 else parts
 
     def posterior(
         self,

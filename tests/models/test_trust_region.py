@@ -40,7 +40,7 @@ def test_a_product_has_none_of_its_own():
     product = RBFKernel(active_dims=[0]) * RBFKernel(active_dims=[1])
     kernel = SpatioTemporalKernel(product, MarkovKernel(0.03))
     assert kernel.lengthscale is None
-    with pytest.raises(RuntimeError, match="set those of the kernels it is made of"):
+    with pytest.raises(RuntimeError, match="Kernel has no lengthscale"):
         kernel.lengthscale = 0.3
 
 
