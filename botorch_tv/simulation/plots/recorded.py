@@ -167,7 +167,7 @@ def _draw(
     """The map of one strategy, on the colour scale of all."""
     every = result.prediction_error["mean"]
     errors = every.sel(strategy=label).values
-    look = {"cmap": COLORS, "vmin": 0, "vmax": float(np.percentile(every.values, TOP)) or 1.0}
+    top = float(np.percentile(every.values, TOP)) or 1.0
     if _height(places, aspect) is not None:
         axes.set_aspect(aspect)
     crossing = lattice(places)
@@ -176,9 +176,12 @@ def _draw(
         lighten(axes)
         axes.grid(False)
         size = float(np.clip(4000 / len(places), 6, 90))
-        return axes.scatter(*places.T, c=errors, s=size, **look)
+        x, y = places.T
+        return axes.scatter(x, y, c=errors, s=size, cmap=COLORS, vmin=0, vmax=top)
     xs, ys, number = crossing
-    return axes.pcolormesh(xs, ys, errors[number], shading="nearest", rasterized=True, **look)
+    return axes.pcolormesh(
+        xs, ys, errors[number], shading="nearest", cmap=COLORS, vmin=0, vmax=top, rasterized=True
+    )
 
 
 def _curves(
