@@ -184,7 +184,7 @@ def _in_words(row: dict[str, Any]) -> str:
 
 # The outcome of an experiment as text.
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 ROUNDED_AWAY = 1e-9
 """Numbers below this are due to rounding, and shown as 0."""
