@@ -183,7 +183,7 @@ def _in_words(row: dict[str, Any]) -> str:
 
 # The outcome of an experiment as text.
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 ROUNDED_AWAY = 1e-9
 """Numbers below this are due to rounding, and shown as 0."""
@@ -197,7 +197,16 @@ def outcome_text(outcome: Outcome) -> str:
     Args:
         outcome: The outcome of :meth:`Experiment.run`.
     """
-    rows = _rows(outcome.table)
+    judged = "Agrees with the paper" if outcome.holds else "Does not agree with the paper"
+    if outcome.holds is None:
+        judged = "Nothing to agree or disagree with"
+    if not outcome.judged:
+        judged = "Not judged"
+    # Rows of different kinds fill different columns.
+    rows = [
+        {str(name): value for name, value in row.items() if not pd.isna(value)}
+        for row in outcome.table.to_dict("records")
+    ]
     orders = [row for row in rows if "lower" in row]
     theirs = [row for row in orders if not row.get("ours")]
     ours = [row for row in orders if row.get("ours")]
@@ -205,21 +214,9 @@ def outcome_text(outcome: Outcome) -> str:
         _orders("Claims of the paper, the first lower than the second", theirs),
         _orders("Expected besides, not claimed by the paper", ours),
         *_others(row for row in rows if "lower" not in row),
-        _verdict(outcome),
+        f"{judged}. {outcome.verdict}",
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _rows(table: pd.DataFrame) -> list[Row]:
-    """The rows without missing values; rows of different kinds fill different columns."""
-    return [
-        {str(name): value for name, value in row.items() if not _missing(value)}
-        for row in table.to_dict("records")
-    ]
-
-
-def _missing(value: object) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _orders(title: str, rows: list[Row]) -> str:
@@ -270,12 +267,3 @@ def _number(value: Any) -> str:
     if abs(value) < 1e-3:
         return f"{value:.1e}"
     return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
-
-
-def _verdict(outcome: Outcome) -> str:
-    agreed = {True: "Agrees with the paper", False: "Does not agree with the paper"}
-    if not outcome.judged:
-        return f"Not judged. {outcome.verdict}"
-    if outcome.holds is None:
-        return f"Nothing to agree or disagree with. {outcome.verdict}"
-    return f"{agreed[bool(outcome.holds)]}. {outcome.verdict}"

@@ -204,12 +204,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         frequencies, weights = self._frequencies.to(X), self._weights.to(X)
         if not self.batch_shape:
             return (waves(X[..., :-1], frequencies) * weights[rounds]).sum(-1)
-        if X.dim() < 2:
-            raise InputDataError(
-                f"MarkovFunction: X has shape {tuple(X.shape)}, but a batch of functions needs "
-                f"{tuple(self.batch_shape)} x n x {self.dim}; use X.unsqueeze(-2)."
-            )
-        shape = self._broadcast(X.shape[:-2])
+        shape = torch.broadcast_shapes(X.shape[:-2], self.batch_shape)  # type: ignore[no-untyped-call]
         rounds = rounds.expand(*shape, X.shape[-2]).unsqueeze(-1)
         own = torch.take_along_dim(weights.expand(*shape, *weights.shape[-2:]), rounds, dim=-2)
         return (waves(X[..., :-1], frequencies) * own).sum(-1)
@@ -222,21 +217,11 @@ class MarkovFunction(TimeVaryingTestFunction):
             flat = rounds.reshape(*self.batch_shape, -1)
             best = torch.take_along_dim(self._values, flat, dim=-1).reshape(rounds.shape)
         else:
-            shape = self._broadcast(t.shape[:-1])
+            shape = torch.broadcast_shapes(t.shape[:-1], self.batch_shape)  # type: ignore[no-untyped-call]
             rounds = rounds.expand(*shape, t.shape[-1])
             self._solve(rounds.movedim(-1, 0).reshape(-1, *self.batch_shape).movedim(0, -1))
             best = torch.take_along_dim(self._values.expand(*shape, -1), rounds, dim=-1)
         return best.to(t.dtype)
-
-    def _broadcast(self, given: torch.Size) -> torch.Size:
-        try:
-            return torch.broadcast_shapes(given, self.batch_shape)  # type: ignore[no-any-return, no-untyped-call]
-        except RuntimeError:
-            raise InputDataError(
-                f"MarkovFunction: X has batch shape {tuple(given)}, but the functions have "
-                f"{tuple(self.batch_shape)}; give batch_shape x n x {self.dim}; for one point per "
-                "function, X.unsqueeze(-2)."
-            ) from None
 
     def _rounds(self, t: Tensor) -> Tensor:
         rounds = t.detach().round()

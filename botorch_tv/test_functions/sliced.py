@@ -73,17 +73,13 @@ class SlicedFunction(TimeVaryingTestFunction):
         noise_std: float | None = None,
         negate: bool = False,
     ) -> None:
-        require(
-            function.dim >= 2,
-            f"SlicedFunction: {type(function).__name__} has one coordinate, but one is needed for "
-            "time; give a function of two or more.",
-        )
         constrained = isinstance(function, ConstrainedBaseTestProblem)
         require(
-            not (constrained or function.discrete_inds or function.categorical_inds),
-            f"SlicedFunction: {type(function).__name__} has constraints or coordinates that are "
-            "not continuous, which the search for the optimum does not support; give a function "
-            "without.",
+            function.dim >= 2
+            and not (constrained or function.discrete_inds or function.categorical_inds),
+            f"SlicedFunction: {type(function).__name__} has {function.dim} coordinates, but the "
+            "search for the optimum needs two or more (one is for time), all continuous and "
+            "without constraints; give another function.",
         )
         super().__init__(function._bounds[:-1], horizon=horizon, noise_std=noise_std, negate=negate)
         self._is_minimization_by_default = function._is_minimization_by_default
@@ -104,15 +100,11 @@ class SlicedFunction(TimeVaryingTestFunction):
         if starts is None:
             return box.new_empty(0, self.spatial_dim)
         given = starts.detach().cpu().double().clone()
-        if given.dim() != 2 or given.shape[-1] != self.spatial_dim:
+        fits = given.dim() == 2 and given.shape[-1] == self.spatial_dim
+        if not (fits and bool(((given >= box[0]) & (given <= box[1])).all())):
             raise InputDataError(
-                f"SlicedFunction: starts has shape {tuple(given.shape)}; give points of the box "
-                f"without time, n x {self.spatial_dim}."
-            )
-        if not bool(((given >= box[0]) & (given <= box[1])).all()):
-            raise InputDataError(
-                f"SlicedFunction: starts has points outside the box {self._bounds[:-1]}; leave "
-                "them out."
+                f"SlicedFunction: starts has shape {tuple(given.shape)}, or points outside the box "
+                f"{self._bounds[:-1]}; give points of the box without time, n x {self.spatial_dim}."
             )
         return given
 

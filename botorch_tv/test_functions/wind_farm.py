@@ -90,21 +90,11 @@ class WindFarm(TimeVaryingTestFunction):
         )
         blown = torch.as_tensor(speeds, dtype=torch.float64, device="cpu").numpy()
         require(
-            blown.ndim == 0 or blown.shape == record.shape,
-            f"{name}: speeds has shape {blown.shape}, but there are {len(record)} directions; give "
-            "as many, or one number.",
-        )
-        require(
             bool(((blown > 0) & (blown < 60)).all()),
             f"{name}: speeds has {blown.min()} to {blown.max()} m/s; give speeds above 0 and below "
             "60.",
         )
         steered = require_integer(f"{name}: steered", steered, 1, "it counts turbines.")
-        require(
-            steered <= len(layout),
-            f"{name}: steered is {steered}, but layout has {len(layout)} turbines; give at most "
-            "that number.",
-        )
         largest = require_number(f"{name}: largest", largest, "(0, 45]", "30 is usual.")
         fix = "0.06 is usual at sea."
         self.turbulence = require_number(f"{name}: turbulence", turbulence, "(0, 1]", fix)

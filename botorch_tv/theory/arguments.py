@@ -78,7 +78,7 @@ def gain_like(name: str, gain: Number, T: Tensor) -> Tensor:
     return within(name, gain, T, "[0, inf)", "greedy_information_gain bounds the largest one.")
 
 
-RANGES = {
+RANGES: dict[str, tuple[str | int, str]] = {
     "B": ("[0, inf)", "it bounds the norm of f."),
     "C_e1": ("(0, inf)", "it scales the eigenvalues."),
     "C_e2": ("(0, inf)", "it is the rate of decay of the eigenvalues."),
@@ -123,7 +123,7 @@ def check(name: str, **given: float) -> tuple[Any, ...]:
     Returns:
         The same as Python numbers, which never overflow silently.
     """
-    numbers = []
+    numbers: list[float] = []
     for argument, value in given.items():
         limit, fix = RANGES[argument]
         if isinstance(limit, int):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -71,7 +72,8 @@ def plot_bounds(
     color = line_styles(result.strategies)[label].color
     axes.plot(horizons, regret.T, color=color, linewidth=0.5, alpha=0.25)
     axes.plot(horizons, mean, color=color, linewidth=1.8, label=f"{label}, mean of trials")
-    for (name, values), line in zip(drawn.items(), _lines(len(drawn))):
+    lines = itertools.cycle(("dashed", "dashdot", "solid"))  # solid is first the regret
+    for (name, values), line in zip(drawn.items(), lines):
         axes.plot(horizons, values, color="#000000", linestyle=line, linewidth=1.3, label=name)
     largest = "$t$ × largest regret of a round"
     axes.plot(horizons, trivial, color=GRAY, linestyle="dotted", linewidth=1, label=largest)
@@ -166,9 +168,3 @@ def _evaluated(
         )
         drawn[name] = values
     return horizons, drawn
-
-
-def _lines(count: int) -> list[str]:
-    """A line style per bound, repeated where there are many; solid is first what was measured."""
-    usual = ("dashed", "dashdot", "solid")
-    return [usual[number % len(usual)] for number in range(count)]

@@ -267,14 +267,14 @@ def _read_table(path: Path, times: str | None) -> Panel:
     labels = tuple(names[place] or str(number) for number, place in enumerate(readings))
     values = np.empty((len(rows), len(readings)))
     for number, (label, cells) in enumerate(zip(labels, readings.values())):
-        for row, cell in enumerate(cells):
+        for place, cell in enumerate(cells):
             reading = _number(cell)
             if reading is None:
                 raise ValueError(
-                    f"{file} line {rows[row].line}, column {label!r}: {cell!r} is not a number; "
+                    f"{file} line {rows[place].line}, column {label!r}: {cell!r} is not a number; "
                     "leave the cell empty where a reading is missing."
                 )
-            values[row, number] = reading
+            values[place, number] = reading
     return Panel(values, labels, moments[0] if moments else None)
 
 

@@ -24,29 +24,16 @@ from botorch_tv.validation import require, require_integer, require_number
 Center = Literal["all", "arm"]
 
 
-class Scaling(NamedTuple):
-    """How readings become the values that strategies see: (reading - mean) / scale.
-
-    Args:
-        mean: One number for all arms, or one per arm, `arms`.
-        scale: One number for all arms, positive.
-    """
-
-    mean: np.ndarray
-    scale: float
-
-    def apply(self, readings: np.ndarray) -> np.ndarray:
-        """Readings as values, `rounds x arms`."""
-        return np.asarray((readings - self.mean) / self.scale)
-
-
-def scaling(readings: np.ndarray, center: Center, standardize: bool) -> Scaling:
-    """Mean and standard deviation of the training rows.
+def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np.ndarray, float]:
+    """Mean and standard deviation of the training rows: values are (reading - mean) / scale.
 
     Args:
         readings: Training rows, `rounds x arms`; NaN where missing.
         center: ``"all"`` for one mean of all readings, ``"arm"`` for one per arm.
         standardize: False keeps the unit of the readings, a scale of 1.
+
+    Returns:
+        The mean, one number or `arms`, and the scale, one positive number.
 
     Raises:
         ValueError: If all readings equal their mean.
@@ -58,7 +45,7 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> Scaling:
         "PanelWorld: the standard deviation of the training rows is 0, but a model needs readings "
         "that vary; train on other rows.",
     )
-    return Scaling(np.asarray(mean), deviation if standardize else 1.0)
+    return np.asarray(mean), deviation if standardize else 1.0
 
 
 class Eigendecomposition(NamedTuple):
@@ -276,23 +263,9 @@ def fit_rate(
     return RateFit(float(grid[best]), float(likelihood[best]))
 
 
-class NoiseFit(NamedTuple):
-    """The noise and rate of change that fit a panel best.
-
-    Args:
-        noise: Variance σ² of the noise of a reading.
-        epsilon: ε in [0, 1].
-        covariance: The covariance across arms less that noise.
-    """
-
-    noise: float
-    epsilon: float
-    covariance: Eigendecomposition
-
-
 def fit_noise(
     values: np.ndarray, sample: Eigendecomposition, groups: int | Sequence[object] | None
-) -> NoiseFit:
+) -> tuple[float, float, Eigendecomposition]:
     """The noise and rate of change of largest marginal likelihood, given the sample covariance.
 
     The sample covariance is S = K_arms + σ² I, so that K_arms = S - σ² I; noise is the part of the
@@ -302,6 +275,9 @@ def fit_noise(
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
         sample: S.
         groups: As for :func:`fit_epsilon`.
+
+    Returns:
+        The noise σ² of a reading, ε, and the covariance across arms less that noise.
 
     Raises:
         ValueError: If there are fewer than ``ROWS_PER_ARM`` complete rows per arm, too few to
@@ -329,7 +305,7 @@ def fit_noise(
         low, high = known[max(place - 1, 0)], known[min(place + 1, len(known) - 1)]
         shares = np.array([math.sqrt(low * best), math.sqrt(best * high)])
     fit, left = found[best]
-    return NoiseFit(best * variance, fit.epsilon, left)
+    return best * variance, fit.epsilon, left
 
 
 def log_likelihood(

@@ -65,16 +65,37 @@ def plot_calibration(
     _draw_objective(left, shares, styles)
     _draw_reliability(middle, shares, "observation", styles)
     middle.set_title("Observation in mean ± z √(sd² + σ²)", loc="left", fontsize=10.5)
-    _draw_by_round(right, by_round, styles)
+    curves = _known_curves(by_round, "objective")
+    draw_curves(right, by_round["round"].values, curves, styles)
+    right.axhline(level, color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
+    right.set(ylim=(0, 1), xlabel="round", ylabel="share of trials inside")
+    name_curves(right, curves, styles)
     right.set_title(f"Objective in its {level:.0%} band, through time", loc="left", fontsize=10.5)
-    return written(figure, path, _caption(result, block))
+    trials = result.data.sizes["trial"]
+    over = f"{trials:,} trials; bands: ± 1 standard error" if trials > 1 else "One trial"
+    together = f", {block} rounds counted together" if block > 1 else ""
+    caption = (
+        f"{over}{together}. Dotted: as promised; curves below it are too sure. "
+        "Dots: the band played, mean ± √β sd."
+    )
+    return written(figure, path, caption)
 
 
 def _draw_objective(axes: Axes, shares: xr.Dataset, styles: Mapping[str, LineStyle]) -> None:
     _draw_reliability(axes, shares, "objective", styles)
     axes.set_title("Objective in mean ± z sd", loc="left", fontsize=10.5)
     axes.set_ylabel("share of rounds inside")
-    _draw_played(axes, shares, styles)
+    for label, look in styles.items():  # a dot for the band played, mean ± √β sd
+        one = shares.sel(strategy=label)
+        axes.plot(
+            float(one["played_level"]),
+            float(one["played"]),
+            "o",
+            color=look.color,
+            markeredgecolor="white",
+            markersize=7,
+            clip_on=False,
+        )
 
 
 def _draw_reliability(
@@ -91,29 +112,6 @@ def _draw_reliability(
     name_curves(axes, curves, styles)
 
 
-def _draw_played(axes: Axes, shares: xr.Dataset, styles: Mapping[str, LineStyle]) -> None:
-    """A dot per strategy for the band played, mean ± sqrt(beta_t) sd."""
-    for label, look in styles.items():
-        one = shares.sel(strategy=label)
-        axes.plot(
-            float(one["played_level"]),
-            float(one["played"]),
-            "o",
-            color=look.color,
-            markeredgecolor="white",
-            markersize=7,
-            clip_on=False,
-        )
-
-
-def _draw_by_round(axes: Axes, by_round: xr.Dataset, styles: Mapping[str, LineStyle]) -> None:
-    curves = _known_curves(by_round, "objective")
-    draw_curves(axes, by_round["round"].values, curves, styles)
-    axes.axhline(by_round.attrs["level"], color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
-    axes.set(ylim=(0, 1), xlabel="round", ylabel="share of trials inside")
-    name_curves(axes, curves, styles)
-
-
 def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
     """Shares and their errors by label, without strategies that make no predictions."""
     curves = {}
@@ -122,16 +120,6 @@ def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
         if np.isfinite(share[-1]):
             curves[label] = Curve(share, shares[f"{name}_error"].sel(strategy=label).values)
     return curves
-
-
-def _caption(result: StudyRecord, block: int) -> str:
-    trials = result.data.sizes["trial"]
-    over = f"{trials:,} trials; bands: ± 1 standard error" if trials > 1 else "One trial"
-    together = f", {block} rounds counted together" if block > 1 else ""
-    return (
-        f"{over}{together}. Dotted: as promised; curves below it are too sure. "
-        "Dots: the band played, mean ± √β sd."
-    )
 
 
 DIGIT = 0.11  # width of a digit in inches
@@ -226,7 +214,8 @@ def _draw_predictions(
         when, seen = alarms["round"], alarms["observation"]
         axes.plot(when, seen, "D", color=VERMILION, markersize=5, label="alarm")
     axes.set_ylabel("at the arm played, units of y")
-    _mark(axes, alarms)
+    for when in alarms["round"]:
+        axes.axvline(when, color=VERMILION, linewidth=0.7, alpha=0.55, zorder=0.5)
     axes.set_xlim(edges[0], edges[-1])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     lighten(axes)
@@ -291,12 +280,6 @@ def _legend(axes: Axes) -> None:
         bbox_to_anchor=(0, 1.0),
         borderaxespad=0.2,
     )
-
-
-def _mark(axes: Axes, alarms: pd.DataFrame) -> None:
-    """A thin line at every alarm."""
-    for when in alarms["round"]:
-        axes.axvline(when, color=VERMILION, linewidth=0.7, alpha=0.55, zorder=0.5)
 
 
 def _number(axes: Axes, rounds: np.ndarray, when: np.ndarray, height: np.ndarray) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -22,6 +21,7 @@ from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.simulation.tables import Paired
 from botorch_tv.strategies.weights_picture import Band, Panel, draw_weights
+from botorch_tv.validation import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,14 +62,17 @@ def plot_prediction_error(
         strategy: The strategy of that map; by default that of the smallest mean error.
 
     Raises:
-        ValueError: If the study did not record them, its arms have more than two coordinates,
-            ``across`` or ``names`` do not fit them, ``aspect`` is not positive, there is no such
-            strategy, or both ``path`` and ``ax`` are given.
+        ValueError: If the study did not record them, its arms have more than two coordinates, there
+            is no such strategy, or both ``path`` and ``ax`` are given.
     """
     maps = result.prediction_error
     places = np.asarray(maps[PLACE].values, dtype=np.float64)
     columns = places.shape[1]
-    _check(columns, across, names, aspect)
+    require(
+        columns <= 2,
+        f"The arms of this study have {columns} coordinates, but a map shows at most two; use the "
+        "numbers in result.prediction_error.",
+    )
     scores = result.mean_squared_error()
     order = list(scores)
     if strategy is not None:
@@ -80,7 +83,9 @@ def plot_prediction_error(
         _curves(axes, result, places[:, 0], order, names[0])
     elif ax is not None:
         figure = figure_of(ax, path)
-        _map(ax, result, places[:, [across, 1 - across]], order[0], aspect)
+        drawn = _draw(ax, result, places[:, [across, 1 - across]], order[0], aspect)
+        bar = figure.colorbar(drawn, ax=ax, extend=_extend(result, drawn))
+        bar.set_label("squared prediction error", fontsize=9)
         ax.set(xlabel=names[across], ylabel=names[1 - across])
         ax.set_title(f"{order[0]}: {scores[order[0]]}", loc="left", fontsize=10)
     else:
@@ -127,62 +132,45 @@ def _maps(
     scores: Mapping[str, Paired],
     aspect: float,
 ) -> Figure:
-    errors = result.prediction_error["mean"]
-    top = _top(errors.values)
-    over = float(errors.max()) > top
     rows, columns = arrangement(len(order))
-    ratio, stretched = _shape(places, aspect)
-    figure = canvas(2.9 * columns + 0.9, (2.7 * ratio + 0.75) * rows + 0.4)
+    figure = canvas(2.9 * columns + 0.9, (2.7 * (_height(places, aspect) or 1) + 0.75) * rows + 0.4)
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    crossing = lattice(places)
-    drawn: Collection | None = None
     for axes, label in zip(panels.flat, order):
-        drawn = _draw(axes, places, crossing, errors.sel(strategy=label).values, top)
+        drawn = _draw(axes, result, places, label, aspect)
         axes.set_title(f"{label}: {scores[label]}", loc="left", fontsize=10)
-        if not stretched:
-            axes.set_aspect(aspect)
     for axes in panels.flat[len(order) :]:
         axes.set_visible(False)
-    assert drawn is not None
     bar = figure.colorbar(
-        drawn, ax=panels, extend="max" if over else "neither", shrink=0.85, pad=0.015, aspect=25
+        drawn, ax=panels, extend=_extend(result, drawn), shrink=0.85, pad=0.015, aspect=25
     )
     bar.set_label("squared prediction error", fontsize=9)
     bar.outline.set_visible(False)
     return figure
 
 
-def _map(axes: Axes, result: StudyRecord, places: np.ndarray, label: str, aspect: float) -> None:
-    """The map of one strategy, on the colour scale of all."""
-    errors = result.prediction_error["mean"]
-    top = _top(errors.values)
-    drawn = _draw(axes, places, lattice(places), errors.sel(strategy=label).values, top)
-    if not _shape(places, aspect)[1]:
-        axes.set_aspect(aspect)
-    extend = "max" if float(errors.max()) > top else "neither"
-    bar = axes.figure.colorbar(drawn, ax=axes, extend=extend)
-    bar.set_label("squared prediction error", fontsize=9)
-
-
-def _top(errors: np.ndarray) -> float:
-    """The end of the colour scale."""
-    return float(np.percentile(errors, TOP)) or 1.0
-
-
-def _shape(places: np.ndarray, aspect: float) -> tuple[float, bool]:
-    """Height of a map over its width, and whether it is stretched to fill its panel."""
+def _height(places: np.ndarray, aspect: float) -> float | None:
+    """Height of a map over its width; None if it is stretched to fill its panel."""
     wide, high = np.ptp(places, axis=0) * [1, aspect]
-    stretched = not wide / ELONGATED <= high <= wide * ELONGATED or high == 0
-    return 1.0 if stretched else high / wide, stretched
+    elongated = not wide / ELONGATED <= high <= wide * ELONGATED or high == 0
+    return None if elongated else high / wide
+
+
+def _extend(result: StudyRecord, drawn: Collection) -> Literal["max", "neither"]:
+    """Whether some errors lie above the colour scale."""
+    top = drawn.get_clim()[1]
+    return "max" if float(result.prediction_error["mean"].max()) > (top or 0) else "neither"
 
 
 def _draw(
-    axes: Axes,
-    places: np.ndarray,
-    crossing: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
-    errors: np.ndarray,
-    top: float,
+    axes: Axes, result: StudyRecord, places: np.ndarray, label: str, aspect: float
 ) -> Collection:
+    """The map of one strategy, on the colour scale of all."""
+    every = result.prediction_error["mean"]
+    errors = every.sel(strategy=label).values
+    top = float(np.percentile(every.values, TOP)) or 1.0
+    if _height(places, aspect) is not None:
+        axes.set_aspect(aspect)
+    crossing = lattice(places)
     if crossing is None:
         axes.margins(0.08)
         lighten(axes)
@@ -223,26 +211,6 @@ def _caption(result: StudyRecord) -> str:
         f"(posterior mean − objective)², mean over {over} and {size['trial']:,} trials; "
         "± 1 standard error over trials."
     )
-
-
-def _check(columns: int, across: int, names: Sequence[str], aspect: float) -> None:
-    if columns > 2:
-        raise ValueError(
-            f"The arms of this study have {columns} coordinates, but a map shows at most two; use "
-            "the numbers in result.prediction_error."
-        )
-    if not 0 <= across < columns:
-        raise ValueError(
-            f"across is {across}, but coordinates are numbered 0 to {columns - 1}; give one of "
-            "these."
-        )
-    if len(names) < columns:
-        raise ValueError(
-            f"names are {', '.join(names) or 'empty'}, but the arms have {columns} coordinates; "
-            "give a name for each."
-        )
-    if not 0 < aspect < math.inf:
-        raise ValueError(f"aspect is {aspect}, but it must be positive and finite; 1 is usual.")
 
 
 TITLES = {
@@ -304,11 +272,7 @@ def plot_weights(
 
 
 def _able_label(result: StudyRecord, strategy: str | None) -> str:
-    """The label of a strategy with weights, by default the first.
-
-    Raises:
-        ValueError: If the study has no weights, or no weights of this strategy.
-    """
+    """The label of a strategy with weights, by default the first."""
     data = result.data
     if "weight_rate" not in data:
         raise ValueError(
@@ -316,19 +280,15 @@ def _able_label(result: StudyRecord, strategy: str | None) -> str:
         )
     first = data["weight_rate"].isel(trial=0, round=0, rate=0).values
     able = [str(one) for one, w in zip(data["strategy"].values, first) if np.isfinite(w)]
-    if not able:
+    label = able[0] if able and strategy is None else strategy
+    if label is not None:
+        result.require_strategy(label)
+    if label not in able:
         raise ValueError(
-            "No strategy of this study has the recorded bank; add adaptive_gp_ucb(), and give its "
-            "bank to Weights."
+            f"{label or 'No strategy'} has no weights of the recorded bank; choose from "
+            f"{', '.join(able) or 'none'}, or add adaptive_gp_ucb() and give its bank to Weights."
         )
-    if strategy is None:
-        return able[0]
-    result.require_strategy(strategy)
-    if strategy not in able:
-        raise ValueError(
-            f"{strategy} has no weights of the recorded bank; choose from {', '.join(able)}."
-        )
-    return strategy
+    return str(label)
 
 
 def _band(values: object) -> Band:

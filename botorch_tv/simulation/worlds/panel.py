@@ -125,22 +125,26 @@ class PanelWorld(GridWorld):
                 "(0, 1]",
                 "0.05 is usual, 'fitted' estimates it.",
             )
-        first_arm = _checked_first_arm(first_arm, arms)
+        if first_arm not in (None, "random", "each"):
+            fix = f"arms are numbered 0 to {arms - 1}; or give 'random', 'each', or None."
+            first_arm = require_integer("PanelWorld: first_arm", first_arm, 0, fix)
+            require(first_arm < arms, f"PanelWorld: first_arm is {first_arm}, but {fix}")
         super().__init__(_domain(panel, device), observation_noise)
         group_starts(groups, train)  # checks groups now rather than when ε is fitted
-        scaled = scaling(readings[:train], center, standardize)
-        played = scaled.apply(carried_forward(readings))[train:]
+        mean, self.scale = scaling(readings[:train], center, standardize)
+        played = (carried_forward(readings)[train:] - mean) / self.scale
         self.center, self.standardize, self.start = center, standardize, first_arm
-        self.mean = torch.as_tensor(scaled.mean, dtype=torch.float64, device=device)
-        self.scale = scaled.scale
-        self.training = scaled.apply(readings[:train])
+        self.mean = torch.as_tensor(mean, dtype=torch.float64, device=device)
+        self.training = (readings[:train] - mean) / self.scale
         self._groups = groups
         variance = float(np.nanmean(self.training**2))
         if isinstance(noise_share, str):
-            fit = fit_noise(self.training, sample_spectrum(self.training), groups)
-            self.model_noise, self.noise_share = fit.noise, fit.noise / variance
-            self.kernel = torch.tensor(fit.covariance.matrix(), device=device)
-            self._fitted: float | None = fit.epsilon
+            self._fitted: float | None
+            self.model_noise, self._fitted, covariance = fit_noise(
+                self.training, sample_spectrum(self.training), groups
+            )
+            self.noise_share = self.model_noise / variance
+            self.kernel = torch.tensor(covariance.matrix(), device=device)
         else:
             self.model_noise, self.noise_share = noise_share * variance, noise_share
             self.kernel = torch.tensor(sample_covariance(self.training), device=device)
@@ -258,22 +262,3 @@ def _domain(panel: Panel, device: torch.device) -> Grid:
         "give distinct coordinates, or none.",
     )
     return Grid(torch.tensor(np.ascontiguousarray(places), dtype=torch.float64, device=device))
-
-
-def _checked_first_arm(first_arm: First, arms: int) -> First:
-    """The checked first arm.
-
-    Raises:
-        ValueError: If there is no such arm.
-    """
-    if first_arm is None or first_arm == "random" or first_arm == "each":
-        return first_arm
-    first_arm = require_integer(
-        "PanelWorld: first_arm", first_arm, 0, "or 'random', 'each', or None."
-    )
-    require(
-        first_arm < arms,
-        f"PanelWorld: first_arm is {first_arm}, but arms are numbered 0 to {arms - 1}; give one of "
-        "these, 'random', 'each', or None.",
-    )
-    return first_arm

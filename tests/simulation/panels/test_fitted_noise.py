@@ -21,7 +21,7 @@ def test_noise_of_simulated_panels_is_found(noise: float) -> None:
     for seed in range(3):
         values = readings(noise, seed)
         values = values - values.mean(0)
-        found.append(fit_noise(values, sample_spectrum(values), None).noise)
+        found.append(fit_noise(values, sample_spectrum(values), None)[0])
     np.testing.assert_allclose(found, noise, rtol=0.25)
 
 
@@ -29,21 +29,21 @@ def test_it_is_the_maximum_of_the_dense_likelihood() -> None:
     """Of that of the readings with covariance (S - σ² I) ⊗ K_time + σ² I."""
     values = readings(0.2, 3, rows=40)
     values = values - values.mean(0)
-    fit = fit_noise(values, sample_spectrum(values), None)
+    fitted, rate, covariance = fit_noise(values, sample_spectrum(values), None)
     values_of, vectors = np.linalg.eigh(sample_covariance(values))
 
     def dense(noise: float, epsilon: float) -> float:
         left = (vectors * np.maximum(values_of - noise, 0)) @ vectors.T
         return dense_log_likelihood(values, left, noise, epsilon)
 
-    there = dense(fit.noise, fit.epsilon)
+    there = dense(fitted, rate)
     np.testing.assert_allclose(
-        fit.covariance.matrix(),
-        (vectors * np.maximum(values_of - fit.noise, 0)) @ vectors.T,
+        covariance.matrix(),
+        (vectors * np.maximum(values_of - fitted, 0)) @ vectors.T,
         atol=1e-12,
     )
-    for noise in (0.01, 0.1, 0.5 * fit.noise, 0.9 * fit.noise, 1.1 * fit.noise, 2 * fit.noise):
-        for epsilon in (0.01, 0.5 * fit.epsilon, fit.epsilon, min(1.0, 2 * fit.epsilon)):
+    for noise in (0.01, 0.1, 0.5 * fitted, 0.9 * fitted, 1.1 * fitted, 2 * fitted):
+        for epsilon in (0.01, 0.5 * rate, rate, min(1.0, 2 * rate)):
             assert dense(noise, epsilon) <= there
 
 

@@ -102,12 +102,6 @@ def test_what_cannot_be_drawn(result) -> None:
     cube = study(Grid.regular(2, 3), horizon=2)
     with pytest.raises(ValueError, match="3 coordinates, but a map shows at most two"):
         cube.plot_prediction_error()
-    with pytest.raises(ValueError, match="across is 2, but coordinates are numbered 0 to 1"):
-        result.plot_prediction_error(across=2)
-    with pytest.raises(ValueError, match="names are lat, but the arms have 2 coordinates"):
-        result.plot_prediction_error(names=["lat"])
-    with pytest.raises(ValueError, match="aspect is 0"):
-        result.plot_prediction_error(aspect=0)
     plain = study(Grid.regular(2, 2), record=())
     with pytest.raises(ValueError, match="did not record"):
         plain.plot_prediction_error()
