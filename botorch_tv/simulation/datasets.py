@@ -1,13 +1,11 @@
-"""Process studies that may exceed memory, a few trials at a time."""
+"""Datasets of studies, which may exceed memory: a few trials at a time, and netCDF files."""
 
 from __future__ import annotations
 
 import importlib
 import math
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -89,56 +87,12 @@ class BlockMoments:
         return error
 
 
-# ---------------- Datasets in netCDF files: written atomically, and verified when they are read
+# ---------------------------------------------------------------- netCDF files
 
 PIECE_BYTES = 2**20
 """Approximate size of a netCDF chunk; each has a checksum."""
 LONGEST = 2**16
 """Most numbers along one dimension of a netCDF chunk."""
-
-
-class _FileVariable:
-    """A variable of a netCDF file that several threads may write to."""
-
-    def __init__(self, variable: Any, lock: threading.Lock) -> None:
-        self._variable, self._lock = variable, lock
-
-    def __setitem__(self, index: Any, values: np.ndarray) -> None:
-        with self._lock:
-            self._variable[index] = values.astype(self._variable.dtype, copy=False)
-
-
-@contextmanager
-def filling(
-    path: Path, empty: xr.Dataset, trials: int, **encoding: object
-) -> Iterator[dict[str, _FileVariable]]:
-    """A netCDF file that is written in parts, and appears at the end of the ``with`` block.
-
-    Args:
-        path: The file.
-        empty: The dataset with no trials; its variables along trials are numeric.
-        trials: The final number of trials.
-        encoding: The encoding of variables, such as ``zlib=True``.
-
-    Yields:
-        Its variables, which accept assignments to slices.
-
-    Raises:
-        OSError: If it cannot be written; an older file is then unchanged.
-    """
-    engine, lock = _engine(), threading.Lock()
-    own = {
-        str(name): encoding | _chunking(one, trials)
-        for name, one in empty.variables.items()
-        if "trial" in one.dims
-    }
-    with replacing(path.resolve()) as unfinished:
-        empty.drop_encoding().to_netcdf(
-            unfinished, engine=engine, encoding=own, unlimited_dims=["trial"]
-        )
-        with importlib.import_module(engine).File(unfinished, "a") as file:
-            file.resize_dimension("trial", trials)
-            yield {name: _FileVariable(one, lock) for name, one in file.variables.items()}
 
 
 def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
@@ -159,29 +113,35 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     path = as_path("StudyResult.save: path", path, "give the name of a file, 'study.nc'.")
     path.parent.mkdir(parents=True, exist_ok=True)
     along = {str(name): one for name, one in data.variables.items() if "trial" in one.dims}
-    numbers = all(one.dtype.kind in "biuf" for one in along.values())
-    compressed = {"zlib": True, "complevel": 4, "shuffle": True}
-    if data.nbytes <= BLOCK_BYTES or not numbers:
-        # Written at once, because dimensions that can grow are slow to read.
-        encoding = {
-            str(name): compressed
-            | (_chunking(one, one.sizes["trial"]) if name in along and numbers else {})
-            for name, one in data.variables.items()
-            if name in along or (name in data.data_vars and one.ndim > 0)
-        }
-        with replacing(path.resolve()) as unfinished:
-            data.drop_encoding().to_netcdf(unfinished, engine=_engine(), encoding=encoding)
-        return path
-    empty = data.isel(trial=slice(0))
-    with filling(path, empty, data.sizes["trial"], **compressed) as variables:
-        for name, one in along.items():
-            first = 0
-            for block in blocks(data[name]):
-                until = first + block.sizes["trial"]
-                rows = {"trial": slice(first, until)}
-                index = tuple(rows.get(str(dim), slice(None)) for dim in one.dims)
-                variables[name][index] = block.values
-                first = until
+    numbers, trials = (
+        all(one.dtype.kind in "biuf" for one in along.values()),
+        data.sizes.get("trial", 0),
+    )
+    encoding: dict[Any, dict[str, object]] = {
+        name: {"zlib": True, "complevel": 4, "shuffle": True}
+        | (_chunking(one, trials) if name in along and numbers else {})
+        for name, one in data.variables.items()
+        if name in along or (name in data.data_vars and one.ndim > 0)
+    }
+    with replacing(path.resolve()) as unfinished:
+        write: dict[str, Any] = {"engine": _engine(), "encoding": encoding}
+        if data.nbytes <= BLOCK_BYTES or not numbers:
+            data.drop_encoding().to_netcdf(unfinished, **write)
+            return path
+        # Only here along a dimension that can grow, which is slow to read.
+        empty = data.isel(trial=slice(0)).drop_encoding()
+        empty.to_netcdf(unfinished, unlimited_dims=["trial"], **write)
+        with importlib.import_module(_engine()).File(unfinished, "a") as file:
+            file.resize_dimension("trial", trials)
+            for name, one in along.items():
+                first = 0
+                for block in blocks(data[name]):
+                    until = first + block.sizes["trial"]
+                    rows = {"trial": slice(first, until)}
+                    index = tuple(rows.get(str(dim), slice(None)) for dim in one.dims)
+                    variable = file.variables[name]
+                    variable[index] = block.values.astype(variable.dtype, copy=False)
+                    first = until
     return path
 
 

@@ -1,4 +1,4 @@
-"""Recorders: what a study records, besides regret and in place of it; subclass your own."""
+"""What studies record besides regret; subclass :class:`Recorder` for your own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, State, Suggestion
 from botorch_tv.validation import require
+
+__all__ = ["Diagnosis", "PredictionError", "Recorder", "Seen", "Variable", "Weights"]
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,7 @@ def run_study(
             happened and what to do; finished blocks are kept.
     """
     began = time.perf_counter()
-    trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)
-    recorders = _require_recorders(record)
+    trials, horizon, seed = _check_study(world, strategies, record, trials, horizon, seed)
     require(
         executor is None
         or (callable(getattr(executor, "submit", None)) and not isinstance(executor, type)),
@@ -148,7 +147,7 @@ def run_study(
     folder = None if save_to is None else as_path("run_study: save_to", save_to, fix)
     compiles = require_compiled(compiled, world, trials * horizon * len(strategies), place)
     settings = StudySettings(
-        world, strategies, horizon, seed, dtype, place, recorders, compiled=compiles
+        world, strategies, horizon, seed, dtype, place, tuple(record), compiled=compiles
     )
     in_memory = fits_memory(settings, trials, lasting=folder is not None)
 
@@ -209,7 +208,9 @@ def _number_of(workers: int | None, place: torch.device, executor: Executor | No
         workers = threads if place.type == "cpu" else 1
         if executor is not None:
             workers = max(threads, WORKERS_ELSEWHERE)
-    return require_integer("run_study: workers", workers, 1, "give the blocks computed at once.")
+    return require_integer(
+        "run_study: workers", workers, 1, "give the blocks computed side by side."
+    )
 
 
 def _joined(made_with: set[str], folder: object) -> dict[str, str]:
@@ -227,15 +228,49 @@ def _joined(made_with: set[str], folder: object) -> dict[str, str]:
 
 
 def _check_study(
-    world: World, strategies: Mapping[str, Strategy], trials: int, horizon: int, seed: int
+    world: World,
+    strategies: Mapping[str, Strategy],
+    record: Sequence[Recorder],
+    trials: int,
+    horizon: int,
+    seed: int,
 ) -> tuple[int, int, int]:
     """Raise a ``ValueError`` unless the arguments of ``run_study`` make a study.
 
     Returns:
         Trials, horizon and seed as whole numbers.
     """
-    _check_world(world)
-    _check_strategies(strategies)
+    if not isinstance(world, World):
+        raise ValueError(
+            f"run_study: world is {world!r}, but a study draws its objectives from a World; give "
+            "one, such as MarkovWorld(domain, kernel=kernel, epsilon=0.03, noise=0.02)."
+        )
+    # Checked before any message shows the world, because its repr may need these attributes.
+    require(
+        hasattr(world, "domain") and hasattr(world, "noise"),
+        f"run_study: {type(world).__name__} has no domain or no noise; call "
+        "super().__init__(domain, noise) in its __init__.",
+    )
+    require(
+        isinstance(strategies, Mapping) and len(strategies) > 0,
+        f"run_study: strategies is {strategies!r}, but results need a label for each; give a dict "
+        'of at least one, such as {"GP": gp_ucb(kernel=kernel, noise=0.02)}.',
+    )
+    for label, one in strategies.items():
+        require(
+            isinstance(label, str) and label.isprintable() and label.strip() != "",
+            f"run_study: the label {label!r} cannot be printed or kept in a file; give text of "
+            "printable characters.",
+        )
+        require(
+            isinstance(one, Strategy),
+            f"run_study: the strategy {label!r} is {one!r}; give a Strategy, such as "
+            "gp_ucb(kernel=kernel, noise=0.02).",
+        )
+    require(
+        isinstance(record, (list, tuple)) and all(isinstance(one, Recorder) for one in record),
+        f"run_study: record is {record!r}; give a tuple of recorders, such as (Diagnosis(),).",
+    )
     trials = require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
     require(
@@ -261,67 +296,3 @@ def _check_study(
         f"maximize={world.maximize}, or construct the problem with the other negate=.",
     )
     return trials, horizon, seed
-
-
-def _require_recorders(record: Sequence[Recorder]) -> tuple[Recorder, ...]:
-    """Raise a ``ValueError`` unless these are recorders, which are returned."""
-    require(
-        isinstance(record, (list, tuple)),
-        f"run_study: record is {_kind(record)}; give a tuple of recorders, such as (Diagnosis(),).",
-    )
-    for one in record:
-        require(
-            isinstance(one, Recorder),
-            f"run_study: record holds {_kind(one)}; give instances of Recorder, such as "
-            "Diagnosis().",
-        )
-    return tuple(record)
-
-
-def _check_world(world: World) -> None:
-    require(
-        isinstance(world, World),
-        f"run_study: world is {_kind(world)}, but a study draws its objectives from a World; give "
-        "one, such as MarkovWorld(domain, kernel=kernel, epsilon=0.03, noise=0.02).",
-    )
-    # Checked before any message shows the world, because its repr may need these attributes.
-    missing = [name for name in ("domain", "noise") if not hasattr(world, name)]
-    require(
-        not missing,
-        f"run_study: {type(world).__name__} has no {' and no '.join(missing)}; call "
-        "super().__init__(domain, noise) in its __init__.",
-    )
-
-
-def _check_strategies(strategies: Mapping[str, Strategy]) -> None:
-    require(
-        isinstance(strategies, Mapping),
-        f"run_study: strategies is {_kind(strategies)}, but results need a label for each; give a "
-        'dict such as {"GP": gp_ucb(kernel=kernel, noise=0.02)}.',
-    )
-    require(len(strategies) > 0, "run_study: strategies is empty; give at least one by its label.")
-    for label, one in strategies.items():
-        require(
-            isinstance(label, str),
-            f"run_study: the label {label!r} is {_kind(label)}; give text, such as {str(label)!r}.",
-        )
-        require(
-            label.isprintable() and label.strip() != "",
-            f"run_study: the label {label!r} cannot be printed or kept in a file; give text of "
-            "printable characters.",
-        )
-        require(
-            isinstance(one, Strategy),
-            f"run_study: the strategy {label!r} is {_kind(one)}; give a Strategy, such as "
-            "gp_ucb(kernel=kernel, noise=0.02).",
-        )
-
-
-def _kind(thing: object) -> str:
-    """The type of a value, in words."""
-    if thing is None:
-        return "None"
-    if isinstance(thing, type):
-        return f"the class {thing.__name__}"
-    name = type(thing).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -43,7 +43,7 @@ def in_columns(rows: Iterable[Sequence[str]], names: int) -> str:
     return "\n".join(lines)
 
 
-# ---------------- The summary table of a study: total regret, compared trial by trial
+# ---------------------------------------------------------------- summaries
 
 COLUMNS = {
     "total_regret": ("regret", ".1f"),

@@ -148,17 +148,17 @@ def data(call, value, limit, cure):
 
 THINGS = {
     "world a class": Row(
-        lambda: run_study(MarkovWorld, PLAYERS), "the class MarkovWorld", "from a World", "give one"
+        lambda: run_study(MarkovWorld, PLAYERS), "<class", "from a World", "give one"
     ),
     "strategies a list": Row(
-        lambda: run_study(WORLD, [PLAYERS]), "a list", "need a label", "give a dict such as"
+        lambda: run_study(WORLD, [PLAYERS]), "strategies is [{", "need a label", "give a dict"
     ),
-    "no strategies": Row(lambda: run_study(WORLD, {}), "is empty", "at least one", "by its label"),
+    "no strategies": Row(lambda: run_study(WORLD, {}), "is {}", "at least one", "give a dict"),
     "a label": Row(
-        lambda: run_study(WORLD, {1: PLAYERS["GP"]}), "an int", "label 1", "such as '1'"
+        lambda: run_study(WORLD, {1: PLAYERS["GP"]}), "label 1", "cannot be printed", "give text"
     ),
     "a strategy": Row(
-        lambda: run_study(WORLD, {"GP": "gp"}), "a str", "give a Strategy", "gp_ucb(kernel"
+        lambda: run_study(WORLD, {"GP": "gp"}), "'GP' is 'gp'", "give a Strategy", "gp_ucb(kernel"
     ),
     "functions": Row(
         lambda: StaticWorld(LINE, functions=3, noise=0.1),

@@ -115,7 +115,7 @@ def test_sizes_below_one(name: str) -> None:
 
 
 def test_no_strategies() -> None:
-    with pytest.raises(ValueError, match="strategies is empty"):
+    with pytest.raises(ValueError, match=r"strategies is \{\}, but"):
         run_study(WORLD, {}, trials=1, horizon=1)
 
 

@@ -203,8 +203,8 @@ NUMBERS = torch.zeros(4, dtype=torch.float64)
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (Diagnosis(), r"record is a Diagnosis; give a tuple .* such as \(Diagnosis\(\),\)"),
-        ((Diagnosis,), r"record holds the class Diagnosis; give instances"),
+        (Diagnosis(), r"record is Diagnosis\(\); give a tuple .* such as \(Diagnosis\(\),\)"),
+        ((Diagnosis,), r"record is \(<class .*Diagnosis.*\); give a tuple of recorders"),
         (
             (Diagnosis(), Diagnosis()),
             r"Diagnosis\(\) cannot be combined .*objective.* is already recorded",
