@@ -143,7 +143,7 @@ def test_an_answer_goes_before_its_suggestion():
         "a point": lambda: loop.tell([0.3], 0.5),
     }
     for call in calls.values():
-        with pytest.raises((TypeError, InputDataError), match=r"y is|tell\(\)|no suggestion"):
+        with pytest.raises((TypeError, InputDataError), match=r"y is|tell\(\)"):
             call()
     assert [one.number for one in loop.open] == [1]
     assert len(loop.history.y) == 0
