@@ -26,7 +26,7 @@ def test_notebooks_set_the_resolution_shown_and_not_that_of_files(tmp_path):
     assert (tmp_path / "50.png").read_bytes() == (tmp_path / "200.png").read_bytes()
 
 
-@pytest.mark.parametrize("drawing", ["simulation.plots", "strategies.loop.picture"])
+@pytest.mark.parametrize("drawing", ["simulation.plots", "loop.plots"])
 def test_missing_matplotlib_says_what_to_install(drawing):
     with not_installed("matplotlib"):
         importlib.import_module("botorch_tv.simulation.result")  # needs none

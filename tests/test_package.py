@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import botorch_tv
-from botorch_tv import models, simulation, strategies
+from botorch_tv import loop, models, simulation, strategies
 
 PACKAGE = Path(botorch_tv.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
@@ -78,7 +78,7 @@ def test_what_most_people_need_is_at_hand():
     assert set(botorch_tv.__all__) == presets | others
     assert set(botorch_tv.__all__) <= set(dir(botorch_tv))
     for name in botorch_tv.__all__:
-        homes = [one for one in (strategies, models, simulation) if hasattr(one, name)]
+        homes = [one for one in (strategies, loop, models, simulation) if hasattr(one, name)]
         assert all(getattr(botorch_tv, name) is getattr(one, name) for one in homes)
         assert homes
     with pytest.raises(AttributeError, match="botorch_tv offers no 'gp_ubc'"):

@@ -26,7 +26,7 @@ CORE = (
     "simulation/records.py",
 )
 _PACKAGE = "botorch_tv"
-_ELSEWHERE = f"{_PACKAGE}/strategies/loop/"  # keeps files and books; computes nothing
+_ELSEWHERE = f"{_PACKAGE}/loop/"  # keeps files and books; computes nothing
 
 
 def core(root: Path) -> list[str]:

@@ -271,6 +271,7 @@ class Loop(Record):
     def tell(
         self,
         y: float | Tensor | None = None,
+        *,
         suggestion: int | NumberedSuggestion | None = None,
         time: Time | None = None,
         noise: float | None = None,

