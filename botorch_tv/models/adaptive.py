@@ -6,8 +6,15 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_tv.inference.mixture.bank import MOST_COLUMNS, Bank, prior_on_box
-from botorch_tv.inference.mixture.filter import FIRST, MixtureUnits, mixture_prior, units_after
+from botorch_tv.inference.mixture.bank import (
+    FIRST,
+    MOST_COLUMNS,
+    Bank,
+    MixtureUnits,
+    prior_on_box,
+    units_after,
+)
+from botorch_tv.inference.mixture.filter import mixture_prior
 from botorch_tv.kernels.batching import like
 from botorch_tv.models.adaptive_model import AdaptiveModel
 from botorch_tv.models.checks import check_now, column_of_time, warn_of_no_time

@@ -22,7 +22,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from torch import Tensor
 
-from botorch_tv.inference.mixture.filter import FIRST
+from botorch_tv.inference.mixture.bank import FIRST
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.optuna.clock import TrialClock
 from botorch_tv.optuna.default import default_strategy

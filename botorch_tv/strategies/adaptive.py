@@ -17,6 +17,7 @@ from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.covariance import Inference as Method
 from botorch_tv.inference.mixture.bank import (
     CANDIDATES,
+    FIRST,
     MOST_COLUMNS,
     PARTS,
     STARTS,
@@ -26,7 +27,6 @@ from botorch_tv.inference.mixture.bank import (
     prior_on_box,
 )
 from botorch_tv.inference.mixture.filter import (
-    FIRST,
     RunningMixture,
     jump_chance,
     member_weights,

@@ -8,8 +8,7 @@ import torch
 from scipy.optimize import minimize as reference
 from torch import Tensor
 
-from botorch_tv.inference.quasi_newton import FIRST_STEP, minimize
-from botorch_tv.inference.search import Descent
+from botorch_tv.inference.quasi_newton import FIRST_STEP, Descent, minimize
 
 D = torch.float64
 

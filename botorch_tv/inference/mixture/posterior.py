@@ -26,7 +26,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.inference.data import Change, Data, Present
-from botorch_tv.inference.mixture.bank import BankPrior
+from botorch_tv.inference.mixture.bank import BankPrior, checked_clock, checks_clock, renewed
 from botorch_tv.inference.mixture.features import (
     WELL_APPROXIMATED,
     StackedInducing,
@@ -36,11 +36,8 @@ from botorch_tv.inference.mixture.filter import (
     Group,
     RunningMixture,
     advanced,
-    checked_clock,
-    checks_clock,
     mixture_prior,
     passages,
-    renewed,
     restarted,
     scales,
     weights,
