@@ -33,7 +33,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.exceptions import InputDataWarning
 
 from botorch_tv.ax.surrogate import check_fixed, check_now, check_search_space
-from botorch_tv.inference.mixture.filter import FIRST
+from botorch_tv.inference.mixture.bank import FIRST
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.loop.log import (
     OLDEST,

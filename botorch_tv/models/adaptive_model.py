@@ -20,15 +20,20 @@ from botorch.sampling.normal import NormalMCSampler
 from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Size, Tensor
 
-from botorch_tv.inference.mixture.bank import MOST_COLUMNS, Bank, BankPrior, prior_on_box
-from botorch_tv.inference.mixture.filter import (
+from botorch_tv.inference.mixture.bank import (
     FIRST,
+    MOST_COLUMNS,
+    Bank,
+    BankPrior,
     MixtureUnits,
+    prior_on_box,
+    units_after,
+)
+from botorch_tv.inference.mixture.filter import (
     RunningMixture,
     advanced,
     member_weights,
     mixture_prior,
-    units_after,
 )
 from botorch_tv.inference.mixture.forecast import Forecast, Places, forecast, places
 from botorch_tv.kernels.spatio_temporal import like

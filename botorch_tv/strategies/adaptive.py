@@ -19,6 +19,7 @@ from botorch_tv.forgetting import Static
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.inference.mixture.bank import (
     CANDIDATES,
+    FIRST,
     MOST_COLUMNS,
     PARTS,
     STARTS,
@@ -28,7 +29,6 @@ from botorch_tv.inference.mixture.bank import (
     prior_on_box,
 )
 from botorch_tv.inference.mixture.filter import (
-    FIRST,
     RunningMixture,
     jump_chance,
     member_weights,

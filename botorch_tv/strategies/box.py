@@ -472,21 +472,6 @@ class Box(Domain):
         return middle
 
 
-def _corners_of(sides: Sequence[tuple[float, float]]) -> Tensor:
-    """Sides ``[(low, high), ...]`` as corners `2 x d`."""
-    try:
-        bounds = torch.tensor(
-            [(float(low), float(high)) for low, high in sides], dtype=torch.float64, device="cpu"
-        )
-    except (TypeError, ValueError) as error:
-        raise InputDataError(
-            f"Box: bounds is {shown(sides)}, but sides are pairs of numbers; give [(low, high), "
-            "...], or {name: (low, high), ...}."
-        ) from error
-    require_sides("Box: bounds", sides)
-    return bounds.view(-1, 2).T
-
-
 def _checked_corners(bounds: object) -> Tensor:
     """Bounds of a box as corners `2 x d`.
 
@@ -495,7 +480,15 @@ def _checked_corners(bounds: object) -> Tensor:
             dtype.
     """
     if isinstance(bounds, (list, tuple)):
-        bounds = _corners_of(bounds)
+        try:
+            sides = [(float(low), float(high)) for low, high in bounds]
+        except (TypeError, ValueError) as error:
+            raise InputDataError(
+                f"Box: bounds is {shown(bounds)}, but sides are pairs of numbers; give "
+                "[(low, high), ...], or {name: (low, high), ...}."
+            ) from error
+        require_sides("Box: bounds", bounds)
+        bounds = torch.tensor(sides, dtype=torch.float64, device="cpu").view(-1, 2).T
     if not isinstance(bounds, Tensor) or bounds.dim() != 2 or bounds.shape[0] != 2:
         described = tuple(bounds.shape) if isinstance(bounds, Tensor) else repr(bounds)
         raise InputDataError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 
 import torch
 from gpytorch.kernels import Kernel, ScaleKernel
@@ -142,15 +141,15 @@ def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
         return
     times = torch.cat([state.history.time.tensor(), time.unsqueeze(-1)], -1)
     units = torch.arange(3, dtype=times.dtype, device=times.device).expand_as(times)
-    for name, forgets in _FORGETS.items():
-        whole = forgets(process, times).all(-1)  # no pause, but every time
+    for (part, forgotten), (_, meant) in zip(_forgets(process, times), _forgets(process, units)):
+        whole = forgotten.all(-1)  # no pause, but every time
         # Meant where a single unit of time is enough to forget.
-        if not bool(whole.any()) or bool(forgets(process, units).any()):
+        if not bool(whole.any()) or bool(meant.any()):
             continue
         gap = times.diff(dim=-1)[tuple(whole.nonzero()[0].tolist())][-1].item()
         warnings.warn(
             f"observations are {gap:g} units of time apart, over which "
-            f"{_shown(process, name)} forgets everything before. Give its parameter per unit "
+            f"{part!r} forgets everything before. Give its parameter per unit "
             "of the clock that now= and time= use (an epsilon of 0.01 an hour is 0.01 / 3600 a "
             "second), or count time in that of the parameter.",
             MisfitWarning,
@@ -174,7 +173,7 @@ def _on_box(kernel: Kernel, box: Box, device: torch.device) -> str | None:
             f"of the side, have correlation {float(beside[column]):.2g}, so that nothing measured "
             "tells of anywhere else."
         )
-    return _if_flat(_differences(covariance), variance)
+    return _if_flat(variance + variance.unsqueeze(-1) - 2 * covariance, variance)
 
 
 def _on_arms(basis: Basis) -> str | None:
@@ -197,12 +196,6 @@ def _on_arms(basis: Basis) -> str | None:
     return _if_flat(between, variance)
 
 
-def _differences(covariance: Tensor) -> Tensor:
-    """Variances of the differences between all pairs, `q x q`."""
-    variance = covariance.diagonal()
-    return variance + variance.unsqueeze(-1) - 2 * covariance
-
-
 def _if_flat(between: Tensor, variance: Tensor) -> str | None:
     share = float(between.max()) / (2 * float(variance.max()))
     if share >= CONSTANT:
@@ -213,41 +206,19 @@ def _if_flat(between: Tensor, variance: Tensor) -> str | None:
     )
 
 
-def _decayed(process: Process, times: Tensor) -> Tensor:
-    gap, decay = times.diff(dim=-1), process.decay
-    gap = torch.stack([gap, 0.97 * gap])  # what oscillates may be uncorrelated at one time alone
-    start = torch.zeros_like(gap)
-    scale = decay.prior_variance(start) * decay.prior_variance(gap)
-    return (decay.covariance(start, gap).abs() < FORGOTTEN * scale.sqrt()).all(0)
-
-
-def _inflated(process: Process, times: Tensor) -> Tensor:
-    return process.inflation.log_factor(times.diff(dim=-1)) > -2 * math.log(FORGOTTEN)
-
-
-def _dropped(process: Process, times: Tensor) -> Tensor:
-    gap = times.diff(dim=-1)
+def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
+    """Parts, and whether each forgets all between times `batch_shape x 3`, each and the next."""
+    gap, decay, rules = times.diff(dim=-1), process.decay, process.retention
+    both = torch.stack([gap, 0.97 * gap])  # what oscillates may be uncorrelated at one time alone
+    start = torch.zeros_like(both)
+    scale = decay.prior_variance(start) * decay.prior_variance(both)
+    decayed = (decay.covariance(start, both).abs() < FORGOTTEN * scale.sqrt()).all(0)
+    inflated = process.inflation.log_factor(gap) > -2 * math.log(FORGOTTEN)
     dropped = torch.zeros_like(gap, dtype=torch.bool)
-    for rule in process.retention:
+    for rule in rules:
         if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "time":
             # Not by chance at the end of a period: a tenth of the time between is enough, too.
             length = rule.period if isinstance(rule, PeriodicReset) else rule.window
             dropped = dropped | (0.1 * gap > length)
-    return dropped
-
-
-def _shown(process: Process, part: str) -> str:
-    rules = process.retention
-    return (
-        repr(rules[0] if len(rules) == 1 else rules)
-        if part == "retention"
-        else repr(getattr(process, part))
-    )
-
-
-_FORGETS: dict[str, Callable[[Process, Tensor], Tensor]] = {
-    "decay": _decayed,
-    "inflation": _inflated,
-    "retention": _dropped,
-}
-"""By which part all is forgotten between times `batch_shape x 3`, each and the next."""
+    kept = rules[0] if len(rules) == 1 else rules
+    return [(decay, decayed), (process.inflation, inflated), (kept, dropped)]

@@ -35,8 +35,8 @@ from oracles import mixture
 
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
-from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.filter import FIRST, weights
+from botorch_tv.inference.mixture.bank import FIRST, Bank
+from botorch_tv.inference.mixture.filter import weights
 from botorch_tv.models import AdaptiveModel, adaptive_model
 
 D = torch.float64

@@ -221,7 +221,8 @@ class Forecast:
         own, member = number // K, number % K
         size = (self.normals - COMMON) // 2
         trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
-        where, drawn, levels, scales = [], [], [], []
+        vectors = flat.new_zeros(*number.shape, 4, size)
+        constant = flat.new_zeros(number.shape)
         for n, one in torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0).tolist():
             place, k = divmod(one, K)
             here = ((trial == n) & (number == one)).nonzero(as_tuple=True)
@@ -237,27 +238,11 @@ class Forecast:
                 s * second,
                 u[:, 2:3] * z + u[:, 3:4] * v,
             ]
-            drawn.append(torch.nn.functional.pad(torch.stack(parts, 1), (0, size - r)))
-            levels.append(level + s * spread * u[:, 1])
-            scales.append(s.square().expand(len(u)))
-            where.append(here)
-        order = tuple(torch.cat(part) for part in zip(*where))
-        back = torch.empty_like(number).index_put(
-            order, torch.arange(number.numel(), device=number.device)
-        )
-        vectors = torch.cat(drawn)[back].view(T, sets, M, 4, size).movedim(3, 2)
-
-        def shaped(tensor: Tensor) -> Tensor:
-            return tensor.view(T, sets, M)
-
-        return Functions(
-            vectors=vectors,
-            constant=shaped(torch.cat(levels)[back]),
-            pair=shaped(self.pair[member]),
-            scale=shaped(torch.cat(scales)[back]),
-            lengthscale=shaped(own),
-            ratio=shaped(self.noise[member]),
-        )
+            vectors[here] = torch.nn.functional.pad(torch.stack(parts, 1), (0, size - r))
+            constant[here] = level + s * spread * u[:, 1]
+        rest = (constant, self.pair[member], self.scale[trial, own, member], own)
+        parted = (part.view(T, sets, M) for part in (*rest, self.noise[member]))
+        return Functions(vectors.view(T, sets, M, 4, size).movedim(3, 2), *parted)
 
     def _root(self, place: int, trial: int, member: int) -> Tensor:
         """L of a member."""

@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.inference.data import Change, Data, Present
-from botorch_tv.inference.mixture.bank import BankPrior
+from botorch_tv.inference.mixture.bank import BankPrior, checked_clock, checks_clock, renewed
 from botorch_tv.inference.mixture.features import (
     WELL_APPROXIMATED,
     StackedInducing,
@@ -36,11 +36,8 @@ from botorch_tv.inference.mixture.filter import (
     Group,
     RunningMixture,
     advanced,
-    checked_clock,
-    checks_clock,
     mixture_prior,
     passages,
-    renewed,
     restarted,
     scales,
     weights,
@@ -303,8 +300,11 @@ class MixturePosterior(PointPosterior):
         return self.path is not None
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        if X.requires_grad and torch.is_grad_enabled():
+            mean, sd = _Recorded.apply(X, self)  # type: ignore[no-untyped-call]
+            return mean, sd
         # Features of points that are the same for all trials are found once.
-        same = X.stride(0) == 0 and not (self.prior.context_dim or X.requires_grad)
+        same = X.stride(0) == 0 and not self.prior.context_dim
         return self._at(X[0] if same else X, self.parts)
 
     def slopes(self, X: Tensor) -> Slopes:
@@ -336,6 +336,22 @@ class MixturePosterior(PointPosterior):
     @cached_property
     def _stacked(self) -> StackedMoments:
         return StackedMoments.of(self.parts)
+
+
+class _Recorded(torch.autograd.Function):
+    """Mean and standard deviation of a :class:`MixturePosterior`, by its slopes backwards."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, posterior: MixturePosterior) -> tuple[Tensor, Tensor]:
+        (mean, sd, ctx.pull), ctx.columns = posterior.slopes(X), X.shape[-1]
+        return mean.clone(), sd.clone()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, by_mean: Tensor, by_sd: Tensor) -> tuple[Tensor, None]:
+        # Those by a context, which is not chosen, are of no use.
+        by = ctx.pull(by_mean, by_sd)
+        return torch.nn.functional.pad(by, (0, ctx.columns - by.shape[-1])), None
 
 
 class MixtureInference(Inference):

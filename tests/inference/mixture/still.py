@@ -6,8 +6,7 @@ import torch
 from oracles import mixture
 from torch import Tensor
 
-from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.filter import FIRST
+from botorch_tv.inference.mixture.bank import FIRST, Bank
 from botorch_tv.models import AdaptiveModel
 
 STILL = Bank(

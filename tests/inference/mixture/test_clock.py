@@ -12,8 +12,7 @@ from oracles import mixture
 from botorch_tv import Box, Loop, adaptive_gp_ucb
 from botorch_tv.acquisition import IGPUCB
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.filter import FIRST, TOGETHER, checks_clock
+from botorch_tv.inference.mixture.bank import FIRST, TOGETHER, Bank, checks_clock
 from botorch_tv.models import adaptive_model
 
 JUMPY = Bank(

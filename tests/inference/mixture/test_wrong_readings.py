@@ -8,8 +8,7 @@ import torch
 from scipy.stats import t as student_t
 
 from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb
-from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.filter import FIRST
+from botorch_tv.inference.mixture.bank import FIRST, Bank
 
 D = torch.float64
 NOISE, ODDS = 0.05, 0.1 / 0.9
