@@ -81,7 +81,7 @@ def strategy_of(name: str) -> Any:
         def score(self, candidates: Any) -> Any:
             return candidates.mean + candidates.sd
 
-    own = getattr(strategies, "GPStrategy", strategies.Strategy)
+    own: Any = getattr(strategies, "GPStrategy", strategies.Strategy)
     given: dict[str, Any] = {"kernel": kernel, "noise": 0.02}
     if name == "seasonal":
         return own(**given, decay=Seasonal())

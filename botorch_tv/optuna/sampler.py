@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import fmean, median, pstdev
-from typing import Any, NamedTuple, Never
+from typing import Any, NamedTuple, Never, cast
 
 import optuna
 import torch
@@ -316,7 +316,7 @@ class DriftSampler(BaseSampler):
         maximize = study.direction == StudyDirection.MAXIMIZE
         if log is None or before is not space or log.strategy.maximize != maximize:
             strategy = self._strategy or default_strategy(space.columns)
-            log = trial_log(replace(strategy, maximize=maximize), space)
+            log = trial_log(replace(cast(GPStrategy, strategy), maximize=maximize), space)
         unit = self._unit(log.strategy, values, [time for time, _ in valued])
         rows = [
             trial_answer(

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
@@ -50,6 +50,7 @@ from botorch_tv.strategies import (
     sw_gp_ucb,
     w_gp_ucb,
 )
+from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.theory import budget_period, discount
 
 if TYPE_CHECKING:
@@ -335,7 +336,9 @@ def raw_strategies(world: PanelWorld) -> dict[str, Strategy]:
     known = line_up(kernel, RAW_NOISE, 1.0, memory)
     known["Random"] = random_search(kernel=kernel, noise=RAW_NOISE)
     zero = -float(world.mean)
-    return {label: replace(strategy, mean=zero) for label, strategy in known.items()}
+    return {
+        label: replace(cast(GPStrategy, strategy), mean=zero) for label, strategy in known.items()
+    }
 
 
 STOCKS_CASE = Recorded("stocks, standardised", prices, stock_strategies)

@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pandas as pd
 import torch
@@ -39,6 +39,7 @@ from botorch_tv.strategies import (
     w_gp_ucb,
     w_sparq_gp_ucb,
 )
+from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.theory import reset_period
 from botorch_tv.theory.windows import window_count
 
@@ -125,7 +126,9 @@ def _strategies(noise: float, *, width: Width, ties: Ties) -> dict[str, Strategy
         epsilon=0.087,
     )
     exploration = UpperConfidence(ties=ties)
-    players = {name: replace(one, exploration=exploration) for name, one in known.items()}
+    players = {
+        name: replace(cast(GPStrategy, one), exploration=exploration) for name, one in known.items()
+    }
     return {**players, "random": random_search(kernel=kernel, noise=noise)}
 
 
