@@ -11,7 +11,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.cli.command import (
+from botorch_tv.cli.options import (
     DRAWN,
     PANEL_C1,
     PANEL_C2,

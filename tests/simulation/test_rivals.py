@@ -6,7 +6,7 @@ import torch
 
 from botorch_tv import strategies
 from botorch_tv.acquisition import IGPUCB, Constant, Logarithmic
-from botorch_tv.cli.command import STRATEGIES
+from botorch_tv.cli.options import STRATEGIES
 from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
 

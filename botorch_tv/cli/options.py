@@ -1,0 +1,136 @@
+"""Options of `botorch-tv compare`: the world, and the parameters of the strategies.
+
+Nothing heavy is imported here, so `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from botorch_tv.cli.loop import option
+
+DRAWN = ("epsilon", "noise", "kernel", "lengthscale", "points", "dim")
+"""Options of simulated worlds; a panel determines these itself."""
+REPLAYED = (
+    "key",
+    "times",
+    "without",
+    "train",
+    "standardize",
+    "center",
+    "first_arm",
+    "groups",
+    "noise_share",
+)
+"""Options that require a panel."""
+STRATEGIES = (
+    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "W-DBO", "PE"),
+    *("BOB", "R-PERP", "Adaptive", "SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
+)
+"""Short names of all strategies that can be compared."""
+PANEL_STRATEGIES = "GP,R,TV,ET,Random"
+PANEL_C1, PANEL_C2 = 0.8, 0.4
+"""Exploration on data, [B16] §5.2."""
+
+
+class Noted(argparse.Action):
+    """Stores a value and notes that it was given, unlike a default."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, values)
+        namespace.noted = [*getattr(namespace, "noted", []), self.dest]
+
+
+def noted(arguments: argparse.Namespace, name: str) -> bool:
+    """Whether a :class:`Noted` option was given."""
+    return name in getattr(arguments, "noted", [])
+
+
+def add_compare_options(parser: argparse.ArgumentParser) -> None:
+    """All options but those of the run itself."""
+    told = f"comma list of {', '.join(STRATEGIES)} (default: %(default)s, in float32 "
+    told += f"without Adaptive; with --panel {PANEL_STRATEGIES})"
+    option(parser, "--strategies", told, "GP,R,SW,TV,WGP,UI,ET,Adaptive", action=Noted)
+    _add_world_options(parser)
+    _add_panel_options(parser)
+    _add_strategy_options(parser)
+    option(parser, "--trials", "worlds drawn, or first arms of a panel", 64)
+    told = "rounds T per trial (default: %(default)s; with --panel all test rows)"
+    option(parser, "--horizon", told, 200, action=Noted)
+
+
+def _add_world_options(parser: argparse.ArgumentParser) -> None:
+    add = partial(option, parser.add_argument_group("world that is drawn"), action=Noted)
+    add("--epsilon", "rate of change per round", 0.03)
+    add("--noise", "variance of the noise", 0.02)
+    add("--kernel", "covariance", "se", choices=("se", "matern12", "matern32", "matern52"))
+    add("--lengthscale", "of the kernel", 0.2)
+    add("--points", "grid points per dimension", 50)
+    add("--dim", "dimension of the unit cube", 2)
+
+
+def _add_panel_options(parser: argparse.ArgumentParser) -> None:
+    told = "Its first rows fit covariance, noise and rate of change; the rows after are played."
+    add = partial(option, parser.add_argument_group("world that was recorded", told))
+    told = "replay a record, a row per time and a column per arm: .npz, .csv or .csv.gz"
+    add("--panel", told, type=Path, metavar="FILE")
+    add("--key", "array of the .npz (default: the largest of numbers)")
+    told = "array of the .npz or column of the table that tells times (default: a column of dates, "
+    add("--times", told + "or called time; '' for none)", metavar="NAME")
+    add("--without", "comma list of arms to leave out", metavar="NAMES")
+    add("--train", "training rows (default: 2/3 of all)", type=int, metavar="N")
+    told = "divide by the standard deviation (default) or keep the unit of the readings"
+    add("--standardize", told, action=argparse.BooleanOptionalAction)
+    told = "take off one mean of all (default) or each arm's own, so that arms compete by how far "
+    add("--center", told + "they are above their usual reading", choices=("all", "arm"))
+    told = "where all strategies of a trial start; 'each': trial i at arm i, which counts no start "
+    told += "twice (default: random)"
+    add("--first-arm", told, type=_first_arm, metavar="random|each|N")
+    told = "every N training rows (a day, say) are independent of the others (default: all one)"
+    add("--groups", told, type=int, metavar="N")
+    told = "noise of the model as a share of the variance (default: 0.05)"
+    add("--noise-share", told, type=float, metavar="SHARE")
+
+
+def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
+    add = partial(option, parser.add_argument_group("strategies"))
+    add("--period", "of R, BR and R-PERP (default: 12 epsilon^(-1/4), rounded up)", type=int)
+    add("--window", "of SW (default: as the period)", type=int)
+    add("--gamma", "discount of WGP (default: 1 - 1/window)", type=float)
+    add("--epsilon-model", "rate of change TV is told (default: the world's)", type=float)
+    told = "variance UI-TVBO adds per round (default: as --epsilon-model)"
+    add("--sigma-w2", told, type=float)
+    add("--alpha", "exponent of age in UI and W-SparQ", 1.0)
+    add("--delta", "chance of a false alarm of ET and GLR", 0.1)
+    add("--chance", "share of rounds in which GLR explores by chance (default: %(default)s)", 0.05)
+    told = "rounds for which BOB keeps to a window, of 4, 8, 16, ... up to all of them (default: 2 "
+    add("--block", told + "sqrt(T), rounded up)", type=int)
+    add("--beta", "squared half width of R-PERP's bands (default: %(default)s)", 4.0)
+    add("--cycle", "length of a cycle that TV-BayesOpt is told (default: %(default)s)", 24.0)
+    told = (
+        "all explore by sqrt(c1 ln(c2 t)), but IGP and BR by the information gain and EI, PI and "
+    )
+    told += f"Random without a width (default: %(default)s; with --panel {PANEL_C1})"
+    add("--c1", told, 0.4, action=Noted)
+    told = f"see --c1 (default: %(default)s; with --panel {PANEL_C2})"
+    add("--c2", told, 4.0, action=Noted)
+
+
+def _first_arm(text: str) -> str | int:
+    if text in ("random", "each"):
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither 'random' nor 'each' nor a number"
+        ) from error
