@@ -48,7 +48,7 @@ from botorch_tv.acquisition.widths import Logarithmic
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.learning import Refit
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Box, Strategy, tv_gp_ucb
+from botorch_tv.strategies import Box, GPStrategy, Strategy, tv_gp_ucb
 from botorch_tv.test_functions import MarkovFunction
 
 NOISE = 0.02
@@ -96,7 +96,7 @@ def learning() -> Strategy:
     return dataclasses.replace(_loop(0.5, 0.1, 0.01), learning=Refit(every=5))
 
 
-def _loop(lengthscale: float, noise: float, epsilon: float) -> Strategy:
+def _loop(lengthscale: float, noise: float, epsilon: float) -> GPStrategy:
     forgetting = tv_gp_ucb(
         kernel=unit_kernel("se", lengthscale), noise=noise, epsilon=epsilon, width=WIDTH
     )

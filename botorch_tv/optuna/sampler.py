@@ -293,7 +293,8 @@ class DriftSampler(BaseSampler):
         maximize = study.direction == StudyDirection.MAXIMIZE
         if history is None or history.space is not space or history.strategy.maximize != maximize:
             given = self._strategy or default_strategy(space.columns)
-            history = TrialHistory.begin(replace(given, maximize=maximize), space)
+            goal = replace(given, maximize=maximize)  # type: ignore[call-arg]
+            history = TrialHistory.begin(goal, space)
         unit = self._unit(history.strategy, values, [time for time, _ in valued])
         rows = [
             TrialRow(

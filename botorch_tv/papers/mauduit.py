@@ -117,7 +117,10 @@ def _strategies(noise: float, *, width: Width, ties: Ties) -> dict[str, Strategy
         epsilon=0.087,
     )
     exploration = UpperConfidence(ties=ties)
-    players = {name: replace(one, exploration=exploration) for name, one in known.items()}
+    players = {
+        name: replace(one, exploration=exploration)  # type: ignore[call-arg]
+        for name, one in known.items()
+    }
     return {**players, "random": random_search(kernel=kernel, noise=noise)}
 
 

@@ -70,7 +70,10 @@ def raw_strategies(world: PanelWorld) -> dict[str, Strategy]:
     known = line_up(kernel, RAW_NOISE, 1.0, memory)
     known["Random"] = random_search(kernel=kernel, noise=RAW_NOISE)
     zero = -float(world.mean)
-    return {label: replace(strategy, mean=zero) for label, strategy in known.items()}
+    return {
+        label: replace(strategy, mean=zero)  # type: ignore[call-arg]
+        for label, strategy in known.items()
+    }
 
 
 case = Recorded("stocks, standardised", prices, strategies)
