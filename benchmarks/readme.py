@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.speed.common import BUSY, RESULTS, ROOT
-from botorch_tv.strategies.presets import PRESETS
+from botorch_tv.strategies.presets import PRESETS, Preset
 
 README = ROOT / "README.md"
 BEGIN = "<!-- Written by `python -m benchmarks.readme` from benchmarks/results; do not edit. -->\n"
@@ -114,9 +114,13 @@ def _studied(ms: dict[str, float]) -> str | None:
     return next((label for label in ms if label.startswith("compiled study")), None)
 
 
-def presets() -> str:
-    """The table of presets."""
-    rows = [f"| `{name}` | {one.row} |" for name, one in PRESETS.items()]
+def presets(listed: Mapping[str, Preset] = PRESETS) -> str:
+    """The table of presets.
+
+    Args:
+        listed: The presets by name.
+    """
+    rows = [f"| `{name}` | {one.row} |" for name, one in listed.items()]
     head = "| preset | decay | noise of an observation | keeps | explores by | paper |"
     return "\n".join([head, "|---|---|---|---|---|---|", *rows, ""])
 

@@ -143,7 +143,7 @@ class Grid(Domain):
 
     @property
     def columns(self) -> int:
-        return self.dim
+        return self.X.shape[1]
 
     @property
     def device(self) -> torch.device:

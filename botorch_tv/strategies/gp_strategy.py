@@ -235,8 +235,9 @@ class KernelStrategy(ProcessStrategy):
 
     def _check(self, state: State, measured: Measured) -> None:
         y, variance, when = measured.y, measured.noise, measured.time
-        warn_of_observation(self.process, self._learns, state, y, variance, when)
-        if self._learns is None:
+        learning = self._learns
+        warn_of_observation(self.process, learning, state, y, variance, when)
+        if learning is None:
             warn_of_clock(self.process, state, when)
 
     def _require_scales(self, variance: float, dtype: torch.dtype) -> None:

@@ -4,6 +4,7 @@ import inspect
 import pickle
 from dataclasses import fields
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 from gpytorch.kernels import RBFKernel
@@ -11,6 +12,8 @@ from gpytorch.kernels import RBFKernel
 import botorch_tv
 from benchmarks import readme
 from botorch_tv import strategies
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.forgetting import SlidingWindow
 from botorch_tv.identity import describe
 from botorch_tv.strategies import presets
 from botorch_tv.strategies.presets import ARGUMENTS
@@ -83,6 +86,29 @@ def test_the_table_of_the_readme_is_that_of_the_list():
     begin, end = readme.PRESETS_BEGIN, readme.PRESETS_END
     assert readme.replaced(readme.presets(), text, begin, end) == text
     assert all(one.row.count(" | ") == 4 for one in presets.PRESETS.values())
+
+
+def test_a_stranger_adds_an_algorithm_in_one_file(monkeypatch):
+    monkeypatch.setattr(presets, "PRESETS", dict(presets.PRESETS))
+
+    @presets.preset("Short-GP-UCB, Short", "blue dotted", "none | σ² | the newest | logarithmic | ")
+    def short_gp_ucb(*, rounds: int = 5, **common: Unpack[presets.Common]) -> strategies.GPStrategy:
+        """Keeps the newest rounds.
+
+        Args:
+            rounds: How many.
+        """
+        parts = presets.with_width(common, Logarithmic())
+        return strategies.GPStrategy(retention=SlidingWindow(rounds), **parts)
+
+    assert "| `short_gp_ucb` | none" in readme.presets(presets.PRESETS)
+    one = short_gp_ucb(kernel=RBFKernel().double(), noise=0.1, rounds=3)
+    state = one.init(strategies.Grid.regular(points=4, dim=1))
+    for _ in range(5):
+        state, _ = one.tell(state, one.ask(state), 0.1)
+    assert state.data.rounds - state.data.dropped == 3
+    with pytest.raises(TypeError, match="short_gp_ucb takes kernel, noise, rounds, width"):
+        short_gp_ucb(kernel=RBFKernel(), noise=0.1, round=3)
 
 
 def test_what_is_missing_is_said():
