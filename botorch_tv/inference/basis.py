@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.costs import CACHED_NUMBERS
+from botorch_tv.inference.costs import CACHED_NUMBERS, DENSE_SHARE
 from botorch_tv.inference.linalg import at_index, ramp, scaled
 from botorch_tv.inference.scratch import Scratch
 
@@ -193,6 +193,15 @@ class ArmBasis(Basis):
 
     def between(self, index: Tensor, arms: Tensor) -> Tensor:
         return self.covariance[index.unsqueeze(-1), arms.unsqueeze(-2)]
+
+    def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+        if DENSE_SHARE * self.arms > arms.shape[-1]:
+            return super().mixture(arms, weights, out)
+        # Of many arms a product with all of K is cheaper than rows fetched for each trial.
+        sparse = self.scratch.take("sparse", (*weights.shape[:-1], self.arms), weights).zero_()
+        sparse.scatter_add_(-1, arms, weights)
+        mixed: Tensor = torch.matmul(sparse, self.covariance, out=out)
+        return mixed
 
     def gram(self, index: Tensor) -> Tensor:
         return self.between(index, index)

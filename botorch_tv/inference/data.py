@@ -15,10 +15,10 @@ from botorch_tv.inference.answers import checked
 from botorch_tv.inference.rows import Rows, append_together
 
 if TYPE_CHECKING:
+    from botorch_tv.inference.arm_engine import RunningPosterior
     from botorch_tv.inference.growing_factor import GrowingFactor
     from botorch_tv.inference.mixture.running import RunningMixture
     from botorch_tv.inference.prior import Prior
-    from botorch_tv.inference.running import RunningPosterior
 
 
 class Present(NamedTuple):

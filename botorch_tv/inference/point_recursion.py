@@ -17,6 +17,7 @@ from botorch_tv.inference.costs import (
     ROOT_MATRICES,
 )
 from botorch_tv.inference.data import Change, Data, Present
+from botorch_tv.inference.filter import Filter
 from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_kernel import Against, Covariance
@@ -24,7 +25,6 @@ from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPost
 from botorch_tv.inference.points import PointInference
 from botorch_tv.inference.protocol import Looks, Normal
 from botorch_tv.inference.recursion import Recursion, running_of
-from botorch_tv.inference.reductions import RowReduction
 from botorch_tv.inference.regression import numbers_of_regression
 
 
@@ -46,9 +46,11 @@ class PointRecursion(Recursion, PointInference):
         most: int = 0,
     ) -> FeaturePosterior:
         running, basis, trials = running_of(data), point_basis_of(data), data.time.numel()
-        mean, reduction, prior, offset = self._moved_to(data, present.now)
-        assert isinstance(reduction, RowReduction)
-        root = basis.root(reduction.matrix(), prior).view(trials, basis.size, basis.size)
+        mean, square, prior, offset = self._moved_to(data, present.now)
+        lost = running.matrix(basis)
+        if square is not None:
+            lost = lost.mul_(square[..., None, None])
+        root = basis.root(lost, prior).view(trials, basis.size, basis.size)
         function = None
         if normal is not None:
             function = root @ normal(basis.size).reshape(trials, basis.size, 1)
@@ -67,7 +69,7 @@ class PointRecursion(Recursion, PointInference):
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, kept = point_basis_of(data), self.process.most_kept(horizon)
         rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS) if self.process.slides else kept
-        held = RowReduction.numbers(basis, rows)
+        held = Filter.numbers(basis, rows)
         if self.process.slides:
             held += numbers_of_regression(basis, kept, moves=False)
         square = basis.size**2
@@ -78,8 +80,8 @@ class PointRecursion(Recursion, PointInference):
         familiar = min(FAMILIAR, self.process.most_kept(horizon))
         return Looks(familiar, point_basis_of(data).size, FEATURE_SCORING)
 
-    def _form(self, basis: Basis) -> type[RowReduction]:
-        return RowReduction
+    def _form(self, basis: Basis) -> type[Filter]:
+        return Filter
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
         assert isinstance(basis, PointBasis)

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, Width, WidthContext
 from botorch_tv.identity.source import is_ours
-from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FEW_ARMS
@@ -22,6 +21,7 @@ from botorch_tv.inference.point_posterior import PointPosterior
 from botorch_tv.inference.points import PointInference
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint, Looks
+from botorch_tv.inference.recursion import ArmRecursion
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates.arms import ArmCandidates
 from botorch_tv.strategies.candidates.points import BoxCandidates, Functions

@@ -17,11 +17,10 @@ from botorch_tv.forgetting import (
     prediction_error,
 )
 from botorch_tv.forgetting.retention import prediction_band
-from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.inference.product_basis import ProductBasis
-from botorch_tv.inference.recursion import amplifies
+from botorch_tv.inference.recursion import ArmRecursion, amplifies
 from botorch_tv.simulation.in_numbers.rules import Rules
 from botorch_tv.simulation.in_numbers.widths import knows_width, width_tables
 from botorch_tv.simulation.worlds import World
