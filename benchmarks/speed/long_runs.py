@@ -41,7 +41,7 @@ from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kerne
 from botorch_tv.inference.covariance import covariance_matrix
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.chunks import PreparedStudy
-from botorch_tv.simulation.compiled.parts import SLOTS, Trials
+from botorch_tv.simulation.compiled import SLOTS, CompiledTable, Trials
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
@@ -96,9 +96,6 @@ class Run:
     """
 
     def __init__(self, study: PreparedStudy, chunk: Chunk) -> None:
-        # Imports the compiler, which is an extra.
-        from botorch_tv.simulation.compiled.table import CompiledTable
-
         settings = study.settings
         self.table = CompiledTable(settings, study.services, chunk, Event())
         self._objectives = settings.world.objectives(settings.stream("world", chunk))

@@ -6,25 +6,25 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from botorch_tv.identity.source import is_ours
-from botorch_tv.simulation.captured.replayed import cuda_graph
-from botorch_tv.simulation.captured.table import CapturedTable
-from botorch_tv.simulation.compiled.serving import Service, TooManyArms, served
+from botorch_tv.simulation.captured import CapturedTable, cuda_graph
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.eager import EagerTable
 from botorch_tv.simulation.place import Place
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.records import Arrays
+from botorch_tv.simulation.rules import TooManyArms
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds.box import BoxWorld
 from botorch_tv.strategies.state import State
 
 if TYPE_CHECKING:
-    from botorch_tv.simulation.compiled.table import CompiledTable
+    from botorch_tv.simulation.compiled import CompiledTable, Service
 
 BEATEN = 1e-3
 """Share of the largest regret by which the best value of a user's world may be exceeded, because a
@@ -147,7 +147,7 @@ class PreparedStudy:
             tables.append(EagerTable(settings.of(others), self.templates, place))
         if services:
             # Imported only here, because it imports the compiler.
-            from botorch_tv.simulation.compiled.table import CompiledTable
+            from botorch_tv.simulation.compiled import CompiledTable
 
             tables.append(CompiledTable(settings, services, place.chunk, stop))
         if graphs:
@@ -161,6 +161,10 @@ class PreparedStudy:
         own = self.settings
         if not own.compiled or own.record:  # recorders need the states of every round
             return {}
+        if find_spec("numba") is None:  # a worker may do without
+            return {}
+        from botorch_tv.simulation.compiled import served
+
         return served(own.world, own.strategies, self.templates, own.horizon)
 
     def _joined(self, parts: Sequence[tuple[list[str], Arrays]]) -> Arrays:

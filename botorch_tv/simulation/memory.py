@@ -7,7 +7,7 @@ from bisect import bisect_right
 import torch
 
 from botorch_tv.memory import bytes_in_words, free_bytes
-from botorch_tv.simulation.captured.serving import numbers_per_trial
+from botorch_tv.simulation.rules import numbers_per_trial
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.validation import require

@@ -13,12 +13,12 @@ import torch
 from botorch_tv.identity import Description, describe
 from botorch_tv.identity.library import library
 from botorch_tv.identity.versions import versions
-from botorch_tv.simulation.captured.serving import Captured, captured
 from botorch_tv.simulation.checks import require_precision
 from botorch_tv.simulation.devices import device_name
 from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.recorders.play import Play
 from botorch_tv.simulation.recorders.recorder import Recorder
+from botorch_tv.simulation.rules import Captured, captured
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy

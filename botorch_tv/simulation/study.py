@@ -18,7 +18,6 @@ import xarray as xr
 from botorch_tv.identity.versions import together
 from botorch_tv.simulation.assembly import in_file, in_memory
 from botorch_tv.simulation.checks import check_study, require_recorders
-from botorch_tv.simulation.compiled.serving import require_compiled
 from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import is_here, named_device, usable_device
 from botorch_tv.simulation.executors import Executor, require_executor
@@ -27,6 +26,7 @@ from botorch_tv.simulation.line_ups import open_line_ups
 from botorch_tv.simulation.memory import fits_memory
 from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.rules import require_compiled
 from botorch_tv.simulation.runner import Runner, find_all
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds import World
