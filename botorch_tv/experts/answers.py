@@ -109,6 +109,6 @@ def with_answers(data: Data, expert: ExpertData | None) -> Data:
     if mask is not None:
         mask = torch.nn.functional.pad(mask, (expert.y.shape[-1], 0), value=1)
     whole = data._replace(
-        rounds=len(history.y), dropped=0, oldest=None, chosen=mask, aside=None, history=history
+        rounds=len(history.y), dropped=0, retained=mask, aside=None, history=history
     )
     return whole if data.empty is None else whole._replace(empty=~whole.good.any(-1))

@@ -13,8 +13,8 @@ This file holds D by the arms played; :mod:`botorch_tv.inference.filter` holds i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Size, Tensor
@@ -43,25 +43,29 @@ class RunningPosterior(ABC):
     trend: Trend | None
 
     @classmethod
-    @abstractmethod
     def none(
-        cls,
-        basis: Basis,
-        batch_shape: Size,
-        variance: Tensor,
-        *,
-        trend: bool,
-        read_only: bool = False,
+        cls, basis: Basis, shape: Size, variance: Tensor, *, trend: bool, read_only: bool = False
     ) -> Self:
         """The posterior before any observation.
 
         Args:
             basis: Coordinates of the kernel.
-            batch_shape: Shape of the trials.
-            variance: Of the prior, `M` or `batch_shape x M`.
+            shape: The `batch_shape`.
+            variance: Of the prior, `M`.
             trend: Whether the prior mean is to be estimated.
             read_only: Whether trials may share memory, since nothing will be written to it.
         """
+        none = basis.variance.new_zeros(shape)
+        mean, variance = none.new_zeros(()).expand(*shape, basis.arms), variance.expand(*shape, -1)
+        if not read_only:
+            mean, variance = (one.repeat(*[1] * one.dim()) for one in (mean, variance))
+        zero = Trend(torch.zeros_like(mean), none.clone(), none.clone()) if trend else None
+        return cls(mean, variance, none, zero, *cls._nothing(basis, shape))
+
+    @staticmethod
+    @abstractmethod
+    def _nothing(basis: Basis, shape: Size) -> tuple[Any, ...]:
+        """The fields of D, which is 0."""
 
     @staticmethod
     @abstractmethod
@@ -90,14 +94,13 @@ class RunningPosterior(ABC):
 
     def copied(self) -> Self:
         """A copy in its own memory."""
-        trend = self.trend
-        return replace(
-            self,
-            mean=self.mean.clone(),
-            variance=self.variance.clone(),
-            information_gain=self.information_gain.clone(),
-            trend=None if trend is None else Trend(*(part.clone() for part in trend)),
-        )
+        parts = vars(self).copy()
+        for name, part in parts.items():
+            if isinstance(part, Tensor):
+                parts[name] = part.clone()
+        if self.trend is not None:
+            parts["trend"] = Trend(*(part.clone() for part in self.trend))
+        return type(self)(**parts)
 
     def move(self, basis: Basis, attenuation: Tensor, grown: Tensor) -> None:
         """Let time pass over a moving objective: mean a m, D a².
@@ -140,7 +143,7 @@ class RunningPosterior(ABC):
         """
         sign = -1 if remove else 1
         signed = -noise if remove else noise
-        variance, direction = self._meet(basis, index, prior)
+        variance, direction = self._meet(basis, index, prior, remove)
         # Positive for an observation; negative for one removed, whose noise exceeds the variance.
         total = variance + signed
         root = (total.abs_() if remove else total).rsqrt()
@@ -178,7 +181,9 @@ class RunningPosterior(ABC):
         """D becomes 0 in some trials, `batch_shape`."""
 
     @abstractmethod
-    def _meet(self, basis: Basis, index: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _meet(
+        self, basis: Basis, index: Tensor, prior: Tensor | None, remove: bool
+    ) -> tuple[Tensor, Tensor]:
         """The posterior variance of one arm per trial, and the direction of a step there.
 
         Returns:
@@ -217,25 +222,12 @@ class PlayedArms(RunningPosterior):
     count: Tensor
     used: int
 
-    @classmethod
-    def none(
-        cls,
-        basis: Basis,
-        batch_shape: Size,
-        variance: Tensor,
-        *,
-        trend: bool,
-        read_only: bool = False,
-    ) -> PlayedArms:
-        device = basis.variance.device
-        count = torch.zeros(batch_shape, dtype=torch.int64, device=device)
-        return cls(
-            *prior_moments(basis, batch_shape, variance, trend=trend, read_only=read_only),
-            arms=count.new_zeros(*batch_shape, FIRST_SLOTS),
-            inverse=basis.variance.new_zeros(*batch_shape, FIRST_SLOTS, FIRST_SLOTS),
-            count=count,
-            used=0,
-        )
+    @staticmethod
+    def _nothing(basis: Basis, shape: Size) -> tuple[Any, ...]:
+        like = basis.variance
+        count = torch.zeros(shape, dtype=torch.int64, device=like.device)
+        inverse = like.new_zeros(*shape, FIRST_SLOTS, FIRST_SLOTS)
+        return count.new_zeros(*shape, FIRST_SLOTS), inverse, count, 0
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> PlayedArms:
@@ -292,12 +284,6 @@ class PlayedArms(RunningPosterior):
         rows = basis.row(arms)
         return rows.mT @ inverse @ rows
 
-    def copied(self) -> PlayedArms:
-        copy = super().copied()
-        copy.arms, copy.inverse = self.arms.clone(), self.inverse.clone()
-        copy.count = self.count.clone()
-        return copy
-
     def reserve(self) -> None:
         """Make sure that every trial has a slot for another arm.
 
@@ -326,13 +312,15 @@ class PlayedArms(RunningPosterior):
         clear_(self.slots(self.used)[1], trials)
         self.count.masked_fill_(trials, 0)
 
-    def _meet(self, basis: Basis, index: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _meet(
+        self, basis: Basis, index: Tensor, prior: Tensor | None, remove: bool
+    ) -> tuple[Tensor, Tensor]:
         # The arm is put in the first slot not used, which it needs unless it has one already.
         place = index.unsqueeze(-1)
         self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
-        arms, inverse = self.slots(self.used + 1)  # slots not used weigh nothing
+        trials, width = self.count.numel(), self.used + 1  # slots not used weigh nothing
+        arms, inverse = self.arms[..., :width], self.inverse[..., :width, :width]
         slot = (arms == place).view(torch.uint8).argmax(-1)
-        trials, width = self.count.numel(), self.used + 1
         between = basis.between(place, arms).reshape(trials, 1, width)
         inverse = inverse.reshape(trials, width, width)
         lost = torch.baddbmm(between, between, inverse, beta=0, alpha=-1).view_as(arms)
@@ -340,32 +328,15 @@ class PlayedArms(RunningPosterior):
             direction = lost.scatter_(-1, slot.unsqueeze(-1), 1.0, reduce="add")
         else:
             direction = lost.scatter_add_(-1, slot.unsqueeze(-1), prior.unsqueeze(-1))
-        torch.maximum(self.count, slot + 1, out=self.count)
+        if not remove:  # where nothing is removed, the arm may have no slot
+            torch.maximum(self.count, slot + 1, out=self.count)
         # No more is left of the arm's variance than the direction says.
         variance = torch.bmm(between, direction.view(trials, width, 1)).view_as(index)
         return variance, direction
 
     def _take(self, basis: Basis, direction: Tensor, sign: int) -> Tensor:
-        arms, inverse = self.slots(self.used + 1)
+        width = self.used + 1
+        arms, inverse = self.arms[..., :width], self.inverse[..., :width, :width]
         inverse.addcmul_(direction.unsqueeze(-1), direction.unsqueeze(-2), value=sign)
         out = basis.scratch.take("arms", self.mean.shape, self.mean)
         return basis.mixture(arms, direction, out=out)
-
-
-def prior_moments(
-    basis: Basis, batch_shape: Size, variance: Tensor, *, trend: bool, read_only: bool
-) -> tuple[Tensor, Tensor, Tensor, Trend | None]:
-    """Mean, variance, information gain and trend before any observation.
-
-    See :meth:`RunningPosterior.none`.
-    """
-    none = basis.variance.new_zeros(batch_shape)
-    over_arms = (*batch_shape, basis.arms)
-    mean = none.new_zeros(()).expand(over_arms) if read_only else none.new_zeros(over_arms)
-    variance = variance.expand(over_arms)
-    return (
-        mean,
-        variance if read_only else variance.clone(memory_format=torch.contiguous_format),
-        none,
-        Trend(torch.zeros_like(mean), none.clone(), none.clone()) if trend else None,
-    )

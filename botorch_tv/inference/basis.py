@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.costs import CACHED_NUMBERS, DENSE_SHARE
-from botorch_tv.inference.linalg import at_index, ramp, scaled
+from botorch_tv.inference.linalg import ramp, scaled
 from botorch_tv.inference.scratch import Scratch
 
 
@@ -41,37 +41,30 @@ class Basis(ABC):
     """Coordinates for covariances between one point and all arms.
 
     Attributes:
+        arms: Number M of arms.
+        scale: Largest prior standard deviation, the unit of the tie rule.
         size: Number r of coordinates.
         normals: Number p of normal variates that a draw takes, at most M.
         variance: Prior variance of every arm, `M`.
         scratch: Memory for intermediate results over the arms.
     """
 
+    arms: int
+    scale: float
     size: int
     normals: int
     variance: Tensor
     scratch: Scratch
-
-    @property
-    def arms(self) -> int:
-        """Number M of arms."""
-        return len(self.variance)
-
-    @property
-    def scale(self) -> float:
-        """Largest prior standard deviation, the unit of the tie rule."""
-        return self._scale
 
     @abstractmethod
     def to(self, dtype: torch.dtype, device: torch.device) -> Basis:
         """A copy in another dtype or on another device."""
 
     def __init__(self, size: int, variance: Tensor) -> None:
-        self.size = size
-        self.normals = size
+        self.arms, self.size, self.normals = len(variance), size, size
         self.variance = variance
         self.scratch = Scratch()
-        self._scale = math.sqrt(float(variance.max()))
+        self.scale = math.sqrt(float(variance.max()))
 
     def unlearned(self) -> Basis:
         """The prior before anything was learned: this one, since nothing is learned on a grid."""
@@ -121,7 +114,7 @@ class Basis(ABC):
 
     def value(self, values: Tensor, index: Tensor) -> Tensor:
         """A function over the arms, `batch_shape x M`, at one arm per trial, `batch_shape`."""
-        return at_index(values, index)
+        return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
     def alone(self, index: Tensor) -> Tensor:
         """One arm per trial, `batch_shape`, as a list of one, `batch_shape x 1`."""
@@ -196,12 +189,14 @@ class ArmBasis(Basis):
 
     def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
         if DENSE_SHARE * self.arms > arms.shape[-1]:
-            return super().mixture(arms, weights, out)
+            return (weights.unsqueeze(-2) @ self.covariance[arms]).squeeze(-2)
         # Of many arms a product with all of K is cheaper than rows fetched for each trial.
         sparse = self.scratch.take("sparse", (*weights.shape[:-1], self.arms), weights).zero_()
         sparse.scatter_add_(-1, arms, weights)
-        mixed: Tensor = torch.matmul(sparse, self.covariance, out=out)
-        return mixed
+        if out is None:
+            return sparse @ self.covariance
+        torch.mm(sparse.view(-1, self.arms), self.covariance, out=out.view(-1, self.arms))
+        return out
 
     def gram(self, index: Tensor) -> Tensor:
         return self.between(index, index)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.arm_engine import PlayedArms, RunningPosterior, prior_moments
+from botorch_tv.inference.arm_engine import PlayedArms, RunningPosterior
 from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.costs import FEWEST_ROWS
 from botorch_tv.inference.linalg import clear_
@@ -39,18 +39,9 @@ class Filter(RunningPosterior):
     absorbed: Tensor | None
     absorbed_weight: Tensor
 
-    @classmethod
-    def none(
-        cls,
-        basis: Basis,
-        batch_shape: Size,
-        variance: Tensor,
-        *,
-        trend: bool,
-        read_only: bool = False,
-    ) -> Filter:
-        moments = prior_moments(basis, batch_shape, variance, trend=trend, read_only=read_only)
-        return cls(*moments, *_no_steps(basis, batch_shape, min(most_rows(basis), 128)))
+    @staticmethod
+    def _nothing(basis: Basis, shape: Size) -> tuple[Rows, Tensor, Tensor | None, Tensor]:
+        return _no_steps(basis, shape, min(most_rows(basis), 128))
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> Filter:
@@ -137,7 +128,9 @@ class Filter(RunningPosterior):
     def _clear(self, trials: Tensor) -> None:
         self._shrink((~trials).to(self.weights.dtype))
 
-    def _meet(self, basis: Basis, index: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _meet(
+        self, basis: Basis, index: Tensor, prior: Tensor | None, remove: bool
+    ) -> tuple[Tensor, Tensor]:
         row, alone = basis.row(index), basis.alone(index)
         if prior is not None:
             row = row * prior.unsqueeze(-1)
@@ -177,19 +170,10 @@ class RootFilter(RunningPosterior):
 
     root: Tensor
 
-    @classmethod
-    def none(
-        cls,
-        basis: Basis,
-        batch_shape: Size,
-        variance: Tensor,
-        *,
-        trend: bool,
-        read_only: bool = False,
-    ) -> RootFilter:
-        moments = prior_moments(basis, batch_shape, variance, trend=trend, read_only=read_only)
+    @staticmethod
+    def _nothing(basis: Basis, shape: Size) -> tuple[Tensor]:
         identity = torch.diag_embed(basis.variance.new_ones(basis.size))
-        return cls(*moments, identity.repeat(*batch_shape, 1, 1))
+        return (identity.repeat(*shape, 1, 1),)
 
     @staticmethod
     def numbers(basis: Basis, rounds: int) -> int:
@@ -207,11 +191,6 @@ class RootFilter(RunningPosterior):
         assert isinstance(basis, FeatureBasis)
         return (self.root @ basis.draw_from_prior(n).unsqueeze(-1)).squeeze(-1)
 
-    def copied(self) -> RootFilter:
-        copy = super().copied()
-        copy.root = self.root.clone()
-        return copy
-
     def _shrink(self, square: Tensor) -> None:
         raise NotImplementedError("a root is held of static objectives only")
 
@@ -219,7 +198,9 @@ class RootFilter(RunningPosterior):
         identity = torch.eye(self.root.shape[-1], dtype=self.root.dtype, device=self.root.device)
         clear_(self.root, trials, identity)
 
-    def _meet(self, basis: Basis, index: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _meet(
+        self, basis: Basis, index: Tensor, prior: Tensor | None, remove: bool
+    ) -> tuple[Tensor, Tensor]:
         direction = (basis.row(index).unsqueeze(-2) @ self.root).squeeze(-2)
         return direction.square().sum(-1), direction
 

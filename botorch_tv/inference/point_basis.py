@@ -47,7 +47,7 @@ class PointBasis(Basis):
         self.box_prior, self.X, self.inverse = box_prior, X, inverse
         self.error, self.least_noise = error, least_noise
         self.points: PointKernel = box_prior.points
-        self._scale = box_prior.scale
+        self.scale = box_prior.scale
 
     def to(self, dtype: torch.dtype, device: torch.device) -> PointBasis:
         raise NotImplementedError("nodes are found in the dtype and on the device of a state")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from gpytorch.kernels import Kernel
@@ -43,38 +44,38 @@ class Process:
     inflation: Inflation
     retention: tuple[Retention, ...]
 
-    @property
+    @cached_property
     def known_mean(self) -> float | None:
         """The prior mean; None where it is to be estimated."""
         return None if isinstance(self.mean, str) else self.mean
 
-    @property
+    @cached_property
     def moves(self) -> bool:
         """Whether the prior changes with time at all; a static one needs no arithmetic."""
         return not is_static(self.decay)
 
-    @property
+    @cached_property
     def ages(self) -> bool:
         """Whether the noise of an observation grows with its age."""
         return not is_static(self.inflation)
 
-    @property
+    @cached_property
     def reacts(self) -> bool:
         """Whether what is kept may depend on what was observed."""
         return any(type(one) not in BY_COUNT_OR_TIME for one in self.retention)
 
-    @property
+    @cached_property
     def slides(self) -> bool:
         """Whether rows are known to leave one by one, in all trials together."""
         rules = self.retention
         return any(isinstance(one, SlidingWindow) and one.by == "rounds" for one in rules)
 
-    @property
+    @cached_property
     def returns(self) -> bool:
         """Whether rows may be set aside, which is followed by computing all anew."""
         return any(isinstance(one, ConfirmedTrigger) for one in self.retention)
 
-    @property
+    @cached_property
     def expires(self) -> bool:
         """Whether rows are known to leave by time, at moments that differ by trial."""
         timed = [one for one in self.retention if isinstance(one, (PeriodicReset, SlidingWindow))]

@@ -51,13 +51,16 @@ class Recursion(Inference):
         return self._prior(prior, batch_shape, read_only=False)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        process, basis = self.process, basis_of(after)
+        process, basis, running = self.process, after.prior, before.running
+        assert isinstance(basis, Basis)
         if after.dropped == after.rounds:
             return self._emptied(after, read_only=False)
         restarts = change.restarts and process.moves
         if change.any_rows or restarts or (change.leaving and self._refreshes(after)):
             return self._anew(after)
-        running = running_of(before) if consume else running_of(before).copied()
+        assert isinstance(running, RunningPosterior)
+        if not consume:
+            running = running.copied()
         if isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
             running = Filter.of_roots(basis, running)
         prior = None
@@ -66,15 +69,18 @@ class Recursion(Inference):
             running.move(basis, attenuation, grown)
         if change.cleared is not None:
             running.clear(self._first_variance(basis), change.cleared)
-        self._take(running, after, after.rounds - 1, prior)
-        running = self._with_room(running, basis)
+        self._take(running, basis, after, after.rounds - 1, prior)
+        if isinstance(running, PlayedArms):
+            running.reserve()
+            if running.used > basis.size:
+                running = Filter.of_arms(basis, running)
         if change.leaving:
             kept = before.mask
             if change.cleared is not None:
                 kept = before.kept & ~change.cleared.unsqueeze(-1)
             for number in change.leaving:
                 among = None if kept is None else kept[..., number - before.dropped]
-                self._take(running, after, number, prior, among=among, remove=True)
+                self._take(running, basis, after, number, prior, among=among, remove=True)
             if after.empty is not None:
                 # Of a window without data only rounding is left, and a ratio of it would be any
                 # number.
@@ -139,6 +145,7 @@ class Recursion(Inference):
     def _take(
         self,
         running: RunningPosterior,
+        basis: Basis,
         data: Data,
         number: int,
         prior: Tensor | None,
@@ -148,18 +155,11 @@ class Recursion(Inference):
     ) -> None:
         """Observe a row of the log, or remove it where it was ``among`` those kept."""
         history, mean = data.history, self.process.known_mean
-        y, noise, basis = history.y.row(number), history.noise.row(number), basis_of(data)
+        y, noise = history.y.row(number), history.noise.row(number)
         if among is not None:
             noise = torch.where(among, noise, torch.inf)
         index = self._located(basis, history.choice.row(number))
         running.observe(basis, index, y - mean if mean else y, noise, prior, remove=remove)
-
-    def _with_room(self, running: RunningPosterior, basis: Basis) -> RunningPosterior:
-        """The posterior with room for another arm, or in features once there are more arms."""
-        if not isinstance(running, PlayedArms):
-            return running
-        running.reserve()
-        return Filter.of_arms(basis, running) if running.used > basis.size else running
 
     def _first_variance(self, basis: Basis) -> Tensor:
         """The prior variance at time 0, `M`."""
@@ -217,7 +217,10 @@ class ArmRecursion(Recursion, ArmInference):
     """A rank-one step on all arms per round."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
-        running, basis, scratch = running_of(data), basis_of(data), basis_of(data).scratch
+        running, basis = data.running, data.prior
+        assert isinstance(running, RunningPosterior)
+        assert isinstance(basis, Basis)
+        scratch = basis.scratch
         mean, sd = running.mean, scratch.take("sd", running.mean.shape, running.mean)
         trend, prior, square = running.trend, None, None
         estimate = None

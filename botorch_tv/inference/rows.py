@@ -22,7 +22,7 @@ def room_for(rows: int, first: int = FIRST_ROWS) -> int:
     return first << max(0, -(-rows // first) - 1).bit_length()
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class _Storage:
     """Room for rows, and how many of them some state has already written."""
 
@@ -41,9 +41,7 @@ class Rows:
     __slots__ = ("_batch_dim", "_length", "_storage")
 
     def __init__(self, storage: _Storage, length: int, batch_dim: int) -> None:
-        self._storage = storage
-        self._length = length
-        self._batch_dim = batch_dim
+        self._storage, self._length, self._batch_dim = storage, length, batch_dim
 
     @classmethod
     def empty(
@@ -85,27 +83,7 @@ class Rows:
 
     def append(self, row: Tensor) -> Rows:
         """These rows and one more, `batch_shape x event_shape`."""
-        longer, place = self._lengthened()
-        place.copy_(row)
-        return longer
-
-    def _lengthened(self) -> tuple[Rows, Tensor]:
-        """These rows and one more, and where that is to be written."""
-        storage = self._storage
-        capacity = storage.tensor.shape[self._batch_dim]
-        if self._length == capacity or storage.written > self._length:
-            storage = self._copied(capacity=max(capacity, 2 * self._length, FIRST_ROWS))
-        storage.written = self._length + 1
-        longer = Rows(storage, self._length + 1, self._batch_dim)
-        return longer, storage.tensor.select(self._batch_dim, self._length)
-
-    def _copied(self, capacity: int) -> _Storage:
-        old = self._storage.tensor
-        shape = list(old.shape)
-        shape[self._batch_dim] = capacity
-        new = torch.zeros(shape, dtype=old.dtype, device=old.device)
-        new.narrow(self._batch_dim, 0, self._length).copy_(self.tensor())
-        return _Storage(new, self._length)
+        return append_together((self,), (row,))[0]
 
     def __reduce__(self) -> tuple[object, tuple[Tensor, int]]:
         return Rows.of, (self.tensor().clone(), self._batch_dim)
@@ -113,7 +91,20 @@ class Rows:
 
 def append_together(sequences: Sequence[Rows], rows: Sequence[Tensor]) -> list[Rows]:
     """Each sequence and a row more, where that is one operation of a device for all of them."""
-    longer = [one._lengthened() for one in sequences]
-    places = [place for _, place in longer]
-    torch._foreach_copy_(places, [row.expand_as(place) for row, place in zip(rows, places)])
-    return [one for one, _ in longer]
+    longer, places, given = [], [], []
+    for one, row in zip(sequences, rows):
+        storage, length, dim = one._storage, one._length, one._batch_dim
+        capacity = storage.tensor.shape[dim]
+        if length == capacity or storage.written > length:
+            shape = list(storage.tensor.shape)
+            shape[dim] = max(capacity, 2 * length, FIRST_ROWS)
+            wider = storage.tensor.new_zeros(shape)
+            wider.narrow(dim, 0, length).copy_(one.tensor())
+            storage = _Storage(wider, length)
+        storage.written = length + 1
+        longer.append(Rows(storage, length + 1, dim))
+        place = storage.tensor.select(dim, length)
+        places.append(place)
+        given.append(row.expand_as(place))
+    torch._foreach_copy_(places, given)
+    return longer

@@ -15,6 +15,7 @@ from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import EventTrigger, Kept, Log, Observation, Retention
 from botorch_tv.forgetting.parts import Part, as_memory
 from botorch_tv.identity.source import is_ours
+from botorch_tv.inference.answers import checked
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.modes import writes
 from botorch_tv.inference.protocol import Inference
@@ -60,7 +61,8 @@ def rule_answers(
         log = _log(state, data, now, since, memory, newest)
         with _read_only(rule, "keep", data, newest):
             answer = rule.keep(log)
-        if not _ours(rule) and isinstance(answer, (Kept, Tensor)):
+        if not _ours(rule):
+            answer = checked(answer, data.time, data.rounds - data.dropped)
             answer = copy.deepcopy(answer)  # the next may come in the same memory
         yield answer
 
