@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import Scratch
 from botorch_tv.validation import did_you_mean
 
 Ties = Literal["first", "random"]

@@ -9,7 +9,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.inference.data import Data, History
-from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.tensors import Rows
 from botorch_tv.strategies.checks import require_same_kind
 from botorch_tv.strategies.consultation import Consultation, ExpertData
 from botorch_tv.strategies.state import State

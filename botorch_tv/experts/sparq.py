@@ -27,11 +27,10 @@ from botorch_tv.experts.refresh import Never, Refresh
 from botorch_tv.forgetting import Kept
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.data import Data
-from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.data import Data, Prior
 from botorch_tv.inference.points import PointRegression
-from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference
+from botorch_tv.inference.tensors import without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import require_state
 from botorch_tv.strategies.consultation import Consultation, ExpertData, ExpertWarning

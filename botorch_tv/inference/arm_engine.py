@@ -23,7 +23,7 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FIRST_SLOTS
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.regression import Observations, Trend, whitened_factor
-from botorch_tv.inference.rows import room_for
+from botorch_tv.inference.tensors import room_for
 
 
 @dataclass(eq=False)

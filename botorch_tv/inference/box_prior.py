@@ -20,7 +20,7 @@ from botorch_tv.inference.definite import (
     require_symmetric,
 )
 from botorch_tv.inference.point_kernel import General, PointKernel, point_kernel
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import Scratch
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The log of observations, and the one place where what is kept of it is decided."""
+"""The log of observations, and the only place where it is decided which rows are retained."""
 
 from __future__ import annotations
 
@@ -7,16 +7,90 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.retention import Kept
-from botorch_tv.inference.rows import Rows, append_together
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.box_prior import BoxPrior
+from botorch_tv.inference.mixture.prior import BankPrior
+from botorch_tv.inference.tensors import Rows, append_together
+from botorch_tv.validation import shown
 
 if TYPE_CHECKING:
     from botorch_tv.inference.arm_engine import RunningPosterior
     from botorch_tv.inference.growing_factor import GrowingFactor
     from botorch_tv.inference.mixture.running import RunningMixture
-    from botorch_tv.inference.prior import Prior
+
+Prior = Basis | BoxPrior | BankPrior
+"""A kernel factored over arms, one held for points of a box, or a bank of processes."""
+
+
+def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
+    """An answer of a rule as such.
+
+    Args:
+        answer: What its ``keep`` returned.
+        time: Of the newest observation, `batch_shape`.
+        rows: How many it was asked about, n.
+
+    Raises:
+        InputDataError: If it does not fit these, or contradicts itself.
+    """
+    kept = Kept(rows=answer) if isinstance(answer, Tensor) else answer
+    if not isinstance(kept, Kept):
+        raise InputDataError(
+            f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
+            "Kept(newest=20), or a bool tensor of shape batch_shape x n."
+        )
+    masks = (kept.rows, kept.where, kept.aside)
+    if isinstance(kept.reset, bool) and all(one is None for one in masks):
+        return _counted(kept)
+    shape = time.shape
+    wanted = {
+        "rows": (kept.rows, (*shape, rows)),
+        "where": (kept.where, tuple(shape)),
+        "aside": (kept.aside, (*shape, rows)),
+        "reset": (None if isinstance(kept.reset, bool) else kept.reset, tuple(shape)),
+    }
+    for name, (tensor, needed) in wanted.items():
+        if tensor is not None:
+            _require_mask(name, tensor, needed, time.device)
+    if kept.rows is not None and (kept.newest is not None or kept.where is not None):
+        raise InputDataError(
+            "a retention answered with rows= and newest= or where= besides; answer one or the "
+            "other, or make two rules of it, since what all keep stays."
+        )
+    if kept.where is not None and kept.newest is None:
+        raise InputDataError(
+            "a retention answered with where=, but not how many rows stay there; add newest=0 to "
+            "forget all of them, newest=1 to keep the one just made."
+        )
+    return _counted(kept)
+
+
+def _require_mask(name: str, value: object, shape: tuple[int, ...], device: torch.device) -> None:
+    """Raise unless it is a bool tensor of this shape on this device."""
+    given = shown(value)
+    if isinstance(value, Tensor):
+        if value.dtype == torch.bool and value.shape == shape and value.device == device:
+            return
+        given = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
+    raise InputDataError(
+        f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
+        f"{shape} on {device}; compare log.time, which is batch_shape x n, with "
+        "log.now.unsqueeze(-1)."
+    )
+
+
+def _counted(kept: Kept) -> Kept:
+    whole = isinstance(kept.newest, int) and not isinstance(kept.newest, bool)
+    if kept.newest is not None and not (whole and kept.newest >= 0):
+        raise InputDataError(
+            f"a retention keeps the newest {shown(kept.newest)} rows, but it must be a whole "
+            "number from 0 on; answer rows=, a bool per row, where it differs by trial."
+        )
+    return kept
 
 
 class Present(NamedTuple):
@@ -193,39 +267,34 @@ class Data(NamedTuple):
             The data, whose posterior is still that of all rows, and what has changed.
         """
         looks, length = _looks(self), self.rounds - self.dropped
-        newest, retained, aside, reset = length, self.retained, None, None
-        cleared, any_rows, restarts = None, False, False
+        newest, retained = length, self.retained
+        aside: Tensor | None = None
+        reset: Tensor | None = None
+        cleared: Tensor | None = None
+        any_rows = restarts = False
         fresh = bool(all_good)  # whether the newest row is good in all trials, and retained
         for answer in answers:
             one = Kept(rows=answer) if isinstance(answer, Tensor) else answer
-            rows, where, resets = one.rows, one.where, one.reset
-            fresh = fresh and rows is None and one.newest != 0
+            fresh = fresh and one.rows is None and one.newest != 0
             if one.aside is not None and not (looks and not bool(one.aside.any())):
                 aside = one.aside if aside is None else aside | one.aside
-            if isinstance(resets, bool):
-                resets = torch.ones_like(self.time, dtype=torch.bool) if resets else None
-            elif looks and not bool(resets.any()):
-                resets = None
-            if one.newest is not None and where is None:
+            if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
-            elif (
-                one.newest is not None
-                and where is not None
-                and one.newest < length
-                and (not looks or bool(where.any()))
-            ):
-                number = torch.arange(length, device=where.device)
-                rows = (number >= length - one.newest) | ~where.unsqueeze(-1)
+            resets: Tensor | None = None
+            if isinstance(one.reset, Tensor):
+                if not looks or bool(one.reset.any()):
+                    resets = one.reset
+            elif one.reset:
+                resets = torch.ones_like(self.time, dtype=torch.bool)
+            before, retained = retained, self._narrowed(retained, one)
             clears = False
-            if rows is not None:
-                before, rows = retained, rows if retained is None else rows & retained
-                if not looks or not bool(rows.all() if before is None else rows.eq(before).all()):
-                    retained = rows
-                    clears = one.newest == 1 and resets is not None and where is not None
-                    clears = clears and (resets is where or (looks and torch.equal(resets, where)))
-                    if clears:
-                        cleared = where if cleared is None else cleared | where
-                    any_rows = any_rows or not clears
+            if retained is not before:
+                where = one.where
+                if one.newest == 1 and where is not None and resets is not None:
+                    clears = resets is where or (looks and torch.equal(resets, where))
+                if clears:
+                    cleared = where if cleared is None or where is None else cleared | where
+                any_rows = any_rows or not clears
             if resets is not None:
                 reset = resets if reset is None else reset | resets
                 restarts = restarts or not clears
@@ -260,6 +329,25 @@ class Data(NamedTuple):
         data = data._replace(aside=aside)
         change = change._replace(any_rows=change.any_rows or not same)
         return data._replace(empty=~data.good.any(-1)), change
+
+    def _narrowed(self, retained: Tensor | None, answer: Kept) -> Tensor | None:
+        """The rows that are left of some by an answer for single trials or rows.
+
+        Looked at, they are the same object where nothing has changed.
+        """
+        rows, where, length = answer.rows, answer.where, self.rounds - self.dropped
+        looks = _looks(self)
+        if rows is None:
+            if where is None or answer.newest is None or answer.newest >= length:
+                return retained
+            if looks and not bool(where.any()):
+                return retained
+            number = torch.arange(length, device=where.device)
+            rows = (number >= length - answer.newest) | ~where.unsqueeze(-1)
+        left = rows if retained is None else rows & retained
+        if looks and bool(left.all() if retained is None else left.eq(retained).all()):
+            return retained
+        return left
 
     def _started(self, newest_good: bool | None) -> Tensor:
         """Time of the first good row retained, infinite where there is none, `batch_shape`.

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, Frame
+from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, Frame, ProductBasis
 from botorch_tv.inference.costs import RANK_SHARE
 from botorch_tv.inference.definite import (
     INDEFINITE_TOLERANCE,
@@ -15,7 +15,6 @@ from botorch_tv.inference.definite import (
     require_spectrum,
 )
 from botorch_tv.inference.linalg import compressed, mirrored_eigh, pivoted_cholesky, ramp
-from botorch_tv.inference.product_basis import ProductBasis
 
 Inference = Literal["auto", "exact", "features"]
 

@@ -17,7 +17,7 @@ from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.costs import FEWEST_ROWS
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.regression import Observations, regress
-from botorch_tv.inference.rows import Rows, room_for
+from botorch_tv.inference.tensors import Rows, room_for
 
 
 @dataclass(eq=False)

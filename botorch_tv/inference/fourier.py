@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
+from botorch_tv.inference.tensors import OfTrials
 from botorch_tv.validation import require
 
 FREQUENCIES = 512

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.costs import FEW_NUMBERS
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import Scratch
 
 PIVOT_TIE = 1 / 16
 """Pivots that differ by less than this share of the largest are equal."""

@@ -19,9 +19,9 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box_prior import BoxPrior
-from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.linalg import PivotedFactor, pivoted_cholesky
 from botorch_tv.inference.point_kernel import PointKernel
+from botorch_tv.inference.tensors import DeviceCopies
 
 CANDIDATES = 2048
 """Points, about, among which nodes are sought at a time, and by which the error is measured."""

@@ -21,10 +21,10 @@ from torch import Tensor
 from botorch_tv.inference.costs import CACHED_NUMBERS, FAMILIAR
 from botorch_tv.inference.fourier import FourierFeatures
 from botorch_tv.inference.growing_factor import Factor, Gram, factor_of
-from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.point_kernel import Against, Covariance, PointKernel
 from botorch_tv.inference.regression import Observations, constant_mean
 from botorch_tv.inference.remaining_factor import RemainingFactor
+from botorch_tv.inference.tensors import OfTrials
 
 SMALLEST_VARIANCE = 1e-18
 """Variances are at least this share of the prior's, so that the root has a derivative."""

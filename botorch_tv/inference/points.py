@@ -20,7 +20,7 @@ from botorch_tv.inference.costs import (
     POSTERIOR_MATRICES,
     WAVES,
 )
-from botorch_tv.inference.data import Data, Present
+from botorch_tv.inference.data import Data, Present, Prior
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.growing_factor import (
     Factor,
@@ -29,7 +29,6 @@ from botorch_tv.inference.growing_factor import (
     factor_of,
     numbers_of_factor,
 )
-from botorch_tv.inference.kept_observations import observations_of, temporal_rows
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
 from botorch_tv.inference.point_posterior import (
     GaussianPosterior,
@@ -38,7 +37,7 @@ from botorch_tv.inference.point_posterior import (
     gram_of,
     point_posterior,
 )
-from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import observations_of, temporal_rows
 from botorch_tv.inference.protocol import Inference, Joint, Looks, Normal
 from botorch_tv.inference.regression import Observations
 from botorch_tv.inference.remaining_factor import RemainingFactor

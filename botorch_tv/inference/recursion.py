@@ -23,10 +23,9 @@ from botorch_tv.inference.costs import (
     REFRESH_ROUNDS,
     SMALL_RANK,
 )
-from botorch_tv.inference.data import Change, Data, Present
+from botorch_tv.inference.data import Change, Data, Present, Prior
 from botorch_tv.inference.filter import Filter, RootFilter
 from botorch_tv.inference.linalg import scaled
-from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint, basis_of
 from botorch_tv.inference.regression import numbers_of_regression

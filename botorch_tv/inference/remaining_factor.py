@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.growing_factor import Factor
-from botorch_tv.inference.of_trials import OfTrials
+from botorch_tv.inference.tensors import OfTrials
 
 
 @dataclass(frozen=True)

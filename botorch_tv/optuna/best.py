@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from optuna.study import Study
 
-from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.tensors import without_gradients
 from botorch_tv.optuna.sampler import DriftSampler
 from botorch_tv.optuna.space import StudySpace
 from botorch_tv.strategies.outcomes import recommended

@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, TrialState
 from torch import Tensor
 
 from botorch_tv.inference.mixture.units import FIRST
-from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.tensors import without_gradients
 from botorch_tv.optuna.clock import TrialClock
 from botorch_tv.optuna.default import default_strategy
 from botorch_tv.optuna.space import StudySpace

@@ -290,8 +290,9 @@ class CapturedTable:
         if self._given is None or self._bring is None:
             self._given, work = self._brought(objective)
             self._bring = Replayed(work, self._recorder, [self._stage.values, self._stage.best])
-        inside = isinstance(objective, InFeatures)
-        self._given.copy_(objective.coordinates if inside else objective.values)
+        self._given.copy_(
+            objective.coordinates if isinstance(objective, InFeatures) else objective.values
+        )
         self._stage.noise.copy_(self._noise.normal())
         self._bring()
         for player in self.players.values():

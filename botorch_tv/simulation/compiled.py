@@ -23,9 +23,8 @@ import numba
 import numpy as np
 import torch
 
-from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.basis import Basis, ProductBasis
 from botorch_tv.inference.costs import REFRESH_ROUNDS
-from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, known, plain

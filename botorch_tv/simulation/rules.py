@@ -20,7 +20,7 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     prediction_error,
 )
-from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.basis import Basis, ProductBasis
 from botorch_tv.inference.costs import (
     AT_ONCE,
     FIRST_SLOTS,
@@ -28,9 +28,8 @@ from botorch_tv.inference.costs import (
     LEAST_NOISE,
     REFRESH_ROUNDS,
 )
-from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.inference.recursion import ArmRecursion, amplifies
-from botorch_tv.inference.rows import room_for
+from botorch_tv.inference.tensors import room_for
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.markov import MarkovWorld

@@ -1,8 +1,8 @@
 """Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
 
 from botorch_tv.experts.presets import sparq_gp_ucb, w_sparq_gp_ucb
-from botorch_tv.inference.features import Features
 from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.point_recursion import Features
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy

@@ -14,6 +14,7 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Logarithmic, Width
 from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.inference.data import Prior
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.mixture.bank import PARTS, Bank
 from botorch_tv.inference.mixture.inference import (
@@ -33,7 +34,6 @@ from botorch_tv.inference.mixture.prior import (
     prior_on_box,
 )
 from botorch_tv.inference.mixture.units import FIRST
-from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.belief_in_words import believed, in_words
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import require_state

@@ -16,11 +16,11 @@ from torch import Size, Tensor
 from botorch_tv.acquisition import Exploration, Width
 from botorch_tv.forgetting import Decay, Inflation, Retention
 from botorch_tv.inference.factor import Inference as Method
-from botorch_tv.inference.features import Features
 from botorch_tv.inference.linalg import leading
-from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.point_recursion import Features
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Joint
+from botorch_tv.inference.tensors import without_gradients
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.deciding import Decision

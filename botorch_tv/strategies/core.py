@@ -19,10 +19,8 @@ from botorch_tv.forgetting import Observation
 from botorch_tv.forgetting.parts import as_memory
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.covariance import warn_of_rounded_parameters
-from botorch_tv.inference.data import Data
-from botorch_tv.inference.device_copies import repeated
-from botorch_tv.inference.modes import without_gradients
-from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.data import Data, Prior
+from botorch_tv.inference.tensors import repeated, without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
     as_context,

@@ -17,10 +17,9 @@ from torch import Size, Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.covariance import covariance_matrix
-from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.factor import Inference, factor
 from botorch_tv.inference.point_kernel import formula
-from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.tensors import DeviceCopies, Rows
 from botorch_tv.validation import require_integer
 
 GRID_TOLERANCE = 1e-9

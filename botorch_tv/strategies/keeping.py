@@ -15,10 +15,9 @@ from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import EventTrigger, Kept, Log, Observation, Retention
 from botorch_tv.forgetting.parts import Part, as_memory
 from botorch_tv.identity.source import is_ours
-from botorch_tv.inference.answers import checked
-from botorch_tv.inference.data import Data
-from botorch_tv.inference.modes import writes
+from botorch_tv.inference.data import Data, checked
 from botorch_tv.inference.protocol import Inference
+from botorch_tv.inference.tensors import writes
 from botorch_tv.strategies.state import Memory, State
 
 

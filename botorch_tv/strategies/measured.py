@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.inference.device_copies import repeated
+from botorch_tv.inference.tensors import repeated
 from botorch_tv.strategies.checks import (
     NEARLY_EXACT,
     as_time,

@@ -19,12 +19,11 @@ from botorch_tv.forgetting.parts import Part, own_copy
 from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.covariance import describe_kernel
+from botorch_tv.inference.data import Prior
 from botorch_tv.inference.factor import Inference as Method
-from botorch_tv.inference.features import Features
 from botorch_tv.inference.point_basis import PointBasis
-from botorch_tv.inference.point_recursion import PointRecursion
+from botorch_tv.inference.point_recursion import Features, PointRecursion
 from botorch_tv.inference.points import PointRegression
-from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.learning.refit import Refit

@@ -14,8 +14,8 @@ from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.forgetting import PeriodicReset, Retention
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.data import Prior
 from botorch_tv.inference.linalg import first_maximum
-from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.checks import as_width
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.inference.data import Data
-from botorch_tv.inference.modes import outside_inference_mode, without_gradients
 from botorch_tv.inference.protocol import Joint
+from botorch_tv.inference.tensors import outside_inference_mode, without_gradients
 from botorch_tv.strategies.checks import as_context, require_begun_with, require_state
 from botorch_tv.strategies.deciding import Decision, believed_noise, numbers_of_search
 from botorch_tv.strategies.draws import draws_from

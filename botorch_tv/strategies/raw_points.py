@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.inference.device_copies import DeviceCopies
+from botorch_tv.inference.tensors import DeviceCopies
 
 AROUND = 4
 """Times as many points as are wanted are looked at for those nearest to a point in a cube."""

@@ -7,8 +7,8 @@ from botorch.exceptions import InputDataError
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.costs import AUTO_TOLERANCE, FEW_FEATURES, MOST_FEATURES
 from botorch_tv.inference.factor import Inference as Method
-from botorch_tv.inference.features import Features, refusal
 from botorch_tv.inference.point_basis import PointBasis
+from botorch_tv.inference.point_recursion import Features, refusal
 from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import Width
 from botorch_tv.inference.factor import Inference
-from botorch_tv.inference.features import Features
+from botorch_tv.inference.point_recursion import Features
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.validation import did_you_mean
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.data import Data, History
-from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.data import Data, History, Prior
 from botorch_tv.strategies.consultation import ExpertData
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.saved import Layout

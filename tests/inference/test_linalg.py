@@ -13,7 +13,7 @@ from botorch_tv.inference.linalg import (
     mirrored_eigh,
     pivoted_cholesky,
 )
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import Scratch
 
 
 def test_first_of_what_is_within_the_tolerance_wins() -> None:

@@ -26,8 +26,8 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     Wiener,
 )
+from botorch_tv.inference.basis import ProductBasis
 from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS
-from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
 from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.cut import Chunk

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_tv.even_points import even_points
 from botorch_tv.inference.linalg import pivoted_cholesky
-from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.tensors import without_gradients
 
 WELL_APPROXIMATED = 3
 """Up to so many coordinates the features of a bank leave out next to nothing."""

@@ -6,7 +6,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
-from botorch_tv.inference.data import Change, Data, Present
+from botorch_tv.inference.data import Change, Data, Present, Prior
 from botorch_tv.inference.mixture.advance import Measurement, advanced, features_at
 from botorch_tv.inference.mixture.drawn import MemberDraw, drawn
 from botorch_tv.inference.mixture.features import WELL_APPROXIMATED
@@ -28,7 +28,6 @@ from botorch_tv.inference.mixture.running import (
     restarted,
 )
 from botorch_tv.inference.mixture.units import checked_clock, checks_clock, renewed
-from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint, Normal
 

@@ -17,7 +17,7 @@ from botorch_tv.inference.mixture.features import (
     features_among,
 )
 from botorch_tv.inference.mixture.stacked_features import StackedFeatures, stacked
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import Scratch
 
 MOST_COLUMNS = 20
 """Coordinates, context included, up to which features have been tried."""

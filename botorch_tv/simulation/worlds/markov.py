@@ -9,9 +9,8 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.inference.basis import FeatureBasis
+from botorch_tv.inference.basis import FeatureBasis, ProductBasis
 from botorch_tv.inference.covariance import describe_kernel
-from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.functions import GaussianDraw

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from botorch_tv.inference.product_basis import ProductBasis
+from botorch_tv.inference.basis import ProductBasis
 
 
 class Objective(ABC):

@@ -14,7 +14,7 @@ from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import at_index, first_maximum, random_maximum
 from botorch_tv.inference.mixture.prior import BankPrior
-from botorch_tv.inference.modes import writes
+from botorch_tv.inference.tensors import writes
 from botorch_tv.strategies.candidates.round import (
     Round,
     RoundCandidates,

@@ -13,9 +13,8 @@ from torch import Tensor
 from botorch_tv.acquisition.candidates import Candidates, Ties
 from botorch_tv.acquisition.exploration import Exploration, bound_width
 from botorch_tv.inference.costs import SEARCH_NUMBERS
-from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.point_posterior import PointPosterior, with_context
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import OfTrials, Scratch
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates.round import (
     Round,

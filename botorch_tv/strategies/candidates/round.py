@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_tv.acquisition.candidates import Candidates
 from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.data import Data
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import Scratch
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.validation import shown
 
