@@ -286,7 +286,7 @@ class Data(NamedTuple):
                     resets = one.reset
             elif one.reset:
                 resets = torch.ones_like(self.time, dtype=torch.bool)
-            before, retained = retained, self._narrowed(retained, one)
+            before, retained = retained, self._narrowed(retained, one, looks)
             clears = False
             if retained is not before:
                 where = one.where
@@ -330,20 +330,19 @@ class Data(NamedTuple):
         change = change._replace(any_rows=change.any_rows or not same)
         return data._replace(empty=~data.good.any(-1)), change
 
-    def _narrowed(self, retained: Tensor | None, answer: Kept) -> Tensor | None:
+    def _narrowed(self, retained: Tensor | None, answer: Kept, looks: bool) -> Tensor | None:
         """The rows that are left of some by an answer for single trials or rows.
 
-        Looked at, they are the same object where nothing has changed.
+        If ``looks``, they are the same object where nothing has changed.
         """
         rows, where, length = answer.rows, answer.where, self.rounds - self.dropped
-        looks = _looks(self)
         if rows is None:
             if where is None or answer.newest is None or answer.newest >= length:
                 return retained
             if looks and not bool(where.any()):
                 return retained
-            number = torch.arange(length, device=where.device)
-            rows = (number >= length - answer.newest) | ~where.unsqueeze(-1)
+            older = (~where).unsqueeze(-1).expand(*where.shape, length - answer.newest)
+            rows = torch.nn.functional.pad(older, (0, answer.newest), value=1)
         left = rows if retained is None else rows & retained
         if looks and bool(left.all() if retained is None else left.eq(retained).all()):
             return retained
