@@ -75,17 +75,6 @@ class Filter(RunningPosterior):
         moments = of.mean, of.variance, of.information_gain, of.trend
         return cls(*moments, rows, weights, of.matrix(basis), weight + 1)
 
-    @classmethod
-    def of_roots(cls, basis: Basis, of: PlayedArms) -> Filter:
-        """The same posterior as rows Lᵀ K_A· with P = L Lᵀ, one for every arm measured."""
-        arms, inverse = of.slots(of.used)
-        used = inverse.diagonal(dim1=-2, dim2=-1) > 0  # not so where all readings failed
-        root = torch.linalg.cholesky_ex(inverse + torch.diag_embed((~used).to(inverse))).L
-        rows = Rows.of(root.mT @ basis.row(arms), batch_dim=of.count.dim())
-        weight = basis.variance.new_zeros(of.count.shape)
-        moments = of.mean, of.variance, of.information_gain, of.trend
-        return cls(*moments, rows, used.to(inverse), None, weight)
-
     @staticmethod
     def numbers(basis: Basis, rounds: int) -> int:
         size, most = basis.size, most_rows(basis)

@@ -58,10 +58,10 @@ class Recursion(Inference):
         if change.any_rows or restarts or (change.leaving and self._refreshes(after)):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
+        if isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
+            return self._anew(after)  # so exact an observation takes a filter
         if not consume:
             running = running.copied()
-        if isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
-            running = Filter.of_roots(basis, running)
         prior = None
         if process.moves:
             attenuation, grown, prior = self._motion(before, before.time, after, after.time)
