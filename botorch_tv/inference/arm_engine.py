@@ -58,7 +58,8 @@ class RunningPosterior(ABC):
         none = basis.variance.new_zeros(shape)
         mean, variance = none.new_zeros(()).expand(*shape, basis.arms), variance.expand(*shape, -1)
         if not read_only:
-            mean, variance = (one.repeat(*[1] * one.dim()) for one in (mean, variance))
+            own = torch.contiguous_format
+            mean, variance = mean.clone(memory_format=own), variance.clone(memory_format=own)
         zero = Trend(torch.zeros_like(mean), none.clone(), none.clone()) if trend else None
         return cls(mean, variance, none, zero, *cls._nothing(basis, shape))
 
@@ -284,14 +285,15 @@ class PlayedArms(RunningPosterior):
         rows = basis.row(arms)
         return rows.mT @ inverse @ rows
 
-    def reserve(self) -> None:
+    def reserve(self, most: int) -> None:
         """Make sure that every trial has a slot for another arm.
 
-        Counts of a device are read once slots run out, since that makes the host wait.
+        Counts of a device are read once slots run out, or ``used`` exceeds ``most``, since reading
+        makes the host wait.
         """
         slots = self.arms.shape[-1]
         self.used += 1
-        if self.arms.device.type == "cpu" or self.used == slots:
+        if self.arms.device.type == "cpu" or self.used == slots or self.used > most:
             self.used = int(self.count.max()) if self.count.numel() > 0 else 0
         if self.used == slots:
             self.give_room(2 * slots)

@@ -70,7 +70,7 @@ class Recursion(Inference):
             running.clear(self._first_variance(basis), change.cleared)
         self._take(running, basis, after, after.rounds - 1, prior)
         if isinstance(running, PlayedArms):
-            running.reserve()
+            running.reserve(basis.size)
             if running.used > basis.size:
                 running = Filter.of_arms(basis, running)
         if change.leaving:

@@ -33,7 +33,7 @@ def observe(posterior: RunningPosterior, basis: Basis, index: Tensor) -> None:
     ones = torch.ones(index.shape, dtype=torch.float64)
     posterior.observe(basis, index, ones, NOISE * ones)
     if isinstance(posterior, PlayedArms):
-        posterior.reserve()
+        posterior.reserve(basis.size)
 
 
 def covariance(posterior: RunningPosterior, basis: Basis) -> Tensor:
