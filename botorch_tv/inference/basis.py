@@ -188,9 +188,9 @@ class ArmBasis(Basis):
         return self.covariance[index.unsqueeze(-1), arms.unsqueeze(-2)]
 
     def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
-        if DENSE_SHARE * self.arms > arms.shape[-1]:
+        if DENSE_SHARE * self.arms > arms.shape[-1] or arms.numel() < self.arms:
             return (weights.unsqueeze(-2) @ self.covariance[arms]).squeeze(-2)
-        # Of many arms a product with all of K is cheaper than rows fetched for each trial.
+        # Of many arms in many trials one product with all of K is cheaper than rows for each.
         sparse = self.scratch.take("sparse", (*weights.shape[:-1], self.arms), weights).zero_()
         sparse.scatter_add_(-1, arms, weights)
         if out is None:
