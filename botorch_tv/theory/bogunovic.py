@@ -311,8 +311,5 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0) -> TailConstan
     check("squared_exponential_tails", lengthscale=lengthscale, r=r)
     turns = r / (math.pi * lengthscale)
     return TailConstants(
-        a0=1 + turns,
-        b0=math.sqrt(2),
-        a1=1 + math.sqrt(3) * turns,
-        b1=math.sqrt(2) / lengthscale,
+        a0=1 + turns, b0=math.sqrt(2), a1=1 + math.sqrt(3) * turns, b1=math.sqrt(2) / lengthscale
     )

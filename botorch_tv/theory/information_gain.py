@@ -263,13 +263,7 @@ def universal_gain_bound(
 
 
 def discounted_gain_bound(
-    *,
-    gamma: float,
-    noise: float,
-    terms: int,
-    tail: float,
-    k_bar: float = 1.0,
-    double: bool = True,
+    *, gamma: float, noise: float, terms: int, tail: float, k_bar: float = 1.0, double: bool = True
 ) -> float:
     """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
 
