@@ -58,12 +58,4 @@ def experiment_named(name: str) -> Experiment:
     return EXPERIMENTS[name]
 
 
-__all__ = [
-    "EXPERIMENTS",
-    "Case",
-    "Drawn",
-    "Experiment",
-    "Outcome",
-    "Recorded",
-    "experiment_named",
-]
+__all__ = ["EXPERIMENTS", "Case", "Drawn", "Experiment", "Outcome", "Recorded", "experiment_named"]

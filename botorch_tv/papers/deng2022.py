@@ -253,19 +253,9 @@ abrupt_of_100 = partial(abrupt, terms=100)
 slow_in_two_legs = partial(slow, terms=100, legs=2)
 
 ABRUPT = _experiment(
-    "w22-abrupt",
-    "Functions that are replaced at a stroke",
-    abrupt,
-    _abrupt,
-    _ABRUPT_TEXT,
+    "w22-abrupt", "Functions that are replaced at a stroke", abrupt, _abrupt, _ABRUPT_TEXT
 )
-SLOW = _experiment(
-    "w22-slow",
-    "Functions that turn slowly into others",
-    slow,
-    _slow,
-    _SLOW_TEXT,
-)
+SLOW = _experiment("w22-slow", "Functions that turn slowly into others", slow, _slow, _SLOW_TEXT)
 ABRUPT_100 = _experiment(
     "w22-abrupt-100",
     "Functions of 100 terms that are replaced at a stroke, as in the appendix",

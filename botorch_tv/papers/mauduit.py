@@ -116,14 +116,7 @@ def line_up(
 def _strategies(noise: float, *, width: Width, ties: Ties) -> dict[str, Strategy]:
     kernel = line_kernel()
     known = line_up(
-        kernel,
-        noise,
-        width,
-        alpha=ALPHA,
-        c_Q=QUERY_SCALE,
-        memory=2,
-        gamma=0.488,
-        epsilon=0.087,
+        kernel, noise, width, alpha=ALPHA, c_Q=QUERY_SCALE, memory=2, gamma=0.488, epsilon=0.087
     )
     exploration = UpperConfidence(ties=ties)
     players = {

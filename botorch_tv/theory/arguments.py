@@ -7,25 +7,101 @@ once, and always answer with a tensor.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.gains import WidthContext
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting, BayesTV
-from botorch_tv.validation import INTERVALS, require, require_integer, require_number
+from botorch_tv.validation import require, require_integer, require_number
 
 Number = float | Tensor
+P = ParamSpec("P")
+R = TypeVar("R")
+
+NAMES: dict[str | int, str] = {
+    "(0, 1)": "delta gamma",
+    "(0, 1]": "resetting_mismatch.noise",
+    "(0, inf)": "C_e1 C_e2 C_p L constant k_bar lengthscale mean noise nu psi r "
+    "budget_period.budget budget_period.gain discount.budget discount.gain",
+    "(1, inf)": "necessary_side_queries.alpha",
+    "[0, 1]": "epsilon",
+    "[0, inf)": "B a0 alpha b0 feature_error tail budget double_gain gain log_decisions",
+    "[2, inf)": "beta_p",
+    1: "block dim features horizon memory parts period t terms",
+}
+RANGES = {name: limit for limit, names in NAMES.items() for name in names.split()}
+"""The interval of an argument, or its least whole number: of all functions or of the named one."""
+
+SERIES = ("budget", "double_gain", "gain", "log_decisions")
+"""Arguments that may be tensors, a value for every horizon."""
+
+FIXES = {
+    "a0": "it bounds the tail of sup |f|.",
+    "beta_p": "give discounted_gain_bound the tail of a slower decay.",
+    "budget": "it bounds the total change; where that is 0, forget nothing.",
+    "constant": "it scales an order; 1 is usual.",
+    "delta": "it is a probability; the papers use 0.1.",
+    "dim": "give the domain's dimension.",
+    "epsilon": "0 is no change.",
+    "features": "give the rank of the kernel.",
+    "gain": "closed_form_ and greedy_information_gain have it.",
+    "gamma": "botorch_tv.theory.discount gives the paper's.",
+    "horizon": "give the number of rounds.",
+    "memory": "analysis_memory has the paper's.",
+    "necessary_side_queries.alpha": "[M] Theorem 5.3 is about fast change.",
+    "period": "give the rounds between resets.",
+    "resetting_mismatch.noise": "rescale y, or use r_gp_ucb_regret_improved.",
+}
+"""What to give; for other arguments the docstring says what they are."""
 
 
-def rounds(name: str, T: Number, least: int = 1) -> Tensor:
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function refuse arguments outside ``RANGES`` and ``SERIES``, before it begins.
+
+    Numbers arrive as Python numbers, which never overflow silently.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = signature.bind(*args, **kwargs)
+        for name, value in given.arguments.items():
+            own, where = f"{function.__name__}.{name}", f"{function.__name__}: {name}"
+            limit = RANGES.get(own, RANGES.get(name))
+            left_out = value is None and signature.parameters[name].default is None
+            if limit is None or left_out:
+                continue
+            fix = FIXES.get(own, FIXES.get(name, "its docstring says what it is."))
+            if name in SERIES and own not in RANGES and isinstance(value, Tensor):
+                _check_series(where, value, given.arguments.get("T"), fix)
+            else:
+                settle: Any = require_integer if isinstance(limit, int) else require_number
+                given.arguments[name] = settle(where, value, limit, fix)
+        return function(*given.args, **given.kwargs)
+
+    return call
+
+
+def _check_series(name: str, value: Tensor, T: object, fix: str) -> None:
+    require(
+        not (isinstance(T, Tensor) and value.dim() == T.dim() == 1 and len(value) == len(T) + 1),
+        f"{name} begins with that of no round; give {name.split()[-1]}[1:], one per entry of T.",
+    )
+    wrong = ~((value >= 0) & value.isfinite())
+    if bool(wrong.any()):
+        raise ValueError(f"{name} is {value[wrong][0]:g}, but must be finite and at least 0; {fix}")
+
+
+def rounds(T: Number, least: int = 1) -> Tensor:
     """A horizon as a tensor of its own shape.
 
     Args:
-        name: The function that asks, for the error.
         T: Whole numbers of rounds, any shape.
         least: The smallest horizon that the result is about.
 
@@ -34,149 +110,50 @@ def rounds(name: str, T: Number, least: int = 1) -> Tensor:
     """
     fix = f"a whole number of rounds of at least {least}"
     if not isinstance(T, Tensor):
-        T = require_number(f"{name}: T", T, "[-inf, inf]", f"give {fix}, or a tensor of such.")
+        T = require_number("T", T, "[-inf, inf]", f"give {fix}, or a tensor of such.")
         T = torch.tensor(T, dtype=torch.float64, device="cpu")
     T = T if T.is_floating_point() else T.to(torch.float64)
     wrong = ~((least <= T) & T.isfinite() & (T.frac() == 0))
     if bool(wrong.any()):
-        raise ValueError(f"{name}: T is {T[wrong][0].item():g}, but it must be {fix}.")
+        raise ValueError(f"T is {T[wrong][0].item():g}, but it must be {fix}.")
     return T
 
 
-def within(name: str, value: Number, T: Tensor, interval: str, fix: str) -> Tensor:
-    """A number, or one for every horizon, as a tensor beside ``T``.
-
-    Args:
-        name: The argument, for the error.
-        value: Finite values from 0 on, or above 0, broadcastable with ``T``.
-        T: Horizons.
-        interval: ``"[0, inf)"`` or ``"(0, inf)"``.
-        fix: Ends the error.
-
-    Raises:
-        ValueError: If a value lies outside.
-    """
-    value = torch.as_tensor(value, dtype=T.dtype, device=T.device)
-    wrong = ~((value > 0 if interval == "(0, inf)" else value >= 0) & value.isfinite())
-    if bool(wrong.any()):
-        raise ValueError(
-            f"{name} is {value[wrong][0].item():g}, but it must {INTERVALS[interval]}; {fix}"
-        )
-    return value
+def beside(value: Number | list[float], T: Tensor) -> Tensor:
+    """Numbers as a tensor beside ``T``."""
+    return torch.as_tensor(value, dtype=T.dtype, device=T.device)
 
 
-def gain_like(name: str, gain: Number, T: Tensor) -> Tensor:
-    """An information gain as a tensor beside ``T``; see :func:`within`.
-
-    Gains of 0, 1, ..., T observations, such as those of ``greedy_information_gain``, begin one too
-    early for bounds about 1, ..., T rounds.
-    """
-    require(
-        not (isinstance(gain, Tensor) and gain.dim() == T.dim() == 1 and len(gain) == len(T) + 1),
-        f"{name} begins with that of no round; give gain[1:], one per entry of T.",
-    )
-    return within(name, gain, T, "[0, inf)", "greedy_information_gain bounds the largest one.")
-
-
-RANGES: dict[str, tuple[str | int, str]] = {
-    "B": ("[0, inf)", "it bounds the norm of f."),
-    "C_e1": ("(0, inf)", "it scales the eigenvalues."),
-    "C_e2": ("(0, inf)", "it is the rate of decay of the eigenvalues."),
-    "C_p": ("(0, inf)", "it scales the eigenvalues."),
-    "a0": ("[0, inf)", "it bounds the tail of sup |f|."),
-    "alpha": ("[0, inf)", "0 is static."),
-    "b0": ("[0, inf)", "it bounds the tail of sup |f|."),
-    "block": (1, "it divides the rounds in the analysis."),
-    "budget": ("(0, inf)", "it bounds the total change; one of 0 calls for no forgetting."),
-    "constant": ("(0, inf)", "it scales an order; 1 is usual."),
-    "delta": ("(0, 1)", "it is a probability; the papers use 0.1."),
-    "dim": (1, "give the domain's dimension."),
-    "epsilon": ("[0, 1]", "0 is no change."),
-    "feature_error": ("[0, inf)", "it bounds an error."),
-    "features": (1, "give the rank of the kernel."),
-    "gain": ("(0, inf)", "closed_form_information_gain has the usual orders."),
-    "gamma": ("(0, 1)", "botorch_tv.theory.discount gives the paper's."),
-    "horizon": (1, "give the number of rounds."),
-    "k_bar": ("(0, inf)", "it bounds the kernel."),
-    "lengthscale": ("(0, inf)", "0.2 is usual."),
-    "mean": ("(0, inf)", "a reset takes at least one round."),
-    "memory": (1, "analysis_memory has the paper's."),
-    "noise": ("(0, inf)", "it is a variance."),
-    "nu": ("(0, inf)", "it is the kernel's smoothness, such as 2.5."),
-    "parts": (1, "it is 4 for ET-GP-UCB and 2 for R-GP-UCB."),
-    "period": (1, "give the rounds between resets."),
-    "psi": ("(0, inf)", "it bounds the eigenfunctions."),
-    "r": ("(0, inf)", "it is the length of the domain."),
-    "tail": ("[0, inf)", "it is the sum of the eigenvalues that are dropped."),
-    "terms": (1, "give the number N of eigenvalues retained."),
-}
-"""The interval of an argument, or its least whole number, and what it means."""
-
-
-def check(name: str, **given: float) -> tuple[Any, ...]:
-    """Raise unless each argument lies in the range of its name.
-
-    Args:
-        name: The function that asks, for the error.
-        given: Arguments by their names in ``RANGES``.
-
-    Returns:
-        The same as Python numbers, which never overflow silently.
-    """
-    numbers: list[float] = []
-    for argument, value in given.items():
-        limit, fix = RANGES[argument]
-        if isinstance(limit, int):
-            numbers.append(require_integer(f"{name}: {argument}", value, limit, fix))
-        else:
-            numbers.append(require_number(f"{name}: {argument}", value, limit, fix))
-    return tuple(numbers)
-
-
-BayesWidth = BayesTV | BayesResetting | BayesEventTriggered
-
-
-def information_constant(name: str, noise: float) -> float:
+def information_constant(noise: float) -> float:
     """C_1 = 8 / ln(1 + σ^(-2)), [B16] Theorem 4.2; it turns gain into variance for k(x, x) <= 1."""
-    check(name, noise=noise)
     return 8 / math.log1p(1 / noise)
 
 
-def bayes_beta(name: str, width: BayesWidth, T: Tensor, dim: int) -> Tensor:
+def bayes_beta(
+    width: BayesTV | BayesResetting | BayesEventTriggered, T: Number, dim: int
+) -> Tensor:
     """β_T of a Bayesian width at every horizon, the shape of ``T``."""
-    (dim,) = check(name, dim=dim)
+    T = rounds(T)
     values = [width.sqrt_beta(WidthContext(int(t), dim)) ** 2 for t in T.flatten().tolist()]
-    return torch.tensor(values, dtype=T.dtype, device=T.device).view(T.shape)
+    return beside(values, T).view(T.shape)
 
 
 def block_regret(
-    name: str,
-    T: Number,
-    width: BayesWidth,
-    block: int,
-    gain: Number,
-    noise: float,
-    dim: int,
-    mismatch: Callable[[Tensor], Tensor],
+    T: Number, beta: Tensor, block: int, gain: Number, noise: float, mismatch: Tensor
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, where strategies forget at least every N rounds.
 
     Args:
-        name: Which bound it is, for errors.
         T: Rounds, any shape.
-        width: That of β_T.
+        beta: β_T at each of them.
         block: N.
         gain: γ_N.
         noise: σ².
-        dim: Dimension d.
-        mismatch: ψ from β_T, the regret per round for ignoring change within a block.
+        mismatch: ψ, the regret per round for ignoring change within a block.
     """
-    horizons = rounds(name, T)
-    constant = information_constant(name, noise)
-    beta = bayes_beta(name, width, horizons, dim)
-    gains = gain_like(f"{name}: gain", gain, horizons)
-    ignored = horizons * mismatch(beta)
-    return (constant * horizons * beta * (horizons / block + 1) * gains).sqrt() + 2 + ignored
+    T = rounds(T)
+    scale = information_constant(noise) * T * beta
+    return (scale * (T / block + 1) * beside(gain, T)).sqrt() + 2 + T * mismatch
 
 
 def smallest_constant(order: Tensor, measured: Tensor) -> float:

@@ -11,7 +11,6 @@ bound needs two derivatives.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -21,16 +20,16 @@ from botorch_tv.acquisition.widths import BayesResetting, BayesTV
 from botorch_tv.theory.arguments import (
     Number,
     bayes_beta,
+    beside,
     block_regret,
-    check,
-    gain_like,
+    checked,
     information_constant,
     rounds,
 )
 from botorch_tv.theory.rules import exponent
-from botorch_tv.validation import require_number
 
 
+@checked
 def r_gp_ucb_regret(
     T: Number,
     *,
@@ -70,14 +69,14 @@ def r_gp_ucb_regret(
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "r_gp_ucb_regret"
-    (period,) = check(name, period=period)
-    width = BayesResetting(delta=delta, r=r, a1=a1, b1=b1)
-    tails = {"delta": delta, "a0": a0, "b0": b0}
-    mismatch = partial(resetting_mismatch, T, period=period, epsilon=epsilon, noise=noise, **tails)
-    return block_regret(name, T, width, period, gain, noise, dim, mismatch)
+    beta = bayes_beta(BayesResetting(delta=delta, r=r, a1=a1, b1=b1), T, dim)
+    mismatch = resetting_mismatch(
+        T, beta, period=period, epsilon=epsilon, noise=noise, delta=delta, a0=a0, b0=b0
+    )
+    return block_regret(T, beta, period, gain, noise, mismatch)
 
 
+@checked
 def resetting_mismatch(
     T: Number,
     beta: Number,
@@ -111,23 +110,14 @@ def resetting_mismatch(
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "resetting_mismatch"
-    horizons = rounds(name, T)
-    period, epsilon = check(name, period=period, epsilon=epsilon)
-    noise = require_number(
-        f"{name}: noise",
-        noise,
-        "(0, 1]",
-        "[B16] (18) bounds |y| for no other; rescale y, or use r_gp_ucb_regret_improved.",
-    )
-    check(name, delta=delta, a0=a0, b0=b0)
+    T = rounds(T)
     change = period**3 * epsilon
-    largest = (2 + b0) * (2 * (1 + a0) * math.pi**2 * horizons**2 / (3 * delta)).log().sqrt()
-    beta = torch.as_tensor(beta, dtype=horizons.dtype, device=horizons.device)
-    spread = (beta * (3 / noise + noise**-2) * change).sqrt()
+    largest = (2 + b0) * (2 * (1 + a0) * math.pi**2 * T**2 / (3 * delta)).log().sqrt()
+    spread = (beside(beta, T) * (3 / noise + noise**-2) * change).sqrt()
     return spread + (1 / noise + noise**-2) * change * largest
 
 
+@checked
 def tv_gp_ucb_regret(
     T: Number, *, gain: Number, noise: float, dim: int, delta: float, r: float, a1: float, b1: float
 ) -> Tensor:
@@ -151,11 +141,9 @@ def tv_gp_ucb_regret(
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "tv_gp_ucb_regret"
-    horizons = rounds(name, T)
-    constant = information_constant(name, noise)
-    beta = bayes_beta(name, BayesTV(delta=delta, r=r, a1=a1, b1=b1), horizons, dim)
-    return (constant * horizons * beta * gain_like(f"{name}: gain", gain, horizons)).sqrt() + 2
+    T = rounds(T)
+    beta = bayes_beta(BayesTV(delta=delta, r=r, a1=a1, b1=b1), T, dim)
+    return (information_constant(noise) * T * beta * beside(gain, T)).sqrt() + 2
 
 
 def tv_gp_ucb_regret_by_blocks(
@@ -180,6 +168,7 @@ def tv_gp_ucb_regret_by_blocks(
     return tv_gp_ucb_regret(T, gain=varying, noise=noise, dim=dim, delta=delta, r=r, a1=a1, b1=b1)
 
 
+@checked
 def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> Tensor:
     """γ~_T <= (T/Ñ + 1)(γ_Ñ + Ñ³ε), [B16] eq. (46); any Ñ in 1, ..., T.
 
@@ -199,16 +188,14 @@ def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> 
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "time_varying_gain"
-    block, epsilon = check(name, block=block, epsilon=epsilon)
-    horizons = rounds(f"{name}: block is {block}, at most T", T, block)
-    gains = gain_like(f"{name}: gain", gain, horizons)
-    return (horizons / block + 1) * (gains + block**3 * epsilon)
+    T = rounds(T, block)
+    return (T / block + 1) * (beside(gain, T) + block**3 * epsilon)
 
 
 # Orders.
 
 
+@checked
 def r_gp_ucb_order(
     T: Number,
     epsilon: float,
@@ -234,9 +221,10 @@ def r_gp_ucb_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    return _order("r_gp_ucb_order", T, epsilon, nu, dim, constant, 4)
+    return _order(T, epsilon, exponent("r_gp_ucb_order", nu, dim), constant, 4)
 
 
+@checked
 def tv_gp_ucb_order(
     T: Number,
     epsilon: float,
@@ -249,32 +237,22 @@ def tv_gp_ucb_order(
 
     Arguments and errors are those of :func:`r_gp_ucb_order`.
     """
-    return _order("tv_gp_ucb_order", T, epsilon, nu, dim, constant, 3)
+    return _order(T, epsilon, exponent("tv_gp_ucb_order", nu, dim), constant, 3)
 
 
+@checked
 def markov_lower_bound(T: Number, epsilon: float, *, constant: float = 1.0) -> Tensor:
     """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
 
     An order, known up to ``constant``. Arguments and errors are those of :func:`r_gp_ucb_order`.
     """
-    check("markov_lower_bound", epsilon=epsilon, constant=constant)
-    return constant * epsilon * rounds("markov_lower_bound", T)
+    return constant * epsilon * rounds(T)
 
 
-def _order(
-    name: str,
-    T: Number,
-    epsilon: float,
-    nu: float | None,
-    dim: int | None,
-    constant: float,
-    power: int,
-) -> Tensor:
-    horizons = rounds(name, T)
-    check(name, epsilon=epsilon, constant=constant)
-    c = exponent(name, nu, dim)
-    static = horizons ** ((1 + c) / 2)
-    return constant * torch.maximum(static, horizons * epsilon ** ((1 - c) / (2 * (power - c))))
+def _order(T: Number, epsilon: float, c: float, constant: float, power: int) -> Tensor:
+    T = rounds(T)
+    static = T ** ((1 + c) / 2)
+    return constant * torch.maximum(static, T * epsilon ** ((1 - c) / (2 * (power - c))))
 
 
 class TailConstants(NamedTuple):
@@ -293,6 +271,7 @@ class TailConstants(NamedTuple):
     b1: float
 
 
+@checked
 def squared_exponential_tails(lengthscale: float, r: float = 1.0) -> TailConstants:
     """Constants for exp(-Δ²/(2 l²)) on the interval [0, r], in one dimension.
 
@@ -308,11 +287,7 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0) -> TailConstan
     Raises:
         ValueError: If an argument is not positive and finite.
     """
-    check("squared_exponential_tails", lengthscale=lengthscale, r=r)
     turns = r / (math.pi * lengthscale)
     return TailConstants(
-        a0=1 + turns,
-        b0=math.sqrt(2),
-        a1=1 + math.sqrt(3) * turns,
-        b1=math.sqrt(2) / lengthscale,
+        a0=1 + turns, b0=math.sqrt(2), a1=1 + math.sqrt(3) * turns, b1=math.sqrt(2) / lengthscale
     )

@@ -7,15 +7,15 @@ The assumptions are those of [B16] with a stationary kernel; see
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting
-from botorch_tv.theory.arguments import Number, block_regret, check
+from botorch_tv.theory.arguments import Number, bayes_beta, block_regret, checked
 
 
+@checked
 def et_gp_ucb_regret(
     T: Number,
     *,
@@ -58,12 +58,14 @@ def et_gp_ucb_regret(
     Raises:
         ValueError: If an argument is out of range.
     """
-    width = BayesEventTriggered(delta=delta, r=r, a1=a1, b1=b1)
-    tails = {"delta": delta, "a0": a0, "b0": b0}
-    mismatch = partial(model_mismatch, block=block, epsilon=epsilon, noise=noise, **tails, parts=4)
-    return block_regret("et_gp_ucb_regret", T, width, block, gain, noise, dim, mismatch)
+    beta = bayes_beta(BayesEventTriggered(delta=delta, r=r, a1=a1, b1=b1), T, dim)
+    mismatch = model_mismatch(
+        beta, block=block, epsilon=epsilon, noise=noise, delta=delta, a0=a0, b0=b0, parts=4
+    )
+    return block_regret(T, beta, block, gain, noise, mismatch)
 
 
+@checked
 def r_gp_ucb_regret_improved(
     T: Number,
     *,
@@ -104,12 +106,14 @@ def r_gp_ucb_regret_improved(
     Raises:
         ValueError: If an argument is out of range.
     """
-    width = BayesResetting(delta=delta, r=r, a1=a1, b1=b1)
-    tails = {"delta": delta, "a0": a0, "b0": b0}
-    mismatch = partial(model_mismatch, block=period, epsilon=epsilon, noise=noise, **tails, parts=2)
-    return block_regret("r_gp_ucb_regret_improved", T, width, period, gain, noise, dim, mismatch)
+    beta = bayes_beta(BayesResetting(delta=delta, r=r, a1=a1, b1=b1), T, dim)
+    mismatch = model_mismatch(
+        beta, block=period, epsilon=epsilon, noise=noise, delta=delta, a0=a0, b0=b0, parts=2
+    )
+    return block_regret(T, beta, period, gain, noise, mismatch)
 
 
+@checked
 def model_mismatch(
     beta: Number,
     *,
@@ -142,9 +146,6 @@ def model_mismatch(
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "model_mismatch"
-    block, epsilon, parts = check(name, block=block, epsilon=epsilon, parts=parts)
-    noise, delta, a0, b0 = check(name, noise=noise, delta=delta, a0=a0, b0=b0)
     if not isinstance(beta, Tensor):
         beta = torch.tensor(beta, dtype=torch.float64, device="cpu")
     forgotten = 1.0 if epsilon == 1 else -math.expm1(0.5 * block * math.log1p(-epsilon))
@@ -155,6 +156,7 @@ def model_mismatch(
     return spread + 2 * (1 / noise + noise**-2) * change * largest
 
 
+@checked
 def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     """τ̄ = ⌈min(T, E[τ]/δ)⌉: the trigger fires sooner with probability 1 - δ, [ET] Lemma 4.
 
@@ -169,5 +171,4 @@ def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    check("reset_time_bound", horizon=horizon, mean=mean, delta=delta)
     return max(1, math.ceil(min(horizon, mean / delta)))

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from botorch_tv.acquisition.gains import WidthContext
 from botorch_tv.acquisition.widths import IGPUCB
-from botorch_tv.theory.arguments import Number, check, gain_like, rounds, within
-from botorch_tv.validation import require, require_number
+from botorch_tv.theory.arguments import Number, beside, checked, rounds
+from botorch_tv.validation import require
 
 OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
 """p: the least probability that a sample exceeds f at its maximum, [C17] Lemma 8."""
 
 
+@checked
 def igp_ucb_regret(T: Number, *, gain: Number, B: float, R: float, delta: float) -> Tensor:
     """2 β_T √(4(T + 2) γ_T) with β_T = B + R √(2(γ_T + 1 + ln(1/δ))), [C17] Theorem 3.
 
@@ -40,11 +41,12 @@ def igp_ucb_regret(T: Number, *, gain: Number, B: float, R: float, delta: float)
     Raises:
         ValueError: If an argument is out of range.
     """
-    horizons = rounds("igp_ucb_regret", T)
-    gains = gain_like("igp_ucb_regret: gain", gain, horizons)
-    return 2 * _width(gains, B, R, delta) * _total_deviation(horizons, gains)
+    T = rounds(T)
+    gain = beside(gain, T)
+    return 2 * _width(gain, B, R, delta) * _total_deviation(T, gain)
 
 
+@checked
 def igp_ucb_order(
     T: Number, *, gain: Number, B: float, delta: float, constant: float = 1.0
 ) -> Tensor:
@@ -53,13 +55,13 @@ def igp_ucb_order(
     An order, known up to ``constant``, in which R is hidden. The other arguments and the errors
     are those of :func:`igp_ucb_regret`.
     """
-    horizons = rounds("igp_ucb_order", T)
-    gains = gain_like("igp_ucb_order: gain", gain, horizons)
-    check("igp_ucb_order", B=B, delta=delta, constant=constant)
-    noisy = (horizons * gains * (gains - math.log(delta))).sqrt()
-    return constant * (B * (horizons * gains).sqrt() + noisy)
+    T = rounds(T)
+    gain = beside(gain, T)
+    noisy = (T * gain * (gain - math.log(delta))).sqrt()
+    return constant * (B * (T * gain).sqrt() + noisy)
 
 
+@checked
 def log_decision_set(T: Number, *, B: float, L: float, r: float, dim: int) -> Tensor:
     """Size of the discretisation that [C17] Theorem 4 plays on, ln |D_T| = d ln(B L r d T²).
 
@@ -77,20 +79,18 @@ def log_decision_set(T: Number, *, B: float, L: float, r: float, dim: int) -> Te
     Raises:
         ValueError: If an argument is out of range, or the set would have less than one point.
     """
-    horizons = rounds("log_decision_set", T)
-    for symbol, value in (("B", B), ("L", L), ("r", r)):
-        require_number(f"log_decision_set: {symbol}", value, "(0, inf)", "the set grows with it.")
-    (dim,) = check("log_decision_set", dim=dim)
+    T = rounds(T)
     cells = B * L * r * dim
-    least = float(horizons.min())
+    least = float(T.min())
     require(
         cells * least**2 >= 1,
         f"log_decision_set: B L r d T² is {cells * least**2:.4g} at T = {least:g}, but a decision "
         "set has at least 1 point; raise B.",
     )
-    return dim * (cells * horizons**2).log()
+    return dim * (cells * T**2).log()
 
 
+@checked
 def gp_ts_regret(
     T: Number, *, gain: Number, B: float, R: float, delta: float, log_decisions: Number
 ) -> Tensor:
@@ -115,25 +115,23 @@ def gp_ts_regret(
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "gp_ts_regret"
-    horizons = rounds(name, T)
-    gains = gain_like(f"{name}: gain", gain, horizons)
-    fix = "it is the logarithm of the number of points to choose from."
-    size = within(f"{name}: log_decisions", log_decisions, horizons, "[0, inf)", fix)
-    first = float(_width(torch.zeros_like(horizons), B, R, delta / 2).max())
+    T = rounds(T)
+    gain = beside(gain, T)
+    first = float(_width(torch.zeros_like(T), B, R, delta / 2).max())
     slack = 2 * B * first / OPTIMISM
     require(
         slack >= 2 * B + 1,
-        f"{name}: B is {B}, but the proof needs 2B + 1 <= 2B v_1/p, which is {slack:.4g}; "
+        f"gp_ts_regret: B is {B}, but the proof needs 2B + 1 <= 2B v_1/p, which is {slack:.4g}; "
         "a larger B bounds the norm as well.",
     )
-    spread = 1 + (2 * (size + 2 * horizons.log())).sqrt()
-    scale = _width(gains, B, R, delta / 2) * spread / OPTIMISM
-    chance = (4 * B + 11) * scale * (2 * horizons * math.log(2 / delta)).sqrt()
+    spread = 1 + (2 * (beside(log_decisions, T) + 2 * T.log())).sqrt()
+    scale = _width(gain, B, R, delta / 2) * spread / OPTIMISM
+    chance = (4 * B + 11) * scale * (2 * T * math.log(2 / delta)).sqrt()
     discretisation = (2 * B + 1) * math.pi**2 / 6
-    return 11 * scale * _total_deviation(horizons, gains) + discretisation + chance
+    return 11 * scale * _total_deviation(T, gain) + discretisation + chance
 
 
+@checked
 def gp_ts_order(
     T: Number, *, gain: Number, B: float, dim: int, delta: float, constant: float = 1.0
 ) -> Tensor:
@@ -155,19 +153,17 @@ def gp_ts_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    horizons = rounds("gp_ts_order", T)
-    gains = gain_like("gp_ts_order: gain", gain, horizons)
-    require_number("gp_ts_order: B", B, "(0, inf)", "it bounds the norm of f.")
-    dim, delta, constant = check("gp_ts_order", dim=dim, delta=delta, constant=constant)
-    least = float(horizons.min())
+    T = rounds(T)
+    gain = beside(gain, T)
+    cells = B * dim * T
     require(
-        B * dim * least >= 1,
-        f"gp_ts_order: B d T is {B * dim * least:.4g} at T = {least:g}, but its logarithm must not "
-        f"be negative; start at T = {math.ceil(1 / (B * dim))}.",
+        bool((cells >= 1).all()),
+        f"gp_ts_order: B d T is {float(cells.min()):.4g} at the first T, but its logarithm must "
+        "not be negative; begin at a later T.",
     )
     risk = math.log(2 / delta)
-    first = ((gains + risk) * dim * (B * dim * horizons).log()).sqrt()
-    return constant * first * ((horizons * gains).sqrt() + B * (horizons * risk).sqrt())
+    first = ((gain + risk) * dim * cells.log()).sqrt()
+    return constant * first * ((T * gain).sqrt() + B * (T * risk).sqrt())
 
 
 def _width(gain: Tensor, B: float, R: float, delta: float) -> Tensor:

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from botorch_tv.acquisition.gains import WidthContext
 from botorch_tv.acquisition.widths import WGPUCB
-from botorch_tv.theory.arguments import Number, check, gain_like, rounds, within
+from botorch_tv.theory.arguments import Number, beside, checked, rounds
 from botorch_tv.validation import require
 
 
+@checked
 def w_gp_ucb_regret(
     T: Number,
     *,
@@ -62,30 +63,26 @@ def w_gp_ucb_regret(
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "w_gp_ucb_regret"
-    horizons = rounds(name, T)
-    single = gain_like(f"{name}: gain", gain, horizons)
-    double = gain_like(f"{name}: double_gain", double_gain, horizons)
-    change = within(f"{name}: budget", budget, horizons, "[0, inf)", "it bounds the change.")
-    gamma, memory, features = check(name, gamma=gamma, memory=memory, features=features)
-    check(name, feature_error=feature_error)
+    T = rounds(T)
+    single, double, change = (beside(value, T) for value in (gain, double_gain, budget))
     width = WGPUCB(B=B, R=R, noise=noise, delta=delta)
     require(
         1 / (2 * noise) <= math.log1p(1 / noise),
-        f"{name}: noise is {noise}, but Lemma 16 of [W22] needs λ of at least 0.398.",
+        f"w_gp_ucb_regret: noise is {noise}, but Lemma 16 of [W22] needs λ of at least 0.398.",
     )
     context = WidthContext(t=1, dim=1, weighted_information_gain=double)
     beta = torch.as_tensor(width.sqrt_beta(context), device=double.device)
     lost = 1 - gamma
     leak = 2 * noise * features * math.log(1 / gamma)
-    static = 2 * beta * (4 * noise * horizons * single + leak * horizons.square()).sqrt()
+    static = 2 * beta * (4 * noise * T * single + leak * T.square()).sqrt()
     drift = 2 / noise * math.pow(memory, 1.5) * change * (4 * noise * single + leak * memory).sqrt()
-    forgotten = 4 * B * math.pow(gamma, memory) / (noise * lost) * horizons
+    forgotten = 4 * B * math.pow(gamma, memory) / (noise * lost) * T
     error = math.sqrt(feature_error) / lost
-    approximation = (2 / noise * memory * memory * change + 2 * beta * horizons) * error
+    approximation = (2 / noise * memory * memory * change + 2 * beta * T) * error
     return static + drift + forgotten + approximation
 
 
+@checked
 def w_gp_ucb_order(
     T: Number, *, gain: Number, budget: Number, budget_known: bool = True, constant: float = 1.0
 ) -> Tensor:
@@ -107,15 +104,17 @@ def w_gp_ucb_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    horizons = rounds("w_gp_ucb_order", T)
-    gains = gain_like("w_gp_ucb_order: gain", gain, horizons)
-    fix = "without change see igp_ucb_order."
-    change = within("w_gp_ucb_order: budget", budget, horizons, "(0, inf)", fix)
-    check("w_gp_ucb_order", constant=constant)
+    T = rounds(T)
+    change = beside(budget, T)
+    require(
+        bool((change > 0).all()),
+        "w_gp_ucb_order: budget is 0, but the order is about change; without see igp_ucb_order.",
+    )
     power = 0.25 if budget_known else 1.0
-    return constant * gains.pow(0.875) * change.pow(power) * horizons.pow(0.75)
+    return constant * beside(gain, T).pow(0.875) * change.pow(power) * T.pow(0.75)
 
 
+@checked
 def analysis_memory(horizon: int, gamma: float) -> int:
     """Memory c = ⌈ln T / (1 - γ)⌉, the age after which the analysis of [W22] Corollary 5 gives up.
 
@@ -126,5 +125,4 @@ def analysis_memory(horizon: int, gamma: float) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    check("analysis_memory", horizon=horizon, gamma=gamma)
     return max(1, math.ceil(math.log(horizon) / (1 - gamma)))

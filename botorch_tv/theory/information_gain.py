@@ -21,8 +21,8 @@ from botorch_tv.acquisition.gains import ClosedForm, Greedy, WidthContext, greed
 from botorch_tv.forgetting.base import Inflation
 from botorch_tv.forgetting.inflation import ExponentialWeights
 from botorch_tv.inference.covariance import EVALUATED_TOLERANCE
-from botorch_tv.theory.arguments import Number, check, rounds
-from botorch_tv.validation import require, require_number
+from botorch_tv.theory.arguments import Number, beside, checked, rounds
+from botorch_tv.validation import require
 
 
 def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
@@ -40,24 +40,18 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
 
     Raises:
         ValueError: If a noise variance is not positive and finite, or the covariance is none: not
-            square, not finite, not symmetric, or indefinite beyond the noise.
+            floating, not finite, not symmetric, or indefinite beyond the noise.
     """
     require(
-        covariance.dim() >= 2 and covariance.shape[-1] == covariance.shape[-2],
-        f"running_information_gain: covariance has shape {tuple(covariance.shape)}, but must be "
-        "batch_shape x n x n, one row and one column per observation.",
-    )
-    require(
-        covariance.is_floating_point() and bool(covariance.isfinite().all()),
-        f"running_information_gain: covariance is {covariance.dtype} or not finite everywhere; "
-        "check the kernel, or give covariance.double().",
+        covariance.is_floating_point(),
+        f"running_information_gain: covariance is {covariance.dtype}; give covariance.double().",
     )
     # A factor reads one half of the matrix.
     apart, largest = (covariance - covariance.mT).abs(), covariance.abs()
     require(
         apart.numel() == 0 or bool(apart.max() <= EVALUATED_TOLERANCE * largest.max()),
-        "running_information_gain: covariance is not symmetric; give that of the points with "
-        "themselves, in one order, or (K + K.mT) / 2.",
+        "running_information_gain: covariance is not symmetric or not finite; give that of the "
+        "points with themselves, in one order, or (K + K.mT) / 2.",
     )
     variances = torch.as_tensor(noise, dtype=covariance.dtype, device=covariance.device)
     require(
@@ -82,6 +76,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
     return running_information_gain(covariance, noise)[..., -1]
 
 
+@checked
 def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation) -> Tensor:
     """Information gain of observations one round apart whose noise grows with age.
 
@@ -98,7 +93,6 @@ def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation
     Raises:
         ValueError: If ``noise`` is not positive and finite.
     """
-    check("aged_information_gain", noise=noise)
     lag = torch.arange(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     return information_gain(covariance, noise * inflation.log_factor(lag.flip(0)).exp())
 
@@ -123,9 +117,8 @@ def weighted_information_gain(
     Raises:
         ValueError: If ``noise`` or ``gamma`` is out of range.
     """
-    discount = ExponentialWeights(gamma)
-    if double:
-        discount = ExponentialWeights(gamma**2)
+    ExponentialWeights(gamma)  # refuses what lies outside, of which the square may not
+    discount = ExponentialWeights(gamma**2 if double else gamma)
     return aged_information_gain(covariance, noise, discount)
 
 
@@ -157,6 +150,7 @@ def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> T
     return torch.tensor(values, dtype=torch.float64, device=covariance.device)
 
 
+@checked
 def markov_information_gain(
     covariance: Tensor, noise: float, epsilon: float, horizon: int
 ) -> Tensor:
@@ -181,14 +175,13 @@ def markov_information_gain(
         InputDataError: If ``covariance`` is no covariance matrix.
         ValueError: If ``noise``, ``epsilon`` or ``horizon`` is out of range.
     """
-    name = "markov_information_gain"
-    epsilon, noise, horizon = check(name, epsilon=epsilon, noise=noise, horizon=horizon)
     if epsilon == 0:
         return greedy_information_gain(covariance, noise, horizon)
     twice = 2 * greedy_gain(covariance, noise, horizon, epsilon)
     return torch.nn.functional.pad(twice, (1, 0))
 
 
+@checked
 def closed_form_information_gain(
     T: Number,
     dim: int,
@@ -214,28 +207,26 @@ def closed_form_information_gain(
     Raises:
         ValueError: If an argument is out of range.
     """
-    horizons = rounds("closed_form_information_gain", T)
-    dim, constant = check("closed_form_information_gain", dim=dim, constant=constant)
+    T = rounds(T)
     order = ClosedForm(kernel, nu)
-    values = [order.value(WidthContext(int(n) + 1, dim)) for n in horizons.flatten().tolist()]
-    return constant * torch.tensor(values, dtype=horizons.dtype, device=horizons.device).view(
-        horizons.shape
-    )
+    values = [order.value(WidthContext(int(n) + 1, dim)) for n in T.flatten().tolist()]
+    return constant * beside(values, T).view(T.shape)
 
 
+@checked
 def matern_exponent(nu: float, dim: int) -> float:
     """Exponent c = d(d+1) / (2ν + d(d+1)), the power of T in the order of γ_T for a Matérn kernel.
 
     Raises:
         ValueError: If ``nu`` is not positive and finite or ``dim`` below 1.
     """
-    nu, dim = check("matern_exponent", nu=nu, dim=dim)
     return dim * (dim + 1) / (2 * nu + dim * (dim + 1))
 
 
 # Bounds by the decay of eigenvalues.
 
 
+@checked
 def universal_gain_bound(
     T: Number, *, noise: float, terms: int, tail: float, k_bar: float = 1.0
 ) -> Tensor:
@@ -256,20 +247,13 @@ def universal_gain_bound(
     Raises:
         ValueError: If an argument is out of range.
     """
-    observations = rounds("universal_gain_bound", T)
-    check("universal_gain_bound", noise=noise, k_bar=k_bar, terms=terms, tail=tail)
-    kept = terms / 2 * (k_bar * observations / (noise * terms)).log1p()
-    return kept + observations * tail / (2 * noise)
+    T = rounds(T)
+    return terms / 2 * (k_bar * T / (noise * terms)).log1p() + T * tail / (2 * noise)
 
 
+@checked
 def discounted_gain_bound(
-    *,
-    gamma: float,
-    noise: float,
-    terms: int,
-    tail: float,
-    k_bar: float = 1.0,
-    double: bool = True,
+    *, gamma: float, noise: float, terms: int, tail: float, k_bar: float = 1.0, double: bool = True
 ) -> float:
     """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
 
@@ -287,11 +271,11 @@ def discounted_gain_bound(
     Raises:
         ValueError: If an argument is out of range.
     """
-    check("discounted_gain_bound", gamma=gamma, noise=noise, k_bar=k_bar, terms=terms, tail=tail)
-    lost = noise * _lost(gamma, double)
+    lost = noise * (1 - gamma**2 if double else 1 - gamma)
     return terms / 2 * math.log1p(k_bar / (terms * lost)) + tail / (2 * lost)
 
 
+@checked
 def polynomial_gain_bound(
     *,
     gamma: float,
@@ -319,19 +303,12 @@ def polynomial_gain_bound(
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "polynomial_gain_bound"
-    check(name, gamma=gamma, noise=noise, k_bar=k_bar, C_p=C_p, psi=psi)
-    beta_p = require_number(
-        f"{name}: beta_p",
-        beta_p,
-        "[2, inf)",
-        "give discounted_gain_bound the tail of a slower decay.",
-    )
-    lost = noise * _lost(gamma, double)
+    lost = noise * (1 - gamma**2 if double else 1 - gamma)
     log = math.log1p(k_bar / lost)
     return (math.pow(C_p * psi**2 / (lost * log), 1 / beta_p) + 1) * log
 
 
+@checked
 def exponential_gain_bound(
     *,
     gamma: float,
@@ -359,19 +336,13 @@ def exponential_gain_bound(
     Raises:
         ValueError: If an argument is out of range, or so large a noise that nothing is learnt.
     """
-    name = "exponential_gain_bound"
-    check(name, gamma=gamma, noise=noise, k_bar=k_bar, C_e1=C_e1, C_e2=C_e2, psi=psi)
-    lost = noise * _lost(gamma, double)
+    lost = noise * (1 - gamma**2 if double else 1 - gamma)
     kept = math.log(C_e1 * psi**2 / (C_e2 * lost)) / C_e2
     log = math.log1p(k_bar / lost)
     require(
         kept > 0 and (kept + 1) * log >= 1,
-        f"{name}: noise is {noise}, but with these constants the proof keeps terms only below "
-        f"{C_e1 * psi**2 * noise / (C_e2 * lost):.4g} and needs a gain of at least 1 nat "
-        f"({(kept + 1) * log:.4g} here); use discounted_gain_bound.",
+        f"exponential_gain_bound: noise is {noise}, but with these constants the proof keeps "
+        f"terms only below {C_e1 * psi**2 * noise / (C_e2 * lost):.4g} and needs a gain of at "
+        f"least 1 nat ({(kept + 1) * log:.4g} here); use discounted_gain_bound.",
     )
     return (kept + 1) * log
-
-
-def _lost(gamma: float, double: bool) -> float:
-    return 1 - gamma**2 if double else 1 - gamma

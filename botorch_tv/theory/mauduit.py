@@ -14,11 +14,11 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from botorch_tv.theory.arguments import Number, check, rounds
+from botorch_tv.theory.arguments import Number, checked, rounds
 from botorch_tv.theory.windows import require_alpha_tilde, window_exponent
-from botorch_tv.validation import require_integer, require_number
 
 
+@checked
 def ui_gp_ucb_order(T: Number, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
     """√(d² T^(3α+1) ln^(2(d+1)) T) for GP-UCB without an expert, [M] Proposition 2.2, eq. (13).
 
@@ -36,11 +36,11 @@ def ui_gp_ucb_order(T: Number, *, alpha: float, dim: int, constant: float = 1.0)
     Raises:
         ValueError: If an argument is out of range.
     """
-    horizons = _checked("ui_gp_ucb_order", T, 1, dim, constant)
-    check("ui_gp_ucb_order", alpha=alpha)
-    return constant * dim * horizons ** ((3 * alpha + 1) / 2) * horizons.log() ** (dim + 1)
+    T = rounds(T)
+    return constant * dim * T ** ((3 * alpha + 1) / 2) * T.log() ** (dim + 1)
 
 
+@checked
 def sparq_gp_ucb_order(T: Number, *, dim: int, delta: float, constant: float = 1.0) -> Tensor:
     """√((ln(1/δ) + d ln^(d+1)(d ln T)) T d ln^(d+1) T), [M] Theorem 3.3, eq. (23).
 
@@ -58,15 +58,13 @@ def sparq_gp_ucb_order(T: Number, *, dim: int, delta: float, constant: float = 1
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "sparq_gp_ucb_order"
-    check(name, dim=dim)
-    horizons = _checked(name, T, math.ceil(math.exp(1 / dim)), dim, constant)
-    check(name, delta=delta)
-    log = horizons.log()
+    T = rounds(T, math.ceil(math.exp(1 / dim)))
+    log = T.log()
     asked = dim * (dim * log).log() ** (dim + 1)
-    return constant * ((asked - math.log(delta)) * horizons * dim * log ** (dim + 1)).sqrt()
+    return constant * ((asked - math.log(delta)) * T * dim * log ** (dim + 1)).sqrt()
 
 
+@checked
 def w_sparq_gp_ucb_order(
     T: Number, *, alpha_tilde: float, dim: int, delta: float, constant: float = 1.0
 ) -> Tensor:
@@ -88,15 +86,14 @@ def w_sparq_gp_ucb_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    name = "w_sparq_gp_ucb_order"
-    horizons = _checked(name, T, 1, dim, constant)
+    T = rounds(T)
     require_alpha_tilde(alpha_tilde)
-    check(name, delta=delta)
-    known = dim * horizons.log() ** (dim + 1)
-    risk = known * horizons**alpha_tilde - math.log(delta)
-    return constant * (horizons ** (2 * alpha_tilde + 1) * known * risk).sqrt()
+    known = dim * T.log() ** (dim + 1)
+    risk = known * T**alpha_tilde - math.log(delta)
+    return constant * (T ** (2 * alpha_tilde + 1) * known * risk).sqrt()
 
 
+@checked
 def bandit_lower_bound(T: Number, *, alpha: float, constant: float = 1.0) -> Tensor:
     """√(T^(α+1)) for α < 1, T from there on: expected regret without an expert, [M] (17)-(18).
 
@@ -113,19 +110,13 @@ def bandit_lower_bound(T: Number, *, alpha: float, constant: float = 1.0) -> Ten
     Raises:
         ValueError: If an argument is out of range.
     """
-    horizons = _checked("bandit_lower_bound", T, 1, 1, constant)
-    check("bandit_lower_bound", alpha=alpha)
-    return constant * horizons ** ((min(alpha, 1.0) + 1) / 2)
-
-
-def _checked(name: str, T: Number, least: int, dim: int, constant: float) -> Tensor:
-    check(name, dim=dim, constant=constant)
-    return rounds(name, T, least)
+    return constant * rounds(T) ** ((min(alpha, 1.0) + 1) / 2)
 
 
 # Questions to an expert.
 
 
+@checked
 def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
     """⌈c_Q ln^d(t + 1)⌉, the maximum number of side queries in round t.
 
@@ -140,8 +131,6 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    t = require_integer("side_queries: t", t, 1, "rounds count from 1.")
-    check("side_queries", dim=dim, constant=constant)
     return math.ceil(constant * math.log(t + 1) ** dim)
 
 
@@ -160,6 +149,7 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
     return sum(side_queries(t, dim, constant=constant) for t in asking)
 
 
+@checked
 def necessary_side_queries(T: Number, alpha: float, *, constant: float = 1.0) -> Tensor:
     """T^(α/(α+1)): with no more side queries than this order, regret is linear, [M] Theorem 5.3.
 
@@ -176,16 +166,10 @@ def necessary_side_queries(T: Number, alpha: float, *, constant: float = 1.0) ->
     Raises:
         ValueError: If an argument is out of range.
     """
-    alpha = require_number(
-        "necessary_side_queries: alpha",
-        alpha,
-        "(1, inf)",
-        "[M] Theorem 5.3 is about fast change; for slower none is known.",
-    )
-    check("necessary_side_queries", constant=constant)
-    return constant * rounds("necessary_side_queries", T) ** (alpha / (alpha + 1))
+    return constant * rounds(T) ** (alpha / (alpha + 1))
 
 
+@checked
 def sufficient_side_queries(
     T: Number, alpha: float, alpha_tilde: float, dim: int, *, constant: float = 1.0
 ) -> Tensor:
@@ -206,7 +190,5 @@ def sufficient_side_queries(
     Raises:
         ValueError: If an argument is out of range.
     """
-    exponent = 1 - float(window_exponent(alpha, alpha_tilde))
-    check("sufficient_side_queries", dim=dim, constant=constant)
-    horizons = rounds("sufficient_side_queries", T)
-    return constant * horizons**exponent * horizons.log() ** dim
+    T = rounds(T)
+    return constant * T ** (1 - float(window_exponent(alpha, alpha_tilde))) * T.log() ** dim

