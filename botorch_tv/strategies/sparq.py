@@ -20,6 +20,7 @@ from botorch_tv.acquisition import Exploration, UpperConfidence
 from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
 from botorch_tv.forgetting import Decay, Inflation, Kept, Static
+from botorch_tv.forgetting.windows import is_window_start, require_alpha_tilde
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box import BoxPrior
@@ -37,7 +38,6 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import Consultation, ExpertData, ExpertWarning, State, Suggestion
-from botorch_tv.theory.windows import is_window_start, require_alpha_tilde
 from botorch_tv.validation import of_trial, require, settle_number
 
 
