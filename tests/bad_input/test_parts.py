@@ -19,7 +19,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.kernels import MarkovKernel, WienerKernel
 from botorch_tv.learning import Refit
-from botorch_tv.likelihoods.aging import ExponentialAging
+from botorch_tv.likelihoods.age_noise import ExponentialAging
 from botorch_tv.strategies import MultiStart
 from botorch_tv.test_functions.drifting import Orbit
 
