@@ -19,10 +19,9 @@ from torch import Size, Tensor
 from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
 from botorch_tv.forgetting.base import is_static, with_values
 from botorch_tv.forgetting.claims import require_inflating
-from botorch_tv.forgetting.inflation import SMALLEST_GAMMA
 from botorch_tv.kernels.declared import Declared, Priors, declared
 from botorch_tv.kernels.spatio_temporal import like
-from botorch_tv.validation import largest, require, require_bounds, require_number
+from botorch_tv.validation import largest, require, require_bounds
 
 NO_BATCH = Size()
 
@@ -101,9 +100,6 @@ class ExponentialAging(Aging):
         batch_shape: Size = NO_BATCH,
         discount_prior: Prior | _DefaultType | None = DEFAULT,
     ) -> None:
-        gamma = require_number(
-            "ExponentialAging: gamma", gamma, f"[{SMALLEST_GAMMA}, 1]", "1 forgets nothing."
-        )
         names = {"gamma": "discount_prior"}
         super().__init__(ExponentialWeights(gamma), batch_shape, {"gamma": discount_prior}, names)
 
@@ -335,34 +331,25 @@ class AgeNoise(Noise):  # type: ignore[misc]
         X = next((p if isinstance(p, Tensor) else p[0] for p in params), None)
         if X is None and self.train_X is None:
             # Without a time there is no age; taken for new, old observations would count in full.
-            if not self._constant:
+            static = isinstance(self.aging, FixedAging) and is_static(self.aging.inflation)
+            if not static:
                 raise InputDataError(
                     "AgeNoise: observations without inputs, and no training data that they could "
                     "stand for, have no time to age from; pass their inputs, as in "
                     "likelihood(model(X), X), or tell the data by set_training_data."
                 )
-            if shape is None:
-                raise InputDataError("AgeNoise: without inputs the shape is needed.")
-            return DiagLinearOperator(self.fresh.expand(self._joint(self.fresh.shape, shape)))
-        variance = self.of_training() if X is None or self._is_training(X) else self.of(X)
+            variance = self.fresh
+        else:
+            variance = self.of_training() if X is None or self._is_training(X) else self.of(X)
         if shape is not None:
-            if X is None and shape[-1] not in (variance.shape[-1], 1):
+            if X is None and self.train_X is not None and shape[-1] not in (variance.shape[-1], 1):
                 raise InputDataError(
                     f"AgeNoise: {shape[-1]} observations without inputs, which would stand for the "
                     f"{variance.shape[-1]} of the training data; pass their inputs, as in "
                     "likelihood(model(X), X)."
                 )
-            variance = variance.expand(self._joint(variance.shape, shape))
+            variance = variance.expand(torch.broadcast_shapes(variance.shape, shape))
         return DiagLinearOperator(variance)
-
-    @property
-    def _constant(self) -> bool:
-        """Whether nothing ages."""
-        return isinstance(self.aging, FixedAging) and is_static(self.aging.inflation)
-
-    @staticmethod
-    def _joint(variance: torch.Size, shape: torch.Size) -> torch.Size:
-        return torch.broadcast_shapes(variance, shape)  # type: ignore[no-any-return, no-untyped-call]
 
     def _is_training(self, X: Tensor) -> bool:
         """Whether these are the training inputs; only matters where their variances are known."""

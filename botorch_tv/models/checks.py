@@ -217,8 +217,8 @@ def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
         InputDataError: If so.
     """
     fix = (
-        f"{type(transform).__name__} changes time, from which ages are read, or mixes it with other "
-        f"columns; leave out column {time}, as in Normalize(d={X.shape[-1]}, "
+        f"{type(transform).__name__} changes time, from which ages are read, or mixes it into "
+        f"others; leave out column {time}, as in Normalize(d={X.shape[-1]}, "
         f"indices={[i for i in range(X.shape[-1]) if i != time]})."
     )
     for part in transform.modules():

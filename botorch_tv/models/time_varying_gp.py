@@ -343,19 +343,16 @@ class TimeVaryingGP(AgingGP):
             learned: Any = self.covar_module.temporal
             learned.set_epsilon_per(learned.unit, INITIAL_EPSILON)
         if default_space:
-            self._warn_of_scales(train_X)
+            # As BoTorch warns of unscaled data under the default kernel, but not of time.
+            targets = self.train_targets
+            with torch.no_grad():
+                validate_input_scaling(
+                    self.transform_inputs(train_X),
+                    targets.unsqueeze(-1) if self.num_outputs == 1 else targets.mT,
+                    ignore_X_dims=[time],
+                )
         self._subset_batch_dict = batched_parameters(self, own_mean=mean_module is not None)
         self.set_now(self.likelihood.now if now is None and aged else now)
-
-    def _warn_of_scales(self, train_X: Tensor) -> None:
-        """Warn of unscaled data under the default kernel, as BoTorch does, but not of time."""
-        targets = self.train_targets
-        with torch.no_grad():
-            validate_input_scaling(
-                self.transform_inputs(train_X),
-                targets.unsqueeze(-1) if self.num_outputs == 1 else targets.mT,
-                ignore_X_dims=[self.time_dim],
-            )
 
     @property
     def forgetting(self) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
