@@ -7,8 +7,9 @@ fantasies. Importing this registers these with ``get_acqf_input_constructor``, f
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,6 @@ from botorch.acquisition.input_constructors import (
     construct_inputs_qKG,
     construct_inputs_qLogNEI,
 )
-from botorch.acquisition.logei import TAU_MAX, TAU_RELU
 from botorch.acquisition.objective import MCAcquisitionObjective, PosteriorTransform
 from botorch.exceptions import (
     BotorchTensorDimensionError,
@@ -38,7 +38,6 @@ from botorch.exceptions import (
 from botorch.models import MultiTaskGP
 from botorch.models.model import Model, ModelList
 from botorch.sampling.base import MCSampler
-from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
@@ -338,14 +337,10 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
     With age noise, fantasies have the noise of a new measurement.
 
     Args:
-        model: As in ``qKnowledgeGradient``, like all up to ``current_value``.
-        num_fantasies: Number of fantasies; that of ``sampler`` where None.
-        sampler: Sampler of the fantasies.
-        objective: Monte Carlo objective.
-        posterior_transform: Transform of the posterior.
-        inner_sampler: Sampler under an ``objective``.
-        X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
-        current_value: Highest posterior mean *at the present*, subtracted where given.
+        model: As in ``qKnowledgeGradient``.
+        positional: As there, in its order.
+        options: As there. ``X_pending`` is `p x (d - 1)` or `p x d`; ``current_value`` is the
+            highest posterior mean *at the present*.
         now: The present, a number or `batch_shape`; the ``now`` of the model where None.
         time_dim: Column of time; that of the model where None.
 
@@ -356,27 +351,13 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
     def __init__(
         self,
         model: Model,
-        num_fantasies: int | None = 64,
-        sampler: MCSampler | None = None,
-        objective: MCAcquisitionObjective | None = None,
-        posterior_transform: PosteriorTransform | None = None,
-        inner_sampler: MCSampler | None = None,
-        X_pending: Tensor | None = None,
-        current_value: Tensor | None = None,
+        *positional: Any,
         now: float | Tensor | None = None,
         time_dim: int | None = None,
+        **options: Any,
     ) -> None:
         self.project = Placement.of(model, now, time_dim)  # by this name BoTorch looks for it
-        super().__init__(
-            model=model,
-            num_fantasies=num_fantasies,
-            sampler=sampler,
-            objective=objective,
-            posterior_transform=posterior_transform,
-            inner_sampler=inner_sampler,
-            X_pending=X_pending,
-            current_value=current_value,
-        )
+        super().__init__(model, *positional, **options)
 
     def forward(self, X: Tensor) -> Tensor:
         """Values at candidates, followed by the best point of each fantasy.
@@ -407,24 +388,16 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
     """Log noisy expected improvement at the present, over the current values of earlier points.
 
     Args:
-        model: As in ``qLogNoisyExpectedImprovement``, like all up to ``incremental``.
+        model: As in ``qLogNoisyExpectedImprovement``.
         X_baseline: Points observed, `r x (d - 1)` or with their times `... x r x d`; brought to the
             present, and points measured more than once counted once.
         sampler: Sampler of the values.
         objective: Monte Carlo objective.
         posterior_transform: Transform of the posterior.
         X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
-        constraints: Outcome constraints.
-        eta: Their temperature.
-        fat: Whether the smoothed ReLU has fat tails.
-        prune_baseline: Whether points unlikely to be best are left out.
-        cache_root: Whether the root of the covariance of the baseline is kept.
-        tau_max: Temperature of the maximum.
-        tau_relu: Temperature of the ReLU.
-        marginalize_dim: Dimension to marginalise over.
-        incremental: Whether the improvement is that over pending points, too.
         now: The present, a number or `batch_shape`; the ``now`` of the model where None.
         time_dim: Column of time; that of the model where None.
+        options: BoTorch's others, such as ``constraints``.
 
     Raises:
         InputDataError: See :func:`at_present`.
@@ -438,36 +411,21 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         objective: MCAcquisitionObjective | None = None,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        constraints: list[Callable[[Tensor], Tensor]] | None = None,
-        eta: Tensor | float = 1e-3,
-        fat: bool = True,
-        prune_baseline: bool = True,
-        cache_root: bool | None = None,
-        tau_max: float = TAU_MAX,
-        tau_relu: float = TAU_RELU,
-        marginalize_dim: int | None = None,
-        incremental: bool = True,
+        *,
         now: float | Tensor | None = None,
         time_dim: int | None = None,
+        **options: Any,
     ) -> None:
         self.place = place = Placement.of(model, now, time_dim)
         baseline = place(X_baseline)
         super().__init__(
-            model=model,
-            X_baseline=baseline if baseline.dim() > 2 else torch.unique(baseline, dim=0),
-            sampler=sampler,
-            objective=objective,
-            posterior_transform=posterior_transform,
-            X_pending=None if X_pending is None else place(X_pending),
-            constraints=constraints,
-            eta=eta,
-            fat=fat,
-            prune_baseline=prune_baseline,
-            cache_root=cache_root,
-            tau_max=tau_max,
-            tau_relu=tau_relu,
-            marginalize_dim=marginalize_dim,
-            incremental=incremental,
+            model,
+            baseline if baseline.dim() > 2 else torch.unique(baseline, dim=0),
+            sampler,
+            objective,
+            posterior_transform,
+            None if X_pending is None else place(X_pending),
+            **options,
         )
         self._told_times = place.has_time(X_pending)
 
@@ -543,102 +501,36 @@ def upper_confidence_bound(
     return AtPresent(plain, place)
 
 
-@acqf_input_constructor(qLogNoisyExpectedImprovementAtPresent)  # type: ignore[untyped-decorator]
-def construct_inputs_noisy_improvement(
-    model: Model,
-    training_data: SupervisedDataset | dict[Hashable, SupervisedDataset],
-    objective: MCAcquisitionObjective | None = None,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-    sampler: MCSampler | None = None,
-    X_baseline: Tensor | None = None,
-    prune_baseline: bool = True,
-    cache_root: bool | None = None,
-    constraints: list[Callable[[Tensor], Tensor]] | None = None,
-    eta: Tensor | float = 1e-3,
-    fat: bool = True,
-    tau_max: float = TAU_MAX,
-    tau_relu: float = TAU_RELU,
-    incremental: bool = True,
-    now: float | Tensor | None = None,
-    time_dim: int | None = None,
-) -> dict[str, Any]:
-    """Arguments of :class:`qLogNoisyExpectedImprovementAtPresent`, whose names these are.
+def _register(
+    kind: type[AcquisitionFunction], construct_inputs: Callable[..., dict[str, Any]]
+) -> None:
+    """Have BoTorch construct the arguments of a class as those of its own, and at the present.
 
     Args:
-        model: The model.
-        training_data: Where the baseline comes from, if it is not given.
-        objective: See the class, as for all that follow.
-        posterior_transform: See the class.
-        X_pending: See the class.
-        sampler: See the class.
-        X_baseline: See the class.
-        prune_baseline: See the class.
-        cache_root: See the class.
-        constraints: See the class.
-        eta: See the class.
-        fat: See the class.
-        tau_max: See the class.
-        tau_relu: See the class.
-        incremental: See the class.
-        now: The present; the ``now`` of the model where None.
-        time_dim: Column of time; that of the model where None.
+        kind: The class.
+        construct_inputs: Of the class of BoTorch, whose arguments are taken besides ``now`` and
+            ``time_dim``. The fantasies of a knowledge gradient are held at the present.
     """
-    inputs: dict[str, Any] = construct_inputs_qLogNEI(
-        model=model,
-        training_data=training_data,
-        objective=objective,
-        posterior_transform=posterior_transform,
-        X_pending=X_pending,
-        sampler=sampler,
-        X_baseline=X_baseline,
-        prune_baseline=prune_baseline,
-        cache_root=cache_root,
-        constraints=constraints,
-        eta=eta,
-        fat=fat,
-        tau_max=tau_max,
-        tau_relu=tau_relu,
-        incremental=incremental,
-    )
-    return {**inputs, "now": now, "time_dim": time_dim}
+
+    def construct(
+        model: Model,
+        *positional: Any,
+        now: float | Tensor | None = None,
+        time_dim: int | None = None,
+        **named: Any,
+    ) -> dict[str, Any]:
+        if kind is qKnowledgeGradientAtPresent:
+            place = Placement.of(model, now, time_dim)
+            named["fixed_features"] = {place.time_dim: place.now}
+        inputs = construct_inputs(model, *positional, **named)
+        return {**inputs, "now": now, "time_dim": time_dim}
+
+    taken = [*inspect.signature(construct_inputs).parameters, "now", "time_dim"]
+    # BoTorch reads from the signature which arguments are known.
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in taken]
+    construct.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    acqf_input_constructor(kind)(construct)
 
 
-@acqf_input_constructor(qKnowledgeGradientAtPresent)  # type: ignore[untyped-decorator]
-def construct_inputs_knowledge_gradient(
-    model: Model,
-    training_data: SupervisedDataset | dict[Hashable, SupervisedDataset],
-    bounds: list[tuple[float, float]],
-    objective: MCAcquisitionObjective | None = None,
-    posterior_transform: PosteriorTransform | None = None,
-    num_fantasies: int = 64,
-    with_current_value: bool = False,
-    now: float | Tensor | None = None,
-    time_dim: int | None = None,
-) -> dict[str, Any]:
-    """Arguments of :class:`qKnowledgeGradientAtPresent`.
-
-    Args:
-        model: The model.
-        training_data: The data, for their dtype and device.
-        bounds: Lower and upper bound of each column, time included; its own do not matter.
-        objective: See the class.
-        posterior_transform: See the class.
-        num_fantasies: Number of fantasies.
-        with_current_value: Whether to find the highest posterior mean at the present and subtract
-            it, so that values are gains.
-        now: The present, a number; the ``now`` of the model where None.
-        time_dim: Column of time; that of the model where None.
-    """
-    place = Placement.of(model, now, time_dim)
-    inputs: dict[str, Any] = construct_inputs_qKG(
-        model=model,
-        training_data=training_data,
-        bounds=bounds,
-        objective=objective,
-        posterior_transform=posterior_transform,
-        num_fantasies=num_fantasies,
-        with_current_value=with_current_value,
-        fixed_features={place.time_dim: place.now},
-    )
-    return {**inputs, "now": now, "time_dim": time_dim}
+_register(qLogNoisyExpectedImprovementAtPresent, construct_inputs_qLogNEI)
+_register(qKnowledgeGradientAtPresent, construct_inputs_qKG)

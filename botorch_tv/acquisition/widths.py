@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -178,13 +178,7 @@ class BayesEventTriggered(_Bayes):
     parts: ClassVar[int] = 8
 
 
-class GainTerms(NamedTuple):
-    """√beta = offset + scale √(constant + slope g) of a round."""
-
-    offset: float
-    scale: float
-    constant: float
-    slope: float
+Terms = tuple[float, float, float, float]
 
 
 class GainWidth(_Checked):
@@ -193,12 +187,13 @@ class GainWidth(_Checked):
     gain: InformationGain
 
     @abstractmethod
-    def terms(self, t: int) -> GainTerms:
-        """What does not depend on g in round ``t``."""
+    def terms(self, t: int) -> Terms:
+        """Offset, scale, constant and slope of √beta = offset + scale √(constant + slope g)."""
 
     def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         offset, scale, constant, slope = self.terms(context.t)
-        return offset + scale * _root(constant + slope * self.gain.value(context))
+        value = constant + slope * self.gain.value(context)
+        return offset + scale * (value.sqrt() if isinstance(value, Tensor) else math.sqrt(value))
 
 
 @dataclass(frozen=True)
@@ -218,8 +213,8 @@ class AgnosticGPUCB(GainWidth):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def terms(self, t: int) -> GainTerms:
-        return GainTerms(0.0, 1.0, 2 * self.B**2, 300 * math.log(t / self.delta) ** 3)
+    def terms(self, t: int) -> Terms:
+        return 0.0, 1.0, 2 * self.B**2, 300 * math.log(t / self.delta) ** 3
 
 
 @dataclass(frozen=True)
@@ -241,8 +236,8 @@ class IGPUCB(GainWidth):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def terms(self, t: int) -> GainTerms:
-        return GainTerms(self.B, self.R, 2 * (1 - math.log(self.delta)), 2.0)
+    def terms(self, t: int) -> Terms:
+        return self.B, self.R, 2 * (1 - math.log(self.delta)), 2.0
 
 
 @dataclass(frozen=True)
@@ -268,9 +263,9 @@ class WGPUCB(GainWidth):
     delta: float
     gain: InformationGain = field(default_factory=DoublyWeighted)
 
-    def terms(self, t: int) -> GainTerms:
+    def terms(self, t: int) -> Terms:
         scale = self.R / math.sqrt(self.noise)
-        return GainTerms(self.B, scale, -2 * math.log(self.delta), 2.0)
+        return self.B, scale, -2 * math.log(self.delta), 2.0
 
 
 @dataclass(frozen=True)
@@ -292,9 +287,5 @@ class Heteroscedastic(GainWidth):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def terms(self, t: int) -> GainTerms:
-        return GainTerms(self.B, 1.0, 2 * math.log(2 / self.delta), 2.0)
-
-
-def _root(value: float | Tensor) -> float | Tensor:
-    return value.sqrt() if isinstance(value, Tensor) else math.sqrt(value)
+    def terms(self, t: int) -> Terms:
+        return self.B, 1.0, 2 * math.log(2 / self.delta), 2.0

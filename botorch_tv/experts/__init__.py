@@ -2,8 +2,8 @@
 
 import botorch_tv.strategies  # noqa: F401  first, because it offers the presets made here
 from botorch_tv.experts.dpp import default_steps, greedy_map, k_dpp
-from botorch_tv.experts.sparq import EveryRound, Never, Refresh, Schedule, SparQ, Windows
 from botorch_tv.strategies.presets import sparq_gp_ucb, w_sparq_gp_ucb
+from botorch_tv.strategies.sparq import EveryRound, Never, Refresh, Schedule, SparQ, Windows
 from botorch_tv.strategies.state import Consultation, ExpertData, ExpertWarning
 
 __all__ = [

@@ -33,7 +33,7 @@ numbers are a hash of the key and of how many were made before (SplitMix64 of St
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,9 +42,6 @@ from botorch_tv.inference.linalg import at_index
 from botorch_tv.inference.random import GOLDEN, mixed, shifted
 from botorch_tv.strategies.draws import Draws, Generators, draws_for
 from botorch_tv.validation import require_integer, require_trials
-
-if TYPE_CHECKING:
-    from botorch_tv.strategies.draws import Draws
 
 KEY_PARTS = 4
 """Numbers drawn per key. 16 bits are taken of each, which float32 holds with room to spare."""
@@ -77,28 +74,18 @@ def uniforms(key: Tensor, number: Tensor) -> Tensor:
     return numbers
 
 
-def sample_by_eigenvalues(
-    factor: Tensor, rank: Tensor, size: Tensor, most: int, key: Tensor
-) -> Tensor:
+def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: Tensor) -> Tensor:
     """Exact draws.
 
     Args:
         factor: L, `N x n x r`, float64, with rows of zeros where there is no point.
         rank: Columns of it that are not zero, linearly independent, `N`.
         size: Points to draw, at most the rank, `N`.
-        most: The largest of ``size``, or more.
-        key: From :func:`~botorch_tv.experts.dpp.draw_keys`, `N`.
+        uniform: The number that decides on each point, `N x most`.
 
     Returns:
         Places of the points drawn, `N x most`; a trial uses its first ``size``.
     """
-    return _in_turn(
-        factor, rank, size, uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
-    )
-
-
-def _in_turn(factor: Tensor, rank: Tensor, size: Tensor, uniform: Tensor) -> Tensor:
-    """As above, with the number that decides on each point, `N x most`."""
     smallest = torch.finfo(factor.dtype).tiny
     orthogonal, left = torch.linalg.qr(factor)
     free = torch.ones_like(factor[..., 0], dtype=torch.bool)
@@ -210,7 +197,11 @@ def swap_chain(
     outside = free.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
     number = free.sum(-1)
     steps = torch.where((size > 0) & (number > 0), steps, 0)
-    steps = steps - _coin(key, steps, (size == 1) & (number == 1)).long()
+    # Of two points that are alike every proposal swaps the one chosen: such a chain goes back and
+    # forth and never forgets its start, unless its length is random. The number is the first that
+    # no proposal uses.
+    coin = uniforms(key.unsqueeze(-1), 3 * steps.long().unsqueeze(-1)).squeeze(-1) < 0.5
+    steps = steps - ((size == 1) & (number == 1) & (steps > 0) & coin).long()
     done, chosen = torch.zeros_like(number), chosen.clone()
     ahead = torch.arange(together, device=chosen.device)
     three = torch.arange(3, device=chosen.device).view(3, 1, 1)
@@ -230,19 +221,13 @@ def swap_chain(
         left = at_index(leaving, first)
         u = coefficients.gather(-2, first.view(-1, 1, 1).expand(-1, 1, chosen.shape[-1]))
         _swap_(inverse, u.squeeze(-2), at_index(ratio, first), left, moves)
-        _exchange_(chosen, left, outside, at_index(entering, first), moves)
+        entered = at_index(entering, first)
+        old, new = at_index(chosen, left), at_index(outside, entered)
+        chosen.scatter_(-1, left.unsqueeze(-1), torch.where(moves, new, old).unsqueeze(-1))
+        outside.scatter_(-1, entered.unsqueeze(-1), torch.where(moves, old, new).unsqueeze(-1))
         done = done + torch.where(moves, first + 1, together)
         turn += 1
     return chosen
-
-
-def _coin(key: Tensor, steps: Tensor, tossed: Tensor) -> Tensor:
-    """1 or 0 where tossed, `N`: of two points that are alike, every proposal swaps the one chosen.
-
-    Such a chain goes back and forth and never forgets its start, unless its length is random.
-    """
-    beyond = 3 * steps.long().unsqueeze(-1)  # the first number that no proposal uses
-    return tossed & (steps > 0) & (uniforms(key.unsqueeze(-1), beyond).squeeze(-1) < 0.5)
 
 
 def _place(uniform: Tensor, count: Tensor) -> Tensor:
@@ -298,15 +283,6 @@ def _swap_(inverse: Tensor, u: Tensor, ratio: Tensor, leaving: Tensor, moves: Te
     weight = variance * moves.unsqueeze(-1)
     inverse.addcmul_((weight * r).unsqueeze(-1), r.unsqueeze(-2), value=-1)
     inverse.addcmul_((weight / ratio * v).unsqueeze(-1), v.unsqueeze(-2))
-
-
-def _exchange_(
-    chosen: Tensor, leaving: Tensor, outside: Tensor, entering: Tensor, moves: Tensor
-) -> None:
-    """Exchange a point chosen and one outside, told by their places, where ``moves``."""
-    old, new = at_index(chosen, leaving), at_index(outside, entering)
-    chosen.scatter_(-1, leaving.unsqueeze(-1), torch.where(moves, new, old).unsqueeze(-1))
-    outside.scatter_(-1, entering.unsqueeze(-1), torch.where(moves, old, new).unsqueeze(-1))
 
 
 def _inverse(covariance: Tensor, chosen: Tensor, used: Tensor) -> Tensor:
@@ -496,13 +472,6 @@ def k_dpp(
     if not clip:
         wrong = (~covariance.isfinite()).sum((-2, -1))
         require_trials(wrong == 0, wrong, "entries of covariance are not finite", "repair them.")
-        number = there.sum(-1).view(shape)
-        require_trials(
-            number >= size,
-            number,
-            f"points are fewer than the size = {size} to be drawn",
-            "draw fewer, or pass clip=True.",
-        )
         # Greedy choice stops at ``size`` pivots, so a full count only says that the rank suffices.
         require_trials(
             rank.view(shape) >= size,
@@ -514,7 +483,8 @@ def k_dpp(
     numbers = draws_for(draws, shape, dtype=K.dtype, device=K.device)
     key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
-        index = sample_by_eigenvalues(greedy.columns, full_rank, rank, most, key)
+        uniform = uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
+        index = sample_by_eigenvalues(greedy.columns, full_rank, rank, uniform)
     else:
         number = there.sum(-1)
         length = default_steps(number, rank) if steps is None else number * 0 + steps

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import torch
 from botorch.exceptions import InputDataError
@@ -177,37 +177,11 @@ class Observation(NamedTuple):
     noise: Tensor
 
 
-class LogRows(Protocol):
-    """The n remaining observations, oldest first."""
-
-    @property
-    def time(self) -> Tensor:
-        """When they were made, `batch_shape x n`, float64."""
-
-    @property
-    def y(self) -> Tensor:
-        """The observed values, `batch_shape x n`; 0 where a measurement failed or was dropped."""
-
-    @property
-    def noise(self) -> Tensor:
-        """Noise variances, `batch_shape x n`; infinite where one failed or was dropped."""
-
-    @property
-    def X(self) -> Tensor:
-        """Where they were made, `batch_shape x n x d`."""
-
-    @property
-    def kept(self) -> Tensor:
-        """Which rows a trial still keeps, `batch_shape x n`, bool; other trials keep the rest."""
-
-
 class Log:
-    """The remaining observations, as a part of a strategy sees them.
+    """The n remaining observations, oldest first, as a part of a strategy sees them.
 
     Trials share the rows. A row that one trial has dropped while another still keeps it looks like
     a failed one, so rules that compare observations should skip those of infinite ``noise``.
-
-    ``time``, ``y``, ``noise``, ``X`` and ``kept`` are those of :class:`LogRows`.
 
     Attributes:
         now: The present, `batch_shape`, float64; after an observation, its time.
@@ -225,7 +199,7 @@ class Log:
 
     def __init__(
         self,
-        rows: LogRows,
+        rows: Any,
         *,
         now: Tensor,
         rounds: int,
@@ -241,27 +215,27 @@ class Log:
 
     @property
     def time(self) -> Tensor:
-        """See :attr:`LogRows.time`."""
+        """When they were made, `batch_shape x n`, float64."""
         return self._rows.time
 
     @property
     def y(self) -> Tensor:
-        """See :attr:`LogRows.y`."""
+        """The observed values, `batch_shape x n`; 0 where one failed or was dropped."""
         return self._rows.y
 
     @property
     def noise(self) -> Tensor:
-        """See :attr:`LogRows.noise`."""
+        """Noise variances, `batch_shape x n`; infinite where one failed or was dropped."""
         return self._rows.noise
 
     @property
     def X(self) -> Tensor:
-        """See :attr:`LogRows.X`."""
+        """Where they were made, `batch_shape x n x d`."""
         return self._rows.X
 
     @property
     def kept(self) -> Tensor:
-        """See :attr:`LogRows.kept`."""
+        """Which rows a trial retains, `batch_shape x n`, bool; other trials retain the rest."""
         return self._rows.kept
 
     def before_a_choice(self) -> Log:

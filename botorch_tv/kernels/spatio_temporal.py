@@ -8,7 +8,7 @@ unexpanded before indexing them. Kernels of this package use those of :class:`Ba
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Self
 
@@ -21,31 +21,17 @@ from botorch_tv.forgetting import Inflation
 from botorch_tv.validation import require
 
 
-def _tensors(kernel: nn.Module) -> Iterator[Tensor]:
-    """The kernel's own parameters and buffers that carry its batch dimensions."""
-    yield from kernel.parameters(recurse=False)
-    for name, buffer in kernel.named_buffers(recurse=False):
-        if name != "active_dims":
-            yield buffer
-
-
-def _batch_dims(kernel: Kernel, tensor: Tensor) -> int:
-    """How many leading dimensions of a kernel's tensor are batch dimensions.
-
-    A ``ScaleKernel`` takes over the batch of its base kernel without saying so.
-    """
-    full = kernel.batch_shape
-    return len(full) if tensor.shape[: len(full)] == full else len(kernel._batch_shape)
-
-
-def _own(kernel: nn.Module) -> list[tuple[Kernel, list[tuple[Tensor, int]]]]:
-    """Every kernel of the tree with the tensors it holds, and their numbers of batch dimensions."""
+def _own(kernel: nn.Module) -> list[tuple[Kernel, Tensor, int]]:
+    """The tensors of every kernel of the tree, and how many leading dimensions are of the batch."""
     found = []
     for module in kernel.modules():
         if isinstance(module, Kernel):
-            held = [(tensor, _batch_dims(module, tensor)) for tensor in _tensors(module)]
-            if held:
-                found.append((module, held))
+            full = module.batch_shape
+            named = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+            for tensor in (tensor for name, tensor in named if name != "active_dims"):
+                # A ``ScaleKernel`` takes over the batch of its base kernel without saying so.
+                shape = full if tensor.shape[: len(full)] == full else module._batch_shape
+                found.append((module, tensor, len(shape)))
     return found
 
 
@@ -76,9 +62,8 @@ class BatchedKernel(Kernel):  # type: ignore[misc]
         if target == self.batch_shape:
             return self
         expanded = deepcopy(self)
-        for kernel, held in _own(expanded):
-            for tensor, dims in held:
-                tensor.data = tensor.data.expand(target + tensor.shape[dims:])
+        for kernel, tensor, dims in _own(expanded):
+            tensor.data = tensor.data.expand(target + tensor.shape[dims:])
             kernel.batch_shape = target
         return expanded
 
@@ -90,10 +75,8 @@ class BatchedKernel(Kernel):  # type: ignore[misc]
         batch_shape = self.batch_shape
         chosen = torch.empty((), device="cpu").expand(batch_shape)[index].shape
         indexed = deepcopy(self)
-        for kernel, held in _own(indexed):
-            for tensor, dims in held:
-                full = tensor.data.expand(batch_shape + tensor.shape[dims:])
-                tensor.data = full[index]
+        for kernel, tensor, dims in _own(indexed):
+            tensor.data = tensor.data.expand(batch_shape + tensor.shape[dims:])[index]
             kernel.batch_shape = chosen
         return indexed
 

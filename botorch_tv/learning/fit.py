@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -111,107 +110,71 @@ def learn(
             )
     if start is None and ordered.learns_decay:
         require_learnable(decay)
-    problem = _Problem(refit, parts, decay, ordered, estimates_mean)
     packed = _packed(X, rows)
-    unit = problem.unit(packed)
-    ends = problem.solve(packed, problem.starts(unit, start), unit)
-    return problem.learned(ends, unit, y)
+    gap = median_gap(packed["times"].double(), packed["live"])
+    # The user's unit for a fixed decay.
+    unit = gap if ordered.learns_decay else torch.ones_like(gap)
+    given = ordered.given.expand(len(unit), -1)
+    # Data of a few rounds often have two explanations, one slow and one fast: without a last result
+    # the second search assumes a high rate of change.
+    if start is None:
+        first, second = given, ordered.fast_start(unit)
+    else:
+        first, second = start.to(given).reshape(given.shape), given
+    starts = torch.stack([first, second], 1)
+    matrices = starts.shape[1] * (parts.lengthscales + _MATRICES)
+    size = max(1, NUMBERS // max(1, matrices * packed["y"].shape[-1] ** 2))
+    ends = []
+    for *piece, some in zip(*(part.split(size) for part in (*packed.values(), unit, starts))):
+        data = prepare(parts, decay, **dict(zip((*packed, "unit"), piece)))
+        ends.append(_search(refit, parts, decay, ordered, data, some, estimates_mean))
+    x, value = (torch.cat([getattr(end, name) for end in ends]) for name in ("x", "value"))
+    shape = y.shape[:-1]
+    lengthscale, variance, noise_found, natural, _ = (
+        one.reshape((*shape, *one.shape[1:])) for one in ordered.values(x)
+    )
+    return Learned(
+        vector=ordered.kept(x, unit).reshape((*shape, ordered.size)),
+        kernel=parts.with_parameters(lengthscale.to(y), variance.to(y)),
+        noise=noise_found.to(y),
+        decay=PerTrial(decay, ordered.named(natural), unit.reshape(shape)),
+        log_posterior=-value.reshape(shape),
+        evaluations=sum(end.evaluations for end in ends),
+    )
 
 
-@dataclass(frozen=True)
-class _Problem:
-    """The part of the problem that all loops share."""
-
-    refit: Refit
-    kernel: LearnableKernel
-    decay: Decay
-    layout: ParameterLayout
-    estimates_mean: bool
-
-    def unit(self, rows: dict[str, Tensor]) -> Tensor:
-        """The unit of time: the median gap, or the user's unit for a fixed decay, `b`."""
-        gap = median_gap(rows["times"].double(), rows["live"])
-        return gap if self.layout.learns_decay else torch.ones_like(gap)
-
-    def starts(self, unit: Tensor, last: Tensor | None) -> Tensor:
-        """Where the two searches of every loop begin, `b x 2 x p`.
-
-        Without a last result the second assumes a high rate of change: data of a few rounds often
-        have two explanations, one slow and one fast.
-        """
-        given = self.layout.given.expand(len(unit), -1)
-        if last is None:
-            return torch.stack([given, self.layout.fast_start(unit)], 1)
-        return torch.stack([last.to(given).reshape(given.shape), given], 1)
-
-    def learned(self, ends: Minimum, unit: Tensor, y: Tensor) -> Learned:
-        """The hyperparameters found, in the batch shape and dtype of the observations ``y``."""
-        shape = y.shape[:-1]
-        lengthscale, variance, noise, natural, _ = (
-            one.reshape((*shape, *one.shape[1:])) for one in self.layout.values(ends.x)
-        )
-        return Learned(
-            vector=self.layout.kept(ends.x, unit).reshape((*shape, self.layout.size)),
-            kernel=self.kernel.with_parameters(lengthscale.to(y), variance.to(y)),
-            noise=noise.to(y),
-            decay=PerTrial(self.decay, self.layout.named(natural), unit.reshape(shape)),
-            log_posterior=-ends.value.reshape(shape),
-            evaluations=ends.evaluations,
-        )
-
-    def solve(self, rows: dict[str, Tensor], starts: Tensor, unit: Tensor) -> Minimum:
-        """The best end of every loop's searches, as many loops at a time as memory allows.
-
-        Args:
-            rows: Observations, `b x n`, and inputs, `b x n x d`.
-            starts: Where to search from, the parameters a loop has first, `b x s x p`, as kept.
-            unit: To count time in, `b`.
-
-        Returns:
-            `b x p`.
-        """
-        n = rows["y"].shape[-1]
-        matrices = starts.shape[1] * (self.kernel.lengthscales + _MATRICES)
-        size = max(1, NUMBERS // max(1, matrices * n * n))
-        names, parts = (*rows, "unit"), (*rows.values(), unit, starts)
-        ends = [
-            self._solve(prepare(self.kernel, self.decay, **dict(zip(names, piece))), one)
-            for *piece, one in zip(*(torch.split(one, size) for one in parts))
-        ]
-        return Minimum(
-            torch.cat([one.x for one in ends]),
-            torch.cat([one.value for one in ends]),
-            sum(one.evaluations for one in ends),
-        )
-
-    def _solve(self, data: TrainingData, starts: Tensor) -> Minimum:
-        b, s, p = starts.shape
-        # Loops with too few observations stay where they are: their bounds leave no room.
-        few = ((data.root > 0).sum(-1) < self.refit.least)[:, None, None]
-        starts = self.layout.searched(starts, data.unit.unsqueeze(-1))
-        stay = starts[:, :1]
-        least, most = (end.unsqueeze(1) for end in self.layout.bounds(data.unit))
-        lower = torch.where(few, stay, least).expand(b, s, p)
-        upper = torch.where(few, stay, most).expand(b, s, p)
-        ends = minimize(
-            NegativeLogPosterior(
-                self.kernel,
-                self.decay,
-                self.layout,
-                data,
-                torch.arange(b, device=starts.device).repeat_interleave(s),
-                estimates_mean=self.estimates_mean,
-            ),
-            starts.reshape(-1, p),
-            lower.reshape(-1, p),
-            upper.reshape(-1, p),
-            evaluations=self.refit.evaluations,
-            value_tolerance=_VALUE_TOLERANCE,
-            gradient_tolerance=_GRADIENT_TOLERANCE,
-        )
-        value, best = ends.value.view(b, s).min(-1)
-        x = ends.x.view(b, s, p)[torch.arange(b, device=best.device), best]
-        return Minimum(x, value, ends.evaluations)
+def _search(
+    refit: Refit,
+    kernel: LearnableKernel,
+    decay: Decay,
+    layout: ParameterLayout,
+    data: TrainingData,
+    starts: Tensor,
+    estimates_mean: bool,
+) -> Minimum:
+    """The best end of every loop's searches from ``starts``, `b x s x p`, as kept: `b x p`."""
+    b, s, p = starts.shape
+    # Loops with too few observations stay where they are: their bounds leave no room.
+    few = ((data.root > 0).sum(-1) < refit.least)[:, None, None]
+    starts = layout.searched(starts, data.unit.unsqueeze(-1))
+    stay = starts[:, :1]
+    lower, upper = (
+        torch.where(few, stay, end.unsqueeze(1)).expand(b, s, p).reshape(-1, p)
+        for end in layout.bounds(data.unit)
+    )
+    loops = torch.arange(b, device=starts.device)
+    problems = loops.repeat_interleave(s)
+    ends = minimize(
+        NegativeLogPosterior(kernel, decay, layout, data, problems, estimates_mean=estimates_mean),
+        starts.reshape(-1, p),
+        lower,
+        upper,
+        evaluations=refit.evaluations,
+        value_tolerance=_VALUE_TOLERANCE,
+        gradient_tolerance=_GRADIENT_TOLERANCE,
+    )
+    value, best = ends.value.view(b, s).min(-1)
+    return Minimum(ends.x.view(b, s, p)[loops, best], value, ends.evaluations)
 
 
 def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:

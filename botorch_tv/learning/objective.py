@@ -118,13 +118,8 @@ class NegativeLogPosterior:
         *,
         estimates_mean: bool = False,
     ) -> None:
-        self._smoothness = kernel.smoothness
-        self._scaled = kernel.scaled
-        self._decay = decay
-        self._layout = layout
-        self._data = data
-        self._loops = loops
-        self._estimates_mean = estimates_mean
+        self._kernel, self._decay, self._layout = kernel, decay, layout
+        self._data, self._loops, self._estimates_mean = data, loops, estimates_mean
         self._rows: Tensor | None = None
         self._held = data
 
@@ -153,11 +148,11 @@ class NegativeLogPosterior:
         flat = data.squares.view(m, lengthscales, n * n)
         inverse_squares = lengthscale**-2  # m x lengthscales
         squared = (inverse_squares.unsqueeze(-2) @ flat).view(m, n, n)
-        correlation = profile(squared, self._smoothness)
-        slope = profile_slope(squared, self._smoothness)
+        correlation = profile(squared, self._kernel.smoothness)
+        slope = profile_slope(squared, self._kernel.smoothness)
         root = data.root * noise.rsqrt().unsqueeze(-1)
         scale = root.unsqueeze(-1) * root.unsqueeze(-2)
-        if self._scaled:
+        if self._kernel.scaled:
             scale = scale * variance[:, None, None]
         undecayed = scale * correlation
         natural, decayed = self._decayed(of_decay, data)
@@ -171,7 +166,11 @@ class NegativeLogPosterior:
         inverse = torch.cholesky_inverse(factor).mT  # symmetric; transposed it lies in rows
         observed = (root * data.y).unsqueeze(-1)
         if self._estimates_mean:
-            observed = self._centred(observed, root.unsqueeze(-1), inverse)
+            # S (y - μ 1) at the mean of generalised least squares; 0 without data.
+            weights = inverse @ root.unsqueeze(-1)
+            information = (root.unsqueeze(-1) * weights).sum(-2, keepdim=True).clamp_min(1e-300)
+            mean = (observed * weights).sum(-2, keepdim=True) / information
+            observed = observed - mean * root.unsqueeze(-1)
         fitted = inverse @ observed  # β
         quadratic = (observed * fitted).sum((-2, -1))
         log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
@@ -182,7 +181,7 @@ class NegativeLogPosterior:
         trace = inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
         size = fitted.square().sum((-2, -1))
         by_noise = 0.5 * (trace - n + data.weight - size)
-        by_variance = 0.5 * (n - quadratic - trace + size) * self._scaled
+        by_variance = 0.5 * (n - quadratic - trace + size) * self._kernel.scaled
         by_squared = (half * scale * slope).reshape(m, n * n, 1)
         by_lengthscale = -2 * inverse_squares * (flat @ by_squared).squeeze(-1)
         by_decay = torch.zeros_like(of_decay)
@@ -206,11 +205,3 @@ class NegativeLogPosterior:
                 self._decay, {name: one[:, None, None] for name, one in values.items()}
             )
             return natural, decay.covariance(first, second)
-
-    @staticmethod
-    def _centred(observed: Tensor, root: Tensor, inverse: Tensor) -> Tensor:
-        """S (y - μ 1) at the mean of generalised least squares; 0 without data."""
-        solved = inverse @ root
-        information = (root * solved).sum(-2, keepdim=True)
-        mean = (observed * solved).sum(-2, keepdim=True) / information.clamp_min(1e-300)
-        return observed - mean * root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from botorch.utils.types import DEFAULT, _DefaultType
 from torch.distributions import Distribution
@@ -112,22 +112,20 @@ class Refit:
         settle_integer(self, "every", 1, "give the rounds between fits.")
         settle_integer(self, "least", 1, "give a number of observations.")
         settle_integer(self, "evaluations", 1, "100 is usual.")
-        free = []
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name in ("every", "least", "evaluations", "decay"):
-                continue
-            _require_free(one.name, value)
-            free.append(value)
         require(
             self.decay is None or isinstance(self.decay, Mapping),
             f"Refit: decay is {self.decay!r}; give {{name: Free(prior)}} for what a decay of your "
             "own declares, or None to keep decays as they are.",
         )
-        for name, value in (self.decay or {}).items():
-            _require_free(f"decay[{name!r}]", value)
-            free.append(value)
-        require(any(free), "Refit: nothing is learned; leave one hyperparameter free.")
+        names = ("lengthscale", "outputscale", "noise", "epsilon", "sigma_w2")
+        free = {name: getattr(self, name) for name in names}
+        free |= {f"decay[{name!r}]": value for name, value in (self.decay or {}).items()}
+        for name, value in free.items():
+            require(
+                value is None or isinstance(value, Free),
+                f"Refit: {name} is {value!r}; give Free(prior) to learn it or None to keep it.",
+            )
+        require(any(free.values()), "Refit: nothing is learned; leave one hyperparameter free.")
         require(
             self.epsilon is None or (self.epsilon.upper or 0) < 1,
             f"Refit: epsilon goes up to {self.epsilon.upper if self.epsilon else None}, but at 1 "
@@ -159,10 +157,3 @@ class Refit:
     def due(self, told: int) -> bool:
         """Whether a fit is due once ``told`` rounds have been told."""
         return told > 0 and told % self.every == 0
-
-
-def _require_free(name: str, value: object) -> None:
-    require(
-        value is None or isinstance(value, Free),
-        f"Refit: {name} is {value!r}; give Free(prior) to learn it or None to keep it.",
-    )

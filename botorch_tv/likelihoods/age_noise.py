@@ -1,9 +1,9 @@
-"""A Gaussian likelihood whose noise grows with the age of an observation."""
+"""Inflations of noise as GPyTorch modules, with their parameters to learn."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from botorch.exceptions import InputDataError
@@ -14,13 +14,152 @@ from gpytorch.likelihoods.noise_models import Noise
 from gpytorch.priors import LogNormalPrior, Prior
 from gpytorch.settings import min_fixed_noise
 from linear_operator.operators import DiagLinearOperator
-from torch import Tensor
+from torch import Size, Tensor
 
-from botorch_tv.forgetting import Inflation
-from botorch_tv.forgetting.base import is_static
+from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
+from botorch_tv.forgetting.base import is_static, with_values
+from botorch_tv.forgetting.claims import require_inflating
+from botorch_tv.kernels.declared import Declared, Priors, declared
 from botorch_tv.kernels.spatio_temporal import like
-from botorch_tv.likelihoods.aging import Aging, FixedAging, learnable
-from botorch_tv.validation import largest, require_bounds
+from botorch_tv.validation import largest, require, require_bounds
+
+NO_BATCH = Size()
+
+
+class Aging(Declared):
+    """An inflation of noise as a module, with its declared parameters learnable.
+
+    Args:
+        inflation: The formula, with the values to start from.
+        batch_shape: Batch shape of the parameters.
+        priors: Of parameters per unit of the input, by name, None for none; what the inflation
+            declares otherwise. For a share kept, such as γ, of 1 - γ.
+        names: Names of priors other than that of the parameter with ``_prior``.
+        learn: Whether there is anything to learn; the inflation is used as it is else.
+
+    Raises:
+        ValueError: If the formula is no inflation, or not one of the parameters it declares.
+    """
+
+    def __init__(
+        self,
+        inflation: Inflation,
+        batch_shape: Size = NO_BATCH,
+        priors: Priors | None = None,
+        names: Mapping[str, str] | None = None,
+        learn: bool = True,
+    ) -> None:
+        require_inflating(inflation)
+        super().__init__()
+        self.declare(inflation, batch_shape, 1, priors or {}, {}, names, learn=learn)
+
+    @property
+    def inflation(self) -> Inflation:
+        """The formula, with the values that parameters start from."""
+        return self.part  # type: ignore[no-any-return]
+
+    def log_factor(self, lag: Tensor) -> Tensor:
+        """Logarithm of the factor on the noise variance; 0 at lag 0.
+
+        Args:
+            lag: Lags, `... x n`, at least 0; the leading dimensions broadcast with the batch.
+        """
+        return with_values(self.inflation, self.learned()).log_factor(lag / self.unit)
+
+
+class FixedAging(Aging):
+    """Any inflation with fixed parameters.
+
+    Args:
+        inflation: How noise grows with the lag.
+    """
+
+    def __init__(self, inflation: Inflation) -> None:
+        super().__init__(inflation, learn=False)
+
+
+class ExponentialAging(Aging):
+    """Noise λ γ^(-lag) with learnable γ, [W22] eq. (2)-(3).
+
+    γ is its own raw parameter in [1e-6, 1], so that γ = 1, which forgets nothing, is exact and has
+    a finite gradient.
+
+    Args:
+        gamma: Discount γ per unit of time to start from.
+        batch_shape: Batch shape of the parameter.
+        discount_prior: Prior of 1 - γ per unit of the input, None for none. By default half-normal
+            with scale 0.1 in the unit that γ is learned in, see :meth:`measure`.
+
+    Raises:
+        ValueError: If ``gamma`` lies outside [1e-6, 1].
+    """
+
+    def __init__(
+        self,
+        gamma: float,
+        batch_shape: Size = NO_BATCH,
+        discount_prior: Prior | _DefaultType | None = DEFAULT,
+    ) -> None:
+        names = {"gamma": "discount_prior"}
+        super().__init__(ExponentialWeights(gamma), batch_shape, {"gamma": discount_prior}, names)
+
+    gamma = declared("gamma", "Discount γ per unit of time, `batch_shape x 1`.")
+
+
+class InjectionAging(Aging):
+    """Noise σ² (1 + κ lag^α), 0^0 := 0, with learnable α and κ, [M] eq. (8)-(10).
+
+    Args:
+        alpha: Exponent α to start from, at least 0.
+        kappa: Rate κ to start from, in time^(-α), at least 0.
+        batch_shape: Batch shape of the parameters.
+        alpha_prior: Prior of α, None for none; half-normal with scale 2 by default.
+        kappa_prior: Prior of κ per unit of the input, None for none. By default half-normal with
+            scale 2 in the unit that κ is learned in, see :meth:`measure`.
+    """
+
+    def __init__(
+        self,
+        alpha: float,
+        kappa: float = 1.0,
+        batch_shape: Size = NO_BATCH,
+        alpha_prior: Prior | _DefaultType | None = DEFAULT,
+        kappa_prior: Prior | _DefaultType | None = DEFAULT,
+    ) -> None:
+        priors = {"alpha": alpha_prior, "kappa": kappa_prior}
+        super().__init__(UncertaintyInjection(alpha, kappa), batch_shape, priors)
+
+    alpha = declared("alpha", "Exponent α of the growth, `batch_shape x 1`.")
+    kappa = declared(
+        "kappa", "Rate κ of the growth per unit of time to the power α, `batch_shape x 1`."
+    )
+
+
+def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
+    """The inflation with its parameters to learn, default priors included.
+
+    Args:
+        inflation: Where the parameters start.
+        batch_shape: Batch shape of the parameters.
+
+    Raises:
+        ValueError: If it declares none.
+    """
+    if is_static(inflation):
+        return FixedAging(inflation)
+    require(
+        bool(inflation.parameters),
+        f"{inflation!r} declares no parameters, so nothing of it can be learned; declare them "
+        "beside its formula, or give FixedAging(inflation) to keep it as it is.",
+    )
+    if type(inflation) is ExponentialWeights:
+        return ExponentialAging(inflation.gamma, batch_shape)
+    if type(inflation) is UncertaintyInjection:
+        return InjectionAging(inflation.alpha, inflation.kappa, batch_shape)
+    return Aging(inflation, batch_shape)
+
+
+# ---------------- A Gaussian likelihood whose noise grows with the age of an observation
 
 
 def stacked(first: Tensor, second: Tensor, dim: int) -> Tensor:
@@ -192,34 +331,25 @@ class AgeNoise(Noise):  # type: ignore[misc]
         X = next((p if isinstance(p, Tensor) else p[0] for p in params), None)
         if X is None and self.train_X is None:
             # Without a time there is no age; taken for new, old observations would count in full.
-            if not self._constant:
+            static = isinstance(self.aging, FixedAging) and is_static(self.aging.inflation)
+            if not static:
                 raise InputDataError(
                     "AgeNoise: observations without inputs, and no training data that they could "
                     "stand for, have no time to age from; pass their inputs, as in "
                     "likelihood(model(X), X), or tell the data by set_training_data."
                 )
-            if shape is None:
-                raise InputDataError("AgeNoise: without inputs the shape is needed.")
-            return DiagLinearOperator(self.fresh.expand(self._joint(self.fresh.shape, shape)))
-        variance = self.of_training() if X is None or self._is_training(X) else self.of(X)
+            variance = self.fresh
+        else:
+            variance = self.of_training() if X is None or self._is_training(X) else self.of(X)
         if shape is not None:
-            if X is None and shape[-1] not in (variance.shape[-1], 1):
+            if X is None and self.train_X is not None and shape[-1] not in (variance.shape[-1], 1):
                 raise InputDataError(
                     f"AgeNoise: {shape[-1]} observations without inputs, which would stand for the "
                     f"{variance.shape[-1]} of the training data; pass their inputs, as in "
                     "likelihood(model(X), X)."
                 )
-            variance = variance.expand(self._joint(variance.shape, shape))
+            variance = variance.expand(torch.broadcast_shapes(variance.shape, shape))
         return DiagLinearOperator(variance)
-
-    @property
-    def _constant(self) -> bool:
-        """Whether nothing ages."""
-        return isinstance(self.aging, FixedAging) and is_static(self.aging.inflation)
-
-    @staticmethod
-    def _joint(variance: torch.Size, shape: torch.Size) -> torch.Size:
-        return torch.broadcast_shapes(variance, shape)  # type: ignore[no-any-return, no-untyped-call]
 
     def _is_training(self, X: Tensor) -> bool:
         """Whether these are the training inputs; only matters where their variances are known."""

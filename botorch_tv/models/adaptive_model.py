@@ -279,9 +279,8 @@ def check_points(
     out = ~((U - 0.5).abs() <= 0.5 + beyond)
     if bool(out.any()):
         raise InputDataError(
-            f"a point has {points[out][0].item():g} in a column that goes from "
-            f"{prior.lower.expand_as(U)[out][0].item():g} to "
-            f"{prior.upper.expand_as(U)[out][0].item():g}; give bounds that hold all points, "
+            f"a point has {points[out][0].item():g} in a column, but points lie between "
+            f"{prior.lower.tolist()} and {prior.upper.tolist()}; give bounds that hold all points, "
             "adaptive_model(..., bounds=bounds)."
         )
     early = ~(time.detach() >= newest)
@@ -521,15 +520,11 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
 
 def _transformed(found: AdaptivePosterior, transform: PosteriorTransform) -> AdaptivePosterior:
-    if type(transform) is not ScalarizedPosteriorTransform:
+    if type(transform) is not ScalarizedPosteriorTransform or len(transform.weights) != 1:
         raise UnsupportedError(
-            f"posterior_transform is {transform!r}, which needs a Gaussian, and a mixture is none; "
-            "give an objective of samples, or ScalarizedPosteriorTransform."
+            f"posterior_transform is {transform!r}, but a mixture is no Gaussian and has one "
+            "output; give an objective of samples, or ScalarizedPosteriorTransform of one weight."
         )
-    require(
-        len(transform.weights) == 1,
-        f"posterior_transform has {len(transform.weights)} weights, but there is one output.",
-    )
     return found.scaled(float(transform.weights[0]), float(transform.offset))
 
 

@@ -220,31 +220,17 @@ class AgingGP(GrowingGP):
         if self._now is not None:
             destination[prefix + "now"] = self._now if keep_vars else self._now.detach()
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         saved = state_dict.pop(prefix + "now", None)
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        super()._load_from_state_dict(state_dict, prefix, *args)
         if saved is None:
             return
-        saved, own = like(saved, self.train_targets), self.now
-        if torch.broadcast_shapes(saved.shape, own.shape) != own.shape:  # type: ignore[no-untyped-call]
-            error_msgs.append(
-                f"size mismatch for {prefix}now: it is {tuple(saved.shape)} in the state dict, but "
-                f"the model has batch shape {tuple(own.shape)}."
-            )
+        later = torch.maximum(like(saved, self.train_targets), self.now)
+        if later.shape != self.now.shape:
+            args[-1].append(f"size mismatch for {prefix}now: {tuple(saved.shape)}")
         # Time does not run back: data newer than what was saved stay data of the past.
-        elif bool((saved > own).any()):
-            self.set_now(torch.maximum(saved, own))
+        elif bool((later > self.now).any()):
+            self.set_now(later)
 
     def _data_elsewhere(self) -> list[Tensor]:
         held = super()._data_elsewhere()

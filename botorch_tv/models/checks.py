@@ -23,12 +23,10 @@ def check_inputs(X: Tensor, columns: int | None = None) -> None:
         BotorchTensorDimensionError: If it is not.
     """
     if X.dim() < 2 or (columns is not None and X.shape[-1] != columns):
-        wanted, cure = "d" if columns is None else str(columns), "."
-        if X.dim() >= 2 and X.shape[-1] + 1 == columns:
-            cure = "; add the time of each row, or ask acquisition functions by at_present."
         raise BotorchTensorDimensionError(
-            f"X is {tuple(X.shape)}, but inputs are batch_shape x n x {wanted}, one column of "
-            f"which is time{cure}"
+            f"X is {tuple(X.shape)}, but inputs are batch_shape x n x {columns or 'd'}, one column "
+            "of which is time; add the time of each row, or ask acquisition functions by "
+            "at_present."
         )
 
 
@@ -40,12 +38,11 @@ def column_of_time(X: Tensor, time_dim: int) -> int:
         ValueError: If there is no such column.
     """
     check_inputs(X)
-    d = X.shape[-1]
     require(
-        -d <= time_dim < d,
-        f"time_dim is {time_dim}, but train_X has {d} columns; name the one of time.",
+        -X.shape[-1] <= time_dim < X.shape[-1],
+        f"time_dim is {time_dim}, but train_X has {X.shape[-1]} columns; name the one of time.",
     )
-    return time_dim % d
+    return time_dim % X.shape[-1]
 
 
 def check_rows(X: Tensor, Y: Tensor, Yvar: Tensor | None, outputs: int | None = None) -> None:
@@ -220,32 +217,26 @@ def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
         InputDataError: If so.
     """
     fix = (
-        "ages are read from the column of time, which no transform may touch; leave it out, as in "
-        f"Normalize(d={X.shape[-1]}, indices={[i for i in range(X.shape[-1]) if i != time]})."
+        f"{type(transform).__name__} changes time, from which ages are read, or mixes it into "
+        f"others; leave out column {time}, as in Normalize(d={X.shape[-1]}, "
+        f"indices={[i for i in range(X.shape[-1]) if i != time]})."
     )
-    name = type(transform).__name__
     for part in transform.modules():
         # Bounds learned from times in [0, 1] leave them as they are, until the next data.
         if isinstance(part, AffineInputTransform):
             indices = getattr(part, "indices", range(X.shape[-1]))
             if time in [int(index) % X.shape[-1] for index in indices]:
-                raise InputDataError(
-                    f"{type(part).__name__} transforms column {time}, which is time; {fix}"
-                )
+                raise InputDataError(fix)
     with torch.no_grad():
         tried = deepcopy(transform).to(X)
         tried(X)  # in training mode, as construction will: bounds are learned here
         tried.eval()
         later = X.clone()
         later[..., time] += LATER
-        now_seen, later_seen = tried(X), tried(later)
-    if now_seen.shape != X.shape:
-        raise InputDataError(
-            f"{name} makes {tuple(now_seen.shape)} of {tuple(X.shape)}, but rows and columns must "
-            "stay as they are for time to be found; do it before the model."
-        )
-    touched = not torch.equal(now_seen[..., time], X[..., time])
-    touched |= not torch.equal(later_seen[..., time], later[..., time])
-    now_seen[..., time] = later_seen[..., time] = 0.0
-    if touched or not torch.equal(now_seen, later_seen):
-        raise InputDataError(f"{name} changes time or depends on it; {fix}")
+        before, after = tried(X), tried(later)
+    same = before.shape == X.shape
+    for given, seen in ((X, before), (later, after)):
+        same = same and torch.equal(seen[..., time], given[..., time])
+        seen[..., time] = 0.0
+    if not (same and torch.equal(before, after)):
+        raise InputDataError(fix)

@@ -121,27 +121,18 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
         ValueError: If there are two of a kind, or a part is neither.
     """
     parts = () if forgetting is None else forgetting
-    parts = parts if isinstance(parts, Sequence) else (parts,)
-    decays, inflations = [], []
-    for part in parts:
-        if is_static(part):
-            continue
-        require(
-            isinstance(part, Decay | Inflation),
-            f"forgetting holds {part!r}, but its parts are decays (Markov, Wiener, your own) and "
-            "inflations (ExponentialWeights, UncertaintyInjection, your own).",
-        )
-        if isinstance(part, Decay):
-            decays.append(part)
-        if isinstance(part, Inflation):
-            inflations.append(part)
-    for kind, found in (("decay", decays), ("inflation", inflations)):
-        if len(found) > 1:
-            raise ValueError(
-                f"forgetting holds {len(found)} parts of one kind, {found!r}, but takes one {kind} "
-                "at most; leave one out."
-            )
-    return (decays[0] if decays else None), (inflations[0] if inflations else None)
+    parts = [
+        part for part in (parts if isinstance(parts, Sequence) else (parts,)) if not is_static(part)
+    ]
+    decays = [part for part in parts if isinstance(part, Decay)]
+    inflations = [part for part in parts if isinstance(part, Inflation)]
+    require(
+        all(isinstance(part, Decay | Inflation) for part in parts)
+        and max(len(decays), len(inflations)) < 2,
+        f"forgetting is {forgetting!r}, but it holds one decay (Markov, Wiener, your own) and one "
+        "inflation (ExponentialWeights, UncertaintyInjection, your own) at most; leave out others.",
+    )
+    return next(iter(decays), None), next(iter(inflations), None)
 
 
 def temporal_kernel(
@@ -268,10 +259,23 @@ class TimeVaryingGP(AgingGP):
         learn_forgetting: bool = True,
     ) -> None:
         self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
-        time = _checked_time(train_X, train_Y, train_Yvar, input_transform, time_dim)
+        time = column_of_time(train_X, time_dim)
+        check_rows(train_X, train_Y, train_Yvar)
+        check_data(train_X, train_Y, time_dim=time)
+        if input_transform is not None and train_X.shape[-2]:
+            check_transform(input_transform, train_X, time)
         warn_of_no_time(train_X, time)
         warn_of_small_outputs(train_Y)
-        decay, inflation = _separated(forgetting, covar_module, spatial_module, likelihood)
+        decay, inflation = separate(forgetting)
+        require(
+            covar_module is None or (decay is None and spatial_module is None),
+            "covar_module is a kernel over all columns, so it leaves no place for a decay or a "
+            "spatial_module; pass the kernel over the columns other than time as spatial_module.",
+        )
+        require(
+            likelihood is None or inflation is None,
+            "likelihood and an inflation in forgetting both say how noise grows; give one of them.",
+        )
         aged = isinstance(likelihood, AgeNoiseLikelihood)
         default_decay = forgetting is None and covar_module is None and not aged
         if default_decay:
@@ -339,19 +343,16 @@ class TimeVaryingGP(AgingGP):
             learned: Any = self.covar_module.temporal
             learned.set_epsilon_per(learned.unit, INITIAL_EPSILON)
         if default_space:
-            self._warn_of_scales(train_X)
+            # As BoTorch warns of unscaled data under the default kernel, but not of time.
+            targets = self.train_targets
+            with torch.no_grad():
+                validate_input_scaling(
+                    self.transform_inputs(train_X),
+                    targets.unsqueeze(-1) if self.num_outputs == 1 else targets.mT,
+                    ignore_X_dims=[time],
+                )
         self._subset_batch_dict = batched_parameters(self, own_mean=mean_module is not None)
         self.set_now(self.likelihood.now if now is None and aged else now)
-
-    def _warn_of_scales(self, train_X: Tensor) -> None:
-        """Warn of unscaled data under the default kernel, as BoTorch does, but not of time."""
-        targets = self.train_targets
-        with torch.no_grad():
-            validate_input_scaling(
-                self.transform_inputs(train_X),
-                targets.unsqueeze(-1) if self.num_outputs == 1 else targets.mT,
-                ignore_X_dims=[self.time_dim],
-            )
 
     @property
     def forgetting(self) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
@@ -411,33 +412,14 @@ class TimeVaryingGP(AgingGP):
         return super().condition_on_observations(X, Y, noise)
 
     @classmethod
-    def construct_inputs(
-        cls,
-        training_data: SupervisedDataset,
-        forgetting: Forgetting = None,
-        time_dim: int = -1,
-        now: float | Tensor | None = None,
-        spatial_module: Kernel | None = None,
-        learn_forgetting: bool = True,
-    ) -> dict[str, Any]:
+    def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
         """Constructor arguments from a dataset, with options as Ax passes them.
 
         Args:
             training_data: Inputs, observations and, where known, their variances.
-            forgetting: See the class, as for all that follow.
-            time_dim: Column of time.
-            now: Present time.
-            spatial_module: Kernel over the other columns.
-            learn_forgetting: Whether fitting changes the forgetting.
+            options: Other arguments of the class.
         """
-        return {
-            **super().construct_inputs(training_data),
-            "forgetting": forgetting,
-            "time_dim": time_dim,
-            "now": now,
-            "spatial_module": spatial_module,
-            "learn_forgetting": learn_forgetting,
-        }
+        return {**super().construct_inputs(training_data), **options}
 
     def subset_output(self, idcs: list[int]) -> Self:
         """The model of a subset of the outputs.
@@ -483,39 +465,3 @@ def _samples_at(
             stacklevel=3,
         )
     return draw(sample_shape, base_samples)
-
-
-def _separated(
-    forgetting: Forgetting,
-    covar_module: Kernel | None,
-    spatial_module: Kernel | None,
-    likelihood: Likelihood | None,
-) -> tuple[Decay | None, Inflation | None]:
-    """The decay and the inflation; raises if other arguments already define them."""
-    decay, inflation = separate(forgetting)
-    require(
-        covar_module is None or (decay is None and spatial_module is None),
-        "covar_module is a kernel over all columns, so it leaves no place for a decay or a "
-        "spatial_module; pass the kernel over the columns other than time as spatial_module.",
-    )
-    require(
-        likelihood is None or inflation is None,
-        "likelihood and an inflation in forgetting both say how noise grows; give one of them.",
-    )
-    return decay, inflation
-
-
-def _checked_time(
-    train_X: Tensor,
-    train_Y: Tensor,
-    train_Yvar: Tensor | None,
-    input_transform: InputTransform | None,
-    time_dim: int,
-) -> int:
-    """The index of the time column; raises unless the data can be trained on."""
-    time = column_of_time(train_X, time_dim)
-    check_rows(train_X, train_Y, train_Yvar)
-    check_data(train_X, train_Y, time_dim=time)
-    if input_transform is not None and train_X.shape[-2]:
-        check_transform(input_transform, train_X, time)
-    return time

@@ -20,6 +20,7 @@ from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 
 from botorch_tv.acquisition import Heteroscedastic, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.exploration import Ties
+from botorch_tv.forgetting.windows import window_count
 from botorch_tv.papers.claims import Claim, judge, judge_readings, tested
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Recorded, Results
 from botorch_tv.papers.recordings import Recordings
@@ -41,7 +42,6 @@ from botorch_tv.strategies import (
 )
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.theory import reset_period
-from botorch_tv.theory.windows import window_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

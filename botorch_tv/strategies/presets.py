@@ -54,7 +54,6 @@ from botorch_tv.acquisition import (
 )
 from botorch_tv.acquisition.exploration import Incumbent, Ties
 from botorch_tv.experts.dpp import Steps
-from botorch_tv.experts.sparq import EveryRound, Refresh, SparQ, Windows
 from botorch_tv.forgetting import (
     ConfirmedTrigger,
     EventTrigger,
@@ -79,6 +78,7 @@ from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.phases import PhasedElimination
 from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.sparq import EveryRound, Refresh, SparQ, Windows
 from botorch_tv.validation import require_integer, require_noise, shown
 
 Given = ParamSpec("Given")

@@ -12,6 +12,12 @@ constants of their theorems or proofs and are bounds; those named ``..._order`` 
     (1, 3, 5, 7, 9, 11, 13, 15, 17, 20)
 """
 
+from botorch_tv.forgetting.windows import (
+    is_window_start,
+    next_window_start,
+    window_count,
+    window_starts,
+)
 from botorch_tv.theory.arguments import largest_constant, smallest_constant
 from botorch_tv.theory.bogunovic import (
     markov_lower_bound,
@@ -63,12 +69,6 @@ from botorch_tv.theory.mauduit import (
     w_sparq_gp_ucb_order,
 )
 from botorch_tv.theory.rules import analysis_block, budget_period, discount, reset_period
-from botorch_tv.theory.windows import (
-    is_window_start,
-    next_window_start,
-    window_count,
-    window_starts,
-)
 
 __all__ = [
     "aged_information_gain",

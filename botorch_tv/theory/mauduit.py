@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
+from botorch_tv.forgetting.windows import require_alpha_tilde, window_exponent
 from botorch_tv.theory.arguments import Number, checked, rounds
-from botorch_tv.theory.windows import require_alpha_tilde, window_exponent
 
 
 @checked

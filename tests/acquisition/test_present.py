@@ -1,6 +1,5 @@
 """Acquisition at the present: the same values as on all columns, and dense references."""
 
-import inspect
 import pickle
 import warnings
 
@@ -20,8 +19,6 @@ from botorch.acquisition import (
     qUpperConfidenceBound,
 )
 from botorch.acquisition.input_constructors import (
-    construct_inputs_qKG,
-    construct_inputs_qLogNEI,
     get_acqf_input_constructor,
 )
 from botorch.acquisition.joint_entropy_search import qJointEntropySearch
@@ -47,7 +44,6 @@ from gpytorch.kernels import RBFKernel
 from models.cases import build, data
 from oracles.dense import information_gain, joint_regression, squared_exponential
 
-from botorch_tv.acquisition import present as input_constructors
 from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.acquisition.present import (
     at_present,
@@ -266,21 +262,6 @@ def test_baselines_of_a_batch_stay_apart_though_they_are_equal():
     options = {"sampler": sobol(8), "prune_baseline": False}
     acquisition = qLogNoisyExpectedImprovementAtPresent(textbook_model(), batch, **options)
     assert acquisition.X_baseline.shape == (2, len(data()[0]), 3)
-
-
-@pytest.mark.parametrize(
-    ("own", "botorchs"),
-    [
-        (input_constructors.construct_inputs_noisy_improvement, construct_inputs_qLogNEI),
-        (input_constructors.construct_inputs_knowledge_gradient, construct_inputs_qKG),
-    ],
-    ids=["noisy improvement", "knowledge gradient"],
-)
-def test_defaults_of_input_constructors_are_botorchs(own, botorchs):
-    taken, usual = (inspect.signature(one).parameters for one in (own, botorchs))
-    shared = [name for name in taken if name in usual]
-    assert len(shared) > 4
-    assert [taken[name].default for name in shared] == [usual[name].default for name in shared]
 
 
 def test_points_of_the_past_that_are_held_are_pointed_out():

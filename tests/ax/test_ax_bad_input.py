@@ -78,7 +78,7 @@ def test_arguments():
         time_varying_generation_strategy("")
     with pytest.raises(ValueError, match="initialization_trials is 0"):
         time_varying_generation_strategy("t", initialization_trials=0)
-    with pytest.raises(ValueError, match="forgetting holds SlidingWindow"):
+    with pytest.raises(ValueError, match=r"forgetting is .*SlidingWindow"):
         time_varying_generation_strategy("t", forgetting=SlidingWindow(3))
 
 

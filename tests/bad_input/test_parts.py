@@ -19,7 +19,6 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.kernels import MarkovKernel, WienerKernel
 from botorch_tv.learning import Refit
-from botorch_tv.likelihoods.aging import ExponentialAging
 from botorch_tv.strategies import MultiStart
 from botorch_tv.test_functions.drifting import Orbit
 
@@ -58,9 +57,6 @@ FORGETTING = {
     ),
     "WienerKernel sigma_w2": Parameter(
         WienerKernel, (-0.1, NAN, INF), "must lie in [0, 1e100]", "0 keeps the objective still"
-    ),
-    "ExponentialAging gamma": Parameter(
-        ExponentialAging, (0.0, 1.1, NAN), "must lie in [1e-06, 1]", "1 forgets nothing"
     ),
 }
 

@@ -380,11 +380,13 @@ def test_bad_input() -> None:
     K = torch.from_numpy(line(8, 0.2))
     low = torch.ones(8, 8).double() + torch.diag(torch.arange(8).double() < 1).double()
     numbers = Numbers(())
-    with pytest.raises(InputDataError, match=r"8 points are fewer than the size = 9"):
+    with pytest.raises(InputDataError, match=r"^8 is the numerical rank .* below the size = 9"):
         k_dpp(K, 9, numbers)
     there = torch.ones(3, 8, dtype=torch.bool)
     there[1, 3:] = False
-    with pytest.raises(InputDataError, match=r"^3 of trial 1 points are fewer than the size = 4"):
+    with pytest.raises(
+        InputDataError, match=r"^3 of trial 1 is the numerical rank .* below the size = 4"
+    ):
         k_dpp(K.expand(3, 8, 8), 4, Numbers((3,)), points=there)
     with pytest.raises(InputDataError, match=r"^2 is the numerical rank .* below the size = 3"):
         k_dpp(low, 3, numbers)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from botorch_tv.experts.dpp import (
     _consider,
-    _in_turn,
     _inverse,
     _swap_,
     log_polynomials_without_each,
+    sample_by_eigenvalues,
 )
 
 Array = NDArray[np.float64]
@@ -67,7 +67,10 @@ def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> 
     whole, kernel = torch.from_numpy(factor).expand(NET, 6, columns), factor @ factor.T
     one = torch.ones(NET, dtype=torch.int64)
     seen = shares(
-        [tuple(row) for row in _in_turn(whole, columns * one, size * one, net(size)).tolist()]
+        [
+            tuple(row)
+            for row in sample_by_eigenvalues(whole, columns * one, size * one, net(size)).tolist()
+        ]
     )
     orders = list(itertools.permutations(range(6), size))
     assert set(seen) <= set(orders)

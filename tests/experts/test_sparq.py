@@ -369,7 +369,7 @@ def test_answers_that_do_not_fit() -> None:
         (r"y is torch.float32", lambda: (newest, asked, y.float(), None)),
         (r"follows round 5, but the state has been told 4", lambda: (state, asked, y, None)),
         (
-            r"follows round 5, but answers of round 5 have been absorbed",
+            r"follows round 5, but .* has absorbed answers of round 5",
             lambda: (strategy.absorb(newest, asked, y), asked, y, None),
         ),
         (

@@ -12,6 +12,7 @@ import torch
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.experts import SparQ, sparq_gp_ucb, w_sparq_gp_ucb
+from botorch_tv.forgetting.windows import window_starts
 from botorch_tv.simulation import (
     BoxWorld,
     MarkovWorld,
@@ -25,7 +26,6 @@ from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import DiscreteSearch, Grid, MultiStart, Strategy, gp_ucb, tv_gp_ucb
 from botorch_tv.test_functions import TimeVaryingTestFunction
-from botorch_tv.theory.windows import window_starts
 
 GRID = Grid.regular(points=6, dim=2)
 KERNEL = unit_kernel("se", 0.3)

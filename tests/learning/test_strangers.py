@@ -208,11 +208,6 @@ class Wrong(Decay):
     parameters = {"rate": Parameter(power=-1)}  # noqa: RUF012
 
 
-class ByMath(Wrong):
-    def attenuation(self, elapsed):
-        return math.exp(-self.rate) ** elapsed
-
-
 @dataclass(frozen=True)
 class Elsewhere(Wrong):
     """Computed from what was there when it was made."""
@@ -249,7 +244,6 @@ class WrongShape(Wrong):
 
 
 REFUSED = {
-    ByMath: "cannot be computed from tensors of values",
     Elsewhere: r"declares \['rate'\], but its formula does not change with it",
     PartlyElsewhere: "says one thing with a tensor of values and another",
     HiddenUnit: "another formula once time is counted in another unit",

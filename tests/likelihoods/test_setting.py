@@ -8,7 +8,7 @@ from gpytorch.priors import UniformPrior
 from botorch_tv.forgetting import ExponentialWeights
 from botorch_tv.kernels import MarkovKernel, WienerKernel
 from botorch_tv.likelihoods import AgeNoiseLikelihood
-from botorch_tv.likelihoods.aging import ExponentialAging, InjectionAging
+from botorch_tv.likelihoods.age_noise import ExponentialAging, InjectionAging
 
 NAN, INF = float("nan"), float("inf")
 SETTABLE = [

@@ -27,12 +27,12 @@ from loop.loops import (
 from oracles.dense import squared_exponential
 
 from botorch_tv.experts import Consultation, ExpertWarning, SparQ, sparq_gp_ucb, w_sparq_gp_ucb
-from botorch_tv.experts.sparq import Never
 from botorch_tv.loop import Loop
 from botorch_tv.loop.loop import MOST_OPEN
 from botorch_tv.loop.table import NumberedConsultation
 from botorch_tv.strategies import gp_ucb, ui_gp_ucb
 from botorch_tv.strategies.outcomes import CAUTION
+from botorch_tv.strategies.sparq import Never
 from botorch_tv.strategies.state import State
 
 KINDS: dict[str, Callable[[], SparQ]] = {

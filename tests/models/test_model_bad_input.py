@@ -29,21 +29,21 @@ def altered(tensor, row, column, value):
 
 
 @pytest.mark.parametrize(
-    ("transform", "said"),
+    "transform",
     [
-        (Normalize(3), "column 2, which is time"),
-        (Normalize(3, indices=[0, 2]), "column 2, which is time"),
-        (Normalize(3, indices=[-1]), "column 2, which is time"),
-        (Log10(indices=[2]), "changes time"),
-        (Round(integer_indices=[2], approximate=False), "changes time"),
-        (ChainedInputTransform(a=Normalize(3, indices=[0]), b=Normalize(3)), "which is time"),
-        (AppendFeatures(torch.ones(1, 1).double()), "must stay as they are"),
-        (InputPerturbation(torch.zeros(2, 3).double()), "must stay as they are"),
+        Normalize(3),
+        Normalize(3, indices=[0, 2]),
+        Normalize(3, indices=[-1]),
+        Log10(indices=[2]),
+        Round(integer_indices=[2], approximate=False),
+        ChainedInputTransform(a=Normalize(3, indices=[0]), b=Normalize(3)),
+        AppendFeatures(torch.ones(1, 1).double()),
+        InputPerturbation(torch.zeros(2, 3).double()),
     ],
 )
-def test_a_transform_that_touches_time(transform, said):
+def test_a_transform_that_touches_time(transform):
     before = copy.deepcopy(transform.state_dict())
-    with pytest.raises(InputDataError, match=said):
+    with pytest.raises(InputDataError, match="leave out column 2"):
         TimeVaryingGP(X, Y, input_transform=transform)
     after = transform.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -190,8 +190,8 @@ class Custom(Decay):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"forgetting": "markov"}, "its parts are decays"),
-        ({"forgetting": [0.1]}, "its parts are decays"),
+        ({"forgetting": "markov"}, "it holds one decay"),
+        ({"forgetting": [0.1]}, "it holds one decay"),
         ({"forgetting": (Markov(0.1), Wiener(0.1))}, "one decay"),
         ({"forgetting": (ExponentialWeights(0.9), UncertaintyInjection(1.0))}, "one inflation"),
         ({"forgetting": Custom()}, "declares no parameters"),
@@ -223,7 +223,7 @@ def test_points_without_their_time(build):
     model = build(X, Y)
     with pytest.raises(BotorchTensorDimensionError, match="add the time of each row, or"):
         model.posterior(X[:, :2])
-    with pytest.raises(BotorchTensorDimensionError, match=r"one column of which is time\.$"):
+    with pytest.raises(BotorchTensorDimensionError, match="one column of which is time"):
         model.posterior(X[:, :1])
     at = at_present(PosteriorMean(model), now=float(X[:, 2].max()))
     assert at(X[:1, :2].unsqueeze(0)).shape == (1,)  # which the message advises

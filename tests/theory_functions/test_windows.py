@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from botorch_tv.forgetting.windows import ENDLESS
 from botorch_tv.theory import (
     is_window_start,
     necessary_side_queries,
@@ -18,7 +19,6 @@ from botorch_tv.theory import (
     window_count,
     window_starts,
 )
-from botorch_tv.theory.windows import ENDLESS
 
 
 def integer_root(value: int, degree: int) -> int:

@@ -20,6 +20,7 @@ from botorch_tv.acquisition import Exploration, UpperConfidence
 from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
 from botorch_tv.forgetting import Decay, Inflation, Kept, Static
+from botorch_tv.forgetting.windows import is_window_start, require_alpha_tilde
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box import BoxPrior
@@ -35,22 +36,17 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import Consultation, ExpertData, ExpertWarning, State, Suggestion
-from botorch_tv.theory.windows import is_window_start, require_alpha_tilde
 from botorch_tv.validation import of_trial, require, settle_number
 
 
 def check_answers(state: State, consultation: Consultation, y: Tensor, ok: Tensor | None) -> None:
     """Raise an ``InputDataError`` unless answers are those to the newest questions, one a point."""
-    if consultation.told > state.told:
+    absorbed = 0 if state.expert is None else state.expert.told
+    if not absorbed < consultation.told <= state.told:
         raise InputDataError(
             f"the consultation follows round {consultation.told}, but the state has been told "
-            f"{state.told} rounds; pass the state that was consulted, or a later one."
-        )
-    if state.expert is not None and state.expert.told >= consultation.told:
-        raise InputDataError(
-            f"the consultation follows round {consultation.told}, but answers of round "
-            f"{state.expert.told} have been absorbed already; each is absorbed once, and "
-            "answers that come after newer ones are dropped."
+            f"{state.told} rounds and has absorbed answers of round {absorbed}; pass the state "
+            "that was consulted, or a later one, and absorb answers once and in order."
         )
     wanted = consultation.mask.shape
     if wanted[:-1] != state.time.shape:
