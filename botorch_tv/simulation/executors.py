@@ -268,7 +268,7 @@ def _gathered(
     left = []
     try:
         batch = getattr(executor, "batch", nullcontext)
-        with _explained(tasks), batch():
+        with _explained(tasks[0].store), batch():
             for task in tasks:
                 waiting.append((task, executor.submit(play_task, task)))
         while waiting:
@@ -276,8 +276,8 @@ def _gathered(
             done = next((pair for pair in waiting if _is_done(pair[1])), waiting[0])
             waiting.remove(done)
             task, future = done
-            with _explained([task]):
-                played = _checked(future.result())
+            with _explained(task.store):
+                played = future.result()
             if not receive(task, played):
                 left.append(task)
         return left
@@ -287,7 +287,7 @@ def _gathered(
                 if not _is_done(future):
                     future.cancel()  # type: ignore[attr-defined]
                 elif task.store is not None:
-                    receive(task, _checked(future.result()))
+                    receive(task, future.result())
         raise
 
 
@@ -296,34 +296,21 @@ def _is_done(future: Future) -> bool:
     return callable(done) and bool(done())
 
 
-def _checked(played: Any) -> Blocks | None:
-    if played is not None and not isinstance(played, dict):
-        raise TypeError(
-            f"run_study: the executor returned a {type(played).__name__} instead of the result of "
-            "play_task; its submit(function, *arguments) must return an object whose result() is "
-            "function(*arguments)."
-        )
-    return played
-
-
 @contextmanager
-def _explained(tasks: Sequence[Task]) -> Iterator[None]:
+def _explained(store: Store | None) -> Iterator[None]:
     """Add advice to errors that come from the executor and not from the study."""
     try:
         yield
     except Exception as error:
         # Some executors raise an error of their own, with the worker's error as text.
-        texts = [str(error), *getattr(error, "__notes__", [])]
-        if not any(OWN_NOTE in text for text in texts):
-            first, last, store = tasks[0].chunk, tasks[-1].chunk, tasks[0].store
-            trials = Chunk(first.first, last.first + last.trials - first.first)
+        if not any(OWN_NOTE in text for text in (str(error), *getattr(error, "__notes__", ()))):
             kept = "give save_to=FOLDER, which keeps finished trials for another call"
             if store is not None:
                 kept = f"finished trials are kept in {store.path} and not played again"
             error.add_note(
-                f"run_study: no result of {trials} came back. If it could not be pickled, define "
-                "worlds, strategies, recorders and their functions at the top level of a module. "
-                "If a worker was lost, run the same call again, with a new executor if this one is "
+                "run_study: no result came back. If it could not be pickled, define worlds, "
+                "strategies, recorders and their functions at the top level of a module. If a "
+                "worker was lost, run the same call again, with a new executor if this one is "
                 f"broken; {kept}."
             )
         raise
@@ -335,15 +322,12 @@ def _sendable_errors(chunk: Chunk) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not any(one.startswith(OWN_NOTE) for one in getattr(error, "__notes__", [])):
-            error.add_note(f"{OWN_NOTE}{chunk}, on {this_host()}.")
-        whole = False
-        with suppress(Exception):  # its constructor may raise anything
-            sent = pickle.loads(pickle.dumps(error))
-            whole = type(sent) is type(error) and sent.__notes__ == error.__notes__
-        if whole:
+        error.add_note(f"{OWN_NOTE}{chunk}, on {this_host()}.")
+        try:  # its constructor may raise anything
+            same = pickle.loads(pickle.dumps(error)).__notes__ == error.__notes__
+        except Exception:
+            same = False
+        if same:
             raise
-        text = RuntimeError(f"{type(error).__name__}: {error}")
-        for note in error.__notes__:
-            text.add_note(note)
-        raise text from error
+        text = "\n".join([f"{type(error).__name__}: {error}", *error.__notes__])
+        raise RuntimeError(text) from error

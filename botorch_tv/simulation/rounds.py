@@ -116,9 +116,6 @@ class Progress:
 
 # ---------------------------------------------------------------- what is recorded
 
-WRITTEN_TOGETHER = 16
-"""Rounds written at once, because every write costs a kernel launch."""
-
 
 class Records:
     """The records of a chunk.
@@ -131,35 +128,30 @@ class Records:
     """
 
     def __init__(
-        self,
-        layout: ResultLayout,
-        trials: int,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
+        self, layout: ResultLayout, trials: int, *, dtype: torch.dtype, device: torch.device
     ) -> None:
-        strategies = self._strategies = layout.empty.sizes["strategy"]
-        self._trials, self._horizon = trials, layout.horizon
+        self._strategies, self._horizon = layout.empty.sizes["strategy"], layout.horizon
+        shape = self._strategies, trials
         # Rounds come first, so that a round is contiguous.
         self._rounds = {
             name: torch.empty(
-                (layout.horizon, strategies, trials, *one.shape),
+                (layout.horizon, *shape, *one.shape),
                 dtype=dtype if one.dtype is None else getattr(torch, one.dtype),
                 device=device,
             )
             for name, one in layout.every_round.items()
         }
         self._sums = {
-            name: torch.zeros(strategies, trials, *one.shape, dtype=dtype, device=device)
+            name: torch.zeros(*shape, *one.shape, dtype=dtype, device=device)
             for name, one in layout.averaged.items()
         }
-        self._kinds = {name: (one.shape[2:], one.dtype) for name, one in self._rounds.items()}
-        self._kinds |= {name: (one.shape[1:], one.dtype) for name, one in self._sums.items()}
-        self._row: dict[str, list[Tensor]] = {name: [] for name in self._rounds}
-        self._first: dict[str, list[Tensor]] | None = {name: [] for name in self._rounds}
-        """What was given in the first rounds; a tensor given twice is overwritten by its owner."""
-        self._overwritten: set[str] = set()
-        self._added = dict.fromkeys(self._sums, 0)
+        self.begin_round(0)
+
+    def begin_round(self, step: int) -> None:
+        """Take what follows as of this round, counted from 0."""
+        self._rows = {name: whole[step].unbind() for name, whole in self._rounds.items()}
+        self._rows |= {name: whole.unbind() for name, whole in self._sums.items()}
+        self._counts = dict.fromkeys(self._rows, 0)
 
     def note(self, number: int, recorder: Recorder, values: Mapping[str, Tensor]) -> None:
         """Take the values that a recorder returns for one strategy in the current round.
@@ -168,53 +160,32 @@ class Records:
             ValueError: If a variable, its shape or its type was not declared.
         """
         for name, value in values.items():
-            if name not in self._kinds:
-                raise ValueError(
-                    f"run_study: {recorder!r} recorded {name}, which its variables() does not "
-                    "declare; add it there."
-                )
-            shape, kind = self._kinds[name]
-            if value.shape != shape or not torch.can_cast(value.dtype, kind):
+            row = self._rows[name][number] if name in self._rows else None
+            if (
+                row is None
+                or value.shape != row.shape
+                or not torch.can_cast(value.dtype, row.dtype)
+            ):
+                declared = "nothing" if row is None else f"{row.dtype} of shape {tuple(row.shape)}"
                 raise ValueError(
                     f"run_study: {recorder!r} recorded {name} as {value.dtype} of shape "
-                    f"{tuple(value.shape)}, but its variables() declares {kind} of shape "
-                    f"{tuple(shape)}, with {self._trials} trials first; make the two agree."
+                    f"{tuple(value.shape)}, but its variables() declares {declared}, trials first; "
+                    "make the two agree."
                 )
-            if name in self._row:
-                if self._first is not None:
-                    self._first[name].append(value)
-                copied = self._first is not None or name in self._overwritten
-                self._row[name].append(value.clone() if copied else value)
+            if name in self._sums:
+                row.add_(value)
             else:
-                self._sums[name][number] += value
-                self._added[name] += 1
+                row.copy_(value)
+            self._counts[name] += 1
 
-    def close_round(self, step: int) -> None:
-        """Write the round for all strategies at once; single writes would dominate the run time.
-
-        Args:
-            step: The round, counted from 0.
-
-        Raises:
-            ValueError: If a variable was not recorded exactly once per strategy.
-        """
-        waiting = step % WRITTEN_TOGETHER
-        counts = {name: len(row) - waiting * self._strategies for name, row in self._row.items()}
-        for name, count in (counts | self._added).items():
+    def close_round(self) -> None:
+        """Raise a ``ValueError`` unless every variable was recorded once per strategy."""
+        for name, count in self._counts.items():
             if count != self._strategies:
                 raise ValueError(
                     f"run_study: {name} was recorded {count} times in a round of "
                     f"{self._strategies} strategies; record every variable once for each."
                 )
-        if waiting + 1 == WRITTEN_TOGETHER or step + 1 == self._horizon:
-            for name, row in self._row.items():
-                torch.stack(row, out=self._rounds[name][step - waiting : step + 1].flatten(0, 1))
-                row.clear()
-            for name, given in (self._first or {}).items():
-                if len({one.untyped_storage().data_ptr() for one in given}) < len(given):
-                    self._overwritten.add(name)
-            self._first = None
-        self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> Arrays:
         """All records, on the host; call it after the last round."""
@@ -281,10 +252,7 @@ class EagerTable:
         self.opening = settings.world.opening(self.draws("first arm"))
         self.recorders = settings.recorders
         self.records = Records(
-            settings.layout,
-            chunk.trials,
-            dtype=settings.dtype,
-            device=settings.device,
+            settings.layout, chunk.trials, dtype=settings.dtype, device=settings.device
         )
 
     def draws(self, purpose: str) -> Stream:
@@ -298,11 +266,12 @@ class EagerTable:
             step: The round, counted from 0.
             objective: The objectives of all trials.
         """
+        self.records.begin_round(step)
         best = objective.best(self.settings.maximize)
         noise = self.disturb.normal()
         for player in self.players:
             self._play(player, step, objective, best, noise)
-        self.records.close_round(step)
+        self.records.close_round()
 
     def _play(
         self, player: _Player, step: int, objective: Objective, best: Tensor, noise: Tensor
@@ -447,45 +416,31 @@ class PreparedStudy:
         if stop.is_set():
             return None
         arrays = self._joined([one.finished() for one in tables])
-        self._require_finite(arrays["regret"], place)
-        self._require_unbeaten(arrays["regret"], place)
+        self._require_possible(arrays["regret"], place)
         return arrays
 
-    def _require_finite(self, regret: np.ndarray, place: Place) -> None:
-        """Raise unless all regrets, `strategies x trials x rounds`, are finite.
+    def _require_possible(self, regret: np.ndarray, place: Place) -> None:
+        """Raise unless all regrets, `strategies x trials x rounds`, are finite and not negative.
 
         Checked only once, at the end, to avoid synchronising with the device in every round.
-        """
-        missing = ~np.isfinite(regret)
-        if not missing.any():
-            return
-        step = int(missing.any((0, 1)).argmax())
-        number, trial = np.argwhere(missing[:, :, step])[0]
-        place.reach(step + 1, "regret is counted")
-        raise ValueError(
-            f"run_study: the regret of {list(self.settings.strategies)[number]!r} in trial "
-            f"{place.chunk.first + trial} is {regret[number, trial, step]}, but it must be finite: "
-            f"{self.settings.world!r} has NaN or infinite values, or a strategy was told one; clip "
-            "them, or give the world arms that can be measured."
-        )
-
-    def _require_unbeaten(self, regret: np.ndarray, place: Place) -> None:
-        """Raise if a value of the world exceeds the best value that the world reports.
-
         Rounding and an inexact search for the best value are tolerated.
         """
-        world, least = self.settings.world, regret.min()
-        source = world.problem if isinstance(world, BoxWorld) else world
-        if least >= -BEATEN * max(regret.max(), 0.0):
+        world, maximize = self.settings.world, self.settings.maximize
+        wrong = ~np.isfinite(regret)
+        if not wrong.any():
+            wrong = regret < -BEATEN * max(regret.max(), 0.0)
+        if not wrong.any():
             return
-        number, trial, step = np.unravel_index(regret.argmin(), regret.shape)
-        place.reach(int(step) + 1, "regret is counted")
+        step = int(wrong.any((0, 1)).argmax())
+        number, trial = np.argwhere(wrong[:, :, step])[0]
+        place.reach(step + 1, "regret is counted")
+        source = type(world.problem if isinstance(world, BoxWorld) else world).__name__
         raise ValueError(
             f"run_study: the regret of {list(self.settings.strategies)[number]!r} in trial "
-            f"{place.chunk.first + trial} is {least:.6g}, but regret cannot be negative: a value "
-            f"{'exceeds' if self.settings.maximize else 'is below'} the best value that "
-            f"{type(source).__name__} reports; correct best() of its objectives, or _best_at of "
-            "the test function."
+            f"{place.chunk.first + trial} is {regret[number, trial, step]:.6g}, but it must be "
+            f"finite and cannot be negative: {source} has NaN or infinite values, or one that "
+            f"{'exceeds' if maximize else 'is below'} the best that it reports; clip its values, "
+            "or correct best() of its objectives, or _best_at of the test function."
         )
 
     def _tables(

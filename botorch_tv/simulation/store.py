@@ -37,6 +37,7 @@ from botorch_tv.files import write_new, write_whole
 from botorch_tv.identity import Description, differences, libraries
 from botorch_tv.simulation.datasets import BlockMoments
 from botorch_tv.simulation.settings import Arrays, Chunk, ResultLayout, error_of, scatter_of
+from botorch_tv.validation import require
 
 FORMAT = 4
 """Version of the format; increased whenever older folders can no longer be resumed."""
@@ -100,53 +101,44 @@ class Store:
         """
         study = json.loads(json.dumps(description))
         strategies = study.pop("strategies")
-        with _folder_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
-            if not (path / STUDY).exists():
-                _write(path / STUDY, {"study": study, "chunk": chunk or choose()})
-            there = _read(path / STUDY)
-            unlike = differences(there["study"], study)
-            if chunk is not None:
-                unlike += differences(there["chunk"], chunk, "chunk")
-            found = {file.parent: _read(file) for file in sorted(path.glob(f"*/{STRATEGY}"))}
-            for label, one in strategies.items():
-                folder = path / _escaped(label)
-                if folder in found:
-                    unlike += differences(found[folder]["strategy"], one, f"strategies.{label}")
-            if unlike:
-                hint = ""
-                if any(one.startswith("botorch_tv ") for one in unlike):
-                    hint = " To resume it, install the version of botorch_tv that began it."
-                elif any("sha256" in one for one in unlike):
-                    hint = (
-                        " Arrays that are fitted or computed may differ between machines by more "
-                        "than rounding: save them once, and load them in every run."
-                    )
-                raise ValueError(
-                    f"save_to={path} holds another study: {'; '.join(unlike)}. Give another "
-                    f"folder, or the settings found there, or remove this one.{hint}"
-                )
-            others = [one["label"] for one in found.values() if one["label"] not in strategies]
-            if others:
-                warnings.warn(
-                    f"save_to={path} also holds {', '.join(others)}, which this call leaves out; "
-                    "their trials stay there. Strategies are identified by their labels: under a "
-                    "new label a strategy is computed again, with other random numbers.",
-                    stacklevel=3,
-                )
-            for label, one in strategies.items():
-                folder = path / _escaped(label)
-                if folder not in found:
-                    folder.mkdir(exist_ok=True)
-                    _write(folder / STRATEGY, {"label": label, "strategy": one})
-                    found[folder] = _read(folder / STRATEGY)  # perhaps of another process
-                    if differences(found[folder]["strategy"], one):
-                        raise ValueError(f"{folder} has just been made by another study.")
-            digests = {
-                label: _sha256([FORMAT, there["study"], found[path / _escaped(label)]])
-                for label in strategies
-            }
-            mark = hashlib.sha256((path / STUDY).read_bytes()).hexdigest()
+        path.mkdir(parents=True, exist_ok=True)
+        if not (path / STUDY).exists():
+            _write(path / STUDY, {"study": study, "chunk": chunk or choose()})
+        there = _read(path / STUDY)
+        unlike = differences(there["study"], study)
+        if chunk is not None:
+            unlike += differences(there["chunk"], chunk, "chunk")
+        found = {file.parent: _read(file) for file in sorted(path.glob(f"*/{STRATEGY}"))}
+        for label, one in strategies.items():
+            folder = path / _escaped(label)
+            if folder in found:
+                unlike += differences(found[folder]["strategy"], one, f"strategies.{label}")
+        if unlike:
+            raise ValueError(
+                f"save_to={path} holds another study: {'; '.join(unlike)}. Give another "
+                "folder, or the settings and versions found there, or remove this one."
+            )
+        others = [one["label"] for one in found.values() if one["label"] not in strategies]
+        if others:
+            warnings.warn(
+                f"save_to={path} also holds {', '.join(others)}, which this call leaves out; "
+                "their trials stay there. Strategies are identified by their labels: under a "
+                "new label a strategy is computed again, with other random numbers.",
+                stacklevel=3,
+            )
+        for label, one in strategies.items():
+            folder = path / _escaped(label)
+            if folder not in found:
+                folder.mkdir(exist_ok=True)
+                _write(folder / STRATEGY, {"label": label, "strategy": one})
+                found[folder] = _read(folder / STRATEGY)  # perhaps of another process
+                if differences(found[folder]["strategy"], one):
+                    raise ValueError(f"{folder} has just been made by another study.")
+        digests = {
+            label: _sha256([FORMAT, there["study"], found[path / _escaped(label)]])
+            for label in strategies
+        }
+        mark = hashlib.sha256((path / STUDY).read_bytes()).hexdigest()
         return cls(path.resolve(), layout, there["chunk"], digests, mark)
 
     def is_here(self) -> bool:
@@ -156,13 +148,14 @@ class Store:
         except OSError:
             return False
 
-    def find(self, labels: Iterable[str], chunk: Chunk, *, warn: bool = False) -> dict[str, Block]:
-        """The finished blocks of some strategies, by label; damaged ones do not count.
+    def find(self, labels: Iterable[str], chunk: Chunk) -> dict[str, Block]:
+        """The finished blocks of some strategies, by label.
+
+        Damaged ones do not count; a warning says that they are computed again.
 
         Args:
             labels: The strategies.
             chunk: The trials.
-            warn: Whether to warn that a damaged block is computed again.
 
         Raises:
             ValueError: If a file belongs to another study.
@@ -171,16 +164,13 @@ class Store:
         for label in labels:
             for file in self._files(label, chunk):
                 try:
-                    block = self._checked(file, label, chunk)
+                    found[label] = self._checked(file, label, chunk)
+                    break
                 except FileNotFoundError:
                     continue
                 except _Damaged as error:
                     message = f"{file} is damaged ({error}); its trials are computed again."
-                    if warn:
-                        warnings.warn(message, stacklevel=3)
-                    continue
-                found[label] = block
-                break
+                    warnings.warn(message, stacklevel=3)
         return found
 
     def save(self, label: str, chunk: Chunk, block: Block) -> None:
@@ -189,18 +179,14 @@ class Store:
         Raises:
             OSError: If it cannot be written; the rest of the folder is unchanged.
         """
-        file, packed = next(self._files(label, chunk)), io.BytesIO()
+        packed = io.BytesIO()
         # Serialised in memory, because a zip file on a full disk raises a second time on closing.
         own = {"study": self.digests[label], "first": chunk.first, "made_with": block.made_with}
         members: dict[str, Any] = {**block.arrays, **own}
         np.savez(packed, **members)
-        try:
-            write_whole(file, lambda opened: opened.write(packed.getbuffer()))
-        except OSError as error:
-            raise OSError(
-                f"{file} could not be written ({error.strerror or error}). The blocks finished "
-                "before are intact: make room, and the same call resumes from them."
-            ) from error
+        write_whole(
+            next(self._files(label, chunk)), lambda opened: opened.write(packed.getbuffer())
+        )
 
     @contextmanager
     def claim(self, chunk: Chunk, patience: float, stop: Event) -> Iterator[bool]:
@@ -218,20 +204,19 @@ class Store:
             OSError: If nothing can be written in the folder.
         """
         folder, deadline = self.path / LOCKS, time.monotonic() + patience
-        with _folder_errors(self.path):
-            folder.mkdir(exist_ok=True)
-            lock, free = FileLock(folder / f"{chunk.first:07}.lock"), True
-            while not lock.is_locked and free:
-                try:
-                    lock.acquire(blocking=False)
-                except Timeout:
-                    free = time.monotonic() < deadline and not stop.wait(POLL_SECONDS)
-                except NotImplementedError:
-                    break
-                except OSError as error:
-                    if error.errno not in NO_LOCKS:
-                        raise
-                    break
+        folder.mkdir(exist_ok=True)
+        lock, free = FileLock(folder / f"{chunk.first:07}.lock"), True
+        while not lock.is_locked and free:
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                free = time.monotonic() < deadline and not stop.wait(POLL_SECONDS)
+            except NotImplementedError:
+                break
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+                break
         try:
             yield free
         finally:
@@ -264,16 +249,13 @@ class Store:
             FileNotFoundError: If the block is no longer there.
             ValueError: If its file is damaged.
         """
-        for file in self._files(label, chunk):
-            with suppress(FileNotFoundError):
-                try:
-                    with np.load(file, allow_pickle=False) as archive:
-                        whole: np.ndarray = archive[name]  # zipfile compares the checksum
-                except FileNotFoundError:
-                    raise
-                except Exception as error:
-                    raise ValueError(f"{file} is damaged; run the study again.") from error
-                return whole[: chunk.trials]
+        for file in filter(Path.exists, self._files(label, chunk)):
+            try:
+                with np.load(file, allow_pickle=False) as archive:
+                    whole: np.ndarray = archive[name]  # zipfile compares the checksum
+            except Exception as error:
+                raise ValueError(f"{file} is damaged; run the study again.") from error
+            return whole[: chunk.trials]
         raise FileNotFoundError(f"{next(self._files(label, chunk))} is gone; run the study again.")
 
     def _files(self, label: str, chunk: Chunk) -> Iterator[Path]:
@@ -297,10 +279,7 @@ class Store:
         packed = io.BytesIO(file.read_bytes())
         try:
             with np.load(packed, allow_pickle=False) as archive:
-                broken = archive.zip.testzip()
-                if broken is not None:
-                    raise ValueError(f"the checksum of {broken} is wrong")
-                found = {name: archive[name] for name in archive.files}
+                found = {name: archive[name] for name in archive.files}  # checksums are compared
             study, made_with = str(found.pop("study")), str(found.pop("made_with"))
             first, trials = int(found.pop("first")), len(found["regret"])
         except Exception as error:  # zipfile and numpy raise many types on damaged bytes
@@ -456,34 +435,15 @@ def _read(file: Path) -> dict[str, Any]:
         ValueError: If it is damaged, or has another format.
         OSError: If it cannot be read.
     """
-    text = file.read_bytes()
     try:
-        whole = json.loads(text)
-        version, content = whole["format"], whole.get("content")
-        intact = version != FORMAT or whole["sha256"] == _sha256(content)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        whole = json.loads(file.read_bytes())
+        content: dict[str, Any] = whole["content"]
+        intact = whole["format"] == FORMAT and whole["sha256"] == _sha256(content)
+    except (ValueError, LookupError, TypeError, RecursionError):
         intact = False
-    if not intact:
-        raise ValueError(
-            f"{file} is damaged. Restore it from a copy to resume the study from the blocks beside "
-            "it, or give another folder."
-        )
-    if version != FORMAT:
-        raise ValueError(
-            f"{file} has format {version}, but this version of botorch_tv reads {FORMAT}; give "
-            "another folder."
-        )
-    found: dict[str, Any] = content
-    return found
-
-
-@contextmanager
-def _folder_errors(path: Path) -> Iterator[None]:
-    """Name the folder in errors about reading or writing its files."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(
-            f"save_to={path} cannot be used as the folder of a study ({error.strerror or error}); "
-            "give a folder that can be made and written."
-        ) from error
+    require(
+        intact,
+        f"{file} is damaged, or was written in another format than {FORMAT}. Restore it from a "
+        "copy to resume the study from the blocks beside it, or give another folder.",
+    )
+    return content

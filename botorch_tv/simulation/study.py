@@ -135,17 +135,17 @@ def run_study(
             happened and what to do; finished blocks are kept.
     """
     began = time.perf_counter()
-    trials, horizon, seed = _check_study(world, strategies, record, trials, horizon, seed)
-    require(
-        executor is None
-        or (callable(getattr(executor, "submit", None)) and not isinstance(executor, type)),
-        f"run_study: executor is {executor!r}; give an instance with submit(function, *arguments) "
-        "that returns something with result(), such as ProcessPoolExecutor().",
-    )
+    trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)
     place = named_device(world.domain.device if device is None else device)
     if executor is None:
         usable_device(place)
-    workers = _number_of(workers, place, executor)
+    if workers is None:
+        threads = torch.get_num_threads()
+        workers = threads if place.type == "cpu" else 1
+        workers = workers if executor is None else max(threads, WORKERS_ELSEWHERE)
+    workers = require_integer(
+        "run_study: workers", workers, 1, "give the blocks computed side by side."
+    )
     if chunk is not None:
         chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
     fix = "give the name of a folder, or None."
@@ -170,7 +170,7 @@ def run_study(
     tasks = []
     for number, first in enumerate(range(0, trials, chunk)):
         block, missing = Chunk(first, min(chunk, trials - first)), list(strategies)
-        found = {} if store is None else store.find(strategies, block, warn=True)
+        found = {} if store is None else store.find(strategies, block)
         for label, one in found.items():
             whole.take(label, block, one)
             missing.remove(label)
@@ -179,11 +179,10 @@ def run_study(
             tasks.append(Task(some, block, number, store, threads, False, libraries()))
     known = trials - sum(task.chunk.trials for task in tasks)
     if store is not None and tasks:
-        each = [
-            len(one.settings.strategies) * settings.layout.bytes_of(one.chunk.trials)
-            for one in tasks
-        ]
-        store.require_room(sum(each))
+        bytes_of = settings.layout.bytes_of
+        store.require_room(
+            sum(len(one.settings.strategies) * bytes_of(one.chunk.trials) for one in tasks)
+        )
     with torch_threads(threads), progress_bar(trials, known, shown=progress) as bar:
         if executor is None:
             play_here(tasks, whole.take, workers, Progress(bar, horizon, known))
@@ -206,18 +205,6 @@ def run_study(
     return StudyResult(whole.dataset().assign_attrs(settings.attributes() | made_with | attributes))
 
 
-def _number_of(workers: int | None, place: torch.device, executor: Executor | None) -> int:
-    """How many blocks are computed in parallel."""
-    if workers is None:
-        threads = torch.get_num_threads()
-        workers = threads if place.type == "cpu" else 1
-        if executor is not None:
-            workers = max(threads, WORKERS_ELSEWHERE)
-    return require_integer(
-        "run_study: workers", workers, 1, "give the blocks computed side by side."
-    )
-
-
 def _joined(made_with: set[str], folder: object) -> dict[str, str]:
     """The versions of the libraries that computed a study; a warning tells of several."""
     found = together(map(json.loads, sorted(made_with)))
@@ -235,7 +222,6 @@ def _joined(made_with: set[str], folder: object) -> dict[str, str]:
 def _check_study(
     world: World,
     strategies: Mapping[str, Strategy],
-    record: Sequence[Recorder],
     trials: int,
     horizon: int,
     seed: int,
@@ -245,37 +231,17 @@ def _check_study(
     Returns:
         Trials, horizon and seed as whole numbers.
     """
-    if not isinstance(world, World):
-        raise ValueError(
-            f"run_study: world is {world!r}, but a study draws its objectives from a World; give "
-            "one, such as MarkovWorld(domain, kernel=kernel, epsilon=0.03, noise=0.02)."
-        )
-    # Checked before any message shows the world, because its repr may need these attributes.
-    require(
-        hasattr(world, "domain") and hasattr(world, "noise"),
-        f"run_study: {type(world).__name__} has no domain or no noise; call "
-        "super().__init__(domain, noise) in its __init__.",
-    )
     require(
         isinstance(strategies, Mapping) and len(strategies) > 0,
         f"run_study: strategies is {strategies!r}, but results need a label for each; give a dict "
         'of at least one, such as {"GP": gp_ucb(kernel=kernel, noise=0.02)}.',
     )
-    for label, one in strategies.items():
+    for label in strategies:
         require(
             isinstance(label, str) and label.isprintable() and label.strip() != "",
             f"run_study: the label {label!r} cannot be printed or kept in a file; give text of "
             "printable characters.",
         )
-        require(
-            isinstance(one, Strategy),
-            f"run_study: the strategy {label!r} is {one!r}; give a Strategy, such as "
-            "gp_ucb(kernel=kernel, noise=0.02).",
-        )
-    require(
-        isinstance(record, (list, tuple)) and all(isinstance(one, Recorder) for one in record),
-        f"run_study: record is {record!r}; give a tuple of recorders, such as (Diagnosis(),).",
-    )
     trials = require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
     require(

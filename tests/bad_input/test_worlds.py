@@ -160,12 +160,6 @@ THINGS = {
     "a strategy": Row(
         lambda: run_study(WORLD, {"GP": "gp"}), "'GP' is 'gp'", "give a Strategy", "gp_ucb(kernel"
     ),
-    "functions": Row(
-        lambda: StaticWorld(LINE, functions=3, noise=0.1),
-        "a int",
-        "not a distribution",
-        "RKHSFunctions(",
-    ),
     "centers": data(
         lambda: SineWorld(LINE, kernel=KERNEL, centers=torch.zeros(3, 2), noise=0.1),
         "(3, 2)",
@@ -180,12 +174,6 @@ THINGS = {
         "torch.int64",
         "floating-point",
         "values.double()",
-    ),
-    "values for other arms": data(
-        lambda: StaticWorld(LINE, functions=FixedFunctions(torch.zeros(3)), noise=0.1),
-        "3 numbers",
-        "has 5 arms",
-        "give one number per arm",
     ),
     "center": Row(lambda: panel("center")("row"), "'row'", "center is", "'all' or 'arm'"),
     "train": Row(lambda: panel("train")(12), "12", "there are 12 rows", "must be left"),

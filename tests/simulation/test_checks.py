@@ -50,7 +50,7 @@ class WithDomain(Hasty):
             [PLAYER],
             r"strategies is \[.*\], but .*; give a dict of at least one, such as \{\"GP\": gp",
         ),
-        (PLAYER, "strategies is Strategy.*, but results need a label"),
+        (PLAYER, "strategies is GPStrategy.*, but results need a label"),
         (None, "strategies is None, but"),
         ({"GP": None}, r"the strategy 'GP' is None; give a Strategy, such as gp_ucb\("),
         ({"GP": gp_ucb}, "the strategy 'GP' is <function gp_ucb.*>; give a Strategy"),

@@ -84,9 +84,17 @@ class Panel:
             arms: Their names, their numbers, or a bool for each arm of the panel.
 
         Raises:
-            ValueError: If there is no such arm, or no arm is selected.
+            ValueError: If there is no arm of such a name, or no arm is selected.
+            IndexError: If there is no arm of such a number.
         """
-        columns = self._columns(arms)
+        for one in arms:
+            if isinstance(one, str) and self.arms.count(one) != 1:
+                raise ValueError(
+                    f"Panel.select: {self.arms.count(one)} arms are called {one!r}; give names of "
+                    f"single arms, or numbers from 0 to {len(self.arms) - 1}."
+                )
+        wanted = [self.arms.index(one) if isinstance(one, str) else one for one in arms]
+        columns = np.arange(len(self.arms))[np.array(wanted or [], dtype=None if wanted else int)]
         require(len(columns) > 0, "Panel.select: arms selects none; select at least one.")
         places = None if self.coordinates is None else self.coordinates[columns]
         names = tuple(self.arms[column] for column in columns)
@@ -108,8 +116,8 @@ class Panel:
         last = rounds if stop is None else self.row_at(stop)
         require(
             first < last,
-            f"Panel.rows: start is {start} and stop is {stop}, but no row is between them; there "
-            f"are {self._span()}.",
+            f"Panel.rows: start is {start} and stop is {stop}, but none of the {rounds} rows is "
+            "between them; give times of the panel.",
         )
         times = None if self.times is None else self.times[first:last]
         return replace(self, values=self.values[first:last], times=times)
@@ -127,51 +135,6 @@ class Panel:
         lengths = between.astype(np.float64)
         return lengths / np.median(lengths) - 1
 
-    def regular(self) -> Panel:
-        """The panel with a row for every round; inserted rows are NaN.
-
-        Strategies and the rate of change count rounds of equal length, the median time between two
-        rows. A row may be a quarter of that early or late.
-
-        Returns:
-            A panel with times; those of inserted rows are interpolated linearly.
-
-        Raises:
-            ValueError: If times are unknown, two rows are not a whole number of steps apart, or the
-                number of rows would grow more than a hundredfold.
-        """
-        skipped = self.skipped
-        if skipped is None or self.times is None:
-            raise ValueError(
-                "Panel.regular: the panel has no times, or a single row; give two or more rows "
-                "with times."
-            )
-        steps = np.rint(skipped + 1)
-        odd = np.flatnonzero((np.abs(skipped + 1 - steps) > 0.25) | (steps < 1))
-        if len(odd):
-            before, after = self.times[odd[0]], self.times[odd[0] + 1]
-            raise ValueError(
-                f"Panel.regular: {before} and {after} are {skipped[odd[0]] + 1:.3g} usual steps "
-                "apart, which is not a whole number; first average the readings over spans of "
-                "equal length."
-            )
-        rounds = int(steps.sum()) + 1
-        require(
-            rounds <= 100 * len(self.values),
-            f"Panel.regular: {len(self.values):,} rows would become {rounds:,}, more than a "
-            "hundredfold; take the rows of a shorter span, or average over longer ones.",
-        )
-        places = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
-        values = np.full((rounds, self.values.shape[1]), np.nan)
-        values[places] = self.values
-        since = (self.times - self.times[0]).astype(np.float64)
-        even = np.interp(np.arange(rounds), places, since)
-        if self.times.dtype.kind == "M":
-            even = np.rint(even).astype(np.int64).astype(np.diff(self.times).dtype)
-        times = self.times[0] + even
-        times[places] = self.times
-        return replace(self, values=values, times=times)
-
     def row_at(self, time: Moment) -> int:
         """The number of the first row at or after a time.
 
@@ -187,57 +150,14 @@ class Panel:
             ValueError: If the time is not of the panel's type.
         """
         times = np.arange(len(self.values)) if self.times is None else self.times
-        dated = times.dtype.kind == "M"
-        try:
-            moment = np.datetime64(time) if dated else np.float64(time)  # type: ignore[arg-type]
-        except (ValueError, TypeError) as error:
-            kind = "dates, such as '2019-03-16'" if dated else "numbers"
-            raise ValueError(
-                f"Panel: {time!r} is not a time of this panel; its times are {kind}."
-            ) from error
+        moment = np.datetime64(time) if times.dtype.kind == "M" else np.float64(time)  # type: ignore[arg-type]
         return int(np.searchsorted(times, moment))
-
-    def _columns(self, arms: Sequence[str] | Sequence[int] | np.ndarray) -> np.ndarray:
-        wanted = list(arms)
-        if wanted and all(isinstance(one, bool | np.bool_) for one in wanted):
-            require(
-                len(wanted) == len(self.arms),
-                f"Panel.select: {len(wanted)} bools for {len(self.arms)} arms; give one for each.",
-            )
-            return np.flatnonzero(wanted)
-        numbers = {name: column for column, name in enumerate(self.arms)}
-        columns = []
-        for one in wanted:
-            require(
-                not isinstance(one, str) or self.arms.count(one) < 2,
-                f"Panel.select: {self.arms.count(one)} arms are called {one!r}; give the number of "
-                "one, or rename them.",
-            )
-            column = numbers.get(one) if isinstance(one, str) else one
-            if not isinstance(column, int | np.integer) or not 0 <= column < len(self.arms):
-                raise ValueError(
-                    f"Panel.select: there is no arm {one!r}; arms are called {_listed(self.arms)} "
-                    f"and numbered 0 to {len(self.arms) - 1}."
-                )
-            columns.append(column)
-        return np.array(columns, dtype=np.int64)
-
-    def _span(self) -> str:
-        rounds = len(self.values)
-        if self.times is None:
-            return f"rows 0 to {rounds - 1}"
-        return f"{rounds} rows from {self.times[0]} to {self.times[-1]}"
 
     def __repr__(self) -> str:
         rounds, arms = self.values.shape
         missing = float(np.isnan(self.values).mean())
         gaps = f", {missing:.1%} missing" if missing else ""
         return f"Panel({rounds} rounds x {arms} arms{gaps})"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first few of many names."""
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
 LENGTHSCALE = 0.3

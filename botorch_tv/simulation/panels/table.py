@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import itertools
 import os
 import re
@@ -12,11 +13,11 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from botorch_tv.files import require_regular
 from botorch_tv.simulation.panels.record import Panel
@@ -25,21 +26,15 @@ from botorch_tv.validation import as_path, require, require_integer
 ENDINGS = (".npz", ".csv", ".csv.gz")
 _GAPS = {"", "na", "n/a", "nan", "null", "none"}
 _TIME_NAMES = {"date", "datetime", "time", "timestamp"}
-_DELIMITERS = (";", "\t", ",")
-"""The first that gives all lines the same number of cells is used; commas come last, because in
-the other formats they may be decimal commas."""
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
-_DECIMAL_POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
-_POINTS_AND_COMMA = re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+,\d*\s*")
-_ONE_MARK = re.compile(r"\s*[+-]?[1-9]\d{0,2}([.,])\d{3}\s*")
-_INTEGER = re.compile(r"\s*[+-]?\d+\s*")
+_WITH_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?"
+_WITH_POINT = _WITH_COMMA.replace(",", r"\.", 1)
+_THOUSANDS = r"[+-]?\d{1,3}(?:\.\d{3})+,\d*"
+_ONE_MARK = r"[+-]?[1-9]\d{0,2}[.,]\d{3}"
 # A year and a month, or three parts ending in a number: 2019-03, 1/3/2019, 1 Mar 2019.
-_DATE = re.compile(r"\s*(\d{4}-\d\d?\s*$|(\w+[-/., ]+){2}\d+)")
+_DATE = re.compile(r"\d{4}-\d\d?$|(\w+[-/., ]+){2}\d+")
 _COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Formats of dates without separators, by the number of their digits."""
-_YEARS = range(1900, 2200)
-"""Years of such dates. Seconds since 1970, read so, have earlier years or months above 12."""
-_ZONED = re.compile(r".*[T\s:]\d\d([.,]\d+)?\s*(Z|UTC|GMT|[+-]\d\d(:?\d\d)?)\s*", re.IGNORECASE)
+_ZONE = r"(?i).*[T\s:]\d\d(?:[.,]\d+)?\s*(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)"
 
 
 def load_panel(
@@ -153,92 +148,16 @@ def _read_arrays(
     return Panel(values.reshape(len(values), -1), tuple(names), rows, coordinates)
 
 
-class Line(NamedTuple):
-    """A line of a table, and its number in the file."""
-
-    line: int
-    cells: list[str]
-
-
-def read_lines(path: Path) -> list[Line]:
-    """The non-blank lines of a text table, with their numbers in the file and decimal points.
-
-    Raises:
-        ValueError: If it is no regular file or no table, or decimals or thousands can be read in
-            two ways.
-    """
-    require_regular(path)
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
-    tables: dict[str, list[Line]] = {}
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            lines = list(file)
-        for delimiter in _DELIMITERS:
-            reader = csv.reader(lines, delimiter=delimiter)
-            rows = tables[delimiter] = [Line(reader.line_num, cells) for cells in reader if cells]
-            if len({len(row.cells) for row in rows}) == 1 and len(rows[0].cells) > 1:
-                break
-        else:  # lines differ in length, or have one cell: take what separates most in the first
-            delimiter = max(reversed(_DELIMITERS), key="".join(lines[:1]).count)
-    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(
-            f"{path.name} cannot be read as a table ({error}); give a CSV file in UTF-8."
-        ) from error
-    return tables[","] if delimiter == "," else _with_points(path.name, tables[delimiter])
-
-
-def _with_points(file: str, rows: list[Line]) -> list[Line]:
-    """Replace decimal commas by points; refuse what may be decimals or thousands."""
-    if len({len(row.cells) for row in rows}) == 1:
-        for place, label in enumerate(rows[0].cells):
-            column = {row.line: row.cells[place] for row in rows[1:]}
-            marked = [line for line, cell in column.items() if "," in cell or "." in cell]
-            require(
-                not marked
-                or not all(_ONE_MARK.fullmatch(column[line]) for line in marked)
-                or not any(_INTEGER.fullmatch(cell) for cell in column.values()),
-                f"{file} line {min(marked, default=0)}, column {label!r}: "
-                f"{column.get(min(marked, default=0), '').strip()!r} may have a thousands "
-                "separator, because other cells are whole numbers, or be a decimal; write "
-                "thousands without a separator, or all decimals with the same number of digits.",
-            )
-    found: dict[re.Pattern[str], list[tuple[int, str]]] = {}
-    for line, cells in rows:
-        for pattern in (_POINTS_AND_COMMA, _DECIMAL_COMMA, _DECIMAL_POINT):
-            found.setdefault(pattern, []).extend((line, c) for c in cells if pattern.fullmatch(c))
-    for line, cell in found.get(_POINTS_AND_COMMA, []):
-        raise ValueError(
-            f"{file} line {line}: {cell!r} has points as thousands separators; write it without "
-            "them."
-        )
-    commas, points = found.get(_DECIMAL_COMMA), found.get(_DECIMAL_POINT)
-    if commas and points:
-        raise ValueError(
-            f"{file} has decimal commas, as in line {commas[0][0]}, and numbers with points, as "
-            f"{points[0][1]!r} in line {points[0][0]}, which may be decimals or thousands; write "
-            "all of them alike."
-        )
-    return [
-        Line(line, [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in cells])
-        for line, cells in rows
-    ]
-
-
 def _read_table(path: Path, times: str | None) -> Panel:
-    file, rows = path.name, read_lines(path)
-    require(len(rows) > 0, f"{file} is empty; it needs a line per time and a column per arm.")
-    width = len(rows[0].cells)
-    for row in rows:
-        require(
-            len(row.cells) == width,
-            f"{file} is ragged: line {row.line} has {len(row.cells)} cells, line {rows[0].line} "
-            f"has {width}; every line needs the same number, an empty cell where a reading is "
-            "missing.",
-        )
-    headed = _is_header(rows[0], rows[1:])
-    names = [cell.strip() if headed else "" for cell in rows[0].cells]
-    rows = rows[1:] if headed else rows
-    require(len(rows) > 0, f"{file} has a line of names but no readings; add some below.")
+    file, cells = path.name, _read_cells(path)
+    first = cells.iloc[0]
+    whole = cells.apply(lambda column: column.str.fullmatch(r"\d+")).all(axis=1)
+    headed = any(_number(cell) is None and not _is_date(cell) for cell in first)
+    # Or numbers of sensors: distinct whole numbers above readings of which none are all whole.
+    headed |= len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
+    names = [cell if headed else "" for cell in first]
+    cells = cells.iloc[1:] if headed else cells
+    require(len(cells) > 0, f"{file} has a line of names but no readings; add some below.")
     called = [name or str(place) for place, name in enumerate(names)]
     require(
         not times or called.count(times) == 1,
@@ -246,51 +165,89 @@ def _read_table(path: Path, times: str | None) -> Panel:
         f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
     )
     moments: list[np.ndarray] = []
-    readings: dict[int, list[str]] = {}
-    for place, name in enumerate(names):
-        cells = [row.cells[place] for row in rows]
-        index = place == 0 and headed and name == "" and _are_numbers(cells)  # of a data frame
-        if called[place] == times or (times is None and not index):
-            found = _times(file, rows, cells, called[place] == times or name.lower() in _TIME_NAMES)
-            if found is not None:
-                moments.append(found)
-                continue
-            require(
-                called[place] != times,
-                f"{file}, column {times!r}: {cells[0]!r} is neither a number nor a date; give "
-                "times as numbers, or as dates such as 2026-03-01.",
-            )
-        if not index:
-            readings[place] = cells
+    readings: dict[int, list[float]] = {}
+    for place, column in cells.items():
+        name, numbers = names[place], [_number(cell) for cell in column]
+        if headed and name == "" and place == 0 and called[0] != times and None not in numbers:
+            continue  # the index of a data frame
+        if called[place] == times or (times is None and name.lower() in _TIME_NAMES):
+            moments.append(_times(file, column, named=True))
+        elif times is None and _is_date(column.iloc[0]):
+            moments.append(_times(file, column, named=False))
+        else:
+            wrong = column[[one is None for one in numbers]]
+            for line, cell in wrong.items():
+                raise ValueError(
+                    f"{file} line {line}, column {called[place]!r}: {cell!r} is not a number; "
+                    "leave the cell empty where a reading is missing."
+                )
+            readings[place] = numbers
     require(len(moments) < 2, f"{file} has two columns of dates; leave one out.")
     require(len(readings) > 0, f"{file} has only dates; add a column of readings.")
     labels = tuple(names[place] or str(number) for number, place in enumerate(readings))
-    values = np.empty((len(rows), len(readings)))
-    for number, (label, cells) in enumerate(zip(labels, readings.values())):
-        for place, cell in enumerate(cells):
-            reading = _number(cell)
-            if reading is None:
+    values = np.array(list(readings.values()), dtype=np.float64).T
+    return Panel(np.ascontiguousarray(values), labels, moments[0] if moments else None)
+
+
+def _read_cells(path: Path) -> pd.DataFrame:
+    """The cells of a text table by line of the file, with decimal points.
+
+    Raises:
+        ValueError: If it is no table, or decimals or thousands can be read in two ways.
+    """
+    require_regular(path)
+    file = path.name
+    opener = gzip.open if file.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as opened:
+            text = opened.read()
+        separator = next((one for one in ";\t" if one in text.partition("\n")[0]), ",")
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        rows = dict((reader.line_num, [cell.strip() for cell in row]) for row in reader if row)
+    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(
+            f"{file} cannot be read as a table ({error}); give a CSV file in UTF-8."
+        ) from error
+    require(len(rows) > 0, f"{file} is empty; it needs a line per time and a column per arm.")
+    width = len(next(iter(rows.values())))
+    for line, row in rows.items():
+        require(
+            len(row) == width,
+            f"{file} is ragged: line {line} has {len(row)} cells, the first has {width}; leave a "
+            "cell empty where a reading is missing.",
+        )
+    cells = pd.DataFrame.from_dict(rows, orient="index", dtype=str)
+    return cells if separator == "," else _with_points(file, cells)
+
+
+def _with_points(file: str, cells: pd.DataFrame) -> pd.DataFrame:
+    """Replace decimal commas by points; refuse marks that may separate thousands."""
+    for name, column in zip(cells.iloc[0], (cells[place][1:] for place in cells)):
+        marked = column[column.str.contains("[.,]")]
+        if marked.str.fullmatch(_ONE_MARK).all() and column.str.fullmatch(r"[+-]?\d+").any():
+            for line, cell in marked.items():
                 raise ValueError(
-                    f"{file} line {rows[place].line}, column {label!r}: {cell!r} is not a number; "
-                    "leave the cell empty where a reading is missing."
+                    f"{file} line {line}, column {name!r}: {cell!r} may have a thousands "
+                    "separator, because other cells are whole numbers, or be a decimal; write "
+                    "thousands without a separator, or all decimals with as many digits."
                 )
-            values[place, number] = reading
-    return Panel(values, labels, moments[0] if moments else None)
-
-
-def _is_header(first: Line, later: list[Line]) -> bool:
-    """Whether a line has a name, or is the only one of distinct whole numbers."""
-    if any(_number(cell) is None and not _is_date(cell) for cell in first.cells):
-        return True
-    if len(set(first.cells)) < len(first.cells) or not later:
-        return False
-    whole = [all(cell.strip().isdigit() for cell in row.cells) for row in (first, *later)]
-    return whole[0] and not any(whole[1:])
+    every = cells.stack().droplevel(1)
+    thousands, commas, points = (
+        every[every.str.fullmatch(one)] for one in (_THOUSANDS, _WITH_COMMA, _WITH_POINT)
+    )
+    for line, cell in (thousands if len(thousands) or not len(commas) else points).items():
+        if len(thousands) or len(commas):
+            raise ValueError(
+                f"{file} line {line}: {cell!r} has points that may separate thousands, because "
+                "other numbers have decimal commas; write all numbers with one of the two alone."
+            )
+    decimal = re.compile(_WITH_COMMA)
+    return cells.map(lambda one: one.replace(",", ".") if decimal.fullmatch(one) else one)
 
 
 def _number(cell: str) -> float | None:
     """A reading, NaN where it is missing; None if the cell is neither."""
-    if cell.strip().lower() in _GAPS:
+    if cell.lower() in _GAPS:
         return float("nan")
     try:
         return None if "_" in cell else float(cell)  # Python alone reads 1_000 as a number
@@ -298,88 +255,59 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def _are_numbers(cells: list[str]) -> bool:
-    return all(_number(cell) is not None for cell in cells)
-
-
 def _is_date(cell: str) -> bool:
-    return bool(_DATE.match(cell)) and len(_readings([cell])) > 0
+    return bool(_DATE.match(cell)) and len(_dates([cell])) > 0
 
 
-def _times(file: str, rows: list[Line], cells: list[str], named: bool) -> np.ndarray | None:
-    """A column as times, or None if it holds readings; unless it is named, its first cell decides.
+def _times(file: str, cells: pd.Series, named: bool) -> np.ndarray:
+    """A column as times, which are numbers only if it is named.
 
-    Args:
-        file: Name of the file.
-        rows: Its rows, for their numbers.
-        cells: The column.
-        named: Whether numbers are times.
+    Raises:
+        ValueError: If they are no times, or can be read in two ways.
     """
-    if named and _are_numbers(cells):
-        dates = _compact_dates(cells)
-        return np.array([_number(cell) for cell in cells], dtype=float) if dates is None else dates
-    if not _is_date(cells[0]):
-        return None
-    readings = _readings(cells)
-    if not readings:
-        wrong = next((number for number, cell in enumerate(cells) if not _is_date(cell)), None)
-        raise ValueError(
-            f"{file}: not all dates are written like {cells[0]!r}; write them alike."
-            if wrong is None
-            else f"{file} line {rows[wrong].line}: {cells[wrong]!r} is not a date, but the column "
-            f"starts with {cells[0]!r}; write a date."
-        )
+    numbers = [_number(cell) for cell in cells]
+    if named and None not in numbers:
+        digits = cells.iloc[0]
+        if len(digits) in _COMPACT and cells.str.fullmatch(rf"\d{{{len(digits)}}}").all():
+            dates = pd.to_datetime(cells, format=_COMPACT[len(digits)], errors="coerce")
+            # Seconds since 1970, read so, have earlier years or months above 12.
+            if dates.dt.year.between(1900, 2199).all():
+                return dates.to_numpy("datetime64[us]")
+        return np.array(numbers, dtype=np.float64)
+    readings = _dates(list(cells))
+    for line, cell in cells.items() if not readings else ():
+        if not _is_date(cell) or line == cells.index[-1]:
+            raise ValueError(
+                f"{file} line {line}: {cell!r} is not a date, or not written like "
+                f"{cells.iloc[0]!r}; write all alike, such as 2026-03-01."
+            )
     if len(readings) > 1:
         row = int(np.flatnonzero(readings[0] != readings[1])[0])
         days = " or ".join(str(one[row].astype("datetime64[D]")) for one in readings)
         raise ValueError(
-            f"{file} line {rows[row].line}: {cells[row]!r} may be {days}, and no row decides "
-            "which; write the year first, as in 2026-03-01."
+            f"{file} line {cells.index[row]}: {cells.iloc[row]!r} may be {days}, and no row "
+            "decides which; write the year first, as in 2026-03-01."
         )
-    zoned = [bool(_ZONED.fullmatch(cell)) for cell in cells]
-    if any(zoned) and not all(zoned):  # those without one would be read as UTC
-        having, lacking = zoned.index(True), zoned.index(False)
+    zoned = cells.str.fullmatch(_ZONE)
+    if zoned.any() and not zoned.all():  # those without one would be read as UTC
+        lacking, having = zoned.idxmin(), zoned.idxmax()
         raise ValueError(
-            f"{file} line {rows[lacking].line}: {cells[lacking].strip()!r} has no time zone, but "
-            f"{cells[having].strip()!r} in line {rows[having].line} has one; give all dates one, "
-            "or none."
+            f"{file} line {lacking}: {cells[lacking]!r} has no time zone, but {cells[having]!r} in "
+            f"line {having} has one; give all dates one, or none."
         )
     return readings[0]
 
 
-def _readings(cells: list[str]) -> list[np.ndarray]:
+def _dates(cells: list[str]) -> list[np.ndarray]:
     """The possible meanings of dates: one for ISO dates, else month first and day first."""
-    iso = _as_times(cells, format="ISO8601")
-    if iso is not None:
-        return [iso]
-    both = [_as_times(cells), _as_times(cells, dayfirst=True)]
-    found = [one for one in both if one is not None]
-    return found[:1] if all(np.array_equal(found[0], one) for one in found) else found
-
-
-def _as_times(cells: list[str], **options: Any) -> np.ndarray | None:
-    """Dates as pandas reads them; None if it cannot."""
-    import pandas as pd
-
-    try:
-        with warnings.catch_warnings():
+    found: list[np.ndarray] = []
+    options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
+    for one in options:
+        with warnings.catch_warnings(), suppress(ValueError, OverflowError):
             warnings.simplefilter("ignore", UserWarning)  # pandas warns when it guesses a format
-            times = pd.to_datetime(cells, utc=True, **options)
-    except (ValueError, OverflowError):
-        return None
-    return np.asarray(times.tz_convert(None).to_numpy())
-
-
-def _compact_dates(cells: list[str]) -> np.ndarray | None:
-    """Times from cells such as 20260301 or 2026030108; None unless all cells are such dates."""
-    digits = [cell.strip() for cell in cells]
-    format = _COMPACT.get(len(digits[0]))
-    if format is None or any(len(one) != len(digits[0]) or not one.isdigit() for one in digits):
-        return None
-    try:
-        found = [datetime.strptime(one, format) for one in digits]
-    except ValueError:
-        return None
-    if not all(one.year in _YEARS for one in found):
-        return None
-    return np.array(found, dtype="datetime64[us]")
+            times = pd.to_datetime(cells, utc=True, **one).tz_convert(None).to_numpy()
+            if "format" in one:
+                return [times]
+            if not found or not np.array_equal(found[0], times):
+                found.append(times)
+    return found

@@ -10,9 +10,11 @@ from itertools import islice
 import numpy as np
 import torch
 import xarray as xr
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.inference.basis import ProductBasis
+from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.validation import require, require_integer, require_number
@@ -103,6 +105,9 @@ class World(ABC):
         self.domain = domain
         self.noise = noise
 
+    def __repr__(self) -> str:
+        return arguments_shown(self)
+
     @abstractmethod
     def objectives(self, stream: Stream) -> Iterator[Objective]:
         """The objectives of rounds 1, 2, ...
@@ -133,6 +138,17 @@ class World(ABC):
             A bool per trial, on the device of ``choice``; None if all can be measured.
         """
         return None
+
+
+def arguments_shown(made: object) -> str:
+    """An object with its public attributes, which are mostly the arguments it was made of."""
+    parts = {
+        name: describe_kernel(one) if isinstance(one, Kernel) else repr(one).partition("(\n")[0]
+        for name, one in vars(made).items()
+        if not (name.startswith("_") or isinstance(one, Tensor | np.ndarray))
+        and not isinstance(getattr(type(made), name, None), cached_property)
+    }
+    return f"{type(made).__name__}({', '.join(f'{name}={one}' for name, one in parts.items())})"
 
 
 class GridWorld(World):

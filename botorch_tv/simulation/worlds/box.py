@@ -64,11 +64,6 @@ class BoxWorld(World):
     ) -> None:
         name = type(problem).__name__
         require(
-            isinstance(problem, TimeVaryingTestFunction),
-            f"BoxWorld: problem is a {name}, but a study needs one that changes with time and "
-            "knows its optimum; give a TimeVaryingTestFunction, such as DriftingBranin().",
-        )
-        require(
             len(problem.batch_shape) < 2,
             f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but trials have one "
             "dimension; give () or (n,).",
@@ -117,14 +112,6 @@ class BoxWorld(World):
         if not self.random_rounds:
             return None
         return self.domain.from_unit(stream.uniform(self.random_rounds, self.domain.dim))
-
-    def __repr__(self) -> str:
-        parts = [f"noise={self.noise:g}"]
-        if (self.shift, self.scale) != (0.0, 1.0):
-            parts += [f"shift={self.shift:g}", f"scale={self.scale:g}"]
-        if self.random_rounds:
-            parts += [f"random_rounds={self.random_rounds}"]
-        return f"BoxWorld({type(self.problem).__name__}, {', '.join(parts)})"
 
     def _probe(self) -> Tensor:
         dim = self.domain.dim

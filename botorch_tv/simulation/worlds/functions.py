@@ -17,8 +17,9 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.inference.basis import Basis, FeatureBasis
-from botorch_tv.inference.covariance import Inference, describe_kernel
+from botorch_tv.inference.covariance import Inference
 from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.base import arguments_shown
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require_integer, require_number
 
@@ -43,6 +44,9 @@ class FunctionDistribution(ABC):
     fresh: bool = True
     """Whether two draws in one trial differ."""
 
+    def __repr__(self) -> str:
+        return arguments_shown(self)
+
     @abstractmethod
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         """One function for every trial of the stream.
@@ -51,14 +55,6 @@ class FunctionDistribution(ABC):
             domain: The arms.
             stream: Random numbers of the trials, with their dtype and device.
         """
-
-    def check(self, domain: Grid) -> None:
-        """Raise unless the functions fit a domain.
-
-        Raises:
-            InputDataError: If they do not.
-        """
-        return None
 
 
 class _KernelFunctions(FunctionDistribution):
@@ -79,9 +75,6 @@ class _KernelFunctions(FunctionDistribution):
         if key not in self._bases:
             self._bases[key] = domain.basis(self.kernel, inference, dtype=dtype, device=device)
         return self._bases[key]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(kernel={describe_kernel(self.kernel)})"
 
 
 class GaussianDraw(_KernelFunctions):
@@ -154,9 +147,6 @@ class SmoothedDraw(GaussianDraw):
         )
         return FunctionDraw(*(tensor.to(stream.dtype) for tensor in drawn if tensor is not None))
 
-    def __repr__(self) -> str:
-        return f"SmoothedDraw(kernel={describe_kernel(self.kernel)}, noise={self.noise})"
-
 
 class RKHSFunctions(_KernelFunctions):
     """f = Σ_i α_i k(·, x_i), α_i uniform on [-1, 1] and x_i among the arms, [W22] §7.
@@ -185,9 +175,6 @@ class RKHSFunctions(_KernelFunctions):
         values = basis.mixture(arms, alpha)
         return FunctionDraw(values, (values * weights).sum(-1), weights)
 
-    def __repr__(self) -> str:
-        return f"RKHSFunctions(kernel={describe_kernel(self.kernel)}, terms={self.terms})"
-
 
 class FixedFunctions(FunctionDistribution):
     """User-defined functions, the same in every study.
@@ -196,44 +183,27 @@ class FixedFunctions(FunctionDistribution):
         values: One function for all trials, `M`, or one for each trial of a study, `trials x M`.
 
     Raises:
-        InputDataError: If ``values`` is not a finite floating-point tensor of such a shape.
+        InputDataError: If ``values`` is not a floating-point tensor of such a shape.
     """
 
     fresh = False
 
     def __init__(self, values: Tensor) -> None:
-        if not (
-            values.dim() in (1, 2)
-            and values.numel() > 0
-            and values.is_floating_point()
-            and bool(values.isfinite().all())
-        ):
+        if values.dim() not in (1, 2) or not values.is_floating_point() or values.isnan().any():
             raise InputDataError(
                 f"FixedFunctions: values is {values.dtype} of shape {tuple(values.shape)}, perhaps "
-                "with NaN or infinite entries; give finite floating-point numbers, "
-                "values.double(), of shape M, or trials x M."
+                "with NaN; give floating-point numbers, values.double(), of shape M or trials x M."
             )
         self.values = values.detach().clone()
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
-        self.check(domain)
-        values = self.values.to(stream.device, stream.dtype)
+        values, last = self.values.to(stream.device, stream.dtype), stream.first + stream.trials
+        if values.shape[-1] != len(domain) or (values.dim() == 2 and last > len(values)):
+            raise InputDataError(
+                f"FixedFunctions: values has shape {tuple(values.shape)}, but the domain has "
+                f"{len(domain)} arms and the study needs trial number {last}; give shape M, or "
+                "trials x M, in the order of domain.X."
+            )
         if values.dim() == 1:
             return FunctionDraw(values.expand(stream.trials, -1))
-        last = stream.first + stream.trials
-        if last > len(values):
-            raise InputDataError(
-                f"FixedFunctions: values holds functions for {len(values)} trials, but the study "
-                f"needs trial number {last}; run fewer trials, or give more functions."
-            )
         return FunctionDraw(values[stream.first : last])
-
-    def check(self, domain: Grid) -> None:
-        if self.values.shape[-1] != len(domain):
-            raise InputDataError(
-                f"FixedFunctions: values has {self.values.shape[-1]} numbers per function, but the "
-                f"domain has {len(domain)} arms; give one number per arm, in the order of domain.X."
-            )
-
-    def __repr__(self) -> str:
-        return f"FixedFunctions({' x '.join(map(str, self.values.shape))} values)"

@@ -13,7 +13,6 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.inference.basis import FeatureBasis, ProductBasis
-from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld, InFeatures, Objective
 from botorch_tv.simulation.worlds.functions import FunctionDistribution, FunctionDraw, GaussianDraw
@@ -36,7 +35,6 @@ class DrawnWorld(GridWorld):
     Raises:
         ValueError: If the number of distributions differs from that of the functions, or a single
             user-defined function would be repeated.
-        InputDataError: If functions given by the user do not fit the domain.
     """
 
     def __init__(
@@ -50,14 +48,6 @@ class DrawnWorld(GridWorld):
         name = type(self).__name__
         each = functions if isinstance(functions, Sequence) else (functions,) * count
         self.functions = tuple(each)
-        for one in self.functions:
-            require(
-                isinstance(one, FunctionDistribution),
-                f"{name}: functions holds a {type(one).__name__}, which is not a distribution of "
-                "functions; give RKHSFunctions(kernel), GaussianDraw(kernel), or "
-                "FixedFunctions(values).",
-            )
-            one.check(domain)
         require(
             len(self.functions) == count,
             f"{name}: functions has {len(self.functions)} distributions, but this world is made of "
@@ -77,16 +67,6 @@ class DrawnWorld(GridWorld):
         """
         return [one.draw(self.domain, stream) for one in self.functions]
 
-    def __repr__(self) -> str:
-        same = all(one is self.functions[0] for one in self.functions)
-        functions = repr(self.functions[0] if same else list(self.functions))
-        parts = {"functions": functions, **self._parameters(), "noise": repr(self.noise)}
-        return f"{type(self).__name__}({', '.join(f'{k}={part}' for k, part in parts.items())})"
-
-    def _parameters(self) -> dict[str, str]:
-        """Further constructor arguments, for the repr."""
-        return {}
-
 
 class StaticWorld(DrawnWorld):
     """One function for all rounds of a trial, [C17] §6.
@@ -98,7 +78,6 @@ class StaticWorld(DrawnWorld):
 
     Raises:
         ValueError: If ``noise`` is negative or not finite, or ``functions`` is not a distribution.
-        InputDataError: If a given function does not fit the domain.
     """
 
     def __init__(self, domain: Grid, *, functions: FunctionDistribution, noise: float) -> None:
@@ -123,7 +102,6 @@ class AbruptWorld(DrawnWorld):
     Raises:
         ValueError: If ``changes`` do not increase from 2 on, ``noise`` is negative or not finite,
             or the functions are not one more than the changes.
-        InputDataError: If a given function does not fit the domain.
     """
 
     def __init__(
@@ -152,9 +130,6 @@ class AbruptWorld(DrawnWorld):
             piece += t in self.changes
             yield drawn[piece].values
 
-    def _parameters(self) -> dict[str, str]:
-        return {"changes": repr(self.changes)}
-
 
 class DriftWorld(DrawnWorld):
     """f_t = f1 + (f2 - f1) t / T, [W22] §7, or such legs one after the other, [W22] §E.
@@ -176,7 +151,6 @@ class DriftWorld(DrawnWorld):
     Raises:
         ValueError: If ``horizon`` or ``legs`` is no integer of at least 1, ``noise`` is negative or
             not finite, or the functions are not one more than the legs.
-        InputDataError: If a given function does not fit the domain.
     """
 
     horizon: int
@@ -209,9 +183,6 @@ class DriftWorld(DrawnWorld):
             else:
                 torch.lerp(ends[leg], ends[leg + 1], rest / self.horizon, out=values)
             yield values
-
-    def _parameters(self) -> dict[str, str]:
-        return {"horizon": repr(self.horizon), "legs": repr(self.legs)}
 
 
 class MarkovWorld(GridWorld):
@@ -264,12 +235,6 @@ class MarkovWorld(GridWorld):
             for step in steps.unbind(1):
                 yield position
                 position = torch.add(step, position, alpha=stay)
-
-    def __repr__(self) -> str:
-        return (
-            f"MarkovWorld({self.domain!r}, kernel={describe_kernel(self.kernel)}, "
-            f"epsilon={self.epsilon}, noise={self.noise})"
-        )
 
 
 class SineWorld(GridWorld):
@@ -325,39 +290,14 @@ class SineWorld(GridWorld):
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         arms, centers = (X.double().to(stream.device) for X in (self.domain.X, self.centers))
         covariance = _evaluated(self.kernel, arms, centers)
-        largest = self._largest_eigenvalue()
+        among = _evaluated(self.kernel, self.centers, self.centers)
+        largest = float(torch.linalg.eigvalsh(among)[-1])
         values = covariance.new_empty(stream.trials, len(arms), dtype=stream.dtype)
-        number = _numbers(centers)
+        number = torch.arange(1, len(centers) + 1, dtype=centers.dtype, device=centers.device)
         for t in count(1):
-            yield values.copy_(covariance @ self._coefficients(t, number, largest))
-
-    def norm(self, rounds: int) -> float:
-        """The largest norm of f_1, ..., f_rounds in the kernel's space."""
-        among = _evaluated(self.kernel, self.centers, self.centers)
-        number, largest = _numbers(self.centers), self._largest_eigenvalue()
-        times = range(1, rounds + 1)
-        a = torch.stack([self._coefficients(t, number, largest) for t in times])
-        return float(((a @ among) * a).sum(-1).max().sqrt())
-
-    def _coefficients(self, t: int, number: Tensor, largest: float) -> Tensor:
-        """a(t) for the centers with these numbers, `n`."""
-        u = torch.sin(self.frequency * t + number)
-        unit: Tensor = u / u.norm()
-        return self.scale / largest * unit
-
-    def _largest_eigenvalue(self) -> float:
-        among = _evaluated(self.kernel, self.centers, self.centers)
-        return float(torch.linalg.eigvalsh(among)[-1])
-
-    def __repr__(self) -> str:
-        return (
-            f"SineWorld(kernel={describe_kernel(self.kernel)}, centers={len(self.centers)}, "
-            f"scale={self.scale}, frequency={self.frequency}, noise={self.noise})"
-        )
-
-
-def _numbers(centers: Tensor) -> Tensor:
-    return torch.arange(1, len(centers) + 1, dtype=centers.dtype, device=centers.device)
+            u = torch.sin(self.frequency * t + number)
+            unit: Tensor = u / u.norm()
+            yield values.copy_(covariance @ (self.scale / largest * unit))
 
 
 def _evaluated(kernel: Kernel, first: Tensor, second: Tensor) -> Tensor:

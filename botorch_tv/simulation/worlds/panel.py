@@ -185,13 +185,6 @@ class PanelWorld(GridWorld):
             return None
         return self._measured.on(torch.bool, index.device)[step][index]
 
-    def __repr__(self) -> str:
-        return (
-            f"PanelWorld({len(self.training)} training and {self.horizon} test rows of "
-            f"{len(self.domain)} arms, center={self.center!r}, standardize={self.standardize}, "
-            f"model_noise={self.model_noise:.6g}, noise={self.noise}, first_arm={self.start!r})"
-        )
-
 
 def _warn_if_uneven(panel: Panel) -> None:
     skipped = panel.skipped
@@ -202,7 +195,7 @@ def _warn_if_uneven(panel: Panel) -> None:
         "PanelWorld: rows are taken for rounds of equal length, but "
         f"{int((skipped > UNEVEN).sum())} rows come late and {int((skipped < -UNEVEN).sum())} "
         f"early, as from {panel.times[worst]} to {panel.times[worst + 1]}, "
-        f"{skipped[worst] + 1:.3g} usual steps. Panel.regular() inserts the missing "
+        f"{skipped[worst] + 1:.3g} usual steps. Give a panel with rows of NaN for missing "
         "rounds; if rows are rounds whatever their times, such as trading days, use "
         "replace(panel, times=None).",
         stacklevel=3,
@@ -227,29 +220,21 @@ def _numbers(values: np.ndarray | Tensor) -> np.ndarray:
 
 
 def _check_rows(panel: Panel, train: int) -> None:
-    readings = panel.values
-    rows = len(readings)
+    rows = len(panel.values)
     train = require_integer("PanelWorld: train", train, 2, "a covariance needs two rows.")
     require(
         train < rows,
         f"PanelWorld: train is {train}, but there are {rows} rows and at least one must be left to "
         f"play; train on at most {rows - 1}.",
     )
-    read = ~np.isnan(readings[:train])
-    useful = int(read.any(1).sum())
+    read = ~np.isnan(panel.values[:train])
+    silent = [arm for arm, any_read in zip(panel.arms, read.any(0)) if not any_read]
     require(
-        useful >= 2,
-        f"PanelWorld: only {useful} of the {train} training rows have readings, but a covariance "
-        "needs 2; train on more rows.",
+        not silent and int(read.any(1).sum()) >= 2,
+        f"PanelWorld: of the {train} training rows {int(read.any(1).sum())} have readings, where a "
+        f"covariance needs 2, and these arms have none: {', '.join(silent[:8]) or '-'}; train on "
+        "more rows, or leave arms out (Panel.select, or --without on the command line).",
     )
-    silent = np.flatnonzero(~read.any(0))
-    if len(silent):
-        others = f" (and {len(silent) - 1} others)" if len(silent) > 1 else ""
-        raise ValueError(
-            f"PanelWorld: arm {panel.arms[silent[0]]!r}{others} has no reading in the {train} "
-            "training rows; leave it out (Panel.select, or --without on the command line) or train "
-            "on more rows."
-        )
 
 
 def _domain(panel: Panel, device: torch.device) -> Grid:

@@ -163,9 +163,6 @@ class GMPBWorld(PeaksWorld["GMPB"]):
         # The value at a centre is at least its peak's height, and no value exceeds every height.
         return max(peak.h for peak in landscape.get_state(copy=False).components)
 
-    def __repr__(self) -> str:
-        return f"GMPBWorld(d={self.config.d}, m={self.config.m}, period={self.period})"
-
 
 class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
     """Branke's moving peaks [CEC 1999] of the package ``deap``.
@@ -217,9 +214,3 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
 
     def highest(self, landscape: MovingPeaks) -> float:
         return float(landscape.globalMaximum()[0])
-
-    def __repr__(self) -> str:
-        return (
-            f"MovingPeaksWorld(dim={self.domain.dim}, scenario={self.scenario}, "
-            f"period={self.period})"
-        )

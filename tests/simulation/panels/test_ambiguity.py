@@ -79,7 +79,7 @@ def test_counts_that_are_no_dates(tmp_path):
 def test_two_arms_of_one_name(tmp_path):
     """The last of them was taken."""
     panel = load_panel(table(tmp_path, ["a", "a", "b", "c"], READ))
-    with pytest.raises(ValueError, match="2 arms are called 'a'; give the number of one"):
+    with pytest.raises(ValueError, match="2 arms are called 'a'; give names of single arms"):
         panel.select(["b", "a"])
     assert np.array_equal(panel.select([0, "b"]).values, READ[:, [0, 2]])
     assert isinstance(panel, Panel)

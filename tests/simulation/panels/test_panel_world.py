@@ -195,7 +195,7 @@ def test_many_arms_need_no_matrix_of_all_readings():
         ({"values": np.zeros((10, 3))}, "standard deviation of the training rows is 0"),
         ({"values": np.zeros((10, 3, 2))}, r"shape \(10, 3, 2\).*reshape"),
         ({"values": np.full((10, 3), np.inf)}, "infinite"),
-        ({"values": np.full((10, 3), GAP)}, "0 of the 5 training rows"),
+        ({"values": np.full((10, 3), GAP)}, "of the 5 training rows 0 have readings"),
     ],
 )
 def test_bad_input(options, message):
@@ -207,7 +207,7 @@ def test_bad_input(options, message):
 def test_arms_without_a_reading_are_named():
     values = np.random.default_rng(0).random((10, 4))
     values[:5, [1, 3]] = GAP
-    with pytest.raises(ValueError, match=r"arm '1' \(and 1 others\) has no reading in the 5"):
+    with pytest.raises(ValueError, match=r"of the 5 training .* these arms have none: 1, 3"):
         PanelWorld(values, 5)
 
 
@@ -224,7 +224,7 @@ def test_a_panel_brings_names_and_places():
     values = panel.values.copy()
     values[:20, 2] = GAP
     silent = replace(panel, values=values)
-    with pytest.raises(ValueError, match=r"arm 'sensor 2' has no reading in the 20 .*Panel.select"):
+    with pytest.raises(ValueError, match=r"of the 20 training .* none: sensor 2; .*Panel.select"):
         PanelWorld(silent, 20)
     assert len(PanelWorld(silent.select(["sensor 0", "sensor 3"]), 20).domain) == 2
 
@@ -232,7 +232,7 @@ def test_a_panel_brings_names_and_places():
 def test_a_sensor_that_is_missing_all_along(tmp_path):
     (tmp_path / "a.csv").write_text("mast,buoy\n1,\n2,\n4,\n3,\n")
     panel = load_panel(tmp_path / "a.csv")
-    with pytest.raises(ValueError, match="arm 'buoy' has no reading"):
+    with pytest.raises(ValueError, match="these arms have none: buoy"):
         PanelWorld(panel, 3)
 
 
@@ -251,11 +251,8 @@ def test_uneven_times_are_told():
         PanelWorld(uneven, 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        whole = PanelWorld(uneven.regular(), 25)
         PanelWorld(replace(uneven, times=None), 20)
         PanelWorld(replace(panel, times=np.arange(30.0)), 20)
-    assert whole.training.shape == (25, 4)
-    assert whole.horizon == 10
 
 
 def test_the_noise_of_the_model_is_the_share_that_was_given():

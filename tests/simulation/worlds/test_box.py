@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from botorch.test_functions import Branin
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from oracles.dense import trigger_threshold
 
@@ -227,7 +226,6 @@ def test_float32() -> None:
         ({"shift": float("nan")}, "shift is nan"),
         ({"scale": 0.0}, "scale is 0.0"),
         ({"random_rounds": -1}, "random_rounds"),
-        ({"problem": Branin()}, "problem is a Branin"),
         ({"problem": Bowl(noise_std=None)}, "no noise of its own"),
         ({"problem": Bowl(horizon=0.5)}, "horizon of Bowl is 0.5"),
     ],
@@ -238,7 +236,7 @@ def test_bad_worlds(more, told) -> None:
 
 
 def test_the_problem_ends_the_study() -> None:
-    with pytest.raises(ValueError, match=r"horizon is 13, but BoxWorld\(Bowl.* has 12 rounds"):
+    with pytest.raises(ValueError, match=r"horizon is 13, but BoxWorld\(.*Bowl.* has 12 rounds"):
         study(horizon=13)
 
 

@@ -114,7 +114,7 @@ def test_a_study():
     result = run_study(world, players, trials=2, horizon=6, progress=False)
     assert result.regret.size == 24
     assert float(result.regret.min()) >= 0
-    assert repr(pickle.loads(pickle.dumps(world))) == "GMPBWorld(d=2, m=4, period=3)"
+    assert repr(pickle.loads(pickle.dumps(world))) == repr(world)
 
 
 def test_what_cannot_be_played():
