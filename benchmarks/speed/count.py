@@ -31,8 +31,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from botorch_tv.inference.basis import Basis, FeatureBasis
-from botorch_tv.inference.product_basis import ProductBasis
+from botorch_tv.inference.basis import Basis, FeatureBasis, ProductBasis
 
 ENGINE_VECTORS, WORLD_VECTORS = 6, 2
 

@@ -40,7 +40,7 @@ from benchmarks.speed.common import begin, resident_bytes, write
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kernel
 from botorch_tv.inference.covariance import covariance_matrix
 from botorch_tv.simulation import MarkovWorld
-from botorch_tv.simulation.compiled.parts import SLOTS, Trials
+from botorch_tv.simulation.compiled import SLOTS, CompiledTable, Trials
 from botorch_tv.simulation.rounds import PreparedStudy
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds.base import Objective
@@ -94,9 +94,6 @@ class Run:
     """
 
     def __init__(self, study: PreparedStudy, chunk: Chunk) -> None:
-        # Imports the compiler, which is an extra.
-        from botorch_tv.simulation.compiled.table import CompiledTable
-
         settings = study.settings
         self.table = CompiledTable(settings, study.services, chunk, Event())
         self._objectives = settings.world.objectives(settings.stream("world", chunk))

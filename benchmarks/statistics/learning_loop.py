@@ -49,7 +49,6 @@ from botorch_tv.forgetting import EventTrigger
 from botorch_tv.learning import Refit
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, GPStrategy, Strategy, tv_gp_ucb
-from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.test_functions import MarkovFunction
 
 NOISE = 0.02

@@ -34,7 +34,7 @@ from botorch.exceptions import InputDataWarning
 
 from botorch_tv.ax.surrogate import check_fixed, check_now, check_search_space
 from botorch_tv.inference.mixture.bank import FIRST
-from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.tensors import without_gradients
 from botorch_tv.loop.log import (
     OLDEST,
     RECENT,

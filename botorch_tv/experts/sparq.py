@@ -23,14 +23,12 @@ from botorch_tv.forgetting import Decay, Inflation, Kept, Static
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box import BoxPrior
-from botorch_tv.inference.data import Data, History
-from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.data import Data, History, Prior
 from botorch_tv.inference.points import PointRegression
-from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.inference.random import mixed
-from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.tensors import Rows, without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import require_same_kind, require_state
 from botorch_tv.strategies.domains import Domain
@@ -116,7 +114,7 @@ def with_answers(data: Data, expert: ExpertData | None) -> Data:
     if mask is not None:
         mask = torch.nn.functional.pad(mask, (expert.y.shape[-1], 0), value=1)
     whole = data._replace(
-        rounds=len(history.y), dropped=0, oldest=None, chosen=mask, aside=None, history=history
+        rounds=len(history.y), dropped=0, retained=mask, aside=None, history=history
     )
     return whole if data.empty is None else whole._replace(empty=~whole.good.any(-1))
 

@@ -19,7 +19,7 @@ from botorch_tv.inference.regression import (
     regress,
     regress_on_arms,
 )
-from botorch_tv.inference.rows import room_for
+from botorch_tv.inference.tensors import room_for
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ from botorch_tv.inference.covariance import (
     require_semidefinite,
     require_symmetric,
 )
-from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.point_kernel import General, PointKernel, point_kernel
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import DeviceCopies, Scratch
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +154,7 @@ class PointBasis(Basis):
         self.box_prior, self.X, self.inverse = box_prior, X, inverse
         self.error, self.least_noise = error, least_noise
         self.points: PointKernel = box_prior.points
-        self._scale = box_prior.scale
+        self.scale = box_prior.scale
 
     def to(self, dtype: torch.dtype, device: torch.device) -> PointBasis:
         raise NotImplementedError("nodes are found in the dtype and on the device of a state")

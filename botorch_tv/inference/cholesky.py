@@ -31,8 +31,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_tv.inference.costs import FACTOR_BLOCK, FACTOR_GROWTH, STRIP
-from botorch_tv.inference.modes import without_gradients
-from botorch_tv.inference.of_trials import OfTrials
+from botorch_tv.inference.tensors import OfTrials, without_gradients
 
 Gram = Callable[[int, int], Tensor]
 """Rows ``first`` to ``last`` of S (K ∘ D) S up to their own column, `trials x q x last`."""

@@ -16,6 +16,10 @@ A term costs r memory-bound numbers and a product of M r multiplications in feat
 numbers over the arms; a product does at least four multiplications while one number is fetched.
 """
 
+DENSE_SHARE = 1 / 12
+"""Arms played, as a share of all, from which on a sum of their rows of a covariance is a product
+with all of it: a number fetched for one trial costs about ten multiplications of such a product."""
+
 FEW_FEATURES = 128
 """Up to as many functions make up a kernel on a box unless somebody asks: a round in them costs
 what a regression on as many observations does, from the first round on."""

@@ -16,11 +16,10 @@ from botorch.exceptions.warnings import InputDataWarning
 from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel, ScaleKernel
 from torch import Tensor
 
-from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, Frame
+from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, Frame, ProductBasis
 from botorch_tv.inference.cholesky import pivoted_cholesky
 from botorch_tv.inference.costs import RANK_SHARE
 from botorch_tv.inference.linalg import ramp
-from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.memory import bytes_in_words, free_bytes
 
 

@@ -1,24 +1,97 @@
-"""The log of observations, and the one place where what is kept of it is decided."""
+"""The log of observations, and the only place where it is decided which rows are retained."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import Kept
-from botorch_tv.inference.answers import checked
-from botorch_tv.inference.rows import Rows, append_together
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.box import BoxPrior
+from botorch_tv.inference.mixture.bank import BankPrior
+from botorch_tv.inference.tensors import Rows, append_together
+from botorch_tv.validation import shown
 
 if TYPE_CHECKING:
+    from botorch_tv.inference.arm_engine import RunningPosterior
     from botorch_tv.inference.cholesky import GrowingFactor
     from botorch_tv.inference.mixture.filter import RunningMixture
-    from botorch_tv.inference.prior import Prior
-    from botorch_tv.inference.running import RunningPosterior
+
+Prior = Basis | BoxPrior | BankPrior
+"""A kernel factored over arms, one held for points of a box, or a bank of processes."""
+
+
+def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
+    """An answer of a rule as such.
+
+    Args:
+        answer: What its ``keep`` returned.
+        time: Of the newest observation, `batch_shape`.
+        rows: How many it was asked about, n.
+
+    Raises:
+        InputDataError: If it does not fit these, or contradicts itself.
+    """
+    kept = Kept(rows=answer) if isinstance(answer, Tensor) else answer
+    if not isinstance(kept, Kept):
+        raise InputDataError(
+            f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
+            "Kept(newest=20), or a bool tensor of shape batch_shape x n."
+        )
+    masks = (kept.rows, kept.where, kept.aside)
+    if isinstance(kept.reset, bool) and all(one is None for one in masks):
+        return _counted(kept)
+    shape = time.shape
+    wanted = {
+        "rows": (kept.rows, (*shape, rows)),
+        "where": (kept.where, tuple(shape)),
+        "aside": (kept.aside, (*shape, rows)),
+        "reset": (None if isinstance(kept.reset, bool) else kept.reset, tuple(shape)),
+    }
+    for name, (tensor, needed) in wanted.items():
+        if tensor is not None:
+            _require_mask(name, tensor, needed, time.device)
+    if kept.rows is not None and (kept.newest is not None or kept.where is not None):
+        raise InputDataError(
+            "a retention answered with rows= and newest= or where= besides; answer one or the "
+            "other, or make two rules of it, since what all keep stays."
+        )
+    if kept.where is not None and kept.newest is None:
+        raise InputDataError(
+            "a retention answered with where=, but not how many rows stay there; add newest=0 to "
+            "forget all of them, newest=1 to keep the one just made."
+        )
+    return _counted(kept)
+
+
+def _require_mask(name: str, value: object, shape: tuple[int, ...], device: torch.device) -> None:
+    """Raise unless it is a bool tensor of this shape on this device."""
+    if not isinstance(value, Tensor):
+        given = shown(value)
+    elif value.dtype == torch.bool and value.shape == shape and value.device == device:
+        return
+    else:
+        given = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
+    raise InputDataError(
+        f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
+        f"{shape} on {device}; compare log.time, which is batch_shape x n, with "
+        "log.now.unsqueeze(-1)."
+    )
+
+
+def _counted(kept: Kept) -> Kept:
+    whole = isinstance(kept.newest, int) and not isinstance(kept.newest, bool)
+    if kept.newest is not None and not (whole and kept.newest >= 0):
+        raise InputDataError(
+            f"a retention keeps the newest {shown(kept.newest)} rows, but it must be a whole "
+            "number from 0 on; answer rows=, a bool per row, where it differs by trial."
+        )
+    return kept
 
 
 class Present(NamedTuple):
@@ -53,15 +126,11 @@ class Data(NamedTuple):
     """Observations told, the same for all trials."""
     dropped: int
     """Oldest observations that no trial keeps."""
-    oldest: Tensor | None
-    """Number of the first row since a trial left out all before, `batch_shape`, int64; None where
-    none has."""
-    latest: int
-    """The oldest row of no trial has a greater number."""
-    chosen: Tensor | None
-    """Which of the others it keeps, `batch_shape x (rounds - dropped)`, bool; None for all."""
+    retained: Tensor | None
+    """Which of the others each trial retains, `batch_shape x (rounds - dropped)`, bool; None where
+    all retain all."""
     aside: Tensor | None
-    """Which of these it leaves out for now, of the same shape; None for none."""
+    """Which of these are set aside for now, of the same shape; None for none."""
     time: Tensor
     """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
     first_time: Tensor
@@ -95,9 +164,7 @@ class Data(NamedTuple):
             prior=prior,
             rounds=0,
             dropped=0,
-            oldest=None,
-            latest=0,
-            chosen=None,
+            retained=None,
             aside=None,
             time=time,
             first_time=time,
@@ -115,19 +182,15 @@ class Data(NamedTuple):
 
     @property
     def mask(self) -> Tensor | None:
-        """Which rows from ``dropped`` on a trial keeps, `batch_shape x n`, bool; None for all."""
-        if self.aside is not None:
-            return self._replace(aside=None).kept & ~self.aside
-        if self.oldest is None:
-            return self.chosen
-        numbers = torch.arange(self.dropped, self.rounds, device=self.time.device)
-        recent = numbers >= self.oldest.unsqueeze(-1)
-        return recent if self.chosen is None else recent & self.chosen
+        """Which rows from ``dropped`` on are in use, `batch_shape x n`, bool; None for all."""
+        if self.aside is None:
+            return self.retained
+        return ~self.aside if self.retained is None else self.retained & ~self.aside
 
     @property
     def keeps_all(self) -> bool:
         """Whether no trial leaves out any row from ``dropped`` on, as far as is known."""
-        return self.oldest is None and self.chosen is None and self.aside is None
+        return self.retained is None and self.aside is None
 
     @property
     def kept(self) -> Tensor:
@@ -163,9 +226,9 @@ class Data(NamedTuple):
             least_noise: A lower bound of the variances.
             all_good: Whether no measurement failed, as far as that is known without looking.
         """
-        log, chosen, aside = self.history, self.chosen, self.aside
-        if chosen is not None:
-            chosen = torch.nn.functional.pad(chosen, (0, 1), value=1)
+        log, retained, aside = self.history, self.retained, self.aside
+        if retained is not None:
+            retained = torch.nn.functional.pad(retained, (0, 1), value=1)
         if aside is not None:
             aside = torch.nn.functional.pad(aside, (0, 1))
         origin, empty = self.origin, self.empty
@@ -175,7 +238,7 @@ class Data(NamedTuple):
             empty = None if all_good else empty & noise.isinf()
         return self._replace(
             rounds=self.rounds + 1,
-            chosen=chosen,
+            retained=retained,
             aside=aside,
             time=time,
             first_time=time if self.rounds == 0 else self.first_time,
@@ -192,126 +255,114 @@ class Data(NamedTuple):
     def keep(
         self, answers: Iterable[Kept | Tensor], *, all_good: bool | None = None
     ) -> tuple[Data, Change]:
-        """What is left once rules have answered: rows that all keep, and a reset if one says so.
+        """The data that are left by the answers of rules: rows that all retain, and resets.
 
         A device is not waited for, so that on a CPU alone it shows that nothing has changed where a
         rule answers for every trial. What is left is the same.
 
         Args:
-            answers: Of each rule.
-            all_good: Where the newest row has just been told: whether it is known to have failed
-                in no trial.
+            answers: Of each rule; those of users have to be :func:`checked`.
+            all_good: Right after an observation: whether it is known to have failed in no trial.
 
         Returns:
             The data, whose posterior is still that of all rows, and what has changed.
-
-        Raises:
-            InputDataError: If an answer does not fit the log.
         """
-        heard = [checked(answer, self.time, self.rounds - self.dropped) for answer in answers]
-        named = [one.aside for one in heard if one.aside is not None]
-        aside = functools.reduce(torch.logical_or, named) if named else None
-        looks = _looks(self)
-        if aside is not None and looks and not bool(aside.any()):
-            aside = None
-        if aside is None and self.aside is None:
-            return self._keep(heard, all_good)
-        whole = self._replace(aside=None)
-        data, change = whole._keep(heard, all_good)
-        same = looks and aside is not None and self.aside is not None
-        if same and torch.equal(aside, self.aside):  # type: ignore[arg-type]
-            if data is whole:
-                return self, change
-        else:
-            change = change.with_any_rows()
-        if aside is not None:
-            data = data._replace(aside=aside[..., data.dropped - self.dropped :])
-        return data._replace(empty=~data.good.any(-1)), change
-
-    def _keep(self, answers: list[Kept], all_good: bool | None) -> tuple[Data, Change]:
-        """The same as :meth:`keep` where no row is set aside."""
-        length, looks = self.rounds - self.dropped, _looks(self)
-        newest, change, left = length, Change(), self
-        fresh = bool(all_good)  # whether the newest row is good in all trials, and kept
-        resets: list[Tensor] = []
-        for one in answers:
+        looks, length = _looks(self), self.rounds - self.dropped
+        newest, retained = length, self.retained
+        aside: Tensor | None = None
+        reset: Tensor | None = None
+        cleared: Tensor | None = None
+        any_rows = restarts = False
+        fresh = bool(all_good)  # whether the newest row is good in all trials, and retained
+        for answer in answers:
+            one = Kept(rows=answer) if isinstance(answer, Tensor) else answer
             fresh = fresh and one.rows is None and one.newest != 0
+            if one.aside is not None and not (looks and not bool(one.aside.any())):
+                aside = one.aside if aside is None else aside | one.aside
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
-            before, left, clears = left, left._heard(one, looks), False
-            if left is not before:
-                clears = _clears(one, looks)
-                change = change.with_cleared(one.where) if clears else change.with_any_rows()
-            if isinstance(one.reset, Tensor) and not (looks and not bool(one.reset.any())):
-                resets.append(one.reset)
-                change = change if clears else change._replace(restarts=True)
-            elif one.reset is True:
-                resets.append(torch.ones_like(self.time, dtype=torch.bool))
-                change = change._replace(restarts=True)
-        if newest == length and left is self and not resets:
-            return self, change
-        change = change._replace(leaving=range(self.dropped, self.rounds - newest))
-        if looks and not left.keeps_all:
-            newest = min(newest, _newest_in_use(left.kept))
-        chosen = None if left.chosen is None else left.chosen[..., length - newest :]
-        data = left._replace(dropped=self.rounds - newest, chosen=chosen)
-        if not fresh:
-            data = data._replace(empty=~data.good.any(-1))
-        if not resets:
+            resets: Tensor | None = None
+            if isinstance(one.reset, Tensor):
+                if not looks or bool(one.reset.any()):
+                    resets = one.reset
+            elif one.reset:
+                resets = torch.ones_like(self.time, dtype=torch.bool)
+            before, retained = retained, self._narrowed(retained, one, looks)
+            clears = False
+            if retained is not before:
+                where = one.where
+                if one.newest == 1 and where is not None and resets is not None:
+                    clears = resets is where or (looks and torch.equal(resets, where))
+                if clears:
+                    cleared = where if cleared is None or where is None else cleared | where
+                any_rows = any_rows or not clears
+            if resets is not None:
+                reset = resets if reset is None else reset | resets
+                restarts = restarts or not clears
+        data, change = self, Change()
+        if newest < length or retained is not self.retained or reset is not None:
+            leaving = range(self.dropped, self.rounds - newest)
+            if looks and retained is not None:
+                newest = min(newest, _newest_in_use(retained))
+            if retained is not None:
+                retained = retained[..., length - newest :]
+            data = self._replace(dropped=self.rounds - newest, retained=retained, aside=None)
+            if not fresh:
+                data = data._replace(empty=~data.good.any(-1))
+            if reset is not None:
+                alone = cleared is reset and not any_rows  # the newest row, in those trials
+                if not (alone and all_good is not None) and self.retained is not None:
+                    reset = reset & self.retained.any(-1)  # an empty log is not asked about
+                started = data._started(all_good if alone else None)
+                data = data._replace(
+                    origin=torch.where(reset, started, self.origin),
+                    since=self.since.masked_fill(reset, 1),
+                )
+            change = Change(leaving, cleared, any_rows, restarts, reset)
+        if aside is None and self.aside is None:
             return data, change
-        reset = functools.reduce(torch.logical_or, resets)
-        alone = change.cleared is reset and not change.any_rows  # no other rule drops the newest
-        if alone and all_good is not None:
-            return data._begun_with_newest(reset, all_good), change._replace(reset=reset)
-        mask = self.mask
-        if mask is not None:
-            reset = reset & mask.any(-1)  # a trial alone is not asked about an empty log
-        return data._begun_anew(reset), change._replace(reset=reset)
+        same = looks and aside is not None and self.aside is not None
+        same = same and torch.equal(aside, self.aside)  # type: ignore[arg-type]
+        if same and data is self:
+            return self, change
+        if aside is not None:
+            aside = aside[..., data.dropped - self.dropped :]
+        data = data._replace(aside=aside)
+        change = change._replace(any_rows=change.any_rows or not same)
+        return data._replace(empty=~data.good.any(-1)), change
 
-    def _heard(self, answer: Kept, looks: bool) -> Data:
-        """The data once an answer for single trials or rows has been heard.
+    def _narrowed(self, retained: Tensor | None, answer: Kept, looks: bool) -> Tensor | None:
+        """The rows that are left of some by an answer for single trials or rows.
 
-        Looked at, they are the same object where nothing has changed.
+        If ``looks``, they are the same object where nothing has changed.
         """
-        if answer.rows is not None:
-            rows = answer.rows if self.chosen is None else answer.rows & self.chosen
-            left = self._replace(chosen=rows)
-        elif answer.where is None or answer.newest is None:
-            return self
-        else:
-            first = self.rounds - answer.newest
-            if first <= self.dropped or (looks and not bool(answer.where.any())):
-                return self
-            oldest = self.oldest
-            if oldest is None:
-                oldest = torch.full_like(self.since, self.dropped)
-            later = oldest.masked_fill(answer.where, first)
-            if first < self.latest:  # what has left never comes back
-                later = torch.maximum(oldest, later)
-            left = self._replace(oldest=later, latest=max(first, self.latest))
-        return self if looks and torch.equal(left.kept, self.kept) else left
+        rows, where, length = answer.rows, answer.where, self.rounds - self.dropped
+        if rows is None:
+            if where is None or answer.newest is None or answer.newest >= length:
+                return retained
+            if looks and not bool(where.any()):
+                return retained
+            older = (~where).unsqueeze(-1).expand(*where.shape, length - answer.newest)
+            rows = torch.nn.functional.pad(older, (0, answer.newest), value=1)
+        left = rows if retained is None else rows & retained
+        if looks and bool(left.all() if retained is None else left.eq(retained).all()):
+            return retained
+        return left
 
-    def _begun_with_newest(self, reset: Tensor, all_good: bool) -> Data:
-        """The clocks counted from the newest row, alone in some trials, `batch_shape`."""
-        started = self.time
-        if not all_good:
-            started = torch.where(
-                self.history.noise.row(self.rounds - 1) < math.inf, started, math.inf
-            )
-        return self._replace(
-            origin=torch.where(reset, started, self.origin), since=self.since.masked_fill(reset, 1)
-        )
+    def _started(self, newest_good: bool | None) -> Tensor:
+        """Time of the first good row retained, infinite where there is none, `batch_shape`.
 
-    def _begun_anew(self, reset: Tensor) -> Data:
-        """The clocks counted from the first row kept, in some trials, `batch_shape`."""
-        log, first = self.history, self.dropped
-        noise, time = log.noise.tensor(first), log.time.tensor(first)
-        starts = torch.where(self.kept & (noise < math.inf), time, math.inf)
-        earliest = torch.nn.functional.pad(starts, (0, 1), value=math.inf).amin(-1)
-        return self._replace(
-            origin=torch.where(reset, earliest, self.origin),
-            since=self.since.masked_fill(reset, 1),
-        )
+        Args:
+            newest_good: If the newest row alone is retained: whether it is known to be good.
+        """
+        if newest_good:
+            return self.time
+        first = self.dropped if newest_good is None else self.rounds - 1
+        good = self.history.noise.tensor(first) < math.inf
+        if newest_good is None:
+            good = good & self.kept
+        starts = torch.where(good, self.history.time.tensor(first), math.inf)
+        return torch.nn.functional.pad(starts, (0, 1), value=math.inf).amin(-1)
 
     @property
     def elapsed(self) -> Tensor:
@@ -337,28 +388,10 @@ class Change(NamedTuple):
     reset: Tensor | None = None
     """Trials that were reset, `batch_shape`, bool; None for none."""
 
-    def with_any_rows(self) -> Change:
-        """The same change, but any other rows may have left as well."""
-        return self._replace(any_rows=True)
-
-    def with_cleared(self, trials: Tensor | None) -> Change:
-        """The same change, with more trials that were reset and keep only the newest row."""
-        assert trials is not None
-        cleared = trials if self.cleared is None else self.cleared | trials
-        return self._replace(cleared=cleared)
-
 
 def _looks(data: Data) -> bool:
     """Whether looking at a tensor costs no waiting."""
     return data.time.device.type == "cpu"
-
-
-def _clears(answer: Kept, looks: bool) -> bool:
-    """Whether an answer leaves the newest row alone just where it is a reset."""
-    where, reset = answer.where, answer.reset
-    if answer.newest != 1 or where is None or not isinstance(reset, Tensor):
-        return False
-    return reset is where or (looks and torch.equal(reset, where))
 
 
 def _newest_in_use(mask: Tensor) -> int:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.costs import FEW_NUMBERS
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import Scratch
 
 TIE_TOLERANCE = 1e-7
 """Scores this close, in units of the largest prior standard deviation, are equal."""

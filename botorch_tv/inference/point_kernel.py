@@ -16,7 +16,7 @@ import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
-from botorch_tv.inference.of_trials import OfTrials
+from botorch_tv.inference.tensors import OfTrials
 from botorch_tv.kernels.stationary import SMALLEST_SQUARE, profile, profile_slope, smoothness_of
 from botorch_tv.validation import require
 

@@ -38,9 +38,7 @@ from botorch_tv.inference.costs import (
     POSTERIOR_MATRICES,
     WAVES,
 )
-from botorch_tv.inference.data import Data, Present
-from botorch_tv.inference.kept_observations import observations_of, temporal_rows
-from botorch_tv.inference.of_trials import OfTrials
+from botorch_tv.inference.data import Data, Present, Prior
 from botorch_tv.inference.point_kernel import (
     FREQUENCIES,
     Against,
@@ -51,9 +49,10 @@ from botorch_tv.inference.point_kernel import (
     spectral_normals,
     waves,
 )
-from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import observations_of, temporal_rows
 from botorch_tv.inference.protocol import Inference, Joint, Looks, Normal
 from botorch_tv.inference.regression import Observations, constant_mean
+from botorch_tv.inference.tensors import OfTrials
 
 SMALLEST_VARIANCE = 1e-18
 """Variances are at least this share of the prior's, so that the root has a derivative."""

@@ -1,10 +1,12 @@
-"""All that a posterior depends on, besides the data."""
+"""The process that a posterior depends on, and its observations, ready for regression."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
+import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -18,6 +20,8 @@ from botorch_tv.forgetting import (
     SlidingWindow,
 )
 from botorch_tv.forgetting.base import is_static
+from botorch_tv.inference.data import Data, Present
+from botorch_tv.inference.regression import Observations
 
 BY_COUNT_OR_TIME = (KeepAll, PeriodicReset, SlidingWindow)
 """Rules known to look at no observation."""
@@ -43,38 +47,38 @@ class Process:
     inflation: Inflation
     retention: tuple[Retention, ...]
 
-    @property
+    @cached_property
     def known_mean(self) -> float | None:
         """The prior mean; None where it is to be estimated."""
         return None if isinstance(self.mean, str) else self.mean
 
-    @property
+    @cached_property
     def moves(self) -> bool:
         """Whether the prior changes with time at all; a static one needs no arithmetic."""
         return not is_static(self.decay)
 
-    @property
+    @cached_property
     def ages(self) -> bool:
         """Whether the noise of an observation grows with its age."""
         return not is_static(self.inflation)
 
-    @property
+    @cached_property
     def reacts(self) -> bool:
         """Whether what is kept may depend on what was observed."""
         return any(type(one) not in BY_COUNT_OR_TIME for one in self.retention)
 
-    @property
+    @cached_property
     def slides(self) -> bool:
         """Whether rows are known to leave one by one, in all trials together."""
         rules = self.retention
         return any(isinstance(one, SlidingWindow) and one.by == "rounds" for one in rules)
 
-    @property
+    @cached_property
     def returns(self) -> bool:
         """Whether rows may be set aside, which is followed by computing all anew."""
         return any(isinstance(one, ConfirmedTrigger) for one in self.retention)
 
-    @property
+    @cached_property
     def expires(self) -> bool:
         """Whether rows are known to leave by time, at moments that differ by trial."""
         timed = [one for one in self.retention if isinstance(one, (PeriodicReset, SlidingWindow))]
@@ -87,3 +91,72 @@ class Process:
             if isinstance(one, (PeriodicReset, SlidingWindow)) and one.by == "rounds":
                 limits.append(int(one.period if isinstance(one, PeriodicReset) else one.window))
         return min(limits)
+
+
+def observations_of(
+    data: Data,
+    process: Process,
+    present: Present,
+    *,
+    inflation_power: int = 1,
+    decay: Decay | None = None,
+    noise_factor: Tensor | None = None,
+    pairs: bool = True,
+) -> Observations:
+    """The observations kept, ready for regression.
+
+    Args:
+        data: The log, and what is kept of it.
+        process: How they are forgotten.
+        present: When.
+        inflation_power: 2 squares the factor on the noise, as the doubly weighted gain does.
+        decay: Takes the place of the process's.
+        noise_factor: Multiplies all noise variances, `batch_shape`; None for 1.
+        pairs: Whether temporal factors among all rows are wanted.
+
+    Returns:
+        One row per observation that some trial keeps.
+    """
+    log, first, estimates = data.history, data.dropped, process.known_mean is None
+    choice, y, time = log.choice.tensor(first), log.y.tensor(first), log.time.tensor(first)
+    noise = log.noise.tensor(first)
+    if process.known_mean:
+        y = y - process.known_mean
+    if noise_factor is not None:
+        noise = noise * noise_factor.unsqueeze(-1)
+    root = noise.rsqrt()
+    if process.ages:
+        lag = present.reference.unsqueeze(-1) - time
+        growth = inflation_power * process.inflation.log_factor(lag)
+        root = torch.exp(-0.5 * (noise.log() + growth))
+    mask = data.mask
+    if mask is not None:
+        root = root * mask
+    root = root.to(y.dtype)
+    if not process.moves:
+        return Observations(choice, y, root, estimates_mean=estimates)
+    decay = process.decay if decay is None else decay
+    elapsed = data.elapsed
+    age = (present.now.unsqueeze(-1) - data.origin.unsqueeze(-1)).clamp_min(0)
+    return Observations(
+        choice,
+        y,
+        root,
+        decay=temporal_rows(decay, elapsed, 0, elapsed.shape[-1]).to(y) if pairs else None,
+        present_decay=decay.covariance(elapsed, age).to(y.dtype),
+        prior_factor=decay.prior_variance(age.squeeze(-1)).to(y.dtype),
+        estimates_mean=estimates,
+    )
+
+
+def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
+    """Temporal factors of some rows with all up to them, `batch_shape x (last - first) x last`.
+
+    Args:
+        decay: Of a process.
+        elapsed: Times of all rows, `batch_shape x n`.
+        first: Number of the first of them.
+        last: Number of the one behind the last.
+    """
+    those, others = elapsed[..., first:last].unsqueeze(-1), elapsed[..., :last].unsqueeze(-2)
+    return decay.covariance(those, others)

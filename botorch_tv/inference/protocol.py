@@ -8,16 +8,14 @@ from typing import NamedTuple
 
 from torch import Size, Tensor
 
+from botorch_tv.inference.arm_engine import RunningPosterior
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.cholesky import GrowingFactor
 from botorch_tv.inference.costs import SCORING
-from botorch_tv.inference.data import Change, Data, Present
-from botorch_tv.inference.kept_observations import observations_of
+from botorch_tv.inference.data import Change, Data, Present, Prior
 from botorch_tv.inference.mixture.filter import RunningMixture
-from botorch_tv.inference.prior import Prior
-from botorch_tv.inference.process import Process
+from botorch_tv.inference.process import Process, observations_of
 from botorch_tv.inference.regression import Observations
-from botorch_tv.inference.running import RunningPosterior
 
 Normal = Callable[..., Tensor]
 """Standard normal variates for the trials: ``normal(k)`` gives `batch_shape x k`."""

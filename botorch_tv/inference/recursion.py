@@ -8,23 +8,27 @@ from abc import abstractmethod
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.arm_reduction import ArmReduction
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import FINEST_SHARE, LEAST_NOISE, REFRESH_ROUNDS
-from botorch_tv.inference.data import Change, Data, Present
-from botorch_tv.inference.prior import Prior
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference, basis_of
-from botorch_tv.inference.reductions import Reduction, RootReduction, RowReduction
-from botorch_tv.inference.running import (
-    RunningPosterior,
-    cleared_,
-    copied,
-    from_observations,
-    moved_,
-    observe_,
-    running_prior,
+from botorch_tv.inference.arm_engine import PlayedArms, RunningPosterior
+from botorch_tv.inference.arms import (
+    ArmInference,
+    ArmPosterior,
+    log_numbers,
+    per_trial,
 )
+from botorch_tv.inference.basis import Basis, FeatureBasis
+from botorch_tv.inference.costs import (
+    AT_ONCE,
+    FINEST_SHARE,
+    LEAST_NOISE,
+    REFRESH_ROUNDS,
+    SMALL_RANK,
+)
+from botorch_tv.inference.data import Change, Data, Present, Prior
+from botorch_tv.inference.filter import Filter, RootFilter
+from botorch_tv.inference.linalg import scaled
+from botorch_tv.inference.process import Process
+from botorch_tv.inference.protocol import Inference, Joint, basis_of
+from botorch_tv.inference.regression import numbers_of_regression
 
 
 class Recursion(Inference):
@@ -46,32 +50,40 @@ class Recursion(Inference):
         return self._prior(prior, batch_shape, read_only=False)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        process, basis = self.process, basis_of(after)
+        process, basis, running = self.process, after.prior, before.running
+        assert isinstance(basis, Basis)
         if after.dropped == after.rounds:
             return self._emptied(after, read_only=False)
         restarts = change.restarts and process.moves
-        if change.any_rows or restarts or self._refreshes(after, change):
+        if change.any_rows or restarts or (change.leaving and self._refreshes(after)):
             return self._anew(after)
-        running = running_of(before) if consume else copied(running_of(before))
-        if isinstance(running.reduction, ArmReduction) and amplifies(after.least_noise, basis):
-            running = running._replace(reduction=running.reduction.as_rows(basis))
+        assert isinstance(running, RunningPosterior)
+        if isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
+            return self._anew(after)  # so exact an observation takes a filter
+        if not consume:
+            running = running.copied()
         prior = None
         if process.moves:
             attenuation, grown, prior = self._motion(before, before.time, after, after.time)
-            running = moved_(running, basis, attenuation, grown)
+            running.move(basis, attenuation, grown)
         if change.cleared is not None:
-            running = cleared_(running, self._first_variance(basis), change.cleared)
-        newest = after.rounds - 1
-        running = self._observed(running, after, newest, prior)
-        kept = before.mask if change.leaving else None
-        if change.leaving and change.cleared is not None:
-            kept = before.kept & ~change.cleared.unsqueeze(-1)
-        for number in change.leaving:
-            among = None if kept is None else kept[..., number - before.dropped]
-            running = self._observed(running, after, number, prior, leaving=True, among=among)
-        if change.leaving and after.empty is not None:
-            # Of a window without data only rounding is left, and a ratio of it would be any number.
-            running = cleared_(running, basis.variance, after.empty)
+            running.clear(self._first_variance(basis), change.cleared)
+        self._take(running, basis, after, after.rounds - 1, prior)
+        if isinstance(running, PlayedArms):
+            running.reserve(basis.size)
+            if running.used > basis.size:
+                running = Filter.of_arms(basis, running)
+        if change.leaving:
+            kept = before.mask
+            if change.cleared is not None:
+                kept = before.kept & ~change.cleared.unsqueeze(-1)
+            for number in change.leaving:
+                among = None if kept is None else kept[..., number - before.dropped]
+                self._take(running, basis, after, number, prior, among=among, remove=True)
+            if after.empty is not None:
+                # Of a window without data only rounding is left, and a ratio of it would be any
+                # number.
+                running.clear(basis.variance, after.empty)
         return after._replace(running=running)
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
@@ -85,8 +97,8 @@ class Recursion(Inference):
         return running_of(data).information_gain
 
     @abstractmethod
-    def _form(self, basis: Basis) -> type[Reduction]:
-        """How reductions are held; the same in all trials, whatever they play."""
+    def _form(self, basis: Basis) -> type[RunningPosterior]:
+        """How posteriors are held; the same in all trials, whatever they play."""
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
         """Choices as the basis takes them."""
@@ -94,11 +106,10 @@ class Recursion(Inference):
 
     def _prior(self, prior: Prior, batch_shape: Size, *, read_only: bool) -> RunningPosterior:
         assert isinstance(prior, Basis)
-        return running_prior(
+        return self._form(prior).none(
             prior,
             batch_shape,
             self._first_variance(prior),
-            form=self._form(prior),
             trend=self.process.known_mean is None,
             read_only=read_only,
         )
@@ -107,11 +118,13 @@ class Recursion(Inference):
         """The data, its posterior computed from the rows kept, at the time of the newest of all."""
         observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
         observations = observations._replace(choice=self._located(basis, observations.choice))
-        running = from_observations(basis, observations)
-        if self._form(basis) is RootReduction and not amplifies(data.least_noise, basis):
-            assert isinstance(running.reduction, RowReduction)
+        form, exact = self._form(basis), not amplifies(data.least_noise, basis)
+        if form is PlayedArms and exact and observations.y.shape[-1] <= basis.size:
+            return data._replace(running=PlayedArms.of_observations(basis, observations))
+        running = Filter.of_observations(basis, observations)
+        if form is RootFilter and exact:
             # Or every sample would have to take a root.
-            running = running._replace(reduction=running.reduction.as_root())
+            return data._replace(running=running.as_root(basis))
         return data._replace(running=running)
 
     def _emptied(self, data: Data, *, read_only: bool) -> Data:
@@ -120,39 +133,32 @@ class Recursion(Inference):
         if self.process.moves:  # rows may have left without a reset, so that time counts on
             elapsed = _elapsed(data, data.time).unsqueeze(-1)
             prior = self.process.decay.prior_variance(elapsed).to(running.variance)
-            running = running._replace(variance=prior * basis_of(data).variance)
+            running.variance = prior * basis_of(data).variance
         return data._replace(running=running)
 
-    def _refreshes(self, data: Data, change: Change) -> bool:
+    def _refreshes(self, data: Data) -> bool:
         """Whether rows that leave are left out by computing all anew."""
-        if not change.leaving:
-            return False
         often = self.process.moves or amplifies(data.least_noise, basis_of(data))
         return often or data.rounds % REFRESH_ROUNDS == 0
 
-    def _observed(
+    def _take(
         self,
         running: RunningPosterior,
+        basis: Basis,
         data: Data,
         number: int,
         prior: Tensor | None,
         *,
-        leaving: bool = False,
         among: Tensor | None = None,
-    ) -> RunningPosterior:
+        remove: bool = False,
+    ) -> None:
+        """Observe a row of the log, or remove it where it was ``among`` those kept."""
         history, mean = data.history, self.process.known_mean
-        y, noise, basis = history.y.row(number), history.noise.row(number), basis_of(data)
+        y, noise = history.y.row(number), history.noise.row(number)
         if among is not None:
             noise = torch.where(among, noise, torch.inf)
-        return observe_(
-            running,
-            basis,
-            self._located(basis, history.choice.row(number)),
-            y - mean if mean else y,
-            noise,
-            prior,
-            leave_out=leaving,
-        )
+        index = self._located(basis, history.choice.row(number))
+        running.observe(basis, index, y - mean if mean else y, noise, prior, remove=remove)
 
     def _first_variance(self, basis: Basis) -> Tensor:
         """The prior variance at time 0, `M`."""
@@ -163,15 +169,16 @@ class Recursion(Inference):
 
     def _moved_to(
         self, data: Data, now: Tensor, index: Tensor | None = None
-    ) -> tuple[Tensor, Reduction, Tensor | None, Tensor | None]:
-        """The posterior at time ``now``, of all arms or some, as the recursion holds it.
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        """The posterior at time ``now``, of all arms or some.
 
         Returns:
-            Mean less the constant estimated, `batch_shape x q`; reduction; factor on the prior
-            covariance, None for 1; and that constant, None where it is known, both `batch_shape`.
+            Mean less the constant estimated, `batch_shape x q`; factors on what observations took
+            away and on the prior covariance, each None for 1; and that constant, None where it is
+            known; each `batch_shape`.
         """
-        running, prior, estimate = running_of(data), None, None
-        mean, reduction, trend = running.mean, running.reduction, running.trend
+        running, square, prior, estimate = running_of(data), None, None, None
+        mean, trend = running.mean, running.trend
         if index is not None:
             mean = mean.gather(-1, index)
         if trend is not None:
@@ -181,9 +188,8 @@ class Recursion(Inference):
             mean = mean - estimate.unsqueeze(-1) * response
         if self.process.moves:
             attenuation, _, prior = self._motion(data, data.time, data, now)
-            mean = mean * attenuation.unsqueeze(-1)
-            reduction = reduction.decayed(attenuation.square())
-        return mean, reduction, prior, estimate
+            mean, square = mean * attenuation.unsqueeze(-1), attenuation.square()
+        return mean, square, prior, estimate
 
     def _motion(
         self, early: Data, then: Tensor, late: Data, now: Tensor
@@ -204,6 +210,86 @@ class Recursion(Inference):
             end = _elapsed(late, now)
         prior = decay.prior_variance(end).to(dtype)
         return attenuation, prior - attenuation.square() * before, prior
+
+
+class ArmRecursion(Recursion, ArmInference):
+    """A rank-one step on all arms per round."""
+
+    def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
+        running, basis = data.running, data.prior
+        assert isinstance(running, RunningPosterior)
+        assert isinstance(basis, Basis)
+        scratch = basis.scratch
+        mean, sd = running.mean, scratch.take("sd", running.mean.shape, running.mean)
+        trend, prior, square = running.trend, None, None
+        estimate = None
+        if trend is not None:
+            estimate = trend.constant
+            mean = mean - estimate.unsqueeze(-1) * trend.response
+        if self.process.moves:
+            attenuation, grown, prior = self._motion(data, data.time, data, present.now)
+            factor, square = attenuation.unsqueeze(-1), attenuation.square()
+            mean = torch.mul(mean, factor, out=scratch.take("mean", mean.shape, mean))
+            torch.mul(running.variance, square.unsqueeze(-1), out=sd)
+            sd.addcmul_(grown.unsqueeze(-1), basis.variance).clamp_min_(0)
+        else:
+            torch.clamp(running.variance, min=0, out=sd)
+
+        def draw(normal: Tensor) -> Tensor:
+            return basis.expand(running.draw(basis, square, prior, normal))
+
+        return ArmPosterior(
+            mean=mean,
+            sd=sd.sqrt_(),
+            information_gain=running.information_gain,
+            offset=self.prior_mean(estimate),
+            draw=draw,
+        )
+
+    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
+        basis = basis_of(data)
+        mean, square, prior, estimate = self._moved_to(data, present.now, index)
+        lost = basis.inner(running_of(data).at(basis, index), index)
+        if square is not None:
+            lost = square[..., None, None] * lost
+        return Joint(
+            mean=mean + per_trial(self.prior_mean(estimate)),
+            covariance=scaled(basis.gram(index), prior) - lost,
+            information_gain=running_of(data).information_gain,
+        )
+
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        basis, process = basis_of(data), self.process
+        form, kept = self._form(basis), process.most_kept(horizon)
+        rows = kept
+        if process.slides:
+            # A row for what is told and one for what is left out, until a regression replaces them.
+            rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS)
+            if form is PlayedArms:
+                rows = min(horizon, kept + REFRESH_ROUNDS + 1)
+        numbers = form.numbers(basis, rows)
+        if form is PlayedArms and rows > basis.size:
+            matrix = (2 * (basis.size + 1) + basis.size) * basis.size
+            later = Filter.numbers(basis, rows - basis.size)
+            numbers = max(numbers, numbers // 2 + matrix, later)
+        if process.slides or process.returns:
+            regression = numbers_of_regression(basis, kept, moves=process.moves)
+            numbers = max(numbers, form.numbers(basis, 0) + regression + kept * basis.size)
+        # What all trials begin with is made once for a single one.
+        template = -(-(basis.size**2) // trials) if form is RootFilter else 0
+        return AT_ONCE * basis.arms + log_numbers(horizon) + numbers + template
+
+    def _form(self, basis: Basis) -> type[RunningPosterior]:
+        """How posteriors are held; the same in all trials, whatever they play."""
+        process = self.process
+        static = not (process.moves or process.slides or process.returns)
+        small = isinstance(basis, FeatureBasis) and basis.size <= SMALL_RANK
+        if small or self.samples:
+            return RootFilter if static else Filter
+        # In single precision the inverse would put a mean off by whole units within 200 rounds,
+        # and a prior that grows without bound leaves any noise small.
+        grows = process.moves and not process.decay.stationary
+        return Filter if grows or amplifies(process.noise, basis) else PlayedArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

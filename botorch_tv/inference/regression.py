@@ -240,7 +240,7 @@ def _is_few(basis: Basis, rows: int) -> bool:
 def _covariance_form(basis: Basis, observations: Observations) -> Regression:
     """Factor I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
     root = observations.precision_root
-    factor = cholesky(_covariance(basis, observations), root)
+    factor = whitened_factor(basis, observations)
     present = root if observations.present_decay is None else root * observations.present_decay
     columns = [
         present.unsqueeze(-1) * basis.row(observations.choice),
@@ -311,10 +311,11 @@ def information_gain(basis: Basis, observations: Observations) -> Tensor:
 def _gain_of(basis: Basis, observations: Observations) -> Tensor:
     if _fits_information_form(basis, observations):
         return log_diagonal(_information_factor(basis, observations)[-1])
-    return log_diagonal(cholesky(_covariance(basis, observations), observations.precision_root))
+    return log_diagonal(whitened_factor(basis, observations))
 
 
-def _covariance(basis: Basis, observations: Observations) -> Tensor:
-    """K ∘ D, `batch_shape x n x n`."""
+def whitened_factor(basis: Basis, observations: Observations) -> Tensor:
+    """Cholesky factor of I + S (K ∘ D) S, `batch_shape x n x n`."""
     gram = basis.gram(observations.choice)
-    return gram if observations.decay is None else gram * observations.decay
+    covariance = gram if observations.decay is None else gram * observations.decay
+    return cholesky(covariance, observations.precision_root)

@@ -25,7 +25,7 @@ from torch import Tensor
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import Markov
 from botorch_tv.inference.mixture.bank import FIRST, MOST_COLUMNS
-from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.tensors import without_gradients
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import OLDEST, MeasurementLog, Place, trial_answer, trial_log
 from botorch_tv.optuna.trials import Sorted, StudySpace, TrialClock, failures, sort

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +16,9 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from botorch_tv.simulation.captured.replayed import cuda_graph
-from botorch_tv.simulation.captured.table import CapturedTable
-from botorch_tv.simulation.compiled.serving import Service, TooManyArms, served
+from botorch_tv.simulation.captured import CapturedTable, cuda_graph
 from botorch_tv.simulation.recorders import Recorder, Seen
+from botorch_tv.simulation.rules import TooManyArms
 from botorch_tv.simulation.settings import (
     Arrays,
     Chunk,
@@ -33,7 +33,7 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, State
 
 if TYPE_CHECKING:
-    from botorch_tv.simulation.compiled.table import CompiledTable
+    from botorch_tv.simulation.compiled import CompiledTable, Service
 
 
 class Place:
@@ -504,7 +504,7 @@ class PreparedStudy:
             tables.append(EagerTable(settings.of(others), self.templates, place))
         if services:
             # Imported only here, because it imports the compiler.
-            from botorch_tv.simulation.compiled.table import CompiledTable
+            from botorch_tv.simulation.compiled import CompiledTable
 
             tables.append(CompiledTable(settings, services, place.chunk, stop))
         if graphs:
@@ -518,6 +518,10 @@ class PreparedStudy:
         own = self.settings
         if not own.compiled or own.record:  # recorders need the states of every round
             return {}
+        if find_spec("numba") is None:  # a worker may do without
+            return {}
+        from botorch_tv.simulation.compiled import served
+
         return served(own.world, own.strategies, self.templates, own.horizon)
 
     def _joined(self, parts: Sequence[tuple[list[str], Arrays]]) -> Arrays:

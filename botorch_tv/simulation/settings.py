@@ -17,8 +17,8 @@ import xarray as xr
 from botorch_tv.identity import Description, describe, libraries
 from botorch_tv.inference.recursion import precise_rounds
 from botorch_tv.memory import bytes_in_words, free_bytes
-from botorch_tv.simulation.captured.serving import Captured, captured, numbers_per_trial
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
+from botorch_tv.simulation.rules import Captured, captured, numbers_per_trial
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.domains import Domain, Grid

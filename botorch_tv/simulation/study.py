@@ -13,11 +13,16 @@ import torch
 
 from botorch_tv.identity import libraries, together
 from botorch_tv.memory import torch_threads
-from botorch_tv.simulation.compiled.serving import require_compiled
-from botorch_tv.simulation.executors import Executor, Task, play_elsewhere, play_here
+from botorch_tv.simulation.executors import (
+    Executor,
+    Task,
+    play_elsewhere,
+    play_here,
+)
 from botorch_tv.simulation.recorders import Recorder
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.rounds import Progress, progress_bar
+from botorch_tv.simulation.rules import require_compiled
 from botorch_tv.simulation.settings import (
     Chunk,
     StudySettings,

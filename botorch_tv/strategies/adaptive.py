@@ -17,6 +17,7 @@ from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Wi
 from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.forgetting import Static
 from botorch_tv.forgetting.base import median_gap
+from botorch_tv.inference.data import Prior
 from botorch_tv.inference.mixture.bank import (
     CANDIDATES,
     FIRST,
@@ -42,7 +43,6 @@ from botorch_tv.inference.mixture.posterior import (
     bank_prior,
     running_mixture,
 )
-from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import fingerprinted, require_state

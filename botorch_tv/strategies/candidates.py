@@ -25,10 +25,9 @@ from botorch_tv.inference.costs import SEARCH_NUMBERS
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.linalg import TIE_TOLERANCE, at_index, first_maximum, random_maximum
 from botorch_tv.inference.mixture.bank import BankPrior
-from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.points import PointPosterior, with_context
-from botorch_tv.inference.scratch import Scratch
 from botorch_tv.inference.search import Sought
+from botorch_tv.inference.tensors import OfTrials, Scratch
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.draws import Draws, leading_normals
 from botorch_tv.validation import shown

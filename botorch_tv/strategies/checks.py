@@ -18,7 +18,7 @@ from torch import Size, Tensor
 
 from botorch_tv.identity import describe, digest
 from botorch_tv.inference.data import Present
-from botorch_tv.inference.device_copies import repeated
+from botorch_tv.inference.tensors import repeated
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import largest, latest, refuse_masked, require_trials, shown

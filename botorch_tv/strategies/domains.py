@@ -17,9 +17,8 @@ from torch import Size, Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.covariance import Inference, covariance_matrix, factor
-from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.point_kernel import formula
-from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.tensors import DeviceCopies, Rows
 from botorch_tv.validation import require_integer
 
 GRID_TOLERANCE = 1e-9

@@ -72,8 +72,8 @@ from botorch_tv.forgetting import (
     prediction_error,
 )
 from botorch_tv.inference.covariance import Inference
-from botorch_tv.inference.features import Features
 from botorch_tv.inference.mixture.bank import FIRST, Bank
+from botorch_tv.inference.point_recursion import Features
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
 from botorch_tv.strategies.gp_strategy import GPStrategy

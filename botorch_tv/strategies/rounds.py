@@ -18,15 +18,13 @@ from botorch_tv.forgetting import Kept, Log, Observation
 from botorch_tv.forgetting.base import Part, as_memory
 from botorch_tv.inference.arms import ArmInference, per_trial
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.data import Data, Present
-from botorch_tv.inference.device_copies import repeated
+from botorch_tv.inference.data import Data, Present, Prior, checked
 from botorch_tv.inference.mixture.bank import BankPrior
 from botorch_tv.inference.mixture.posterior import PointMixture
-from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.points import PointInference, PointPosterior
-from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.inference.tensors import repeated, without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, ArmCandidates, BoxCandidates, Functions, Round
 from botorch_tv.strategies.checks import Measured, clock, require_begun_with, require_state
@@ -202,7 +200,8 @@ class ProcessStrategy(Strategy):
                 newest=newest,
                 memory=memory,
             )
-            answers.append(_owned(_watched(rule, "keep", log)))
+            answer = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
+            answers.append(_owned(answer))
         return answers
 
     def _remembered(self, state: State, newest: Observation, reset: Tensor) -> Memory:
@@ -555,7 +554,8 @@ def _watched(part: Part, method: str, log: Log) -> Any:
     shown_to = [log.time, log.y, log.noise, log.X, log.now, log.since, *(log.newest or ())]
     before = [one.clone() for one in shown_to]
     answer = getattr(part, method)(log)
-    if not all(torch.equal(one, other) for one, other in zip(shown_to, before)):
+    pairs = zip(shown_to, before)
+    if not all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs):
         raise InputDataError(
             f"{type(part).__name__}.{method} of {part!r} writes into what it is shown, which "
             "states share: this one is damaged. Compute without in-place operations, or on "

@@ -12,8 +12,7 @@ from botorch.exceptions import InputDataError
 from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
-from botorch_tv.inference.data import Data, History
-from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.data import Data, History, Prior
 from botorch_tv.strategies.domains import Domain
 
 

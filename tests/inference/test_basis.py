@@ -6,9 +6,8 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from benchmarks.speed.live_numbers import LiveNumbers
-from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
+from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, ProductBasis
 from botorch_tv.inference.covariance import factor
-from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.strategies import Grid
 
 SHAPES = [(), (3,), (2, 2)]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Size
 
-from botorch_tv.inference.device_copies import DeviceCopies, repeated
+from botorch_tv.inference.tensors import DeviceCopies, repeated
 
 
 def test_every_dtype_is_made_once() -> None:

@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from botorch_tv.inference.cholesky import pivoted_cholesky
 from botorch_tv.inference.covariance import compressed, mirrored_eigh
 from botorch_tv.inference.linalg import clear_, first_maximum
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import Scratch
 
 
 def test_first_of_what_is_within_the_tolerance_wins() -> None:

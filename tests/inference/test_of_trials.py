@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.of_trials import OfTrials
+from botorch_tv.inference.tensors import OfTrials
 
 
 class Pair(NamedTuple):

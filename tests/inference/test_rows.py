@@ -2,7 +2,7 @@ import copy
 
 import torch
 
-from botorch_tv.inference.rows import Rows, append_together, room_for
+from botorch_tv.inference.tensors import Rows, append_together, room_for
 
 
 def empty(capacity: int = 2) -> Rows:

@@ -16,13 +16,19 @@ from tape import Tape, taped
 from tqdm.auto import tqdm
 
 from botorch_tv.acquisition.exploration import Thompson
+from botorch_tv.inference import arm_engine
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation import rounds as chunks_module
-from botorch_tv.simulation.captured import serving
-from botorch_tv.simulation.captured.replayed import Capture, Recorder, Replayed, cuda_graph
-from botorch_tv.simulation.captured.table import CapturedTable
-from botorch_tv.simulation.compiled.serving import require_compiled
+from botorch_tv.simulation.captured import (
+    Capture,
+    CapturedTable,
+    Recorder,
+    Replayed,
+    cuda_graph,
+)
 from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progress
+from botorch_tv.simulation.rules import captured as graphed
+from botorch_tv.simulation.rules import numbers_per_trial, require_compiled
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings, chunk_size
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
@@ -58,7 +64,7 @@ class Both:
     ) -> Both:
         settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU)
         states = settings.initial_states()
-        graphs = serving.captured(world, strategies, states, horizon)
+        graphs = graphed(world, strategies, states, horizon)
         assert list(graphs) == list(strategies)
         captured = CapturedTable(settings, graphs, CHUNK, capture)
         eager = EagerTable(settings, states, Place(CHUNK))
@@ -79,6 +85,19 @@ class Both:
                 np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
             else:
                 np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+@pytest.fixture(autouse=True)
+def _as_on_a_device(monkeypatch):
+    """On a CPU the trials that forget are listed, which no graph can hold."""
+
+    def clear_(tensor, trials, value=0.0):
+        mask = trials.view(*trials.shape, *[1] * (tensor.dim() - trials.dim()))
+        if isinstance(value, torch.Tensor):
+            return torch.where(mask, value, tensor, out=tensor)
+        return tensor.masked_fill_(mask, value)
+
+    monkeypatch.setattr(arm_engine, "clear_", clear_)
 
 
 def markov(domain: Grid) -> MarkovWorld:
@@ -102,16 +121,16 @@ def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
         warnings.simplefilter("error")  # a round that cannot be recorded
         both = Both.played(markov(DOMAINS[name]), strategies)
     both.require_same()
-    for player in both.captured._players.values():
-        assert player._round._again is not None
+    for player in both.captured.players.values():
+        assert player._round.again is not None
     for label in ("triggered", "walking and triggered"):
         assert both.found["resets"][list(strategies).index(label)].any(), label
-    for one, player in zip(both.eager.players, both.captured._players.values()):
+    for one, player in zip(both.eager.players, both.captured.players.values()):
         running = one.state.data.running
-        torch.testing.assert_close(player.state.mean, running.mean, rtol=0, atol=1e-8)
-        torch.testing.assert_close(player.state.variance, running.variance, rtol=0, atol=1e-8)
+        torch.testing.assert_close(player.posterior.mean, running.mean, rtol=0, atol=1e-8)
+        torch.testing.assert_close(player.posterior.variance, running.variance, rtol=0, atol=1e-8)
         gain = running.information_gain
-        torch.testing.assert_close(player.state.gain, gain, rtol=0, atol=1e-8)
+        torch.testing.assert_close(player.posterior.information_gain, gain, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("capture", [None, taped], ids=["as it is", "recorded"])
@@ -125,9 +144,9 @@ def test_the_smallest_value_may_be_wanted_and_objectives_may_be_values(capture):
 def test_slots_grow_no_further_than_arms_are_held():
     both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "R": ucb(**KINDS["resetting"])})
     both.require_same()
-    slots = {label: one.state.slots for label, one in both.captured._players.items()}
-    used = {label: int(one.state.count.max()) for label, one in both.captured._players.items()}
-    assert slots["R"] <= 29
+    slots = {label: one.posterior.arms.shape[-1] for label, one in both.captured.players.items()}
+    used = {label: int(one.posterior.count.max()) for label, one in both.captured.players.items()}
+    assert slots["R"] <= 29 + 1
     assert used["GP"] <= slots["GP"] < 4 * used["GP"]
 
 
@@ -300,7 +319,7 @@ def test_a_study_joins_captured_rounds_with_the_others(monkeypatch):
 
 def test_on_a_gpu_rounds_are_captured_when_asked_for_and_no_compiler_is_needed(monkeypatch):
     world, gpu = markov(DOMAINS["square"]), torch.device("cuda")
-    monkeypatch.setattr("botorch_tv.simulation.compiled.serving.find_spec", lambda name: None)
+    monkeypatch.setattr("botorch_tv.simulation.rules.find_spec", lambda name: None)
     assert require_compiled(True, world, 1, gpu)
     assert not require_compiled(None, world, 2**60, gpu)
     assert not require_compiled(False, world, 2**60, gpu)
@@ -309,15 +328,14 @@ def test_on_a_gpu_rounds_are_captured_when_asked_for_and_no_compiler_is_needed(m
 def test_memory_is_that_of_captured_rounds(monkeypatch):
     """What a round holds and works on: at least its buffers, at most a few times as much."""
     both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "W": ucb(**KINDS["window"])})
-    for player in both.captured._players.values():
-        play = player.state
-        buffers = [one for one in vars(play).values() if isinstance(one, torch.Tensor)]
-        for scratch in (play.basis.scratch, play._passes._scratch):
-            buffers += scratch._local.__dict__.values()
-        buffers += play.log
+    for player in both.captured.players.values():
+        parts = [*vars(player).values(), *vars(player.posterior).values()]
+        buffers = [one for one in parts if isinstance(one, torch.Tensor)]
+        buffers += player.basis.scratch._local.__dict__.values()
+        buffers += player.log
         held = sum(one.numel() for one in buffers) / CHUNK.trials
-        known = player._known
-        estimate = serving.numbers_per_trial((known, play.basis), HORIZON)
+        known = player.known
+        estimate = numbers_per_trial((known, player.basis), HORIZON)
         assert held < estimate < 6 * held
     settings = settings_of(device=CPU, strategies={"GP": ucb()}, horizon=100)
     monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**24)

@@ -26,22 +26,25 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     Wiener,
 )
+from botorch_tv.inference.basis import ProductBasis
 from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS
-from botorch_tv.inference.product_basis import ProductBasis
-from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.compiled import parts as brought
-from botorch_tv.simulation.compiled import serving
-from botorch_tv.simulation.compiled.kernel import COMPILED_IN
-from botorch_tv.simulation.compiled.serving import require_compiled, served, service, sides
-from botorch_tv.simulation.in_numbers.known import MOST_ARMS, MOST_SLOTS
-from botorch_tv.simulation.in_numbers.rules import Rules
+from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
+from botorch_tv.simulation.compiled import served, service, sides
 from botorch_tv.simulation.recorders import Diagnosis
 from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progress
+from botorch_tv.simulation.rules import MOST_ARMS, MOST_SLOTS, Rules, require_compiled
 from botorch_tv.simulation.settings import Chunk, StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.functions import GaussianDraw
 from botorch_tv.strategies import Grid, Strategy, gp_ts
+
+pytest.importorskip("numba")
+from botorch_tv.simulation import compiled as compiled_rounds
+from botorch_tv.simulation.compiled import (
+    CompiledTable,
+    _expand,
+)
 
 TRIALS, HORIZON = 6, 110
 DOMAINS = {
@@ -69,11 +72,6 @@ def require_same(first: StudyResult, second: StudyResult) -> None:
     np.testing.assert_allclose(first.regret.values, second.regret.values, rtol=0, atol=1e-12)
 
 
-@pytest.fixture(autouse=True)
-def _with_compiler():
-    pytest.importorskip("numba")
-
-
 @pytest.mark.parametrize(
     ("domain", "lengthscale"),
     [
@@ -96,8 +94,6 @@ def test_means_and_variances_are_those_of_the_recursion(domain, lengthscale):
 
 def side_by_side(world, strategies, horizon, trials=TRIALS):
     """The same rounds by both engines; the tables after the last one."""
-    from botorch_tv.simulation.compiled.table import CompiledTable
-
     cpu, chunk = torch.device("cpu"), Chunk(3, trials)
     settings = StudySettings(world, strategies, horizon, 0, torch.float64, cpu, compiled=True)
     prepared = PreparedStudy(settings, settings.initial_states())
@@ -145,8 +141,6 @@ PRODUCTS = {
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_coordinates_are_brought_to_the_arms(name):
-    from botorch_tv.simulation.compiled.kernel import _expand
-
     domain, kernel, mirrored = PRODUCTS[name]
     basis = GaussianDraw(kernel).basis(domain, torch.float64, torch.device("cpu"))
     assert isinstance(basis, ProductBasis)
@@ -347,7 +341,7 @@ def test_single_precision_and_too_many_arms_are_left_to_the_recursion():
 @pytest.mark.parametrize("label", ["static", "triggered", "window"])
 def test_slots_are_made_as_arms_are_played(label, monkeypatch):
     """Of many arms and rounds; each trial's own are copied, and nothing but them."""
-    monkeypatch.setattr("botorch_tv.simulation.compiled.table.FIRST_SLOTS", 3)
+    monkeypatch.setattr("botorch_tv.simulation.compiled.FIRST_SLOTS", 3)
     world = MarkovWorld(DOMAINS["square"], kernel=smooth(), epsilon=0.1, noise=NOISE)
     strategies = {label: ucb(**KINDS[label])}
     eager, compiled = (study(world, strategies, compiled=one) for one in (False, True))
@@ -356,7 +350,7 @@ def test_slots_are_made_as_arms_are_played(label, monkeypatch):
 
 
 def test_trials_that_hold_too_many_arms_are_played_by_the_recursion(monkeypatch):
-    monkeypatch.setattr("botorch_tv.simulation.compiled.table.MOST_SLOTS", 5)
+    monkeypatch.setattr("botorch_tv.simulation.compiled.MOST_SLOTS", 5)
     world = MarkovWorld(DOMAINS["square"], kernel=smooth(), epsilon=0.1, noise=NOISE)
     settings = StudySettings(
         world,
@@ -399,7 +393,7 @@ def test_a_world_where_measurements_fail_is_left_to_the_recursion():
 
 def test_large_studies_compile_unless_told():
     world = MarkovWorld(Grid.regular(50, 2), kernel=smooth(), epsilon=0.05, noise=NOISE)
-    enough = serving.WORTH_COMPILING // 2500 + 1
+    enough = rules.WORTH_COMPILING // 2500 + 1
     cpu = torch.device("cpu")
     assert require_compiled(None, world, enough, cpu)
     assert not require_compiled(None, world, enough // 2, cpu)
@@ -411,10 +405,9 @@ def test_large_studies_compile_unless_told():
 
 def test_without_a_compiler_nothing_is_compiled(monkeypatch):
     world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
-    monkeypatch.setattr(serving, "find_spec", lambda name: None)
+    monkeypatch.setattr(rules, "find_spec", lambda name: None)
     cpu = torch.device("cpu")
-    assert not require_compiled(None, world, 10 * serving.WORTH_COMPILING, cpu)
-    assert served(world, {"GP": ucb()}, {"GP": ucb().init(world.domain)}, 50) == {}
+    assert not require_compiled(None, world, 10 * rules.WORTH_COMPILING, cpu)
     with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[fast\]'"):
         study(world, {"GP": ucb()}, compiled=True)
 
@@ -426,9 +419,7 @@ def test_whether_it_is_compiled_is_no_part_of_what_a_study_is():
 
 
 def test_what_other_files_bring_into_the_machine_code_has_its_digest_there():
-    """Numba's cache on disk is renewed where kernel.py changes, and only there."""
-    kinds = (brought.Sides, brought.Factors, brought.Scene, brought.Trials, brought.Played, Rules)
-    columns = (brought.SLOTS, brought.NUMBER, brought.SINCE, brought.ELAPSED)
-    all_of_it = [(kind.__name__, kind._fields) for kind in kinds] + [columns, REFRESH_ROUNDS]
-    digest = hashlib.sha256(repr(all_of_it).encode()).hexdigest()[:12]
-    assert digest == COMPILED_IN, f"write {digest} into kernel.COMPILED_IN"
+    """Numba's cache on disk is renewed where compiled.py changes, and only there."""
+    brought = repr([Rules._fields, REFRESH_ROUNDS])
+    digest = hashlib.sha256(brought.encode()).hexdigest()[:12]
+    assert digest == compiled_rounds.COMPILED_IN, f"write {digest} into COMPILED_IN"

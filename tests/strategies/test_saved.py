@@ -11,8 +11,8 @@ import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.inference import running
-from botorch_tv.inference.running import RunningPosterior
+from botorch_tv.inference import data
+from botorch_tv.inference.data import Data
 from botorch_tv.strategies import Box, Grid, adaptive_gp_ucb, sw_gp_ucb, tv_gp_ucb
 from botorch_tv.strategies.state import State
 
@@ -51,19 +51,19 @@ def test_a_state_comes_back_and_goes_on(name: str, domain: str) -> None:
 
 def test_a_class_that_is_gone_is_named_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     saved = pickle.dumps(played("tv", "grid"))
-    monkeypatch.delattr(running, "RunningPosterior")
-    with pytest.raises(InputDataError, match=r"RunningPosterior is not there.*strategy\.init"):
+    monkeypatch.delattr(data, "Data")
+    with pytest.raises(InputDataError, match=r"Data is not there.*strategy\.init"):
         pickle.loads(saved)
 
 
 def test_a_class_of_other_fields_is_named_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     """In other fields the same numbers would be taken for others."""
     saved = pickle.dumps(played("tv", "grid"))
-    swapped = ("variance", "mean", *RunningPosterior._fields[2:])
-    other = NamedTuple("RunningPosterior", [(name, object) for name in swapped])  # type: ignore[misc]
-    other.__module__ = running.__name__
-    monkeypatch.setattr(running, "RunningPosterior", other)
-    with pytest.raises(InputDataError, match=r"RunningPosterior consists of other parts"):
+    swapped = ("rounds", "prior", *Data._fields[2:])
+    other = NamedTuple("Data", [(name, object) for name in swapped])  # type: ignore[misc]
+    other.__module__ = data.__name__
+    monkeypatch.setattr(data, "Data", other)
+    with pytest.raises(InputDataError, match=r"Data consists of other parts"):
         pickle.loads(saved)
 
 

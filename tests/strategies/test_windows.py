@@ -11,9 +11,9 @@ from gpytorch.kernels import RBFKernel
 from oracles.dense import DenseBandit
 
 from botorch_tv.forgetting import EventTrigger, SlidingWindow
-from botorch_tv.inference.arm_reduction import ArmReduction
+from botorch_tv.inference.arm_engine import PlayedArms
 from botorch_tv.inference.costs import LEAST_NOISE
-from botorch_tv.inference.reductions import RowReduction
+from botorch_tv.inference.filter import Filter
 from botorch_tv.strategies import GPStrategy, Grid, State, Strategy, gp_ucb, sw_gp_ucb
 
 # Large readings leave large rounding.
@@ -103,9 +103,7 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
     strategy = gp_ucb(kernel=setting.module(), noise=usual, width=NARROW)
     state = strategy.init(domain, batch_shape=(2,))
     bandits = [DenseBandit(K, usual) for _ in range(2)]
-    assert isinstance(
-        state.data.running.reduction, ArmReduction if usual > LEAST_NOISE else RowReduction
-    )
+    assert isinstance(state.data.running, PlayedArms if usual > LEAST_NOISE else Filter)
     random = np.random.default_rng(0)
     f = np.linalg.cholesky(K + 1e-10 * np.eye(len(K))) @ random.normal(size=len(K))
     for t, noise in enumerate(told):
@@ -122,7 +120,7 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
         # The state before is as it was.
         torch.testing.assert_close(before.mean, after.mean, rtol=0, atol=1e-12)
         torch.testing.assert_close(before.variance, after.variance, rtol=0, atol=1e-12)
-    assert isinstance(state.data.running.reduction, RowReduction)
+    assert isinstance(state.data.running, Filter)
     posterior = strategy.posterior(state, domain.X)
     # Of the order of eps k n / noise, as any algorithm.
     for mean, joint, bandit in zip(

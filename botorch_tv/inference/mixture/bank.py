@@ -28,7 +28,7 @@ from botorch_tv.inference.mixture.features import (
     features_among,
     stacked,
 )
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.tensors import Scratch
 from botorch_tv.validation import require, require_integer, require_number
 
 PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_tv.even_points import even_points
 from botorch_tv.inference.cholesky import inverted, pivoted_cholesky
-from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.tensors import without_gradients
 from botorch_tv.kernels.stationary import profile
 
 WELL_APPROXIMATED = 3

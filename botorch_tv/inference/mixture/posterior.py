@@ -25,7 +25,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
-from botorch_tv.inference.data import Change, Data, Present
+from botorch_tv.inference.data import Change, Data, Present, Prior
 from botorch_tv.inference.mixture.bank import BankPrior, checked_clock, checks_clock, renewed
 from botorch_tv.inference.mixture.features import (
     WELL_APPROXIMATED,
@@ -44,7 +44,6 @@ from botorch_tv.inference.mixture.filter import (
     with_constants,
 )
 from botorch_tv.inference.points import SMALLEST_VARIANCE, PointPosterior, Slopes, beside
-from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint, Normal
 

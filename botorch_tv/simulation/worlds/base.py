@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from botorch_tv.inference.product_basis import ProductBasis
+from botorch_tv.inference.basis import ProductBasis
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.validation import require, require_integer, require_number

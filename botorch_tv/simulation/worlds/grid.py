@@ -12,9 +12,8 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.inference.basis import FeatureBasis
+from botorch_tv.inference.basis import FeatureBasis, ProductBasis
 from botorch_tv.inference.covariance import describe_kernel
-from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld, InFeatures, Objective
 from botorch_tv.simulation.worlds.functions import FunctionDistribution, FunctionDraw, GaussianDraw

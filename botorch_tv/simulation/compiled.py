@@ -1,13 +1,10 @@
-"""The rounds of a study on a grid as loops over single trials, which Numba compiles.
+"""Rounds of many trials in machine code that Numba compiles, trial by trial in a core's cache.
 
 Memory traffic is the limit of a round that is written as operations on all trials: each passes over
 vectors of all trials and arms, which no cache holds. Here a trial plays many rounds before the next
 one's turn comes, so that its mean, its variance and its reduction stay in the cache of a core.
 
-The posterior is that of :mod:`botorch_tv.inference.running` with the reduction D = K_·A P K_A·
-over the arms A played (:class:`~botorch_tv.inference.arm_reduction.ArmReduction`). It serves an
-objective that moves, too: as time passes P shrinks by a², and an observation of an arm of prior
-variance v k adds z zᵀ / s with z = v e_j - P k_A(x), whatever was lost before.
+The posterior is :class:`~botorch_tv.inference.arm_engine.PlayedArms`, written as loops.
 
 All that is compiled stands in this one file: the cache on disk does not see what changes elsewhere.
 What comes from other files, layouts of tuples and constants, has its digest here.
@@ -15,33 +12,112 @@ What comes from other files, layouts of tuples and constants, has its digest her
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
+import torch
 
+from botorch_tv.inference.basis import Basis, ProductBasis
 from botorch_tv.inference.costs import REFRESH_ROUNDS
-from botorch_tv.simulation.compiled.parts import (
-    ELAPSED,
-    NUMBER,
-    SINCE,
-    SLOTS,
-    Factors,
-    Played,
-    Scene,
-    Sides,
-    Trials,
-)
-from botorch_tv.simulation.in_numbers.rules import Rules
+from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, known, plain
+from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
+from botorch_tv.simulation.worlds import World
+from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
+from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.state import State
 
-COMPILED_IN = "2f7d50245a6e"
-"""Digest of the fields and constants of other files; it has to change, and this file with it, where
-they do, or an older compiled round would read one field for another."""
+COMPILED_IN = "a53e64c2bc55"
+"""Digest of the fields of ``Rules`` and of the constant of other files; it has to change, and this
+file with it, where they do, or an older compiled round would read one field for another."""
+FIRST_SLOTS = 48
+"""Arms that there is room for at first, a multiple of three."""
+AT_ONCE = 4
+"""Vectors over all arms that objectives are kept in until they are played, per trial."""
+UNINTERRUPTED = 2**24
+"""Numbers that are passed over before anybody can stop it: some tenths of a second."""
+SLOTS, NUMBER, SINCE, ELAPSED = range(4)
+"""Columns of the counts: slots used, observations kept, rounds since the reset, time since the
+origin."""
 Loop = TypeVar("Loop", bound=Callable[..., object])
 # Sums may be taken in any order, as matrix products take them; nothing relies on NaN.
 _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
+
+
+class Sides(NamedTuple):
+    """Features of two groups of dimensions, which bring coordinates C to the arms as Φ₁ C Φ₂ᵀ.
+
+    They are padded with zeros to a multiple of three, the first ones to a multiple of six.
+    """
+
+    left: np.ndarray
+    """Φ₁, `n_1 x r_1`; unless mirrored, of an even number of rows."""
+    right: np.ndarray
+    """Φ₂ᵀ, `r_2 x n_2`."""
+    mirrored: bool
+    """Whether Φ₁ read upwards is the same in the first half of its columns, and the negative of
+    itself in the others: half of a product says all of it."""
+
+
+class Factors(NamedTuple):
+    """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
+
+    A matrix that is no product is its own K₂, and its rows need not be brought to the arms.
+    """
+
+    sides: Sides
+    rows: np.ndarray
+    """What an arm adds to a sum of rows of K, beside its row of Φ₁: Φ₂ or K₂, `n_2 x r_2`."""
+    first: np.ndarray
+    """K₁."""
+    second: np.ndarray
+    """K₂."""
+    product: bool
+
+
+class Scene(NamedTuple):
+    """Where the objective of a round comes from."""
+
+    given: np.ndarray
+    """Values on the arms, or coordinates in features, `rounds x trials x M or r`."""
+    sides: Sides
+    """Of the features."""
+    places: np.ndarray
+    """Where coordinates belong in `r_1 x r_2`; none where values are given."""
+    noise: np.ndarray
+    """Errors of measurement, `rounds x trials`."""
+
+
+class Trials(NamedTuple):
+    """What is known in each trial."""
+
+    mean: np.ndarray
+    """`trials x M`."""
+    variance: np.ndarray
+    """`trials x M`."""
+    places: np.ndarray
+    """Arms played, by their places in both groups of dimensions, `trials x 2 x slots`."""
+    inverse: np.ndarray
+    """P, `trials x slots x slots`."""
+    counts: np.ndarray
+    """`trials x 4`, by column as named above."""
+    gain: np.ndarray
+    """Information gain of the observations kept, `trials`."""
+    y: np.ndarray
+    """Observations, `trials x rounds`; of no round where all are kept."""
+
+
+class Played(NamedTuple):
+    """What is recorded, each `trials x rounds`."""
+
+    arm: np.ndarray
+    regret: np.ndarray
+    resets: np.ndarray
 
 
 def _compiled(loop: Loop) -> Loop:
@@ -497,3 +573,234 @@ def play(
             values = _look(scene, step, i, arms, view)
             error = scene.noise[step, i]
             _play_round(round_ + step, i, values, error, factors, rules, trials, played, room)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A strategy as compiled rounds know it.
+
+    Attributes:
+        factors: Of its kernel.
+        rules: All else.
+        slots: Most arms that a trial can hold at a time, a multiple of three.
+    """
+
+    factors: Factors
+    rules: Rules
+    slots: int
+
+    def room(self, needed: int, held: int) -> int:
+        """Arms to make room for, a multiple of three, where there is room for some already."""
+        if needed <= held:
+            return held
+        return min(max(needed + -needed % 3, 2 * held), self.slots)
+
+
+def served(
+    world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
+) -> dict[str, Service]:
+    """What compiled rounds play, by label.
+
+    Args:
+        world: Where objectives are drawn from; nothing is served on one that goes its own way.
+        strategies: By label.
+        states: A state of each.
+        horizon: Rounds T.
+    """
+    if not plain(world):
+        return {}
+    found = {label: service(one, states[label], horizon) for label, one in strategies.items()}
+    return {label: one for label, one in found.items() if one is not None}
+
+
+def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
+    """A strategy as compiled rounds know it, on a CPU; None where they do not.
+
+    Of an objective that stands still some arms are soon known to be no good, and a reset forgets
+    them, so that few are held however many there are. One that moves is looked at everywhere.
+    """
+    found, basis = known(strategy, state, horizon), state.basis
+    if found is None or not isinstance(basis, Basis) or basis.variance.device.type != "cpu":
+        return None
+    if found.rules.moves and found.slots > MOST_SLOTS:
+        return None
+    return Service(factors(basis), found.rules, found.slots + -found.slots % 3)
+
+
+def factors(basis: Basis) -> Factors:
+    """The covariance of a basis: a product over dimensions, or a matrix of few arms."""
+    if isinstance(basis, ProductBasis):
+        left, right = halves(basis)
+        rows = padded(right, 3)
+        return Factors(sides(basis)[0], rows, left @ left.T, right @ right.T, product=True)
+    every = torch.arange(basis.arms, device="cpu")
+    covariance = np.ascontiguousarray(basis.gram(every).numpy())
+    one = np.ones((1, 1))
+    return Factors(nowhere(one), covariance, one, covariance, product=False)
+
+
+def halves(basis: ProductBasis) -> tuple[np.ndarray, np.ndarray]:
+    """Features along the first dimensions and along the last one, `n_1 x r_1` and `n_2 x r_2`."""
+    *first, last = basis.factors
+    return functools.reduce(torch.kron, first).numpy(), last.numpy()
+
+
+def sides(basis: ProductBasis) -> tuple[Sides, np.ndarray]:
+    """What brings coordinates to the arms, and the places of a basis's own ones among them.
+
+    Returns:
+        The features, and places in the flattened `r_1 x r_2` matrix of coordinates, `r`.
+    """
+    left, right = halves(basis)
+    points, rank = left.shape
+    even, odd = (np.flatnonzero((left[::-1] == sign * left).all(0)) for sign in (1, -1))
+    mirrored = len(even) + len(odd) == rank
+    columns = np.arange(rank)
+    width, height = rank + -rank % 6, points + points % 2
+    if mirrored:
+        half = max(len(even), len(odd))
+        half += -half % 3
+        columns[even], columns[odd] = np.arange(len(even)), half + np.arange(len(odd))
+        width, height = 2 * half, points
+    wide = np.zeros((height, width))
+    wide[:points, columns] = left
+    found = Sides(wide, np.ascontiguousarray(padded(right, 3).T), mirrored)
+    first, second = np.divmod(basis.kept.numpy(), right.shape[1])
+    return found, columns[first] * len(found.right) + second
+
+
+def nowhere(left: np.ndarray) -> Sides:
+    """What brings nothing to the arms, where it is there already."""
+    return Sides(left, np.zeros((0, 0)), mirrored=False)
+
+
+def padded(matrix: np.ndarray, columns: int) -> np.ndarray:
+    """A matrix with zeros behind it, so that it has a multiple of so many columns."""
+    return np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % columns)))
+
+
+class CompiledTable:
+    """Strategies whose rounds are compiled, in the trials of one chunk.
+
+    Rounds are collected, and played once there are some, so that a trial plays many while it is in
+    a cache.
+
+    Args:
+        settings: The study.
+        services: What is played, by label.
+        chunk: The trials.
+        stop: Once set, nothing more is played.
+
+    Attributes:
+        trials: What is known in each trial, by label.
+    """
+
+    def __init__(
+        self,
+        settings: StudySettings,
+        services: Mapping[str, Service],
+        chunk: Chunk,
+        stop: threading.Event,
+    ) -> None:
+        self.settings, self.services, self.stop = settings, services, stop
+        shape = (chunk.trials, settings.horizon)
+        self._shape = shape
+        self._disturb = settings.errors(chunk)
+        self.trials = {label: _beginning(one, shape) for label, one in services.items()}
+        self._played = {
+            label: Played(
+                arm=np.zeros(shape, dtype=np.int32),
+                regret=np.zeros(shape),
+                resets=np.zeros(shape, dtype=np.bool_),
+            )
+            for label in services
+        }
+        self._scene: Scene | None = None
+
+    def play_round(self, step: int, objective: Objective) -> None:
+        """One round of every strategy, now or together with some that follow.
+
+        Args:
+            step: The round, counted from 0.
+            objective: That of every trial.
+
+        Raises:
+            TooManyArms: If a trial holds so many that the recursion is faster.
+        """
+        scene = self._scene = self._scene or self._set(objective)
+        place = step % len(scene.given)
+        if isinstance(objective, InFeatures):
+            scene.given[place] = objective.coordinates.numpy()
+        else:
+            assert isinstance(objective, OnArms)
+            scene.given[place] = objective.values.numpy()
+        scene.noise[place] = self._disturb.normal().numpy()
+        if place + 1 < len(scene.given) and step + 1 < self.settings.horizon:
+            return
+        scene = scene._replace(given=scene.given[: place + 1], noise=scene.noise[: place + 1])
+        for label, one in self.services.items():
+            trials, played = self.trials[label], self._played[label]
+            used = int(trials.counts[:, SLOTS].max(initial=0))
+            if used > MOST_SLOTS:
+                raise TooManyArms(label)
+            held = trials.inverse.shape[-1]
+            room = one.room(min(used + place + 1, one.slots), held)
+            if room > held:
+                trials = self.trials[label] = _with_room(trials, room)
+            work = (place + 1) * (trials.mean.shape[1] + room**2)
+            together = max(1, UNINTERRUPTED // work)
+            for first in range(0, self._shape[0], together):
+                if self.stop.is_set():
+                    return
+                last = min(first + together, self._shape[0])
+                play(step - place, first, last, scene, one.factors, one.rules, trials, played)
+
+    def finished(self) -> tuple[list[str], Arrays]:
+        """What was recorded, and of which strategies in this order."""
+        played = list(self._played.values())
+        arrays = {
+            "index": np.stack([one.arm for one in played]),
+            "regret": np.stack([one.regret for one in played]),
+            "resets": np.stack([one.resets for one in played]),
+        }
+        none = np.zeros((len(played), *self._shape), dtype=np.int32)
+        return list(self._played), {**arrays, "side_queries": none}
+
+    def _set(self, objective: Objective) -> Scene:
+        """The scene of objectives like this one."""
+        (any_service, *_) = self.services.values()
+        trials, arms = self._shape[0], len(any_service.rules.variance)
+        numbers, features, places = arms, nowhere(np.zeros((0, 0))), np.zeros(0, dtype=np.int64)
+        if isinstance(objective, InFeatures):
+            features, places = sides(objective.basis)
+            numbers = len(places)
+        rounds = min(max(1, AT_ONCE * arms // numbers), self.settings.horizon)
+        given, noise = np.empty((rounds, trials, numbers)), np.empty((rounds, trials))
+        return Scene(given, features, places, noise)
+
+
+def _beginning(service: Service, shape: tuple[int, int]) -> Trials:
+    """What is known in each of some trials before the first round."""
+    (trials, horizon), rules, slots = shape, service.rules, min(FIRST_SLOTS, service.slots)
+    counts = np.zeros((trials, 4), dtype=np.int64)
+    counts[:, [SLOTS, NUMBER, SINCE, ELAPSED]] = 0, 0, 1, 0
+    return Trials(
+        mean=np.zeros((trials, len(rules.variance))),
+        variance=np.tile(rules.prior[0] * rules.variance, (trials, 1)),
+        places=np.zeros((trials, 2, slots), dtype=np.int64),
+        inverse=np.zeros((trials, slots, slots)),
+        counts=counts,
+        gain=np.zeros(trials),
+        y=np.zeros((trials, horizon if rules.window else 0)),
+    )
+
+
+def _with_room(trials: Trials, slots: int) -> Trials:
+    """The same with room for more arms; what no trial uses is not written to, nor is it memory."""
+    count = len(trials.counts)
+    places = np.zeros((count, 2, slots), dtype=np.int64)
+    inverse = np.zeros((count, slots, slots))
+    for i, used in enumerate(trials.counts[:, SLOTS]):
+        places[i, :, :used] = trials.places[i, :, :used]
+        inverse[i, :used, :used] = trials.inverse[i, :used, :used]
+    return trials._replace(places=places, inverse=inverse)

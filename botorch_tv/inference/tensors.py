@@ -1,0 +1,276 @@
+"""Tensors that are reused, copied once per device, grown by rows, or held of many trials.
+
+A round passes over vectors of all arms a dozen times. Where each pass writes to fresh memory, the
+operating system hands out and zeroes pages faster than the arithmetic consumes them: on a CPU that
+costs several times what the arithmetic does.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
+
+import torch
+from torch import Size, Tensor
+
+
+class Scratch:
+    """Named buffers, one set per thread. What is in them lasts until the name is taken again.
+
+    It is no part of any value: saving or copying it gives an empty one.
+    """
+
+    __slots__ = ("_local",)
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def take(
+        self,
+        name: str,
+        shape: Size | tuple[int, ...],
+        like: Tensor,
+        dtype: torch.dtype | None = None,
+    ) -> Tensor:
+        """A contiguous tensor with arbitrary contents.
+
+        Args:
+            name: What it is for.
+            shape: Its shape.
+            like: Gives the device, and the dtype unless ``dtype`` does.
+            dtype: Of its entries.
+        """
+        dtype = like.dtype if dtype is None else dtype
+        views: dict[str, Tensor] = self._local.__dict__
+        view = views.get(name)
+        if view is not None and view.dtype == dtype and view.device == like.device:
+            if view.shape == shape:
+                return view
+            storage = view.untyped_storage()
+            numbers = math.prod(shape)
+            if storage.nbytes() >= numbers * view.element_size():
+                whole = view.new_empty(0).set_(storage)
+                views[name] = whole[:numbers].view(shape)
+                return views[name]
+        views[name] = torch.empty(shape, dtype=dtype, device=like.device)
+        return views[name]
+
+    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
+        return Scratch, ()
+
+
+class DeviceCopies:
+    """A tensor that is copied once to every dtype and device it is asked for.
+
+    Copying to a GPU makes the host wait for what it has started there; constants of a domain, such
+    as its arms, are wanted in every round.
+
+    Args:
+        value: The tensor; not to be changed afterwards.
+    """
+
+    def __init__(self, value: Tensor) -> None:
+        self._value = value
+        self._copies: dict[tuple[torch.dtype, torch.device], Tensor] = {}
+
+    def like(self, other: Tensor) -> Tensor:
+        """The tensor in the dtype and on the device of another."""
+        return self.on(other.dtype, other.device)
+
+    def on(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """The tensor in a dtype, on a device."""
+        key = (dtype, device)
+        if key not in self._copies:
+            self._copies[key] = self._value.to(dtype=dtype, device=device)
+        return self._copies[key]
+
+    def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Tensor]]:
+        return DeviceCopies, (self._value,)
+
+
+def repeated(value: float, shape: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor of one number that is to be read alone; made anew only where it has one entry.
+
+    Several entries are one place in memory, to which PyTorch refuses to write, so that all who ask
+    for the number can have the same.
+    """
+    if shape.numel() <= 1:
+        return torch.full(shape, value, dtype=dtype, device=device)
+    return _number(value, dtype, device).expand(shape)
+
+
+@functools.lru_cache(maxsize=256)
+def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    # Who asks first may want no gradients, and the next one may.
+    with torch.inference_mode(False):
+        return torch.full((), value, dtype=dtype, device=device)
+
+
+FIRST_ROWS = 16
+"""Rows for which there is room at first, unless more are asked for."""
+
+
+def room_for(rows: int, first: int = FIRST_ROWS) -> int:
+    """Rows for which there is room once so many have been appended one by one.
+
+    Args:
+        rows: How many.
+        first: Rows for which there was room at first.
+    """
+    return first << max(0, -(-rows // first) - 1).bit_length()
+
+
+@dataclass(slots=True, eq=False)
+class _Storage:
+    """Room for rows, and how many of them some state has already written."""
+
+    tensor: Tensor  # batch_shape x capacity x event_shape
+    written: int
+
+
+class Rows:
+    """An immutable sequence of rows, `batch_shape x n x event_shape`, that appends in O(1).
+
+    Appending writes behind the rows that this object shows, in memory shared with the result. An
+    object never shows a row that it did not have when it was made, and a second append to the same
+    object copies, so both futures of one state are its own: the interface is purely functional.
+    """
+
+    __slots__ = ("_batch_dim", "_length", "_storage")
+
+    def __init__(self, storage: _Storage, length: int, batch_dim: int) -> None:
+        self._storage, self._length, self._batch_dim = storage, length, batch_dim
+
+    @classmethod
+    def empty(
+        cls,
+        batch_shape: Size,
+        event_shape: tuple[int, ...] = (),
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        capacity: int = FIRST_ROWS,
+    ) -> Rows:
+        """No rows yet, each to be of shape `batch_shape x event_shape`."""
+        shape = (*batch_shape, capacity, *event_shape)
+        storage = _Storage(torch.zeros(shape, dtype=dtype, device=device), written=0)
+        return cls(storage, 0, len(batch_shape))
+
+    @classmethod
+    def of(cls, tensor: Tensor, batch_dim: int) -> Rows:
+        """The rows of a tensor, `batch_shape x n x event_shape`, which is not copied."""
+        length = tensor.shape[batch_dim]
+        return cls(_Storage(tensor, written=length), length, batch_dim)
+
+    def replaced(self, tensor: Tensor) -> Rows:
+        """Other rows of the same kind, `batch_shape x n x event_shape`, which are not copied."""
+        return Rows.of(tensor, self._batch_dim)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def tensor(self, first: int = 0) -> Tensor:
+        """All rows from number ``first`` on, `batch_shape x (n - first) x event_shape`: a view."""
+        return self._storage.tensor.narrow(self._batch_dim, first, self._length - first)
+
+    def row(self, number: int) -> Tensor:
+        """Row ``number``, `batch_shape x event_shape`: a view."""
+        if not 0 <= number < self._length:
+            raise IndexError(f"row {number} of {self._length}")
+        return self._storage.tensor.select(self._batch_dim, number)
+
+    def append(self, row: Tensor) -> Rows:
+        """These rows and one more, `batch_shape x event_shape`."""
+        return append_together((self,), (row,))[0]
+
+    def __reduce__(self) -> tuple[object, tuple[Tensor, int]]:
+        return Rows.of, (self.tensor().clone(), self._batch_dim)
+
+
+def append_together(sequences: Sequence[Rows], rows: Sequence[Tensor]) -> list[Rows]:
+    """Each sequence and a row more, where that is one operation of a device for all of them."""
+    longer, places, given = [], [], []
+    for one, row in zip(sequences, rows):
+        storage, length, dim = one._storage, one._length, one._batch_dim
+        capacity = storage.tensor.shape[dim]
+        if length == capacity or storage.written > length:
+            shape = list(storage.tensor.shape)
+            shape[dim] = max(capacity, 2 * length, FIRST_ROWS)
+            wider = storage.tensor.new_zeros(shape)
+            wider.narrow(dim, 0, length).copy_(one.tensor())
+            storage = _Storage(wider, length)
+        storage.written = length + 1
+        longer.append(Rows(storage, length + 1, dim))
+        place = storage.tensor.select(dim, length)
+        places.append(place)
+        given.append(row.expand_as(place))
+    torch._foreach_copy_(places, given)
+    return longer
+
+
+class OfTrials:
+    """A dataclass whose parts lead with the trials: tensors, tuples and lists of them, and others.
+
+    Others, as a kernel with parameters of each trial, have a method ``select`` of their own.
+    """
+
+    shared: ClassVar[tuple[str, ...]] = ()
+    """Names of the parts that are the same for all trials."""
+
+    def select(self, trials: Tensor) -> Self:
+        """The same of some trials.
+
+        Args:
+            trials: Their numbers, int64.
+        """
+        parts = [one.name for one in fields(self) if one.name not in self.shared]  # type: ignore[arg-type]
+        return replace(self, **{name: _selected(getattr(self, name), trials) for name in parts})  # type: ignore[type-var]
+
+
+def _selected(part: Any, trials: Tensor) -> Any:
+    if part is None or isinstance(part, Tensor):
+        return None if part is None else part[trials]
+    if isinstance(part, (tuple, list)):
+        inside = [_selected(one, trials) for one in part]
+        return type(part)(*inside) if hasattr(part, "_fields") else type(part)(inside)
+    return part.select(trials)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a function under ``no_grad``, outside any inference mode."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with torch.inference_mode(False), torch.no_grad():
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a function with gradients as the caller has them, but outside any inference mode."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not torch.is_inference_mode_enabled():
+            return function(*args, **kwargs)
+        with torch.inference_mode(False), torch.no_grad():
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+def writes(*tensors: Tensor) -> int:
+    """How often anybody has written into some tensors; it rises with every time.
+
+    Inference tensors do not count, for outside of their mode nobody can write into them.
+    """
+    return sum(one._version for one in tensors if not one.is_inference())

@@ -1,1 +1,0 @@
-"""Strategies as numbers and tables, for compiled and captured rounds."""

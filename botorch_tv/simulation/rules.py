@@ -1,0 +1,283 @@
+"""Strategies as numbers and tables, for rounds that are compiled or recorded as CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from botorch_tv.acquisition import UpperConfidence
+from botorch_tv.acquisition.gains import ClosedForm, Fixed, Greedy, Realized, WidthContext
+from botorch_tv.acquisition.widths import GainWidth, Width
+from botorch_tv.forgetting import (
+    EventTrigger,
+    PeriodicReset,
+    Retention,
+    SlidingWindow,
+    prediction_error,
+)
+from botorch_tv.inference.basis import Basis, ProductBasis
+from botorch_tv.inference.costs import (
+    AT_ONCE,
+    FIRST_SLOTS,
+    LEAST_LOST,
+    LEAST_NOISE,
+    REFRESH_ROUNDS,
+)
+from botorch_tv.inference.linalg import TIE_TOLERANCE
+from botorch_tv.inference.recursion import ArmRecursion, amplifies
+from botorch_tv.inference.tensors import room_for
+from botorch_tv.simulation.worlds import World
+from botorch_tv.simulation.worlds.base import GridWorld
+from botorch_tv.simulation.worlds.grid import MarkovWorld
+from botorch_tv.strategies.gp_strategy import GPStrategy
+from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import require, shown
+
+MOST_SLOTS = 512
+"""Largest number of played arms whose inverse, read in every round, stays in a cache."""
+MOST_ARMS = 512
+"""Largest number of arms for which rows of a covariance without product structure are cheaper
+than a matrix product of all trials."""
+PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
+"""The methods whose objectives are values on the arms."""
+WORTH_COMPILING = 2**30
+"""Trials x rounds x arms x strategies from which on compiling, about ten seconds unless it has been
+done before, pays: rounds of about half a minute."""
+
+
+class Rules(NamedTuple):
+    """The parts of a strategy, in numbers; tables are indexed by round or by elapsed time."""
+
+    variance: np.ndarray
+    """Prior variance of the arms, `M`."""
+    noise: float
+    mean: float
+    tie: float
+    """Largest difference between two scores that counts as a tie."""
+    sign: float
+    """1 to maximise, -1 to minimise."""
+    sqrt_beta: np.ndarray
+    """√beta by round, or its part that does not depend on the information gain."""
+    gain_root: np.ndarray
+    """With an information gain g, √(gain_root + gain_slope g) is added to √beta, by round. Empty if
+    √beta does not depend on g."""
+    gain_slope: np.ndarray
+    moves: bool
+    attenuation: np.ndarray
+    """Factor on covariances in a unit of time, by time since the origin."""
+    prior: np.ndarray
+    """Factor on the prior variance, by time since the origin."""
+    period: int
+    """Rounds between resets; 0 for none."""
+    window: int
+    """Rounds retained; 0 for all."""
+    band_sd: np.ndarray
+    """Multiple of the standard deviation in the trigger's band, by rounds since the reset; empty
+    without a trigger."""
+    band_noise: np.ndarray
+    """The part of the trigger's band due to noise, by rounds since the reset."""
+
+
+class Known(NamedTuple):
+    """A strategy in numbers."""
+
+    rules: Rules
+    slots: int
+    """Largest number of arms that a trial holds at a time."""
+
+
+Captured = tuple[Known, Basis]
+"""A strategy in numbers, and the basis of its kernel."""
+
+
+class TooManyArms(Exception):
+    """A trial holds more arms than :data:`MOST_SLOTS`: the recursion is faster.
+
+    Attributes:
+        label: Of the strategy.
+    """
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label)
+        self.label = label
+
+
+def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
+    """Whether a study compiles its rounds, or records them.
+
+    Args:
+        wanted: The user's choice; None where the work ahead decides. On a GPU nothing is recorded
+            unless asked for.
+        world: Where objectives are drawn from.
+        rounds: Of all strategies in all trials.
+        device: Where they are played.
+
+    Raises:
+        ImportError: If it is asked for on a CPU and there is no compiler.
+        ValueError: If it is neither asked for nor not.
+    """
+    require(
+        wanted is None or isinstance(wanted, bool),
+        f"run_study: compiled is {shown(wanted)}; give True, False, or None to let the size of the "
+        "study decide.",
+    )
+    if device.type != "cpu":
+        return wanted is True
+    available = find_spec("numba") is not None
+    if wanted and not available:
+        raise ImportError(
+            "run_study: rounds are compiled by Numba, which is not installed; "
+            "pip install 'botorch-tv[fast]', or compiled=False."
+        )
+    if wanted is None:
+        arms = len(world.domain) if isinstance(world, GridWorld) else 0
+        return available and rounds * arms >= WORTH_COMPILING
+    return wanted
+
+
+def plain(world: World) -> bool:
+    """Whether a world is on a grid and overrides none of the methods that rounds depend on."""
+    if not isinstance(world, GridWorld) or type(world).available is not World.available:
+        return False
+    kind = type(world)
+    opens = kind.first_arm is not GridWorld.first_arm or kind.opening is not GridWorld.opening
+    return kind.objectives in PLAIN and not opens
+
+
+def captured(
+    world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
+) -> dict[str, Captured]:
+    """The strategies whose rounds are recorded, by label.
+
+    Args:
+        world: Where objectives are drawn from; nothing is recorded on a world that overrides how.
+        strategies: By label.
+        states: A state of each.
+        horizon: Rounds T.
+    """
+    if not plain(world):
+        return {}
+    found: dict[str, Captured] = {}
+    for label, strategy in strategies.items():
+        basis, one = states[label].basis, known(strategy, states[label], horizon)
+        # What all may hold by the last round is counted as memory.
+        if one is not None and one.slots <= MOST_SLOTS and isinstance(basis, Basis):
+            found[label] = one, basis
+    return found
+
+
+def numbers_per_trial(one: Captured, horizon: int) -> int:
+    """Numbers held and worked on per trial by round ``horizon``."""
+    (rules, most), basis = one
+    slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
+    older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # while they are copied
+    held = (AT_ONCE + 2) * basis.arms + slots**2 + older
+    return held + basis.numbers_of_mixture(slots) + (4 if rules.window else 3) * horizon
+
+
+def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
+    """A strategy in numbers; None if compiled and recorded rounds do not support it.
+
+    They support upper confidence bounds, a given mean, noise that does not age, at most one rule of
+    retention, and float64, if rounding stays small in the inverse over the arms played.
+    """
+    process, basis = strategy.process, state.basis
+    if not (
+        isinstance(strategy, GPStrategy)
+        and type(strategy) is GPStrategy
+        and isinstance(basis, Basis)
+        and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
+        and strategy.exploration == UpperConfidence()
+        and _tabulates(strategy.width, horizon)
+        and process.known_mean is not None
+        and _precise(strategy, basis, horizon)
+    ):
+        return None
+    rules = process.retention
+    if len(rules) > 1 or (process.slides and process.moves):
+        return None
+    if rules and not _knows(rules[0]):
+        return None
+    kept = process.most_kept(horizon)
+    # Between two refreshes a window also holds the arms that it has dropped.
+    slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
+    # Without product structure, a row of the covariance has one entry per arm.
+    short = isinstance(basis, ProductBasis) or basis.arms <= MOST_ARMS
+    return Known(_rules(strategy, state, horizon), slots) if short else None
+
+
+def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:
+    """Whether rounding stays small in the inverse over the arms played."""
+    noise, process = strategy.noise, strategy.process
+    if process.moves:
+        ages = torch.arange(horizon, dtype=torch.float64, device="cpu")
+        lost = 1 - float(process.decay.transition(ages, ages + 1).max()) ** 2
+        noise += lost / LEAST_LOST * LEAST_NOISE * basis.scale**2
+    return not amplifies(noise, basis)
+
+
+def _knows(rule: Retention) -> bool:
+    """Whether compiled and recorded rounds support a rule."""
+    if isinstance(rule, EventTrigger):
+        return type(rule) is EventTrigger and rule.rule is prediction_error
+    return type(rule) in (PeriodicReset, SlidingWindow)
+
+
+def _tabulates(width: Width, horizon: int) -> bool:
+    """Whether a width can be tabulated for this many rounds."""
+    gain = width.gain
+    if gain is None or type(gain) in (Fixed, ClosedForm):
+        return True
+    if type(gain) is Greedy:
+        return len(gain.values) >= horizon
+    own = type(width).sqrt_beta is not GainWidth.sqrt_beta
+    return type(gain) is Realized and isinstance(width, GainWidth) and not own
+
+
+def _rules(strategy: GPStrategy, state: State, horizon: int) -> Rules:
+    process, basis, width = strategy.process, state.basis, strategy.width
+    assert isinstance(basis, Basis)
+    assert process.known_mean is not None
+    rule = process.retention[0] if process.retention else None
+    ages = torch.arange(horizon + 1, dtype=torch.float64, device="cpu")
+    rounds = range(1, horizon + 1)
+    band_sd = band_noise = gain_root = gain_slope = np.empty(0)
+    if isinstance(rule, EventTrigger):
+        since = torch.arange(1, horizon + 2, device="cpu")
+        one = torch.ones(horizon + 1, dtype=torch.float64, device="cpu")
+        bands = rule.band(one, 0.0, since), rule.band(0 * one, strategy.noise, since)
+        # Rounds count from 1.
+        band_sd, band_noise = (
+            np.concatenate([[0.0], one.numpy()]) for one in bands if one is not None
+        )
+    if isinstance(width, GainWidth) and isinstance(width.gain, Realized):
+        terms = [width.terms(t) for t in rounds]
+        square = np.array([one.scale**2 for one in terms])
+        sqrt_beta = np.array([one.offset for one in terms])
+        gain_root = square * np.array([one.constant for one in terms])
+        gain_slope = square * np.array([one.slope for one in terms])
+    else:
+        contexts = [WidthContext(t=t, dim=state.domain.dim) for t in rounds]
+        sqrt_beta = np.array([float(width.sqrt_beta(one)) for one in contexts])
+    return Rules(
+        variance=basis.variance.cpu().numpy(),
+        noise=strategy.noise,
+        mean=process.known_mean,
+        tie=TIE_TOLERANCE * basis.scale,
+        sign=1.0 if strategy.maximize else -1.0,
+        sqrt_beta=sqrt_beta,
+        gain_root=gain_root,
+        gain_slope=gain_slope,
+        moves=process.moves,
+        attenuation=process.decay.transition(ages, ages + 1).numpy(),
+        prior=process.decay.prior_variance(ages).numpy(),
+        period=int(rule.period) if isinstance(rule, PeriodicReset) else 0,
+        window=int(rule.window) if isinstance(rule, SlidingWindow) else 0,
+        band_sd=band_sd,
+        band_noise=band_noise,
+    )
