@@ -326,25 +326,21 @@ class Record:
                 )
             else:
                 self._replay(file, path, snapshot=snapshot)
-        always = bool(self._strategy.predicts(self._log.start))
-        for plan in waiting:
-            require(
-                plan.predicted is not None or not always,
-                f"{path} is damaged: {plan.name} is open, but without prediction; give a copy.",
-            )
+        if bool(self._strategy.predicts(self._log.start)):
+            for plan in waiting:
+                require(
+                    plan.predicted is not None,
+                    f"{path} is damaged: {plan.name} is open, but without prediction; give a copy.",
+                )
         self._open = {one.number: one for one in waiting}
         self._consultations = {one.number: one for one in file.consultations}
         self._superseded = list(file.superseded)
         self._unsuggested = max([0, *(-one.number for one in (*file.answers, *file.superseded))])
         self._asked, self._consulted = file.asked, file.consulted
-        require(
-            (file.generator is not None) == self._draws,
-            f"{path} is damaged: its random numbers are "
-            f"{'missing' if self._draws else 'there, but this strategy draws none'}; give a copy.",
-        )
-        if file.generator is not None:
-            damage = f"{path} is damaged: its random numbers are no state of a generator"
-            with refused(damage, "give a copy of it."):
+        with refused(f"{path} is damaged", "give a copy of it."):
+            wrong = "its random numbers are missing, or no state of a generator"
+            require((file.generator is not None) == self._draws, wrong)
+            if file.generator is not None:
                 drawn = list(base64.b64decode(file.generator, validate=True))
                 self._generator.set_state(torch.tensor(drawn, dtype=torch.uint8, device="cpu"))
 
@@ -443,14 +439,12 @@ class Record:
             context: As in :meth:`ask`; without it the best point of a domain with context is left
                 out.
         """
-        process, state = self._strategy.process, self.state
+        clock, strategy, state = self._units.clock, self._strategy, self.state
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
-        decay = process.decay if learned is None else learned
-        clock, strategy = self._units.clock, self._strategy
-        unit = clock.unit or ""
+        process, unit = strategy.process, clock.unit or ""
         words = [
             strategy.describe(state, said=clock.said, unit=unit),
-            forgetting_in_words(decay, process.inflation, unit),
+            forgetting_in_words(learned or process.decay, process.inflation, unit),
             self._measured_in_words(),
         ]
         if self._log.answers and self._has_best(context):
@@ -586,9 +580,9 @@ class Record:
         failed = sum(one.y is None for one in answers)
         times = [one.time for one, reset in zip(answers, self._log.resets) if reset]
         many = counted(len(answers), "measurements")
-        words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
-        if len(answers) == 1:
-            words = f"{many}, of time {said(answers[0].time)}"
+        words = f"{many}, of time {said(answers[0].time)}"
+        if len(answers) > 1:
+            words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
         words += (f", of which {failed} failed" if failed else "") + changed
         if self._strategy.process.retention:
             last = f", the last at time {said(times[-1])}" if times else ""

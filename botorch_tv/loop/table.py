@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.loop.clock import Time, Units, Values, in_digits
+from botorch_tv.loop.clock import Time, Units, Values, point_in_words
 from botorch_tv.loop.log import Answer, Planned, Question, like, short
 from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.domains import Domain
@@ -208,25 +208,14 @@ class Table(NamedTuple):
     times: Sequence[Time]
 
     def __repr__(self) -> str:
-        oldest = next(iter(self.points), None)
-        plain = [f"x{one}" for one in range(self.X.shape[1])]
-        names = ["number", "time", *(oldest if isinstance(oldest, dict) else plain)]
-        names += [*(f"context{one}" for one in range(self.context.shape[1])), "y", "noise", "reset"]
-        first = max(0, len(self.y) - SHOWN)
-        lines = [names, *(self._line(row) for row in range(first, len(self.y)))]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
-        text = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
-        if first:
-            text.insert(1, f"... {first} earlier rows")
-        return "\n".join(text)
-
-    def _line(self, row: int) -> list[str]:
-        number, point, when = int(self.number[row]), self.points[row], self.times[row]
-        place = point.values() if isinstance(point, dict) else point
-        values = [*self.context[row].tolist(), float(self.y[row]), float(self.noise[row])]
-        shown = [in_digits(value) for value in (*place, *values)]
-        time = f"{when:.6g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
-        return [str(number), time, *shown, "yes" if self.reset[row] else ""]
+        rows = range(len(self.y))[-SHOWN:]
+        lines = [
+            f"{int(self.number[row])}: at {point_in_words(self.points[row])}, time "
+            f"{self.times[row]}, y {float(self.y[row]):.6g}, noise {float(self.noise[row]):.6g}"
+            f"{', reset' if self.reset[row] else ''}"
+            for row in rows
+        ]
+        return "\n".join([f"{len(self.y)} measurements, the newest {len(rows)}:", *lines])
 
 
 class SupersededMeasurement(NamedTuple):
@@ -316,24 +305,22 @@ def data_frame(
         ) from error
     number, *rest = COLUMNS
     points, context = _columns_of_points(domain, units.parameters)
-    cells, nan = [], math.nan
+    cells = []
     for one, reset in zip(rows, resets):
         values = units.point(one.point[: domain.dim])
         before = one.predicted if one.number > 0 else None
-        cells.append(
-            (
-                one.number,
-                *(values.values() if isinstance(values, dict) else values),
-                *one.point[domain.dim :],
-                units.clock.shown(one.time),
-                nan if one.y is None else one.y,
-                one.y is not None,
-                noise if one.noise is None else one.noise,
-                nan if before is None else before.mean,
-                nan if before is None else before.sd,
-                reset,
-            )
+        row = (
+            one.number,
+            *(values.values() if isinstance(values, dict) else values),
+            *one.point[domain.dim :],
+            units.clock.shown(one.time),
+            math.nan if one.y is None else one.y,
+            one.y is not None,
+            noise if one.noise is None else one.noise,
+            *((math.nan, math.nan) if before is None else (before.mean, before.sd)),
+            reset,
         )
+        cells.append(row)
     columns = [number, *points, *context, *rest]
     # From dicts, as pandas then finds the kind of each column.
     return pd.DataFrame([dict(zip(columns, row)) for row in cells], columns=columns)
