@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from ax.storage.botorch_modular_registry import (
@@ -23,26 +23,11 @@ from botorch_tv.ax.adaptive import AdaptiveNode
 from botorch_tv.ax.surrogate import Clock, PresentAcquisition
 from botorch_tv.models import TimeVaryingGP
 
-VALUES: tuple[type[Any], ...] = (
-    forgetting.Markov,
-    forgetting.PeriodicMarkov,
-    forgetting.Wiener,
-    forgetting.ExponentialWeights,
-    forgetting.UncertaintyInjection,
-    forgetting.Static,
-    acquisition.AgnosticGPUCB,
-    acquisition.BayesEventTriggered,
-    acquisition.BayesResetting,
-    acquisition.BayesTV,
-    acquisition.Constant,
-    acquisition.Heteroscedastic,
-    acquisition.IGPUCB,
-    acquisition.Logarithmic,
-    acquisition.WGPUCB,
-    acquisition.ClosedForm,
-    acquisition.DoublyWeighted,
-    acquisition.Greedy,
-    acquisition.Realized,
+VALUES: tuple[type[Any], ...] = tuple(
+    kind
+    for module in (forgetting, acquisition)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and is_dataclass(kind)
 )
 """Frozen dataclasses that a generation strategy may contain."""
 

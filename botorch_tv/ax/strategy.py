@@ -87,10 +87,26 @@ def time_varying_generation_strategy(
         "transforms": [Clock, *RANDOM_TRANSFORMS],
         "transform_configs": clock,
     }
+    # So many suggested or attached, and half of them measured.
+    enough = [
+        MinTrials(
+            threshold=initialization_trials,
+            transition_to="TimeVarying",
+            not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
+            use_all_trials_in_exp=True,
+        ),
+        MinTrials(
+            threshold=(initialization_trials + 1) // 2,
+            transition_to="TimeVarying",
+            only_in_statuses=[TrialStatus.COMPLETED],
+            use_all_trials_in_exp=True,
+            count_only_trials_with_data=True,
+        ),
+    ]
     sobol = GenerationNode(
         name="Sobol",
         generator_specs=[GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs=random)],
-        transition_criteria=_enough(initialization_trials),
+        transition_criteria=enough,
         should_deduplicate=True,
         suggested_experiment_status=ExperimentStatus.INITIALIZATION,
     )
@@ -103,22 +119,3 @@ def time_varying_generation_strategy(
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )
     return GenerationStrategy(name="Sobol+TimeVaryingGP", nodes=[sobol, present])
-
-
-def _enough(trials: int) -> list[MinTrials]:
-    """When the Sobol points end: so many suggested or attached, and half of them measured."""
-    return [
-        MinTrials(
-            threshold=trials,
-            transition_to="TimeVarying",
-            not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
-            use_all_trials_in_exp=True,
-        ),
-        MinTrials(
-            threshold=(trials + 1) // 2,
-            transition_to="TimeVarying",
-            only_in_statuses=[TrialStatus.COMPLETED],
-            use_all_trials_in_exp=True,
-            count_only_trials_with_data=True,
-        ),
-    ]

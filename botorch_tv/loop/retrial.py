@@ -9,7 +9,6 @@ each such measurement is lost, so they grow rarer as long as nothing comes of th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,15 +26,8 @@ MOST_PATIENCE = 240
 """Upper limit, whatever happened before."""
 
 
-class Category(NamedTuple):
-    """A category of one of some parameters."""
-
-    axis: int
-    level: int
-
-
-def overdue(space: Space, tried: Tensor) -> Category | None:
-    """The category that is to be tried again now, if any: the one not tried for the longest time.
+def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
+    """The category not tried for the longest time, as axis and level, if it is to be tried again.
 
     Args:
         space: The parameters.
@@ -44,7 +36,7 @@ def overdue(space: Space, tried: Tensor) -> Category | None:
     trials = len(tried)
     if trials < PATIENCE or trials % EVERY:
         return None
-    found: list[Category] = []
+    found: list[tuple[int, int]] = []
     oldest = 0
     for number, (axis, at) in enumerate(zip(space.axes, space.places)):
         if not isinstance(axis.of, Choice) or axis.levels is None or axis.of.single:
@@ -58,7 +50,7 @@ def overdue(space: Space, tried: Tensor) -> Category | None:
             if age > oldest:
                 found, oldest = [], age
             if age == oldest:
-                found.append(Category(number, each))
+                found.append((number, each))
     return found[trials // EVERY % len(found)] if found else None
 
 
@@ -88,7 +80,8 @@ def retried(state: State) -> State:
     due = overdue(space, tried)
     if due is None:
         return state
-    levels = space.axes[due.axis].levels
+    axis, level = due
+    levels = space.axes[axis].levels
     assert levels is not None
-    search = replace(domain.search, fixed=(space.places[due.axis], levels[due.level]))
+    search = replace(domain.search, fixed=(space.places[axis], levels[level]))
     return state._replace(domain=Box(domain.bounds, context_dim=domain.context_dim, search=search))
