@@ -233,17 +233,13 @@ class Adaptive(ProcessStrategy):
     maximize: bool = True
 
     def __post_init__(self) -> None:
-        require(
-            isinstance(self.bank, Bank),
-            f"Adaptive: bank is {self.bank!r}, but it must be a Bank, such as "
-            "Bank(rates=(0.0, 0.01)).",
-        )
         require_integer("Adaptive: starts", self.starts, 2, "a spread takes two.")
         require(
             self.starts <= STARTS,
             f"Adaptive: starts is {self.starts}, but it is at most {STARTS}; use {FIRST}.",
         )
-        for name, kind in (("width", Width), ("exploration", Exploration), ("maximize", bool)):
+        kinds = {"bank": Bank, "width": Width, "exploration": Exploration, "maximize": bool}
+        for name, kind in kinds.items():
             part = getattr(self, name)
             require(
                 isinstance(part, kind),
@@ -345,20 +341,19 @@ class Adaptive(ProcessStrategy):
         nothing = ~running.units.known.view(state.time.shape) & good.any(-1)
         y = log.y.tensor() if self.maximize else -log.y.tensor()
         index = torch.where(good, y, -math.inf).argmax(-1, keepdim=True)
-        if not isinstance(state.domain, Box):
-            return torch.where(nothing, log.choice.tensor().gather(-1, index).squeeze(-1), best)
-        X = log.choice.tensor().take_along_dim(index.unsqueeze(-1), -2).squeeze(-2)
-        X = torch.cat([X[..., : state.domain.dim], best[..., state.domain.dim :]], -1)
+        choice, domain = log.choice.tensor(), state.domain
+        if not isinstance(domain, Box):
+            return torch.where(nothing, choice.gather(-1, index).squeeze(-1), best)
+        X = choice.take_along_dim(index.unsqueeze(-1), -2).squeeze(-2)
+        X = torch.cat([X[..., : domain.dim], best[..., domain.dim :]], -1)
         return torch.where(nothing.unsqueeze(-1), X, best)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
         if noise is not None:
             raise InputDataError(
                 f"noise is {shown(noise)}, but the adaptive strategy estimates the noise in units "
-                "of a scale that is itself unknown, and cannot use a variance in units of y. Leave "
-                "it out, and tell repeated readings one by one instead of their mean; or use a "
-                "strategy with a known kernel, such as "
-                "tv_gp_ucb(kernel=..., noise=..., epsilon=...)."
+                "of a scale that is itself unknown. Leave it out, and tell repeated readings one "
+                "by one; or use a strategy with a given kernel, such as tv_gp_ucb."
             )
         return self.process.noise
 
@@ -427,16 +422,15 @@ class Adaptive(ProcessStrategy):
             )
         running = running_mixture(state.data).flat()
         if not bool(running.units.known):
-            told = int(running.number)
-            if told < self.starts:
+            number, log = int(running.number), state.history
+            if number < self.starts:
                 return (
-                    f"Nothing is believed yet: {told} of the first {self.starts} measurements "
-                    f"{'has' if told == 1 else 'have'} been told, which set the units."
+                    f"Nothing is believed yet: {number} of the first {self.starts} measurements, "
+                    "which set the units."
                 )
-            log = state.history
             value = float(log.y.tensor()[log.noise.tensor().isfinite()][-1])
             return (
-                f"Nothing is believed yet: all {told} measurements so far are {value:.6g}, and "
+                f"Nothing is believed yet: all {number} measurements so far are {value:.6g}, and "
                 "without a difference there is no scale. Until there is one, points fill the "
                 "domain; if none is to be expected, look at how y is measured."
             )
@@ -448,11 +442,9 @@ class Adaptive(ProcessStrategy):
 
         Of what they are the weights :meth:`Bank.values` tells.
         """
-        share = self.weights(state)
-        return {
-            name: share.sum([one for one in range(-len(PARTS), 0) if one != own])
-            for name, own in zip(PARTS, range(-len(PARTS), 0))
-        }
+        share, axes = self.weights(state), range(-len(PARTS), 0)
+        others = [[one for one in axes if one != own] for own in axes]
+        return {name: share.sum(own) for name, own in zip(PARTS, others)}
 
     def weights(self, state: State) -> Tensor:
         """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
