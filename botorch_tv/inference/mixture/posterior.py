@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -299,9 +299,6 @@ class MixturePosterior(PointPosterior):
         return self.path is not None
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        if X.requires_grad and torch.is_grad_enabled():
-            mean, sd = _Recorded.apply(X, self)  # type: ignore[no-untyped-call]
-            return mean, sd
         # Features of points that are the same for all trials are found once.
         same = X.stride(0) == 0 and not self.prior.context_dim
         return self._at(X[0] if same else X, self.parts)
@@ -335,22 +332,6 @@ class MixturePosterior(PointPosterior):
     @cached_property
     def _stacked(self) -> StackedMoments:
         return StackedMoments.of(self.parts)
-
-
-class _Recorded(torch.autograd.Function):
-    """Mean and standard deviation of a :class:`MixturePosterior`, by its slopes backwards."""
-
-    @staticmethod
-    def forward(ctx: Any, X: Tensor, posterior: MixturePosterior) -> tuple[Tensor, Tensor]:
-        (mean, sd, ctx.pull), ctx.columns = posterior.slopes(X), X.shape[-1]
-        return mean.clone(), sd.clone()
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, by_mean: Tensor, by_sd: Tensor) -> tuple[Tensor, None]:
-        # Those by a context, which is not chosen, are of no use.
-        by = ctx.pull(by_mean, by_sd)
-        return torch.nn.functional.pad(by, (0, ctx.columns - by.shape[-1])), None
 
 
 class MixtureInference(Inference):
