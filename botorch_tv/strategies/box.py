@@ -32,13 +32,7 @@ from botorch_tv.strategies.parameters import (
     Number,
     Space,
 )
-from botorch_tv.validation import (
-    did_you_mean,
-    largest,
-    require,
-    require_integer,
-    shown,
-)
+from botorch_tv.validation import did_you_mean, largest, require, require_integer, shown
 
 Parameter = BoxParameter | Choice
 

@@ -514,11 +514,7 @@ class PointMixture(MixtureInference):
     """At points of a box."""
 
     def predict(
-        self,
-        data: Data,
-        present: Present,
-        normal: Normal | None = None,
-        most: int = 0,
+        self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> MixturePosterior:
         """The posterior at present, of flattened trials, in units of the starts.
 
