@@ -351,11 +351,7 @@ def gram_of(kernel: PointKernel, X: Tensor, root: Tensor, time: Gram | None) -> 
 
 
 def _path(
-    kernel: PointKernel,
-    observations: Observations,
-    draw: PathDraw,
-    factor: Factor,
-    scale: Tensor,
+    kernel: PointKernel, observations: Observations, draw: PathDraw, factor: Factor, scale: Tensor
 ) -> Path:
     """A function drawn from the posterior, by Matheron's rule.
 
@@ -402,11 +398,7 @@ class PointInference(Inference):
 
     @abstractmethod
     def predict(
-        self,
-        data: Data,
-        present: Present,
-        normal: Normal | None = None,
-        most: int = 0,
+        self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> GaussianPosterior:
         """The posterior at present, of flattened trials.
 
@@ -451,11 +443,7 @@ class PointRegression(PointInference):
         return None if self.process.ages else GrowingFactor()
 
     def predict(
-        self,
-        data: Data,
-        present: Present,
-        normal: Normal | None = None,
-        most: int = 0,
+        self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> RegressionPosterior:
         kernel, moves = _box_prior(data).points, self.process.moves
         pairs = normal is not None and moves
@@ -518,11 +506,7 @@ class PointRegression(PointInference):
         return noise if factor is None else noise * factor.view_as(noise)
 
     def observations(
-        self,
-        data: Data,
-        present: Present,
-        inflation_power: int = 1,
-        pairs: bool = True,
+        self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = True
     ) -> Observations:
         box_prior = _box_prior(data)
         factor = box_prior.noise_factor
@@ -537,11 +521,7 @@ class PointRegression(PointInference):
         )
 
     def _flat_observations(
-        self,
-        data: Data,
-        present: Present,
-        inflation_power: int = 1,
-        pairs: bool = False,
+        self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
     ) -> Observations:
         observations = self.observations(data, present, inflation_power, pairs)
         trials, dims = data.time.numel(), data.time.dim()

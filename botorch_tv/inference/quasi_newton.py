@@ -76,7 +76,7 @@ def minimize(
 
 
 class Descent:
-    """Minimisations on their way, alone or in groups, of which some may be given up.
+    """Problems that descend together, one by one or in groups, of which some may be given up.
 
     Args:
         function: As for :func:`minimize`; evaluated once.
@@ -94,12 +94,27 @@ class Descent:
     def __init__(
         self, function: Objective, start: Tensor, lower: Tensor | float, upper: Tensor | float
     ) -> None:
-        lower, upper = (_expanded(bound, start) for bound in (lower, upper))
-        x = start.clamp(lower, upper)
-        self._function, self._rows = function, torch.arange(len(x), device=x.device)
-        value, gradient = _finite(*function(x, self._rows))
-        self.x, self.value, self.evaluations = x.clone(), value.clone(), 1
-        self._run = _Run(x, value, gradient, lower, upper)
+        # A number made into a tensor elsewhere would have to be copied to a GPU.
+        self._lower, self._upper = (
+            (one.to(start) if isinstance(one, Tensor) else start.new_full((), one)).expand_as(start)
+            for one in (lower, upper)
+        )
+        self._at = start.clamp(self._lower, self._upper)
+        self._function, self._rows = function, torch.arange(len(start), device=start.device)
+        value, gradient = function(self._at, self._rows)
+        bad = ~(value + (gradient - gradient).sum(-1)).isfinite()
+        self._height = value.masked_fill(bad, math.inf)
+        self._gradient = gradient.masked_fill(bad.unsqueeze(-1), 0.0)
+        self.x, self.value, self.evaluations = self._at.clone(), self._height.clone(), 1
+        self._step = torch.ones_like(value)
+        self._going = torch.ones_like(value, dtype=torch.bool)
+        self._fresh = torch.ones_like(self._going)
+        self._identity = torch.eye(start.shape[-1], dtype=start.dtype, device=start.device)
+        self._inverse = self._identity.expand(*value.shape, -1, -1)
+        self._turn()
+        length = self._uphill.norm(dim=-1).clamp_min(torch.finfo(start.dtype).tiny)
+        factor = (FIRST_STEP / length).unsqueeze(-1)
+        self._inverse, self._uphill = self._inverse * factor.unsqueeze(-1), self._uphill * factor
 
     def go(
         self,
@@ -120,16 +135,19 @@ class Descent:
                 times what its next step promises by its slope.
             blindly: Whether not to look who is done where looking means waiting.
         """
-        run = self._run
-        next_look = _next_look(self.evaluations)
+        on_cpu, next_look = self.x.device.type == "cpu", _next_look(self.evaluations)
         while self.evaluations < evaluations and len(self._rows):
-            trial = run.trial()
+            trial = torch.addcmul(self._at, self._step.unsqueeze(-1), self._uphill, value=-1)
+            trial.clamp_(self._lower, self._upper)
             value, gradient = self._function(trial, self._rows)
             self.evaluations += 1
-            run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
+            self._take(trial, value, gradient, value_tolerance, gradient_tolerance)
             if futile < math.inf:
-                run.give_up(futile)
-            if self._sees or (not blindly and self.evaluations >= next_look):
+                promised = (self._slope * self._uphill).sum(-1)
+                within = self._height.amin(-1, keepdim=True).add(promised, alpha=futile)
+                # The first step has a length that promises nothing.
+                self._going = self._going > ((self._height > within) > self._fresh)
+            if on_cpu or (not blindly and self.evaluations >= next_look):
                 next_look = _next_look(self.evaluations)
                 self._look()
         self._write_down()
@@ -141,101 +159,38 @@ class Descent:
         """
         self._write_down()
         self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
-        if not len(self._rows):
-            return
-        self._run.keep_within(some.index_select(0, self._rows))
-        if self._sees:
+        own = some.index_select(0, self._rows)
+        for name in OF_PROBLEMS:
+            setattr(self, name, _of_groups(getattr(self, name), own))
+        if self.x.device.type == "cpu":
             self._look()
 
     def _write_down(self) -> None:
-        if not len(self._rows):
-            return
         if len(self._rows) == len(self.x):
-            self.x, self.value = self._run.x, self._run.value
+            self.x, self.value = self._at, self._height
         else:
-            self.x[self._rows], self.value[self._rows] = self._run.x, self._run.value
-
-    @property
-    def _sees(self) -> bool:
-        """Whether looking who is done takes no waiting."""
-        return self.x.device.type == "cpu"
+            self.x[self._rows], self.value[self._rows] = self._at, self._height
 
     def _look(self) -> None:
         """Leave the problems, or groups, where they are that are done, if those are the most."""
-        going = self._run.going
-        if going.dim() > 1:
-            going = going.any(-1)
+        going = self._going.any(-1) if self._going.dim() > 1 else self._going
         left = int(going.sum())
         if left > len(self._rows) // 2:
             return
         self._write_down()
-        if not left:
-            self._rows = self._rows[:0]
-            return
         # Those that go on, in their order; how many these are need not be asked again.
         rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:left]
-        self._rows = self._rows[rows]
-        self._run.keep(rows)
-
-
-def _next_look(evaluations: int) -> int:
-    """After how many evaluations it is time to look who is done."""
-    return evaluations + max(BETWEEN_LOOKS, evaluations // 3)
-
-
-def _of_groups(part: Tensor, some: Tensor) -> Tensor:
-    """Some of every group, `n x k x *` and `n x j` to `n x j x *`."""
-    index = some.view(*some.shape, *[1] * (part.dim() - 2)).expand(*some.shape, *part.shape[2:])
-    return part.gather(1, index)
-
-
-def _expanded(bound: Tensor | float, like: Tensor) -> Tensor:
-    """A bound as a tensor of the shape, dtype and device of another."""
-    # A number made into a tensor elsewhere would have to be copied to a GPU.
-    bound = bound.to(like) if isinstance(bound, Tensor) else like.new_full((), bound)
-    return bound.expand_as(like)
-
-
-def _finite(value: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Values and gradients that spoil no others: infinite and 0 where one is not finite."""
-    # A finite number less itself is 0, any other NaN: half as many operations as isfinite().
-    total = value + (gradient - gradient).sum(-1)
-    bad = total - total != 0
-    return value.masked_fill(bad, math.inf), gradient.masked_fill(bad.unsqueeze(-1), 0.0)
-
-
-class _Run:
-    """The problems still worked on."""
-
-    def __init__(
-        self, x: Tensor, value: Tensor, gradient: Tensor, lower: Tensor, upper: Tensor
-    ) -> None:
-        self.x, self.value, self.gradient = x, value, gradient
-        self.lower, self.upper = lower, upper
-        self.step = torch.ones_like(value)
-        self.going = torch.ones_like(value, dtype=torch.bool)
-        self.fresh = torch.ones_like(self.going)
-        self.identity = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-        self.inverse = self.identity.expand(*value.shape, -1, -1)
-        self.uphill: Tensor
-        self._turn()
-        length = self.uphill.norm(dim=-1).clamp_min(torch.finfo(x.dtype).tiny)
-        factor = (FIRST_STEP / length).unsqueeze(-1)
-        self.inverse, self.uphill = self.inverse * factor.unsqueeze(-1), self.uphill * factor
+        for name in ("_rows", *OF_PROBLEMS):
+            setattr(self, name, getattr(self, name).index_select(0, rows))
 
     def _turn(self) -> None:
         """Set the direction from the gradient and the matrix."""
         # A coordinate at the bound that it is driven to is held.
-        self.free = torch.where(self.gradient > 0, self.lower, self.upper) != self.x
-        self.slope = self.gradient * self.free
-        self.uphill = (self.inverse @ self.slope.unsqueeze(-1)).squeeze(-1) * self.free
+        free = torch.where(self._gradient > 0, self._lower, self._upper) != self._at
+        self._slope = self._gradient * free
+        self._uphill = (self._inverse @ self._slope.unsqueeze(-1)).squeeze(-1) * free
 
-    def trial(self) -> Tensor:
-        """The points to evaluate next."""
-        moved = torch.addcmul(self.x, self.step.unsqueeze(-1), self.uphill, value=-1)
-        return moved.clamp_(self.lower, self.upper)
-
-    def take(
+    def _take(
         self,
         trial: Tensor,
         value: Tensor,
@@ -244,38 +199,30 @@ class _Run:
         gradient_tolerance: float,
     ) -> None:
         """Accept or shorten the steps just evaluated."""
-        moved = trial - self.x
-        promised = (self.gradient * moved).sum(-1)
+        moved = trial - self._at
+        promised = (self._gradient * moved).sum(-1)
         total = gradient.sum(-1) + value
         # A finite number less itself is 0, any other NaN: where one is not finite, so is the gain.
-        gained = self.value - value + (total - total)
+        gained = self._height - value + (total - total)
         # Cut off at the bounds, a step may point upwards: then the value must not rise at least.
         enough = gained.add(promised.clamp_max(0), alpha=SUFFICIENT_DECREASE) >= 0
-        accepted = enough & self.going
+        accepted = enough & self._going
         # The minimum of the parabola through both values and the first slope.
         shorter = (0.5 * promised).div_(promised + gained)
-        # 0 / 0 where a problem that is done stands still; its points are evaluated all the same.
+        # 0 / 0 where a problem that is done does not move; its points are evaluated all the same.
         shorter = shorter.nan_to_num_(0.1, 0.1, 0.1).clamp_(0.1, 0.5)
-        self.step = shorter.mul_(self.step).masked_fill_(accepted, 1.0)
-        gradient = torch.where(accepted.unsqueeze(-1), gradient, self.gradient)
-        self._learn(moved, gradient - self.gradient)
-        small = gained <= value_tolerance * self.value.abs().clamp_min_(1)
-        self.x = torch.where(accepted.unsqueeze(-1), trial, self.x)
-        self.value = torch.where(accepted, value, self.value)
-        self.gradient = gradient
+        self._step = shorter.mul_(self._step).masked_fill_(accepted, 1.0)
+        gradient = torch.where(accepted.unsqueeze(-1), gradient, self._gradient)
+        self._learn(moved, gradient - self._gradient)
+        small = gained <= value_tolerance * self._height.abs().clamp_min_(1)
+        self._at = torch.where(accepted.unsqueeze(-1), trial, self._at)
+        self._height = torch.where(accepted, value, self._height)
+        self._gradient = gradient
         self._turn()
-        flat = torch.linalg.vector_norm(self.slope, math.inf, -1) <= gradient_tolerance
+        flat = torch.linalg.vector_norm(self._slope, math.inf, -1) <= gradient_tolerance
         # One just accepted has a whole step before it.
-        done = flat | (self.step < SHORTEST_STEP) | (accepted & small)
-        self.going = self.going > done
-
-    def give_up(self, futile: float) -> None:
-        """End problems far above the best of their group that have little left to gain."""
-        promised = (self.slope * self.uphill).sum(-1)
-        within = self.value.amin(-1, keepdim=True).add(promised, alpha=futile)
-        # The first step has a length that promises nothing.
-        hopeless = (self.value > within) > self.fresh
-        self.going = self.going > hopeless
+        done = flat | (self._step < SHORTEST_STEP) | (accepted & small)
+        self._going = self._going > done
 
     def _learn(self, s: Tensor, y: Tensor) -> None:
         """The BFGS update, H <- (I - ρ s yᵀ) H (I - ρ y sᵀ) + ρ s sᵀ with ρ = 1 / sᵀy.
@@ -289,31 +236,32 @@ class _Run:
         products = both @ both.mT
         product, lengths = products[..., 0, 1], products.diagonal(dim1=-2, dim2=-1).sqrt()
         useless = product <= CURVATURE * lengths.prod(-1)
-        first = self.fresh > useless
+        first = self._fresh > useless
         scale = product / products[..., 1, 1].clamp_min(torch.finfo(s.dtype).tiny)
-        rescaled = scale[..., None, None] * self.identity
-        inverse = torch.where(first[..., None, None], rescaled, self.inverse)
-        self.fresh = self.fresh & useless
+        rescaled = scale[..., None, None] * self._identity
+        inverse = torch.where(first[..., None, None], rescaled, self._inverse)
+        self._fresh = self._fresh & useless
         rho = product.reciprocal().masked_fill_(useless, 0.0).unsqueeze(-1)
         # With h = H y and u = h - ½ (1 + ρ yᵀh) s it is H - ρ (s uᵀ + u sᵀ).
         h = (inverse @ y.unsqueeze(-1)).squeeze(-1)
         u = torch.addcmul(h, 1 + rho * (y * h).sum(-1, keepdim=True), s, value=-0.5)
         outer = (rho * s).unsqueeze(-1) * u.unsqueeze(-2)
-        self.inverse = inverse - outer - outer.mT
-
-    def keep(self, left: Tensor) -> None:
-        """Leave out all but some problems, or groups, given by number."""
-        for name in OF_PROBLEMS:
-            setattr(self, name, getattr(self, name).index_select(0, left))
-
-    def keep_within(self, some: Tensor) -> None:
-        """Leave out all but some of every group, `m x j`."""
-        for name in OF_PROBLEMS:
-            setattr(self, name, _of_groups(getattr(self, name), some))
+        self._inverse = inverse - outer - outer.mT
 
 
 OF_PROBLEMS = (
-    "x", "value", "gradient", "lower", "upper", "step", "going", "fresh", "inverse", "free",
-    "slope", "uphill",
+    "_at", "_height", "_gradient", "_lower", "_upper", "_step", "_going", "_fresh", "_inverse",
+    "_slope", "_uphill",
 )  # fmt: skip
-"""What is known of each problem."""
+"""The state of each problem that goes on."""
+
+
+def _next_look(evaluations: int) -> int:
+    """After how many evaluations it is time to look who is done."""
+    return evaluations + max(BETWEEN_LOOKS, evaluations // 3)
+
+
+def _of_groups(part: Tensor, some: Tensor) -> Tensor:
+    """Some of every group, `n x k x *` and `n x j` to `n x j x *`."""
+    index = some.view(*some.shape, *[1] * (part.dim() - 2)).expand(*some.shape, *part.shape[2:])
+    return part.gather(1, index)

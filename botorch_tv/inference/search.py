@@ -373,29 +373,33 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
     return points.gather(1, number.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
 
 
-def _climb(box: Region, sought: Sought) -> Objective:
-    """Minus the score in its unit, and its gradient, at points of the unit cube."""
-    every, factor = len(sought.observed), -1 / sought.unit
+def slopes_of(sought: Sought) -> Climbed:
+    """Score and gradient, those that PyTorch records where no derivatives are known."""
 
-    def climbed(points: Tensor, trials: Tensor | None) -> tuple[Tensor, Tensor]:
-        if sought.climbed is not None:
-            values, by = sought.climbed(box.from_unit(points), trials, factor)
-            return values, box.by_unit(by)
+    def recorded(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
-            points = points.detach().requires_grad_()
-            values = sought.score(box.from_unit(points), trials)
+            X = X.detach().requires_grad_()
+            values = sought.score(X, trials)
             # Given weights as a tensor, autograd would import SymPy: .4 s in a new process.
-            (gradient,) = torch.autograd.grad(factor * values.sum(), points)
+            (gradient,) = torch.autograd.grad(factor * values.sum(), X)
         return values.detach() * factor, gradient
 
+    return recorded if sought.climbed is None else sought.climbed
+
+
+def _climb(box: Region, sought: Sought) -> Objective:
+    """Minus the score in its unit, and its gradient, at points of the unit cube."""
+    every, slopes = len(sought.observed), slopes_of(sought)
+
     def objective(x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:
-        if len(trials) == every:
-            return climbed(x, None)
-        if not sought.whole:
-            return climbed(x, trials)
-        points = x.new_full((every, *x.shape[1:]), 0.5).index_copy_(0, trials, x)
-        values, gradient = climbed(points, None)
-        return values.index_select(0, trials), gradient.index_select(0, trials)
+        part, points = None if len(trials) == every else trials, x
+        if part is not None and sought.whole:
+            points = x.new_full((every, *x.shape[1:]), 0.5).index_copy_(0, trials, x)
+        values, by = slopes(box.from_unit(points), None if sought.whole else part, -1 / sought.unit)
+        by = box.by_unit(by)
+        if points is not x:
+            values, by = values.index_select(0, trials), by.index_select(0, trials)
+        return values, by
 
     return objective
 

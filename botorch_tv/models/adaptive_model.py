@@ -145,15 +145,13 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
             )
         T, _, q = gap.shape
         normal = self._by_trial(base_samples, sample_shape)
-        functions = self.drawing.functions(normal[..., :-q])
-        variance = functions.unexplained(self.places)
-        if self.own_noise:
-            variance = variance + (functions.ratio * functions.scale).unsqueeze(-2)
+        value, variance = self.drawing.functions(
+            normal[..., :-q], self.places, noise=self.own_noise
+        )
         if self.added is not None:
             variance = variance + (self.added / self.unit[:, None, None].square()).unsqueeze(-1)
         own = variance.clamp_min(torch.finfo(self.dtype).tiny).sqrt() * normal[..., -q:].mT
-        value = functions.at(self.drawing, self.places) + own
-        value = value * self.unit.view(T, 1, 1, 1) + self.centre.view(T, 1, 1, 1)
+        value = (value + own) * self.unit.view(T, 1, 1, 1) + self.centre.view(T, 1, 1, 1)
         return value.permute(3, 1, 0, 2).reshape(*sample_shape, *self.batch_shape, q, 1)
 
     @property

@@ -71,21 +71,17 @@ then lie outside the bank's range."""
 class Believed(NamedTuple):
     """What the weights of one trial say, in the units of its data."""
 
-    drifts: bool
-    """Whether the bank has a rate above 0."""
     standing: float
     """Probability that the objective does not drift."""
     presumed_standing: float
-    """The prior probability of that."""
+    """The prior probability of that; 1 where the bank has no rate above 0."""
     half_life: float
     """Time in which the correlation falls by half if it drifts; infinite if no member drifts."""
     rate_edge: Edge
-    jumps: bool
-    """Whether the bank has a hazard above 0."""
     jumping: float
     """Probability that the hazard is above 0."""
     presumed_jumping: float
-    """The prior probability of that."""
+    """The prior probability of that; 0 where the bank has no hazard above 0."""
     jumped: float
     """Time of the newest jump whose probability exceeded one half; NaN for none."""
     jumped_with: float
@@ -105,25 +101,23 @@ def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...
     members = bank.members(running.shape)
     share = weights(running.groups)[0]
     parts = (bank.rates, bank.hazards, bank.noise_ratios)
-    by_member = member_weights(running.groups, members)
-    by_part = by_member.view(-1, *(len(part) for part in parts))
+    by_part = member_weights(running.groups, members).view(-1, *map(len, parts))
     s2 = torch.stack([scales(one, running.shape)[0] for one in running.groups])
-    rates, hazards = by_part.sum((0, 2, 3)), by_part.sum((0, 1, 3))
+    rates, hazards, shares = by_part.sum((0, 2, 3)), by_part.sum((0, 1, 3)), by_part.sum((1, 2, 3))
     spread, clock = float(running.units.spread[0]), float(running.units.clock[0])
-    lengths, shares = by_part.new_tensor(lengthscales).log(), by_part.sum((1, 2, 3))
-    moving = [one for one in range(len(bank.rates)) if bank.rates[one] > 0]
+    rate, hazard = rates.new_tensor(bank.rates), rates.new_tensor(bank.hazards)
+    moving = rate > 0
+    exponent = -(rates * torch.log1p(-rate)).sum() / rates[moving].sum()
     return Believed(
-        drifts=bool(moving),
-        standing=_without(rates, bank.rates),
+        standing=float(rates[~moving].sum()),
         presumed_standing=bank.rates.count(0.0) / len(bank.rates),
-        half_life=clock * 2 * math.log(2) / _mean_exponent(rates, bank.rates),
-        rate_edge=_edge(rates[moving], [bank.rates[one] for one in moving]),
-        jumps=any(one > 0 for one in bank.hazards),
-        jumping=1 - _without(hazards, bank.hazards),
+        half_life=clock * 2 * math.log(2) / float(exponent) if bool(moving.any()) else math.inf,
+        rate_edge=_edge(rates[moving], rate[moving].tolist()),
+        jumping=1 - float(hazards[hazard == 0].sum()),
         presumed_jumping=1 - bank.hazards.count(0.0) / len(bank.hazards),
         jumped=float(running.jumped[0]),
         jumped_with=float(running.jumped_with[0]),
-        lengthscale=float((shares * lengths).sum().exp()),
+        lengthscale=float((shares * shares.new_tensor(lengthscales).log()).sum().exp()),
         lengthscale_edge=_edge(shares, lengthscales),
         noise=spread * float((share * s2 * members.noise).sum().sqrt()),
         noise_edge=_edge(by_part.sum((0, 1, 2)), bank.noise_ratios, least=SURE),
@@ -139,22 +133,34 @@ def in_words(one: Believed, said: Callable[[float], str], unit: str) -> str:
         said: Writes a time in words.
         unit: Unit of time, such as "hours"; empty if it has no name.
     """
-    return " ".join(part for part in (_drift(one, unit), _jump(one, said), _size(one)) if part)
-
-
-def _drift(one: Believed, unit: str) -> str:
-    if not one.drifts:
-        return ""
-    if one.standing >= LIKELY:
-        jumps = " but for jumps" if one.jumps else ""
+    parts, jumps = [], one.presumed_jumping > 0
+    if one.presumed_standing < 1 and one.standing >= LIKELY:
         probably, chance = _guessed(one.standing, one.presumed_standing)
-        return f"It {probably}stands still{jumps} ({chance})."
-    edge = _beyond(one.rate_edge, least=" or more", most=" or less")  # the slower, the longer
-    probably, chance = _guessed(1 - one.standing, 1 - one.presumed_standing)
-    return (
-        f"It {probably}drifts ({chance}): {'if so, ' if probably else ''}its correlation with what "
-        f"it was falls by half in {span_in_words(one.half_life, unit)}{edge}."
+        parts.append(f"It {probably}stands still{' but for jumps' if jumps else ''} ({chance}).")
+    elif one.presumed_standing < 1:
+        # The slower, the longer.
+        edge = _beyond(one.rate_edge, least=" or more", most=" or less")
+        probably, chance = _guessed(1 - one.standing, 1 - one.presumed_standing)
+        parts.append(
+            f"It {probably}drifts ({chance}): {'if so, ' if probably else ''}its correlation with "
+            f"what it was falls by half in {span_in_words(one.half_life, unit)}{edge}."
+        )
+    if jumps and not math.isnan(one.jumped):
+        parts.append(
+            f"It jumped between the measurement of time {said(one.jumped)} and the one before "
+            f"({_chance(one.jumped_with)})."
+        )
+    elif jumps and one.jumping >= max(LIKELY, one.presumed_jumping + LEARNED):
+        _, chance = _guessed(one.jumping, one.presumed_jumping)
+        parts.append(f"It may jump ({chance}), but has not been seen to.")
+    elif jumps:
+        parts.append("It has not been seen to jump.")
+    length, noise = _beyond(one.lengthscale_edge), _beyond(one.noise_edge)
+    parts.append(
+        f"It varies by {one.scale:.3g} over lengths of {one.lengthscale:.2g} of the sides{length}; "
+        f"the noise of a measurement is {one.noise:.2g}{noise} (standard deviations)."
     )
+    return " ".join(parts)
 
 
 def _guessed(share: float, presumed: float) -> tuple[str, str]:
@@ -162,28 +168,6 @@ def _guessed(share: float, presumed: float) -> tuple[str, str]:
     if share >= SURE:
         return "", _chance(share)
     return "probably ", f"{_chance(share)}; before any measurement {_chance(presumed)}"
-
-
-def _jump(one: Believed, said: Callable[[float], str]) -> str:
-    if not one.jumps:
-        return ""
-    if not math.isnan(one.jumped):
-        return (
-            f"It jumped between the measurement of time {said(one.jumped)} and the one before "
-            f"({_chance(one.jumped_with)})."
-        )
-    if one.jumping >= max(LIKELY, one.presumed_jumping + LEARNED):
-        _, chance = _guessed(one.jumping, one.presumed_jumping)
-        return f"It may jump ({chance}), but has not been seen to."
-    return "It has not been seen to jump."
-
-
-def _size(one: Believed) -> str:
-    length, noise = _beyond(one.lengthscale_edge), _beyond(one.noise_edge)
-    return (
-        f"It varies by {one.scale:.3g} over lengths of {one.lengthscale:.2g} of the sides{length}; "
-        f"the noise of a measurement is {one.noise:.2g}{noise} (standard deviations)."
-    )
 
 
 def _beyond(edge: Edge, least: str = " or less", most: str = " or more") -> str:
@@ -214,18 +198,6 @@ def _edge(share: Tensor, values: Sequence[float], least: float = LIKELY) -> Edge
     if float(share[values.index(min(values))]) > least * total:
         return "least"
     return "most" if float(share[values.index(max(values))]) > LIKELY * total else None
-
-
-def _without(share: Tensor, values: tuple[float, ...]) -> float:
-    """The weight of the value 0."""
-    return float(sum(float(weight) for weight, value in zip(share, values) if value == 0))
-
-
-def _mean_exponent(share: Tensor, values: tuple[float, ...]) -> float:
-    """The mean of -ln(1 - value) over the values above 0; nearly 0 if there are none."""
-    pairs = [(float(w), -math.log1p(-value)) for w, value in zip(share, values) if value > 0]
-    total = sum(weight for weight, _ in pairs)
-    return sum(w * one for w, one in pairs) / total if total > 0 else math.ulp(0.0)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -261,17 +233,13 @@ class Adaptive(ProcessStrategy):
     maximize: bool = True
 
     def __post_init__(self) -> None:
-        require(
-            isinstance(self.bank, Bank),
-            f"Adaptive: bank is {self.bank!r}, but it must be a Bank, such as "
-            "Bank(rates=(0.0, 0.01)).",
-        )
         require_integer("Adaptive: starts", self.starts, 2, "a spread takes two.")
         require(
             self.starts <= STARTS,
             f"Adaptive: starts is {self.starts}, but it is at most {STARTS}; use {FIRST}.",
         )
-        for name, kind in (("width", Width), ("exploration", Exploration), ("maximize", bool)):
+        kinds = {"bank": Bank, "width": Width, "exploration": Exploration, "maximize": bool}
+        for name, kind in kinds.items():
             part = getattr(self, name)
             require(
                 isinstance(part, kind),
@@ -373,20 +341,19 @@ class Adaptive(ProcessStrategy):
         nothing = ~running.units.known.view(state.time.shape) & good.any(-1)
         y = log.y.tensor() if self.maximize else -log.y.tensor()
         index = torch.where(good, y, -math.inf).argmax(-1, keepdim=True)
-        if not isinstance(state.domain, Box):
-            return torch.where(nothing, log.choice.tensor().gather(-1, index).squeeze(-1), best)
-        X = log.choice.tensor().take_along_dim(index.unsqueeze(-1), -2).squeeze(-2)
-        X = torch.cat([X[..., : state.domain.dim], best[..., state.domain.dim :]], -1)
+        choice, domain = log.choice.tensor(), state.domain
+        if not isinstance(domain, Box):
+            return torch.where(nothing, choice.gather(-1, index).squeeze(-1), best)
+        X = choice.take_along_dim(index.unsqueeze(-1), -2).squeeze(-2)
+        X = torch.cat([X[..., : domain.dim], best[..., domain.dim :]], -1)
         return torch.where(nothing.unsqueeze(-1), X, best)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
         if noise is not None:
             raise InputDataError(
                 f"noise is {shown(noise)}, but the adaptive strategy estimates the noise in units "
-                "of a scale that is itself unknown, and cannot use a variance in units of y. Leave "
-                "it out, and tell repeated readings one by one instead of their mean; or use a "
-                "strategy with a known kernel, such as "
-                "tv_gp_ucb(kernel=..., noise=..., epsilon=...)."
+                "of a scale that is itself unknown. Leave it out, and tell repeated readings one "
+                "by one; or use a strategy with a given kernel, such as tv_gp_ucb."
             )
         return self.process.noise
 
@@ -455,16 +422,15 @@ class Adaptive(ProcessStrategy):
             )
         running = running_mixture(state.data).flat()
         if not bool(running.units.known):
-            told = int(running.number)
-            if told < self.starts:
+            number, log = int(running.number), state.history
+            if number < self.starts:
                 return (
-                    f"Nothing is believed yet: {told} of the first {self.starts} measurements "
-                    f"{'has' if told == 1 else 'have'} been told, which set the units."
+                    f"Nothing is believed yet: {number} of the first {self.starts} measurements, "
+                    "which set the units."
                 )
-            log = state.history
             value = float(log.y.tensor()[log.noise.tensor().isfinite()][-1])
             return (
-                f"Nothing is believed yet: all {told} measurements so far are {value:.6g}, and "
+                f"Nothing is believed yet: all {number} measurements so far are {value:.6g}, and "
                 "without a difference there is no scale. Until there is one, points fill the "
                 "domain; if none is to be expected, look at how y is measured."
             )
@@ -476,11 +442,9 @@ class Adaptive(ProcessStrategy):
 
         Of what they are the weights :meth:`Bank.values` tells.
         """
-        share = self.weights(state)
-        return {
-            name: share.sum([one for one in range(-len(PARTS), 0) if one != own])
-            for name, own in zip(PARTS, range(-len(PARTS), 0))
-        }
+        share, axes = self.weights(state), range(-len(PARTS), 0)
+        others = [[one for one in axes if one != own] for own in axes]
+        return {name: share.sum(own) for name, own in zip(PARTS, others)}
 
     def weights(self, state: State) -> Tensor:
         """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -31,13 +32,7 @@ from botorch_tv.strategies.parameters import (
     Number,
     Space,
 )
-from botorch_tv.validation import (
-    did_you_mean,
-    largest,
-    require,
-    require_integer,
-    shown,
-)
+from botorch_tv.validation import did_you_mean, largest, require, require_integer, shown
 
 Parameter = BoxParameter | Choice
 
@@ -65,7 +60,13 @@ class Parameters(Mapping[str, Parameter]):
         every = self._parameters.values()
         self._whole = [n for n, one in enumerate(every) if isinstance(one, Integer)]
         self.mixed = any(isinstance(one, Choice) for one in every)
-        self.space = Space([Axis(name, _values(one)) for name, one in self._parameters.items()])
+        values = {
+            name: one
+            if isinstance(one, Choice)
+            else Number(one.low, one.high, one.log, 1 if one.whole else None)
+            for name, one in self._parameters.items()
+        }
+        self.space = Space([Axis(*one) for one in values.items()])
 
     def __getitem__(self, name: str) -> Parameter:
         return self._parameters[name]
@@ -91,13 +92,14 @@ class Parameters(Mapping[str, Parameter]):
 
     def named(self, place: Tensor) -> dict[str, Any]:
         """The values of the parameters at a point of the cube, `d`, rounded as they are stored."""
-        row, values = place.tolist(), {}
-        for (name, one), axis, at in zip(self.items(), self.space.axes, self.space.places):
-            if isinstance(one, Choice):
-                values[name] = axis.value(row[at])
-            else:
-                values[name] = one.value(row[at.start], place.dtype)
-        return values
+        row = place.tolist()
+        every = zip(self.items(), self.space.axes, self.space.places)
+        return {
+            name: axis.value(row[at])
+            if isinstance(one, Choice)
+            else one.value(row[at.start], place.dtype)
+            for (name, one), axis, at in every
+        }
 
     def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
         """The coordinates of a point in the cube, `d`, in the dtype and on the device of ``like``.
@@ -148,10 +150,9 @@ class Parameters(Mapping[str, Parameter]):
         """
         columns = list(U.unbind(-1))
         for number in self._whole:
-            one, low, high = self._ends(number)
+            one, (low, high), ends = self._ends(number)
             scaled = low + (high - low) * columns[number].detach()
             value = (scaled.exp() if one.log else scaled).round().clamp(one.low, one.high)
-            ends = one.scaled(one.low), one.scaled(one.high)
             place = ((value.log() if one.log else value) - ends[0]) / (ends[1] - ends[0])
             columns[number] = place.clamp(0, 1) + (columns[number] - columns[number].detach())
         return torch.stack(columns, -1)
@@ -160,8 +161,7 @@ class Parameters(Mapping[str, Parameter]):
         """Inverse of :meth:`from_uniform`, `* x d`: each integer lies within its share."""
         columns = list(X.unbind(-1))
         for number in self._whole:
-            one, low, high = self._ends(number)
-            ends = one.scaled(one.low), one.scaled(one.high)
+            _, (low, high), ends = self._ends(number)
             columns[number] = (ends[0] + (ends[1] - ends[0]) * columns[number] - low) / (high - low)
         return torch.stack(columns, -1)
 
@@ -181,81 +181,56 @@ class Parameters(Mapping[str, Parameter]):
         own = {name: dict(one) for name, one in data.items()}
         return cls({name: kinds[one.pop("type")](**one) for name, one in own.items()})
 
-    def _ends(self, number: int) -> tuple[BoxParameter, float, float]:
-        """An integer parameter, and the range of values rounded to its integers, on its scale."""
+    def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
+        """An integer parameter, the range rounded to its integers, and its own, on its scale."""
         one = list(self._parameters.values())[number]
         assert isinstance(one, Integer)
-        return one, one.scaled(one.low - 0.5), one.scaled(one.high + 0.5)
+        wide = one.scaled(one.low - 0.5), one.scaled(one.high + 0.5)
+        return one, wide, (one.scaled(one.low), one.scaled(one.high))
 
 
 def _value(name: str, one: BoxParameter, value: object, dtype: torch.dtype) -> float:
-    if isinstance(value, Tensor) and value.numel() == 1:
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    if not is_number or (one.whole and number % 1):
         raise InputDataError(
-            f"{name} is {shown(value)}, but it must be one number; give one from {one.low:g} to "
-            f"{one.high:g}."
+            f"{name} is {shown(value)}, but it must be one {'whole ' * one.whole}number; give one "
+            f"from {one.low:g} to {one.high:g}."
         )
-    number = float(value)
     # Values computed elsewhere may lie outside by rounding errors.
     if not one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high):
         raise InputDataError(
             f"{name} is {number:g}, but it lies from {one.low:g} to {one.high:g}; leave it "
             "out, or widen the bounds."
         )
-    if one.whole and number % 1:
-        raise InputDataError(
-            f"{name} is {number:g}, but it is a whole number; give {round(number)}, or make it "
-            "a Float."
-        )
     return one.rounded(min(max(number, one.low), one.high), dtype)
 
 
 def _which(name: str, one: Choice, value: object) -> int:
-    if isinstance(value, Tensor) and value.numel() == 1:
-        value = value.item()
+    value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     try:
         return one.index(value)
     except ValueError as error:
         raise InputDataError(
-            f"{name} is {shown(value)}, but it must be one of {', '.join(map(repr, one.choices))}; "
-            "give one of these."
+            f"{name} is {shown(value)}, but it must be one of "
+            f"{', '.join(map(repr, one.choices))}; give one of these."
         ) from error
 
 
-def _values(one: Parameter) -> Number | Choice:
-    if isinstance(one, Choice):
-        return one
-    return Number(one.low, one.high, one.log, 1 if one.whole else None)
-
-
-def _checked(name: str, one: Choice) -> Choice:
-    """A choice, after checking that its values are distinct and can be saved.
-
-    Raises:
-        InputDataError: If they are not.
-    """
-    kinds = (str, bool, int, float, type(None))
-    odd = [each for each in one.choices if type(each) not in kinds or each != each]
-    if odd:
-        raise InputDataError(
-            f"{name} has the choice {shown(odd[0])}, but choices are strings, numbers, True, False "
-            "or None, so that a file can hold them; give them one by one, Choice('a', 'b')."
-        )
-    if len(one.choices) < 2 or len(set(one.choices)) < len(one.choices):
-        raise InputDataError(
-            f"{name} is {one!r}, but it takes two or more choices, all different; leave out "
-            "parameters that are fixed."
-        )
-    return one
-
-
 def _as_parameter(name: object, bounds: object) -> Parameter:
+    """A parameter; choices must be distinct, and such as a file can hold."""
     if not isinstance(name, str) or not name:
         raise InputDataError(f"{name!r} is no name of a parameter; give a string.")
     if isinstance(bounds, Choice):
-        return _checked(name, bounds)
-    if isinstance(bounds, BoxParameter):
+        kinds, choices = (str, bool, int, float, type(None)), bounds.choices
+        plain = all(type(one) in kinds and one == one for one in choices)
+        if not plain or len(choices) < 2 or len(set(choices)) < len(choices):
+            raise InputDataError(
+                f"{name} is {bounds!r}, but it takes two or more choices, all different, each a "
+                "string, number, True, False or None; give them one by one, Choice('a', 'b')."
+            )
+    if isinstance(bounds, Choice | BoxParameter):
         return bounds
     try:
         if isinstance(bounds, (range, set)):  # whole numbers, or in no order
@@ -487,16 +462,14 @@ def _checked_corners(bounds: object) -> Tensor:
             ) from error
         require_sides("Box: bounds", bounds)
         bounds = torch.tensor(sides, dtype=torch.float64, device="cpu").view(-1, 2).T
-    if not isinstance(bounds, Tensor) or bounds.dim() != 2 or bounds.shape[0] != 2:
-        described = tuple(bounds.shape) if isinstance(bounds, Tensor) else repr(bounds)
+    is_tensor = isinstance(bounds, Tensor) and bounds.is_floating_point()
+    if not is_tensor or bounds.dim() != 2 or len(bounds) != 2 or not bounds.numel():
+        given = repr(bounds)
+        if isinstance(bounds, Tensor):
+            given = f"{bounds.dtype} of shape {tuple(bounds.shape)}"
         raise InputDataError(
-            f"Box: bounds is {described}, but it must be a tensor of shape 2 x d, lower bounds "
-            "in the first row; or give [(low, high), ...], or {name: (low, high), ...}."
-        )
-    if not bounds.is_floating_point() or bounds.shape[1] < 1:
-        raise InputDataError(
-            f"Box: bounds is {bounds.dtype} with {bounds.shape[1]} columns; pass float64 and "
-            "at least one."
+            f"Box: bounds is {given}, but it must be a floating-point tensor of shape 2 x d, lower "
+            "bounds in the first row; or give [(low, high), ...], or {name: (low, high), ...}."
         )
     if not bool((bounds.isfinite().all(0) & (bounds[0] < bounds[1])).all()):
         raise InputDataError(
@@ -518,17 +491,13 @@ def _chosen_search(search: Search | None, parameters: Parameters | None) -> Sear
         f"Box: search is {search!r}, but it is MultiStart() or another Search; pass "
         "DiscreteSearch(X) for some points only.",
     )
+    mixed = parameters is not None and parameters.mixed
     require(
-        parameters is None or search is None or isinstance(search, MultiStart),
-        f"Box: search is {search!r}, but named parameters are searched by MultiStart; give "
-        "bounds as a tensor 2 x d.",
+        search is None or parameters is None or (isinstance(search, MultiStart) and not mixed),
+        f"Box: search is {search!r}, but named parameters are searched by MultiStart, those with "
+        "a Choice by a search of their own; leave it out, or give bounds as a tensor 2 x d.",
     )
-    if parameters is not None and parameters.mixed:
-        require(
-            search is None,
-            f"Box: search is {search!r}, but where there is a Choice numbers and choices are "
-            "searched in turns; leave it out.",
-        )
+    if parameters is not None and mixed:
         return MixedSearch(parameters.space)
     return MultiStart() if search is None else search
 

@@ -36,8 +36,8 @@ FORGOTTEN = 1e-2
 """A correlation, or a weight in standard deviations, below which data count as forgotten."""
 LOOKED_AT = 8
 """Arms whose covariance with all others is looked at."""
-STACK = 5
-"""From a warning to whoever called the process."""
+STACK = 6
+"""From a warning to whoever called the strategy."""
 
 
 def warn_of_observation(
@@ -58,23 +58,24 @@ def warn_of_observation(
         variance: Noise variances, infinite where a measurement failed, `batch_shape`.
         time: When it was made, `batch_shape`.
     """
+    estimated = isinstance(process.mean, str)
     if y.dim() == 0 and is_static(process.decay) and not isinstance(process.mean, str):
         within = FAR * math.sqrt(state.basis.scale**2 + float(variance))
         if abs(float(y) - process.mean) <= within:
             return  # a trial alone asks as numbers, which is faster
-    prior = torch.full_like(y, state.basis.scale**2)
     if learning and learning.outputscale and isinstance(process.kernel, ScaleKernel):
         return  # the variance is found from the data
+    if estimated and state.told == 0:
+        return
+    prior, mean = torch.full_like(y, state.basis.scale**2), torch.zeros_like(y)
     earlier, noise = state.history.y.tensor(), state.history.noise.tensor()
     if isinstance(process.mean, str):
-        if state.told == 0:
-            return
         good = noise.isfinite()
         mean = (earlier * good).sum(-1) / good.sum(-1).clamp_min(1)
         variance = torch.where(good.any(-1), variance, math.inf)
         prior = 2 * prior  # two draws differ by twice the variance of one
     else:
-        mean = torch.full_like(y, process.mean)
+        mean = mean + process.mean
     if not is_static(process.decay):
         elapsed = (time - state.data.origin).clamp_min(0)
         prior = prior * process.decay.prior_variance(elapsed).to(y)
@@ -85,18 +86,13 @@ def warn_of_observation(
     before = (earlier - mean.unsqueeze(-1)).abs() / (prior.unsqueeze(-1) + noise).sqrt()
     if bool((before > FAR).any()):
         return
-    place = tuple(far.nonzero()[0].tolist())
-    known = (
-        "observations before lie about" if isinstance(process.mean, str) else "the prior mean is"
-    )
-    warnings.warn(
-        f"an observation is {y[place].item():.4g}, but {known} {mean[place].item():.4g} and the "
-        f"standard deviation of kernel and noise {spread[place].item():.2g}: with such a prior a "
-        'strategy plays one point forever. Give mean="estimated" or the mean you know, and a '
-        "kernel whose outputscale, and a noise whose variance, is in the squared unit of y; or "
-        "standardise y.",
-        MisfitWarning,
-        stacklevel=STACK,
+    first, centre, sd = (one[tuple(far.nonzero()[0])].item() for one in (y, mean, spread))
+    _warn(
+        f"an observation is {first:.4g}, but "
+        f"{'observations before lie about' if estimated else 'the prior mean is'} {centre:.4g} and "
+        f"the standard deviation of kernel and noise {sd:.2g}, with which a strategy plays one "
+        'point forever: give mean="estimated", a kernel whose outputscale, and a noise whose '
+        "variance, is in the squared unit of y; or standardise y."
     )
 
 
@@ -115,18 +111,17 @@ def warn_of_domain(
     if isinstance(kernel, Tensor) or (learning is not None and learning.lengthscale is not None):
         return
     if isinstance(domain, Box):
-        said = _on_box(kernel, domain, prior.variance.device)
+        unrelated, share = _on_box(kernel, domain, prior.variance.device)
     else:
         assert isinstance(prior, Basis)
-        said = _on_arms(prior)
-    if said is None:
-        return
-    warnings.warn(
-        f"{describe_kernel(kernel)} on {domain!r}: {said} Give lengthscales in the unit of the "
-        "coordinates, such as a fifth of each side, or normalise these to the unit cube.",
-        MisfitWarning,
-        stacklevel=STACK,
-    )
+        unrelated, share = _on_arms(prior)
+    if unrelated or share < CONSTANT:
+        flat = f"differences have {max(share, 0.0):.2g} of the variance: it is held for constant"
+        _warn(
+            f"{describe_kernel(kernel)} on {domain!r}: {unrelated or flat}. Give lengthscales in "
+            "the unit of the coordinates, such as a fifth of each side, or normalise these to the "
+            "unit cube."
+        )
 
 
 def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
@@ -144,21 +139,21 @@ def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
     for (part, forgotten), (_, meant) in zip(_forgets(process, times), _forgets(process, units)):
         whole = forgotten.all(-1)  # no pause, but every time
         # Meant where a single unit of time is enough to forget.
-        if not bool(whole.any()) or bool(meant.any()):
-            continue
-        gap = times.diff(dim=-1)[tuple(whole.nonzero()[0].tolist())][-1].item()
-        warnings.warn(
-            f"observations are {gap:g} units of time apart, over which "
-            f"{part!r} forgets everything before. Give its parameter per unit "
-            "of the clock that now= and time= use (an epsilon of 0.01 an hour is 0.01 / 3600 a "
-            "second), or count time in that of the parameter.",
-            MisfitWarning,
-            stacklevel=STACK,
-        )
+        if bool(whole.any()) and not bool(meant.any()):
+            gap = times.diff(dim=-1)[tuple(whole.nonzero()[0])][-1].item()
+            _warn(
+                f"observations are {gap:g} units of time apart, over which {part!r} forgets "
+                "everything before. Give its parameter per unit of the clock that now= and time= "
+                "use (0.01 an hour is 0.01 / 3600 a second), or count time in its unit."
+            )
 
 
-def _on_box(kernel: Kernel, box: Box, device: torch.device) -> str | None:
-    """What is wrong with a kernel on a box, in words."""
+def _warn(message: str) -> None:
+    warnings.warn(message, MisfitWarning, stacklevel=STACK)
+
+
+def _on_box(kernel: Kernel, box: Box, device: torch.device) -> tuple[str, float]:
+    """How points of a box are unrelated, in words, or "", and the share of variance between any."""
     probe = box.probe(torch.float64, device)
     centre, step = probe[:1], torch.zeros(box.dim, box.columns, dtype=torch.float64, device=device)
     sides = box.extent.to(centre)[: box.dim]
@@ -166,44 +161,36 @@ def _on_box(kernel: Kernel, box: Box, device: torch.device) -> str | None:
     covariance = evaluated(kernel, torch.cat([probe, centre + step]))
     variance = covariance.diagonal()
     beside = covariance[0, len(probe) :] / (variance[0] * variance[len(probe) :]).sqrt()
-    if bool((beside < UNRELATED).any()):
-        column = int(beside.argmin())
-        return (
+    unrelated, column = "", int(beside.argmin())
+    if float(beside[column]) < UNRELATED:
+        unrelated = (
             f"points {STEP * float(sides[column]):.3g} apart in coordinate {column}, a hundredth "
-            f"of the side, have correlation {float(beside[column]):.2g}, so that nothing measured "
-            "tells of anywhere else."
+            f"of the side, have correlation {float(beside[column]):.2g}"
         )
-    return _if_flat(variance + variance.unsqueeze(-1) - 2 * covariance, variance)
+    return unrelated, _share(variance + variance.unsqueeze(-1) - 2 * covariance, variance)
 
 
-def _on_arms(basis: Basis) -> str | None:
-    """What is wrong with a kernel on arms, in words."""
+def _on_arms(basis: Basis) -> tuple[str, float]:
+    """The same of arms."""
     if basis.arms < 2:
-        return None
+        return "", 1.0
     few = min(LOOKED_AT, basis.arms)
     index = torch.arange(few, device=basis.variance.device) * (basis.arms // few)
-    covariance = basis.expand(basis.row(index)).double()
-    variance = basis.variance.double()
+    covariance, variance = basis.expand(basis.row(index)).double(), basis.variance.double()
     scale = (variance[index].unsqueeze(-1) * variance).sqrt().clamp_min(torch.finfo().tiny)
     others = torch.ones_like(covariance).scatter_(-1, index.unsqueeze(-1), 0.0)
     correlation = float(((covariance / scale).abs() * others).max())
+    unrelated = ""
     if correlation < FORGOTTEN**2:
-        return (
+        unrelated = (
             f"the largest correlation between arms is {correlation:.2g}, so that nothing measured "
-            "at one tells of another."
+            "at one tells of another"
         )
-    between = variance[index].unsqueeze(-1) + variance - 2 * covariance
-    return _if_flat(between, variance)
+    return unrelated, _share(variance[index].unsqueeze(-1) + variance - 2 * covariance, variance)
 
 
-def _if_flat(between: Tensor, variance: Tensor) -> str | None:
-    share = float(between.max()) / (2 * float(variance.max()))
-    if share >= CONSTANT:
-        return None
-    return (
-        f"differences have at most {max(share, 0.0):.2g} of the variance, so that the objective is "
-        "held for constant."
-    )
+def _share(between: Tensor, variance: Tensor) -> float:
+    return float(between.max()) / (2 * float(variance.max()))
 
 
 def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
@@ -220,5 +207,5 @@ def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
             # Not by chance at the end of a period: a tenth of the time between is enough, too.
             length = rule.period if isinstance(rule, PeriodicReset) else rule.window
             dropped = dropped | (0.1 * gap > length)
-    kept = rules[0] if len(rules) == 1 else rules
-    return [(decay, decayed), (process.inflation, inflated), (kept, dropped)]
+    retention = rules[0] if len(rules) == 1 else rules
+    return [(decay, decayed), (process.inflation, inflated), (retention, dropped)]

@@ -14,12 +14,12 @@ from botorch_tv.inference.quasi_newton import Objective, minimize
 from botorch_tv.inference.search import (
     MultiStart,
     Region,
-    Score,
     Search,
     Sought,
     Uniform,
     highest,
     raw_points,
+    slopes_of,
 )
 from botorch_tv.strategies.parameters import Choice, Space
 
@@ -60,7 +60,7 @@ class MixedSearch(Search):
         """The box is the unit cube of the space."""
 
     def best(self, box: Region, sought: Sought) -> Tensor:
-        observed, unit = sought.observed, sought.unit
+        observed = sought.observed
         if len(observed) != 1:
             raise InputDataError(
                 f"there are {len(observed)} trials, but categories are searched for one at a time; "
@@ -81,7 +81,12 @@ class MixedSearch(Search):
         known = min(len(seen), STARTS // 3)
         fresh = values[: len(raw)].topk(min(STARTS - known, len(raw))).indices
         X = points[torch.cat([fresh, values[len(raw) :].topk(known).indices + len(raw)])]
-        climb = _ascent(sought.score, unit)
+        slopes = slopes_of(sought)
+
+        def climb(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+            values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / sought.unit)
+            return values.view(x.shape[:-1]), by.view_as(x)
+
         if all(axis.levels is None for axis in self.space.axes):
             X = highest(climb, X.unsqueeze(0), sum(evaluations for evaluations, _ in SWEEPS))
         else:
@@ -135,16 +140,3 @@ class MixedSearch(Search):
         best = values.argmax(-1)
         rows = torch.arange(len(X), device=X.device)
         return every[rows, best], values[rows, best]
-
-
-def _ascent(score: Score, unit: float) -> Objective:
-    """Minus the score in its unit, and its gradient, at points of one trial, `* x D`."""
-
-    def objective(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        with torch.enable_grad():
-            points = x.detach().requires_grad_()
-            values = score(points.reshape(1, -1, x.shape[-1]), None)[0] / unit
-            (gradient,) = torch.autograd.grad(values.sum(), points)
-        return -values.detach().view(x.shape[:-1]), -gradient
-
-    return objective

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -137,7 +138,11 @@ class PhasedElimination(KernelStrategy):
         before: Phase = state.memory.exploration
         after, info = super()._tell(state, measured, consume=consume)
         assert measured.suggestion.index is not None
-        phase = before._replace(left=_played(before, measured.suggestion.index))
+        # An arm outside the plan replaces the next one.
+        planned = before.left & (before.plan == measured.suggestion.index.unsqueeze(-1))
+        meant = torch.where(planned.any(-1, keepdim=True), planned, before.left)
+        place = meant.to(torch.uint8).argmax(-1, keepdim=True)
+        phase = before._replace(left=before.left.scatter(-1, place, False))
         begins = self._beginning(after.told)
         if begins is not None:
             phase = self._next(before.alive, after, begins, before.plan.shape[-1])
@@ -145,12 +150,9 @@ class PhasedElimination(KernelStrategy):
 
     def _beginning(self, told: int) -> int | None:
         """The number of the phase that begins after so many rounds, of its period; None if none."""
-        done, begun = told % self.period, 0
-        for number, length in enumerate(phase_lengths(self.period)):
-            if begun == done:
-                return number
-            begun += length
-        return None
+        begins = [0, *accumulate(phase_lengths(self.period))][:-1]
+        done = told % self.period
+        return begins.index(done) if done in begins else None
 
     def _next(self, alive: Tensor, state: State, number: int, rounds: int) -> Phase:
         """The phase of a number, after one of so many rounds in which some arms were alive."""
@@ -213,11 +215,3 @@ class PhasedElimination(KernelStrategy):
         assert isinstance(state.basis, Basis)
         longest = max(phase_lengths(self.period))
         return super().numbers_per_trial(state, horizon, trials) + 3 * longest * state.basis.size
-
-
-def _played(phase: Phase, index: Tensor) -> Tensor:
-    """The plan left after an arm was played; an arm outside it replaces the next one."""
-    planned = phase.left & (phase.plan == index.unsqueeze(-1))
-    meant = torch.where(planned.any(-1, keepdim=True), planned, phase.left)
-    place = meant.to(torch.uint8).argmax(-1, keepdim=True)
-    return phase.left.scatter(-1, place, False)

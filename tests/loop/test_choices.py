@@ -184,8 +184,8 @@ def test_what_failed_is_not_asked_again_at_once() -> None:
 REFUSED = {
     "one": (Choice("a"), "two or more choices"),
     "twice": (Choice("a", "b", "a"), "all different"),
-    "list": (Choice(["a", "b"]), "strings, numbers, True, False or None"),
-    "nan": (Choice("a", float("nan")), "strings, numbers"),
+    "list": (Choice(["a", "b"]), "string, number, True, False or None"),
+    "nan": (Choice("a", float("nan")), "string, number"),
     "tuple of words": (("a", "b"), r"Choice\('a', 'b'\)"),
 }
 
@@ -215,7 +215,7 @@ def test_points_that_are_none_are_refused(point: dict, words: str) -> None:
 
 
 def test_other_searches_and_many_trials_are_refused() -> None:
-    with pytest.raises(ValueError, match="where there is a Choice"):
+    with pytest.raises(ValueError, match="a Choice by a search of their own"):
         Box(BOX, search=MultiStart())
     kernel = RBFKernel().double()
     strategy = tv_gp_ucb(kernel=kernel, noise=0.1, epsilon=0.1)

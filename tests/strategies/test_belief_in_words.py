@@ -91,12 +91,10 @@ def test_values_that_never_differ():
 
 
 ONE = Believed(
-    drifts=True,
     standing=0.04,
     presumed_standing=0.25,
     half_life=40.0,
     rate_edge=None,
-    jumps=True,
     jumping=0.3,
     presumed_jumping=0.5,
     jumped=math.nan,
@@ -121,7 +119,7 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
         ({"rate_edge": "most"}, "", "by half in 40 units of time or less."),
         ({"rate_edge": "least"}, "", "in 40 units of time or more."),
         ({"standing": 0.999}, "", "It stands still but for jumps (more than 99 %)."),
-        ({"drifts": False}, "", f"It has not been seen to jump. {SIZE}"),
+        ({"presumed_standing": 1.0}, "", f"It has not been seen to jump. {SIZE}"),
         (
             {"standing": 0.2},
             "hours",
@@ -140,7 +138,7 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
         ),
         ({"jumping": 0.97}, "", "It may jump (97 %), but has not been seen to."),
         ({"jumping": 0.52}, "", "It has not been seen to jump."),  # presumed: 50 %
-        ({"jumps": False}, "", f"units of time. {SIZE}"),
+        ({"presumed_jumping": 0.0}, "", f"units of time. {SIZE}"),
         (
             {"jumped": 13.0, "jumped_with": 0.97},
             "",

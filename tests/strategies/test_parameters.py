@@ -142,7 +142,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "unknown": ({"temp": 30, "rate": 0.01, "layers": 2, "width": 8}, "mean temperature"),
     "missing": ({"temperature": 30, "rate": 0.01}, "X lacks layers, width"),
     "outside": ({"temperature": 90}, "temperature is 90, but it lies from 20 to 80"),
-    "not whole": ({"layers": 2.5}, "layers is 2.5, but it is a whole number; give 2"),
+    "not whole": (
+        {"layers": 2.5},
+        "layers is 2.5, but it must be one whole number; give one from ",
+    ),
     "no number": ({"rate": "high"}, "rate is 'high', but it must be one number"),
     "NaN": ({"rate": math.nan}, "rate is nan, but it lies"),
     "nameless": ([30, 0.01, 2, 8], "parameters have names here; give {'temperature'"),
@@ -173,8 +176,8 @@ def test_points_are_refused_by_the_name_of_the_parameter(name: str) -> None:
         ({3: (0, 1)}, "3 is no name"),
         ({}, "no parameters are given"),
         ([(0, 1), 2], "sides are pairs of numbers"),
-        ([], "float64 and at least one|must be a tensor"),
-        ("abc", "it must be a tensor"),
+        ([], "must be a floating-point tensor"),
+        ("abc", "it must be a floating-point tensor"),
     ],
 )
 def test_bounds_that_are_none(bounds: Any, message: str) -> None:

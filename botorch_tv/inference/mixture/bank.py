@@ -112,14 +112,22 @@ class Bank:
     def __post_init__(self) -> None:
         chance = "[0, 1)", "it is a chance per unit of time, 0.01 for one in a hundred."
         positive = "[1e-6, 1e6]", "give a share such as 0.1."
-        for name, rule in (
-            ("rates", chance),
-            ("hazards", chance),
-            ("lengthscales", positive),
-            ("noise_ratios", positive),
-        ):
-            if name != "lengthscales" or self.lengthscales is not None:
-                object.__setattr__(self, name, _distinct(name, getattr(self, name), *rule))
+        rules = dict(zip(PARTS, (positive, chance, chance, positive)))
+        for part, (limit, fix) in rules.items():
+            name = f"{part}s"
+            values = getattr(self, name)
+            if name == "lengthscales" and values is None:
+                continue
+            require(
+                isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0,
+                f"Bank: {name} is {values!r}, but it must be a tuple of numbers; {fix}",
+            )
+            own = tuple(float(require_number(f"Bank: {name}", one, limit, fix)) for one in values)
+            require(
+                len(set(own)) == len(own),
+                f"Bank: {name} is {values!r}, which names a value twice; leave one out.",
+            )
+            object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
         require_integer(
             "Bank: histories", self.histories, 4, "fewer tell jumps from noise too soon."
@@ -156,19 +164,6 @@ class Bank:
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(self.histories)
         one = torch.cat([still, jumping])
         return Members(rate[one], hazard[one], noise[one], one, len(still), self.histories)
-
-
-def _distinct(name: str, values: Sequence[float], limit: str, fix: str) -> tuple[float, ...]:
-    require(
-        isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0,
-        f"Bank: {name} is {values!r}, but it must be a tuple of numbers; {fix}",
-    )
-    numbers = tuple(float(require_number(f"Bank: {name}", one, limit, fix)) for one in values)
-    require(
-        len(set(numbers)) == len(numbers),
-        f"Bank: {name} is {values!r}, which names a value twice; leave one out.",
-    )
-    return numbers
 
 
 @dataclass(frozen=True, eq=False)

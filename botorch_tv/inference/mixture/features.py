@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -98,6 +98,7 @@ class Inducing:
 Features = Products | Inducing
 
 
+@without_gradients
 def features(
     lengthscale: float, columns: int, tolerance: float, most: int, like: Tensor
 ) -> Products:
@@ -117,30 +118,19 @@ def features(
         most: Most features.
         like: Gives dtype and device.
     """
-    return _found(lengthscale, columns, tolerance, most, like.dtype, like.device)
+    one = _found(lengthscale, columns, tolerance, most)
+    number = one.number.to(like.device)
+    return Products(number, one.nodes.to(like), one.inverse.to(like), lengthscale)
 
 
 @functools.lru_cache(maxsize=16)  # every loop on as many parameters asks
-@without_gradients
-def _found(
-    lengthscale: float,
-    columns: int,
-    tolerance: float,
-    most: int,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Products:
+def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Products:
     nodes, inverse, variance = side_features(lengthscale)
     every = Products(_largest(variance, columns, most), nodes, inverse, lengthscale)
     U = torch.cat([_filling(columns, POINTS), _corners(columns)])
     lost = 1 - every.at(U).square().cumsum(-1).amin(0)
     enough = min(int((lost > BETWEEN * tolerance).sum()) + 1, every.size)
-    return Products(
-        every.number[:enough].to(device),
-        nodes.to(device, dtype),
-        inverse.to(device, dtype),
-        lengthscale,
-    )
+    return replace(every, number=every.number[:enough])
 
 
 def side_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -140,18 +140,18 @@ def _mapped(function: Callable[..., Tensor], *parts: Any) -> Any:
     return type(parts[0])(*inside) if hasattr(parts[0], "_fields") else tuple(inside)
 
 
-def first_groups(prior: BankPrior, trials: int) -> tuple[Group, ...]:
-    """Before any data, of so many trials."""
-    members, like = len(prior.members.rate), prior.variance
-    flat = like.new_zeros(trials, members)
+def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
+    """Before any data."""
+    members, like, trials = prior.members, prior.variance, batch_shape.numel()
+    number = torch.arange(len(members.rate), device=like.device) - members.still
     # Before any jump a member has one history; the others wait for their jumps.
-    waiting = torch.arange(members, device=like.device) - prior.members.still
-    waiting = (waiting > 0) & (waiting % prior.members.histories > 0)
-    return tuple(
+    waiting = (number > 0) & (number % members.histories > 0)
+    flat = like.new_zeros(trials, len(number))
+    groups = tuple(
         Group(
-            mean=like.new_zeros(trials, members, size),
+            mean=like.new_zeros(*flat.shape, size),
             covariance=torch.eye(size, dtype=like.dtype, device=like.device)
-            .expand(trials, members, size, size)
+            .expand(*flat.shape, size, size)
             .clone(),
             scale=flat + SHAPE,
             log_weight=flat.masked_fill(waiting, -torch.inf),
@@ -159,23 +159,14 @@ def first_groups(prior: BankPrior, trials: int) -> tuple[Group, ...]:
         )
         for size in prior.sizes
     )
-
-
-def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
-    """Before any data."""
-    like, trials = prior.variance, batch_shape.numel()
-    zero = torch.zeros(trials, dtype=like.dtype, device=like.device)
-    time = zero.double()
-    context = zero.unsqueeze(-1).expand(-1, prior.context_dim)
-    units = MixtureUnits(
-        zero, zero + 1, time + 1, context, context + 1, torch.zeros_like(zero, dtype=torch.bool)
-    )
+    zero = like.new_zeros(trials)
+    time, context = zero.double(), like.new_zeros(trials, prior.context_dim)
     return RunningMixture(
-        groups=first_groups(prior, trials),
+        groups=groups,
         shape=zero + SHAPE,
         time=time,
-        units=units,
-        number=torch.zeros_like(zero, dtype=torch.int64),
+        units=MixtureUnits(zero, zero + 1, time + 1, context, context + 1, zero.bool()),
+        number=zero.long(),
         information_gain=zero,
         jumped=time + torch.nan,
         jumped_with=zero,
@@ -221,7 +212,6 @@ def observed(
     passage: tuple[Tensor, Tensor],
     shape: Tensor,
     members: Members,
-    *,
     phi: Tensor,
     residual: Tensor,
     y: Tensor,
@@ -229,6 +219,7 @@ def observed(
     time: Tensor,
     good: Tensor,
     log_wrong: Tensor,
+    *,
     consume: bool = False,
 ) -> tuple[Group, Tensor]:
     """The group after time has passed and an observation was made.
@@ -430,17 +421,9 @@ def advanced(
     every = prior.at(choice.unsqueeze(1), units.context_centre, units.context_spread)
     groups, gain = [], []
     for group, (phi, left) in zip(running.groups, every):
-        after, nats = observed(
-            *(group, passage, running.shape, prior.members),
-            phi=phi.squeeze(1),
-            residual=left.squeeze(1),
-            y=y,
-            noise=noise,
-            time=time,
-            good=good,
-            log_wrong=log_wrong,
-            consume=consume,
-        )
+        before = group, passage, running.shape, prior.members
+        reading = phi.squeeze(1), left.squeeze(1), y, noise, time, good, log_wrong
+        after, nats = observed(*before, *reading, consume=consume)
         groups.append(after)
         gain.append(nats)
     nats = (share * torch.stack(gain, -2)).sum((-2, -1))

@@ -47,52 +47,6 @@ class Places(NamedTuple):
     """Time since the newest measurement in units of the clock, 0 or more, `T x N x q`."""
 
 
-class Functions(NamedTuple):
-    """M functions of T trials, in each of N' sets, in units of the starts."""
-
-    vectors: Tensor
-    """What stands beside c, √b, √(1 - b) and √(b - c²), `T x N' x 4 x M x r`; behind the features
-    of a lengthscale there are zeros."""
-    constant: Tensor
-    """m, `T x N' x M`."""
-    pair: Tensor
-    """Which pair of rate and hazard, `T x N' x M`, int64."""
-    scale: Tensor
-    """s², `T x N' x M`."""
-    lengthscale: Tensor
-    """Which, `T x N' x M`, int64."""
-    ratio: Tensor
-    """ρ, `T x N' x M`."""
-
-    def at(self, ahead: Forecast, places: Places) -> Tensor:
-        """Values without what features leave out, `T x N x q x M`."""
-        c, b = ahead.left(places.gap)
-        fresh = -torch.expm1(-ahead.second * places.gap.unsqueeze(-1))
-        jumped = ahead.jumped(places.gap)
-        factors = torch.stack([c, b.sqrt(), _root(fresh), _root(jumped)], -2)
-        T, N, q = places.gap.shape
-        pair = self.pair.expand(T, N, -1)[:, :, None, None, :].expand(-1, -1, q, 4, -1)
-        own = factors.gather(-1, pair)  # T x N x q x 4 x M
-        total = self.constant.unsqueeze(-2).expand(T, N, q, -1)
-        for number, phi in enumerate(places.features):
-            mine = (self.lengthscale == number).any(0).any(0)
-            vectors = self.vectors[..., mine, : phi.shape[-1]]
-            if vectors.shape[1] == 1:  # one function for all sets: a single product
-                flat = phi.reshape(T, N * q, -1) @ vectors.flatten(1, 3).mT
-            else:
-                flat = phi @ vectors.flatten(2, 3).mT
-            value = (own[..., mine] * flat.view(T, N, q, 4, -1)).sum(-2)
-            ours = (self.lengthscale == number)[..., mine].unsqueeze(-2)
-            total = total.index_add(-1, mine.nonzero().squeeze(-1), torch.where(ours, value, 0.0))
-        return total
-
-    def unexplained(self, places: Places) -> Tensor:
-        """Variance that features leave out, `T x N x q x M`."""
-        residual = torch.stack(places.residual, -1)
-        chosen = self.lengthscale.unsqueeze(-2).expand(*places.gap.shape, -1)
-        return residual.gather(-1, chosen) * self.scale.unsqueeze(-2)
-
-
 @dataclass(frozen=True, eq=False)
 class Forecast:
     """The mixture of L lengthscales, K members each with P pairs of rate and hazard, of T trials.
@@ -209,24 +163,32 @@ class Forecast:
         """Variance of a new observation's noise, `T`."""
         return (self.weight * self.scale * self.noise).sum((-2, -1))
 
-    def functions(self, normal: Tensor) -> Functions:
-        """Functions from standard normal variates, `T x N' x M x normals`."""
+    def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
+        """Functions without what features leave out, and its variance, `T x N x q x M` each.
+
+        Args:
+            normal: Standard normal variates, `T x N' x M x normals`, with N' = N or 1.
+            at: Where.
+            noise: Whether the variance of a new observation's noise is added.
+        """
         T, sets, M, _ = normal.shape
-        flat, K = normal.reshape(T, sets * M, -1), self.weight.shape[-1]
+        (_, N, q), K = at.gap.shape, self.weight.shape[-1]
+        flat = normal.reshape(T, sets * M, -1)
         cumulative = self.weight.flatten(-2).cumsum(-1)
         uniform = torch.special.ndtr(flat[..., 0]) * cumulative[:, -1:]
         # The first with as much behind it; one of weight 0 is never drawn.
         number = torch.searchsorted(cumulative, uniform.contiguous())
         number = number.clamp_max(cumulative.shape[-1] - 1)
-        own, member = number // K, number % K
-        size = (self.normals - COMMON) // 2
+        place, member = number // K, number % K
         trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
+        # What stands beside c, √b, √(1 - b) and √(b - c²), with zeros behind fewer features.
+        size = (self.normals - COMMON) // 2
         vectors = flat.new_zeros(*number.shape, 4, size)
         constant = flat.new_zeros(number.shape)
         for n, one in torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0).tolist():
-            place, k = divmod(one, K)
+            k = one % K
             here = ((trial == n) & (number == one)).nonzero(as_tuple=True)
-            u, group, s = flat[here], self.groups[place], self.scale[n, place, k].sqrt()
+            u, group, s = flat[here], self.groups[one // K], self.scale[n, one // K, k].sqrt()
             z, level = group.mean[n, k, :-1], group.mean[n, k, -1]
             r, column = len(z), group.covariance[n, k, :, -1]
             spread = column[-1].clamp_min(JITTER).sqrt()
@@ -234,15 +196,33 @@ class Forecast:
             first, second = u[:, COMMON : COMMON + r], u[:, COMMON + r : COMMON + 2 * r]
             parts = [
                 z + u[:, 1:2] * v,
-                s * first @ self._root(place, n, k).mT,
+                s * first @ self._root(one // K, n, k).mT,
                 s * second,
                 u[:, 2:3] * z + u[:, 3:4] * v,
             ]
             vectors[here] = torch.nn.functional.pad(torch.stack(parts, 1), (0, size - r))
             constant[here] = level + s * spread * u[:, 1]
-        rest = (constant, self.pair[member], self.scale[trial, own, member], own)
-        parted = (part.view(T, sets, M) for part in (*rest, self.noise[member]))
-        return Functions(vectors.view(T, sets, M, 4, size).movedim(3, 2), *parted)
+        vectors = vectors.view(T, sets, M, 4, size).movedim(3, 2)
+        every = (constant, place, self.pair[member], self.scale[trial, place, member])
+        total, lengthscale, pair, scale = (part.view(T, sets, 1, M) for part in every)
+        c, b = self.left(at.gap)
+        fresh = -torch.expm1(-self.second * at.gap.unsqueeze(-1))
+        factors = torch.stack([c, b.sqrt(), _root(fresh), _root(self.jumped(at.gap))], -2)
+        own = factors.gather(-1, pair.unsqueeze(-2).expand(T, N, q, 4, M))
+        total = total.expand(T, N, q, M)
+        for n, phi in enumerate(at.features):
+            mine = (lengthscale == n).flatten(0, 2).any(0)
+            some = vectors[..., mine, : phi.shape[-1]]
+            if sets == 1:  # one function for all sets: a single product
+                value = phi.reshape(T, N * q, -1) @ some.flatten(1, 3).mT
+            else:
+                value = phi @ some.flatten(2, 3).mT
+            value = (own[..., mine] * value.view(T, N, q, 4, -1)).sum(-2)
+            value = torch.where((lengthscale == n)[..., mine], value, 0.0)
+            total = total.index_add(-1, mine.nonzero().squeeze(-1), value)
+        residual = torch.stack(at.residual, -1)
+        variance = residual.gather(-1, lengthscale.expand(T, N, q, M)) * scale
+        return total, variance + noise * self.noise[member].view(T, sets, 1, M) * scale
 
     def _root(self, place: int, trial: int, member: int) -> Tensor:
         """L of a member."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -161,65 +161,50 @@ def _passed(
     return mean, covariance.baddbmm_(rows.mT, rows)
 
 
-class StackedMoments(NamedTuple):
-    """Moments of L lengthscales with r features in all; T trials."""
+class StackedMoments:
+    """Moments of L lengthscales with r features in all, of T trials, where they are climbed."""
 
-    weight: Tensor
-    """w_l, `T x 1 x L`."""
-    worth: Tensor
-    """w_l s_l², `T x 1 x L`."""
-    line: Tensor
-    """Of what is linear in the features, `T x r x (L + 2)`: of the mean, of what the mean of each
-    lengthscale is beyond it, and of the constant's covariances, Σ w_l C_l."""
-    level: Tensor
-    """Of the same, what it is where all features are 0, `T x 1 x (L + 2)`."""
-    blocks: tuple[Tensor, ...]
-    """w_l C_l of the features of each lengthscale, `T x r_l x r_l`."""
-    edges: tuple[Tensor, ...]
-    """w_l C_l between the features and the constant, `T x 1 x r_l`."""
-    owner: Tensor
-    """1 for the lengthscale of every feature, `r x L`."""
-
-    @classmethod
-    def of(cls, parts: Sequence[Moments]) -> StackedMoments:
+    def __init__(self, parts: Sequence[Moments]) -> None:
         weight = torch.stack([part.weight for part in parts], -1).unsqueeze(-2)
         shared = [part.covariance * part.weight[:, None, None] for part in parts]
-        edges = tuple(one[:, -1:, :-1] for one in shared)
         ones = [part.mean.new_ones(part.mean.shape[-1] - 1, 1) for part in parts]
-        owner = torch.block_diag(*ones)  # type: ignore[no-untyped-call]
-        own = torch.cat([part.mean[:, :-1] for part in parts], -1).unsqueeze(-1) * owner
+        # 1 for the lengthscale of every feature, `r x L`.
+        self._owner = torch.block_diag(*ones)  # type: ignore[no-untyped-call]
+        own = torch.cat([part.mean[:, :-1] for part in parts], -1).unsqueeze(-1) * self._owner
         levels = torch.stack([part.mean[:, -1:] for part in parts], -1)
         mean, level = ((weight * one).sum(-1, keepdim=True) for one in (own, levels))
         corner = torch.stack([one[:, -1:, -1:] for one in shared]).sum(0)
-        return cls(
-            weight=weight,
-            worth=weight * torch.stack([part.residual for part in parts], -1).unsqueeze(-2),
-            line=torch.cat([mean, own - mean, torch.cat(edges, -1).mT], -1),
-            level=torch.cat([level, levels - level, corner], -1),
-            blocks=tuple(one[:, :-1, :-1].contiguous() for one in shared),
-            edges=edges,
-            owner=owner,
-        )
+        # w_l, and w_l s_l², `T x 1 x L`.
+        self._weight = weight
+        self._worth = weight * torch.stack([part.residual for part in parts], -1).unsqueeze(-2)
+        # w_l C_l of the features of each lengthscale, and between these and the constant.
+        self._blocks = tuple(one[:, :-1, :-1].contiguous() for one in shared)
+        self._edges = tuple(one[:, -1:, :-1] for one in shared)
+        # Of what is linear in the features, `T x r x (L + 2)`: of the mean, of what the mean of
+        # each lengthscale is beyond it, and of the constant's covariances, Σ w_l C_l; and what it
+        # is where all features are 0, `T x 1 x (L + 2)`.
+        self._line = torch.cat([mean, own - mean, torch.cat(self._edges, -1).mT], -1)
+        self._level = torch.cat([level, levels - level, corner], -1)
 
     def slopes(self, U: Tensor, features: StackedProducts | StackedInducing) -> Slopes:
         """Mean and standard deviation, `T x q`, at points `T x q x d`, and their derivatives."""
         phi, pull_features = features.at(U)
-        own = torch.split(phi, [block.shape[-1] for block in self.blocks], -1)
-        covered = zip(self.edges, own, self.blocks)
+        own = torch.split(phi, [block.shape[-1] for block in self._blocks], -1)
+        covered = zip(self._edges, own, self._blocks)
         slope = torch.cat([torch.baddbmm(*one) for one in covered], -1)
-        linear = torch.baddbmm(self.level, phi, self.line)
+        linear = torch.baddbmm(self._level, phi, self._line)
         mean, apart, beyond = linear[..., 0], linear[..., 1:-1], linear[..., -1]
-        tilt, left = self.weight * apart, 1 - phi.square() @ self.owner
-        between = torch.addcmul(self.worth * left.clamp_min(0), tilt, apart)
+        tilt, left = self._weight * apart, 1 - phi.square() @ self._owner
+        between = torch.addcmul(self._worth * left.clamp_min(0), tilt, apart)
         variance = (slope * phi).sum(-1) + between.sum(-1) + beyond
         sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
 
         def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
             half = (by_sd / sd * (variance >= SMALLEST_VARIANCE)).unsqueeze(-1)
-            missing = (self.worth * (left > 0)) @ self.owner.T
-            curved = torch.baddbmm(slope, tilt, self.line[..., 1:-1].mT)
+            missing = (self._worth * (left > 0)) @ self._owner.T
+            curved = torch.baddbmm(slope, tilt, self._line[..., 1:-1].mT)
             curved = curved.addcmul_(phi, missing, value=-1)
-            straight = beside(by_mean) * self.line[..., 0].unsqueeze(-2)
+            straight = beside(by_mean) * self._line[..., 0].unsqueeze(-2)
             return pull_features(torch.addcmul(straight, half, curved))
 
         return Slopes(mean, sd, pull)
@@ -299,9 +284,6 @@ class MixturePosterior(PointPosterior):
         return self.path is not None
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        if X.requires_grad and torch.is_grad_enabled():
-            mean, sd = _Recorded.apply(X, self)  # type: ignore[no-untyped-call]
-            return mean, sd
         # Features of points that are the same for all trials are found once.
         same = X.stride(0) == 0 and not self.prior.context_dim
         return self._at(X[0] if same else X, self.parts)
@@ -334,23 +316,7 @@ class MixturePosterior(PointPosterior):
 
     @cached_property
     def _stacked(self) -> StackedMoments:
-        return StackedMoments.of(self.parts)
-
-
-class _Recorded(torch.autograd.Function):
-    """Mean and standard deviation of a :class:`MixturePosterior`, by its slopes backwards."""
-
-    @staticmethod
-    def forward(ctx: Any, X: Tensor, posterior: MixturePosterior) -> tuple[Tensor, Tensor]:
-        (mean, sd, ctx.pull), ctx.columns = posterior.slopes(X), X.shape[-1]
-        return mean.clone(), sd.clone()
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, by_mean: Tensor, by_sd: Tensor) -> tuple[Tensor, None]:
-        # Those by a context, which is not chosen, are of no use.
-        by = ctx.pull(by_mean, by_sd)
-        return torch.nn.functional.pad(by, (0, ctx.columns - by.shape[-1])), None
+        return StackedMoments(self.parts)
 
 
 class MixtureInference(Inference):
@@ -533,11 +499,7 @@ class PointMixture(MixtureInference):
     """At points of a box."""
 
     def predict(
-        self,
-        data: Data,
-        present: Present,
-        normal: Normal | None = None,
-        most: int = 0,
+        self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> MixturePosterior:
         """The posterior at present, of flattened trials, in units of the starts.
 

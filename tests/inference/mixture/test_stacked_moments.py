@@ -60,7 +60,7 @@ def test_values_and_derivatives_are_those_that_are_recorded(made, columns):
     parts = [some_moments(one.size + 1, w, generator) for one, w in zip(own, weight)]
     U = torch.rand(TRIALS, 40, columns, dtype=D, generator=generator).requires_grad_()
     wanted = recorded(U, own, parts)
-    *found, pull = StackedMoments.of(parts).slopes(U.detach(), stacked(own))
+    *found, pull = StackedMoments(parts).slopes(U.detach(), stacked(own))
     torch.testing.assert_close(tuple(found), wanted, rtol=1e-11, atol=1e-11)
     by = torch.randn(2, TRIALS, 40, dtype=D, generator=generator)
     for several in ([by[0], 0 * by[1]], [0 * by[0], by[1]], [*by]):
@@ -76,7 +76,7 @@ def test_where_nothing_is_unknown_a_deviation_is_the_smallest_and_flat():
     own = products(1)[:1]
     sure = some_moments(own[0].size + 1, torch.ones(TRIALS, dtype=D), torch.Generator())
     nothing = torch.zeros_like(sure.covariance), torch.zeros_like(sure.residual)
-    moments = StackedMoments.of([sure._replace(covariance=nothing[0], residual=nothing[1])])
+    moments = StackedMoments([sure._replace(covariance=nothing[0], residual=nothing[1])])
     _, sd, pull = moments.slopes(torch.full((TRIALS, 2, 1), 0.3, dtype=D), stacked(own))
     assert torch.equal(sd, torch.full_like(sd, SMALLEST_VARIANCE**0.5))
     assert not pull(0.0, 1.0).any()
