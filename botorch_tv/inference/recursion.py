@@ -54,8 +54,7 @@ class Recursion(Inference):
         assert isinstance(basis, Basis)
         if after.dropped == after.rounds:
             return self._emptied(after, read_only=False)
-        restarts = change.restarts and process.moves
-        if change.any_rows or restarts or (change.leaving and self._refreshes(after)):
+        if change.any_rows or (change.leaving and self._refreshes(after)):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
         if isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
@@ -89,9 +88,8 @@ class Recursion(Inference):
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         if after.dropped == after.rounds > before.dropped:
             return self._emptied(after, read_only=True)
-        restarts = change.restarts and self.process.moves
         changed = change.leaving or change.any_rows or change.cleared is not None
-        return self._anew(after) if changed or restarts else after
+        return self._anew(after) if changed else after
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_of(data).information_gain

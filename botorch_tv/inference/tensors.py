@@ -266,11 +266,3 @@ def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return wrapped
-
-
-def writes(*tensors: Tensor) -> int:
-    """How often anybody has written into some tensors; it rises with every time.
-
-    Inference tensors do not count, for outside of their mode nobody can write into them.
-    """
-    return sum(one._version for one in tensors if not one.is_inference())
