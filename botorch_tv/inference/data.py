@@ -255,15 +255,14 @@ class Data(NamedTuple):
         reset: Tensor | None = None
         cleared: Tensor | None = None
 
-        def some(mask: Tensor | None) -> Tensor | None:
-            return None if mask is None or (looks and not bool(mask.any())) else mask
+        def some(mask: Tensor) -> Tensor | None:
+            return None if looks and not bool(mask.any()) else mask
 
         for one in answers:
-            rows, where = one.rows, some(one.where)
-            resets = one.reset if isinstance(one.reset, Tensor) else None
-            resets = where if resets is one.where else some(resets)
-            if one.reset is True:
-                resets = torch.ones_like(self.time, dtype=torch.bool)
+            rows, where = one.rows, None if one.where is None else some(one.where)
+            resets = torch.ones_like(self.time, dtype=torch.bool) if one.reset is True else None
+            if isinstance(one.reset, Tensor):
+                resets = where if one.reset is one.where else some(one.reset)
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
             elif one.newest is not None and where is not None and one.newest < length:
@@ -276,10 +275,15 @@ class Data(NamedTuple):
             if rows is not None:
                 retained = rows.clone() if retained is None else rows & retained
             if one.newest == 1 and where is not None and resets is where:
-                cleared = _either(cleared, where)
+                cleared = where if cleared is None else cleared | where
             elif rows is not None or resets is not None:
                 any_rows = True
-            reset, aside = _either(reset, resets), _either(aside, some(one.aside))
+            if resets is not None:
+                reset = resets if reset is None else reset | resets
+            if one.aside is not None:
+                aside = one.aside if aside is None else aside | one.aside
+        if aside is not None:
+            aside = some(aside)
         data, leaving = self, range(self.dropped, self.rounds - newest)
         fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row: good, and retained
         if leaving or any_rows or cleared is not None:
@@ -338,10 +342,3 @@ class Change(NamedTuple):
 def _looks(data: Data) -> bool:
     """Whether looking at a tensor costs no waiting."""
     return data.time.device.type == "cpu"
-
-
-def _either(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """Where one mask or the other holds; None where both are None."""
-    if mask is None or other is None:
-        return other if mask is None else mask
-    return mask | other

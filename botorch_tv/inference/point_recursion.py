@@ -124,7 +124,7 @@ class PointRecursion(Recursion, PointInference):
         most: int = 0,
     ) -> FeaturePosterior:
         running, basis, trials = running_of(data), point_basis_of(data), data.time.numel()
-        mean, square, prior, offset = self._moved_to(data, present.now)
+        mean, square, prior, _, offset = self._moved_to(data, present.now)
         lost = running.matrix(basis)
         if square is not None:
             lost = lost.mul_(square[..., None, None])

@@ -47,17 +47,20 @@ class Recursion(Inference):
         return not process.ages and process.decay.markovian and enough
 
     def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
-        return self._prior(prior, batch_shape, read_only=False)
+        assert isinstance(prior, Basis)
+        trend, first = self.process.known_mean is None, self._first_variance(prior)
+        return self._form(prior).none(prior, batch_shape, first, trend=trend)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         process, basis, running = self.process, after.prior, before.running
         assert isinstance(basis, Basis)
         if after.dropped == after.rounds:
-            return self._emptied(after, read_only=False)
+            return self._emptied(after)
         if change.any_rows or (change.leaving and self._refreshes(after)):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
-        if isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
+        exacter = after.least_noise < before.least_noise
+        if exacter and isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
             return self._anew(after)  # so exact an observation takes a filter
         if not consume:
             running = running.copied()
@@ -87,7 +90,7 @@ class Recursion(Inference):
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         if after.dropped == after.rounds > before.dropped:
-            return self._emptied(after, read_only=True)
+            return self._emptied(after)
         changed = change.leaving or change.any_rows or change.cleared is not None
         return self._anew(after) if changed else after
 
@@ -102,16 +105,6 @@ class Recursion(Inference):
         """Choices as the basis takes them."""
         return choice
 
-    def _prior(self, prior: Prior, batch_shape: Size, *, read_only: bool) -> RunningPosterior:
-        assert isinstance(prior, Basis)
-        return self._form(prior).none(
-            prior,
-            batch_shape,
-            self._first_variance(prior),
-            trend=self.process.known_mean is None,
-            read_only=read_only,
-        )
-
     def _anew(self, data: Data) -> Data:
         """The data, its posterior computed from the rows kept, at the time of the newest of all."""
         observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
@@ -125,9 +118,9 @@ class Recursion(Inference):
             return data._replace(running=running.as_root(basis))
         return data._replace(running=running)
 
-    def _emptied(self, data: Data, *, read_only: bool) -> Data:
+    def _emptied(self, data: Data) -> Data:
         """The data with the posterior of no row at all, at the time of the newest of all."""
-        running = self._prior(data.prior, data.time.shape, read_only=read_only)
+        running = self.start(data.prior, data.time.shape)
         if self.process.moves:  # rows may have left without a reset, so that time counts on
             elapsed = _elapsed(data, data.time).unsqueeze(-1)
             prior = self.process.decay.prior_variance(elapsed).to(running.variance)
@@ -167,16 +160,18 @@ class Recursion(Inference):
 
     def _moved_to(
         self, data: Data, now: Tensor, index: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-        """The posterior at time ``now``, of all arms or some.
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+        """The posterior at time ``now``, of all arms or some, for reading before the next one.
 
         Returns:
             Mean less the constant estimated, `batch_shape x q`; factors on what observations took
-            away and on the prior covariance, each None for 1; and that constant, None where it is
-            known; each `batch_shape`.
+            away and on the prior covariance, and the prior variance that is new, as a share of the
+            kernel's, each None where nothing moves; and that constant, None where it is known; each
+            `batch_shape`.
         """
-        running, square, prior, estimate = running_of(data), None, None, None
+        running = running_of(data)
         mean, trend = running.mean, running.trend
+        square = prior = grown = estimate = None
         if index is not None:
             mean = mean.gather(-1, index)
         if trend is not None:
@@ -185,9 +180,11 @@ class Recursion(Inference):
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * response
         if self.process.moves:
-            attenuation, _, prior = self._motion(data, data.time, data, now)
-            mean, square = mean * attenuation.unsqueeze(-1), attenuation.square()
-        return mean, square, prior, estimate
+            attenuation, grown, prior = self._motion(data, data.time, data, now)
+            square = attenuation.square()
+            out = data.prior.scratch.take("mean", mean.shape, mean)
+            mean = torch.mul(mean, attenuation.unsqueeze(-1), out=out)
+        return mean, square, prior, grown, estimate
 
     def _motion(
         self, early: Data, then: Tensor, late: Data, now: Tensor
@@ -217,21 +214,13 @@ class ArmRecursion(Recursion, ArmInference):
         running, basis = data.running, data.prior
         assert isinstance(running, RunningPosterior)
         assert isinstance(basis, Basis)
-        scratch = basis.scratch
-        mean, sd = running.mean, scratch.take("sd", running.mean.shape, running.mean)
-        trend, prior, square = running.trend, None, None
-        estimate = None
-        if trend is not None:
-            estimate = trend.constant
-            mean = mean - estimate.unsqueeze(-1) * trend.response
-        if self.process.moves:
-            attenuation, grown, prior = self._motion(data, data.time, data, present.now)
-            factor, square = attenuation.unsqueeze(-1), attenuation.square()
-            mean = torch.mul(mean, factor, out=scratch.take("mean", mean.shape, mean))
+        mean, square, prior, grown, estimate = self._moved_to(data, present.now)
+        sd = basis.scratch.take("sd", mean.shape, mean)
+        if square is None or grown is None:
+            torch.clamp(running.variance, min=0, out=sd)
+        else:
             torch.mul(running.variance, square.unsqueeze(-1), out=sd)
             sd.addcmul_(grown.unsqueeze(-1), basis.variance).clamp_min_(0)
-        else:
-            torch.clamp(running.variance, min=0, out=sd)
 
         def draw(normal: Tensor) -> Tensor:
             return basis.expand(running.draw(basis, square, prior, normal))
@@ -246,7 +235,7 @@ class ArmRecursion(Recursion, ArmInference):
 
     def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
         basis = basis_of(data)
-        mean, square, prior, estimate = self._moved_to(data, present.now, index)
+        mean, square, prior, _, estimate = self._moved_to(data, present.now, index)
         lost = basis.inner(running_of(data).at(basis, index), index)
         if square is not None:
             lost = square[..., None, None] * lost
