@@ -18,6 +18,7 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     prediction_error,
 )
+from botorch_tv.inference.arms import ArmRecursion, amplifies
 from botorch_tv.inference.basis import Basis, ProductBasis
 from botorch_tv.inference.costs import (
     AT_ONCE,
@@ -27,7 +28,6 @@ from botorch_tv.inference.costs import (
     REFRESH_ROUNDS,
 )
 from botorch_tv.inference.linalg import TIE_TOLERANCE
-from botorch_tv.inference.recursion import ArmRecursion, amplifies
 from botorch_tv.inference.tensors import room_for
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld

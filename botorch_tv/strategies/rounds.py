@@ -22,8 +22,7 @@ from botorch_tv.inference.data import Data, Present, Prior, checked
 from botorch_tv.inference.mixture.bank import BankPrior
 from botorch_tv.inference.mixture.posterior import PointMixture
 from botorch_tv.inference.points import PointInference, PointPosterior
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.inference.process import Inference, Joint, Process
 from botorch_tv.inference.tensors import repeated, without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, ArmCandidates, BoxCandidates, Functions, Round
