@@ -26,7 +26,7 @@ from benchmarks.speed.limits import DTYPES, LARGE
 from benchmarks.speed.rates import matmul_rates, memory_bandwidth
 from benchmarks.speed.shares import LOOKED_AT, Rates, distinct, mean_count
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.protocol import basis_of
+from botorch_tv.inference.process import basis_of
 from botorch_tv.papers.event_triggered import FIGURE_4
 from botorch_tv.simulation import StudyResult, run_study
 

@@ -13,7 +13,7 @@ from benchmarks.speed.runs import Play, play, replay, rewards
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.protocol import basis_of
+from botorch_tv.inference.process import basis_of
 from botorch_tv.strategies import Grid, Strategy
 
 LOOKED_AT = 64  # trials in which the different arms are counted

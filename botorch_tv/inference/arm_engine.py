@@ -43,9 +43,7 @@ class RunningPosterior(ABC):
     trend: Trend | None
 
     @classmethod
-    def none(
-        cls, basis: Basis, shape: Size, variance: Tensor, *, trend: bool, read_only: bool = False
-    ) -> Self:
+    def none(cls, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> Self:
         """The posterior before any observation.
 
         Args:
@@ -53,13 +51,9 @@ class RunningPosterior(ABC):
             shape: The `batch_shape`.
             variance: Of the prior, `M`.
             trend: Whether the prior mean is to be estimated.
-            read_only: Whether trials may share memory, since nothing will be written to it.
         """
         none = basis.variance.new_zeros(shape)
-        mean, variance = none.new_zeros(()).expand(*shape, basis.arms), variance.expand(*shape, -1)
-        if not read_only:
-            own = torch.contiguous_format
-            mean, variance = mean.clone(memory_format=own), variance.clone(memory_format=own)
+        mean, variance = none.new_zeros(*shape, basis.arms), variance.repeat(*shape, 1)
         zero = Trend(torch.zeros_like(mean), none.clone(), none.clone()) if trend else None
         return cls(mean, variance, none, zero, *cls._nothing(basis, shape))
 
@@ -142,17 +136,12 @@ class RunningPosterior(ABC):
             prior: Factor on the prior covariance, `batch_shape`; None for 1.
             remove: Whether the observation is taken back.
         """
-        sign = -1 if remove else 1
-        signed = -noise if remove else noise
-        variance, direction = self._meet(basis, index, prior, remove)
-        # Positive for an observation; negative for one removed, whose noise exceeds the variance.
-        total = variance + signed
-        root = (total.abs_() if remove else total).rsqrt()
-        step = self._take(basis, direction.mul_(root.unsqueeze(-1)), sign)
+        sign, noise = (-1, -noise) if remove else (1, noise)
+        variance, root, step = self._step(basis, index, noise, prior, sign)
         residual = (y - basis.value(self.mean, index)).mul_(root)
         self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
-        self.information_gain.add_(torch.log1p(variance / signed), alpha=0.5)
+        self.information_gain.add_(torch.log1p(variance / noise), alpha=0.5)
         if self.trend is not None:  # A⁻¹ grows by the outer product of its innovation
             ones = (1 - basis.value(self.trend.response, index)).mul_(root)
             self.trend.response.addcmul_(step, ones.unsqueeze(-1), value=sign)
@@ -182,24 +171,21 @@ class RunningPosterior(ABC):
         """D becomes 0 in some trials, `batch_shape`."""
 
     @abstractmethod
-    def _meet(
-        self, basis: Basis, index: Tensor, prior: Tensor | None, remove: bool
-    ) -> tuple[Tensor, Tensor]:
-        """The posterior variance of one arm per trial, and the direction of a step there.
+    def _step(
+        self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Add ± the outer product of a step to D; the noise of an observation removed is negative.
 
         Returns:
-            `batch_shape`, and what :meth:`_take` takes, times the inverse root of ± variance plus
-            noise, in memory of its own.
+            The posterior variance of the arm, `batch_shape`; the root r of the inverse of
+            ± variance plus noise; and the step, the arm's posterior covariance with all arms
+            times r, `batch_shape x M`.
         """
 
-    @abstractmethod
-    def _take(self, basis: Basis, direction: Tensor, sign: int) -> Tensor:
-        """Add ± the outer product of a step to D.
 
-        Returns:
-            The step: the posterior covariance of the arm with all arms over the root of ± variance
-            plus noise, `batch_shape x M`.
-        """
+def inverse_root(total: Tensor, sign: int) -> Tensor:
+    """The inverse root of variance plus noise, negative where an observation is removed."""
+    return (total.abs_() if sign < 0 else total).rsqrt_()
 
 
 @dataclass(eq=False)
@@ -314,31 +300,28 @@ class PlayedArms(RunningPosterior):
         clear_(self.slots(self.used)[1], trials)
         self.count.masked_fill_(trials, 0)
 
-    def _meet(
-        self, basis: Basis, index: Tensor, prior: Tensor | None, remove: bool
-    ) -> tuple[Tensor, Tensor]:
+    def _step(
+        self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         # The arm is put in the first slot not used, which it needs unless it has one already.
         place = index.unsqueeze(-1)
         self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
         trials, width = self.count.numel(), self.used + 1  # slots not used weigh nothing
-        arms, inverse = self.arms[..., :width], self.inverse[..., :width, :width]
+        arms, inverse = self.slots(width)
         slot = (arms == place).view(torch.uint8).argmax(-1)
         between = basis.between(place, arms).reshape(trials, 1, width)
-        inverse = inverse.reshape(trials, width, width)
-        lost = torch.baddbmm(between, between, inverse, beta=0, alpha=-1).view_as(arms)
+        square = inverse.reshape(trials, width, width)
+        lost = torch.baddbmm(between, between, square, beta=0, alpha=-1).view_as(arms)
         if prior is None:
-            direction = lost.scatter_(-1, slot.unsqueeze(-1), 1.0, reduce="add")
+            z = lost.scatter_(-1, slot.unsqueeze(-1), 1.0, reduce="add")
         else:
-            direction = lost.scatter_add_(-1, slot.unsqueeze(-1), prior.unsqueeze(-1))
-        if not remove:  # where nothing is removed, the arm may have no slot
+            z = lost.scatter_add_(-1, slot.unsqueeze(-1), prior.unsqueeze(-1))
+        if sign > 0:  # where nothing is removed, the arm may have no slot
             torch.maximum(self.count, slot + 1, out=self.count)
-        # No more is left of the arm's variance than the direction says.
-        variance = torch.bmm(between, direction.view(trials, width, 1)).view_as(index)
-        return variance, direction
-
-    def _take(self, basis: Basis, direction: Tensor, sign: int) -> Tensor:
-        width = self.used + 1
-        arms, inverse = self.arms[..., :width], self.inverse[..., :width, :width]
-        inverse.addcmul_(direction.unsqueeze(-1), direction.unsqueeze(-2), value=sign)
+        # No more is left of the arm's variance than z says.
+        variance = torch.bmm(between, z.view(trials, width, 1)).view_as(index)
+        root = inverse_root(variance + noise, sign)
+        z.mul_(root.unsqueeze(-1))
+        inverse.addcmul_(z.unsqueeze(-1), z.unsqueeze(-2), value=sign)
         out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        return basis.mixture(arms, direction, out=out)
+        return variance, root, basis.mixture(arms, z, out=out)

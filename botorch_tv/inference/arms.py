@@ -1,21 +1,34 @@
-"""The posterior on all arms of a grid."""
+"""Posteriors on all arms of a grid, and the recursion of a rank-one step a round on any domain."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
-from botorch_tv.inference.costs import AT_ONCE, DECAYS_AT_ONCE, JOINTLY
-from botorch_tv.inference.data import Data, Present
+from botorch_tv.inference.arm_engine import PlayedArms, RunningPosterior
+from botorch_tv.inference.basis import Basis, FeatureBasis
+from botorch_tv.inference.costs import (
+    AT_ONCE,
+    DECAYS_AT_ONCE,
+    FINEST_SHARE,
+    JOINTLY,
+    LEAST_NOISE,
+    REFRESH_ROUNDS,
+    SMALL_RANK,
+)
+from botorch_tv.inference.data import Change, Data, Present, Prior
+from botorch_tv.inference.filter import Filter, RootFilter
 from botorch_tv.inference.linalg import scaled
-from botorch_tv.inference.protocol import Inference, Joint, basis_of
+from botorch_tv.inference.process import Inference, Joint, Process, basis_of
 from botorch_tv.inference.regression import (
     information_gain,
     most_numbers_of_block,
+    numbers_of_regression,
     regress,
     regress_on_arms,
 )
@@ -128,3 +141,280 @@ def log_numbers(horizon: int) -> int:
 def per_trial(offset: Tensor | float) -> Tensor | float:
     """A prior mean per trial, ready to be added to `batch_shape x q`."""
     return offset.unsqueeze(-1) if isinstance(offset, Tensor) else offset
+
+
+class Recursion(Inference):
+    """A rank-one step per round, whose cost does not grow with the rounds told."""
+
+    @staticmethod
+    def serves(process: Process) -> bool:
+        """Whether a rank-one step per round is right, and enough, for a process.
+
+        Noise that ages changes every row at every round, and only of a Markov process the newest
+        posterior says all. Rows that leave by time, or out of a window over a moving prior, can be
+        followed by computing anew whenever one does, which is no cheaper than a regression.
+        """
+        slides_while_moving = process.slides and process.moves
+        enough = not (process.expires or slides_while_moving)
+        return not process.ages and process.decay.markovian and enough
+
+    def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
+        assert isinstance(prior, Basis)
+        trend, first = self.process.known_mean is None, self._first_variance(prior)
+        return self._form(prior).none(prior, batch_shape, first, trend=trend)
+
+    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
+        process, basis, running = self.process, after.prior, before.running
+        assert isinstance(basis, Basis)
+        if after.dropped == after.rounds:
+            return self._emptied(after)
+        if change.any_rows or (change.leaving and self._refreshes(after)):
+            return self._anew(after)
+        assert isinstance(running, RunningPosterior)
+        exacter = after.least_noise < before.least_noise
+        if exacter and isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
+            return self._anew(after)  # so exact an observation takes a filter
+        if not consume:
+            running = running.copied()
+        prior = None
+        if process.moves:
+            attenuation, grown, prior = self._motion(before, before.time, after, after.time)
+            running.move(basis, attenuation, grown)
+        if change.cleared is not None:
+            running.clear(self._first_variance(basis), change.cleared)
+        self._take(running, basis, after, after.rounds - 1, prior)
+        if isinstance(running, PlayedArms):
+            running.reserve(basis.size)
+            if running.used > basis.size:
+                running = Filter.of_arms(basis, running)
+        if change.leaving:
+            kept = before.mask
+            if change.cleared is not None:
+                kept = before.kept & ~change.cleared.unsqueeze(-1)
+            for number in change.leaving:
+                among = None if kept is None else kept[..., number - before.dropped]
+                self._take(running, basis, after, number, prior, among=among, remove=True)
+            if after.empty is not None:
+                # Of a window without data only rounding is left, and a ratio of it would be any
+                # number.
+                running.clear(basis.variance, after.empty)
+        return after._replace(running=running)
+
+    def keep(self, before: Data, after: Data, change: Change) -> Data:
+        if after.dropped == after.rounds > before.dropped:
+            return self._emptied(after)
+        changed = change.leaving or change.any_rows or change.cleared is not None
+        return self._anew(after) if changed else after
+
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
+        return running_of(data).information_gain
+
+    @abstractmethod
+    def _form(self, basis: Basis) -> type[RunningPosterior]:
+        """How posteriors are held; the same in all trials, whatever they play."""
+
+    def _located(self, basis: Basis, choice: Tensor) -> Tensor:
+        """Choices as the basis takes them."""
+        return choice
+
+    def _anew(self, data: Data) -> Data:
+        """The data, its posterior computed from the rows kept, at the time of the newest of all."""
+        observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
+        observations = observations._replace(choice=self._located(basis, observations.choice))
+        form, exact = self._form(basis), not amplifies(data.least_noise, basis)
+        if form is PlayedArms and exact and observations.y.shape[-1] <= basis.size:
+            return data._replace(running=PlayedArms.of_observations(basis, observations))
+        running = Filter.of_observations(basis, observations)
+        if form is RootFilter and exact:
+            # Or every sample would have to take a root.
+            return data._replace(running=running.as_root(basis))
+        return data._replace(running=running)
+
+    def _emptied(self, data: Data) -> Data:
+        """The data with the posterior of no row at all, at the time of the newest of all."""
+        running = self.start(data.prior, data.time.shape)
+        if self.process.moves:  # rows may have left without a reset, so that time counts on
+            elapsed = _elapsed(data, data.time).unsqueeze(-1)
+            prior = self.process.decay.prior_variance(elapsed).to(running.variance)
+            running.variance = prior * basis_of(data).variance
+        return data._replace(running=running)
+
+    def _refreshes(self, data: Data) -> bool:
+        """Whether rows that leave are left out by computing all anew."""
+        often = self.process.moves or amplifies(data.least_noise, basis_of(data))
+        return often or data.rounds % REFRESH_ROUNDS == 0
+
+    def _take(
+        self,
+        running: RunningPosterior,
+        basis: Basis,
+        data: Data,
+        number: int,
+        prior: Tensor | None,
+        *,
+        among: Tensor | None = None,
+        remove: bool = False,
+    ) -> None:
+        """Observe a row of the log, or remove it where it was ``among`` those kept."""
+        history, mean = data.history, self.process.known_mean
+        y, noise = history.y.row(number), history.noise.row(number)
+        if among is not None:
+            noise = torch.where(among, noise, torch.inf)
+        index = self._located(basis, history.choice.row(number))
+        running.observe(basis, index, y - mean if mean else y, noise, prior, remove=remove)
+
+    def _first_variance(self, basis: Basis) -> Tensor:
+        """The prior variance at time 0, `M`."""
+        if not self.process.moves:
+            return basis.variance
+        origin = basis.variance.new_zeros((), dtype=torch.float64)
+        return basis.variance * self.process.decay.prior_variance(origin).to(basis.variance)
+
+    def _moved_to(
+        self, data: Data, now: Tensor, index: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+        """The posterior at time ``now``, of all arms or some, for reading before the next one.
+
+        Returns:
+            Mean less the constant estimated, `batch_shape x q`; factors on what observations took
+            away and on the prior covariance, and the prior variance that is new, as a share of the
+            kernel's, each None where nothing moves; and that constant, None where it is known; each
+            `batch_shape`.
+        """
+        running = running_of(data)
+        mean, trend = running.mean, running.trend
+        square = prior = grown = estimate = None
+        if index is not None:
+            mean = mean.gather(-1, index)
+        if trend is not None:
+            # Both series decay alike, so the estimate may be taken off before time passes.
+            response = trend.response if index is None else trend.response.gather(-1, index)
+            estimate = trend.constant
+            mean = mean - estimate.unsqueeze(-1) * response
+        if self.process.moves:
+            attenuation, grown, prior = self._motion(data, data.time, data, now)
+            square = attenuation.square()
+            out = data.prior.scratch.take("mean", mean.shape, mean)
+            mean = torch.mul(mean, attenuation.unsqueeze(-1), out=out)
+        return mean, square, prior, grown, estimate
+
+    def _motion(
+        self, early: Data, then: Tensor, late: Data, now: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What passes from then to now, each `batch_shape`.
+
+        Returns:
+            The factor a on covariances; the prior variance now that a² times that of then leaves,
+            as a share of the kernel's; and the prior variance now, None for 1.
+        """
+        decay, dtype = self.process.decay, basis_of(early).variance.dtype
+        start, end = _elapsed(early, then), _elapsed(early, now)
+        attenuation = decay.transition(start, end).to(dtype)
+        if decay.stationary:
+            return attenuation, 1 - attenuation.square(), None
+        before = decay.prior_variance(start).to(dtype)
+        if late.origin is not early.origin:
+            end = _elapsed(late, now)
+        prior = decay.prior_variance(end).to(dtype)
+        return attenuation, prior - attenuation.square() * before, prior
+
+
+class ArmRecursion(Recursion, ArmInference):
+    """A rank-one step on all arms per round."""
+
+    def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
+        running, basis = data.running, data.prior
+        assert isinstance(running, RunningPosterior)
+        assert isinstance(basis, Basis)
+        mean, square, prior, grown, estimate = self._moved_to(data, present.now)
+        sd = basis.scratch.take("sd", mean.shape, mean)
+        if square is None or grown is None:
+            torch.clamp(running.variance, min=0, out=sd)
+        else:
+            torch.mul(running.variance, square.unsqueeze(-1), out=sd)
+            sd.addcmul_(grown.unsqueeze(-1), basis.variance).clamp_min_(0)
+
+        def draw(normal: Tensor) -> Tensor:
+            return basis.expand(running.draw(basis, square, prior, normal))
+
+        return ArmPosterior(
+            mean=mean,
+            sd=sd.sqrt_(),
+            information_gain=running.information_gain,
+            offset=self.prior_mean(estimate),
+            draw=draw,
+        )
+
+    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
+        basis = basis_of(data)
+        mean, square, prior, _, estimate = self._moved_to(data, present.now, index)
+        lost = basis.inner(running_of(data).at(basis, index), index)
+        if square is not None:
+            lost = square[..., None, None] * lost
+        return Joint(
+            mean=mean + per_trial(self.prior_mean(estimate)),
+            covariance=scaled(basis.gram(index), prior) - lost,
+            information_gain=running_of(data).information_gain,
+        )
+
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        basis, process = basis_of(data), self.process
+        form, kept = self._form(basis), process.most_kept(horizon)
+        rows = kept
+        if process.slides:
+            # A row for what is told and one for what is left out, until a regression replaces them.
+            rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS)
+            if form is PlayedArms:
+                rows = min(horizon, kept + REFRESH_ROUNDS + 1)
+        numbers = form.numbers(basis, rows)
+        if form is PlayedArms and rows > basis.size:
+            matrix = (2 * (basis.size + 1) + basis.size) * basis.size
+            later = Filter.numbers(basis, rows - basis.size)
+            numbers = max(numbers, numbers // 2 + matrix, later)
+        if process.slides or process.returns:
+            regression = numbers_of_regression(basis, kept, moves=process.moves)
+            numbers = max(numbers, form.numbers(basis, 0) + regression + kept * basis.size)
+        # What all trials begin with is made once for a single one.
+        template = -(-(basis.size**2) // trials) if form is RootFilter else 0
+        return AT_ONCE * basis.arms + log_numbers(horizon) + numbers + template
+
+    def _form(self, basis: Basis) -> type[RunningPosterior]:
+        """How posteriors are held; the same in all trials, whatever they play."""
+        process = self.process
+        static = not (process.moves or process.slides or process.returns)
+        small = isinstance(basis, FeatureBasis) and basis.size <= SMALL_RANK
+        if small or self.samples:
+            return RootFilter if static else Filter
+        # In single precision the inverse would put a mean off by whole units within 200 rounds,
+        # and a prior that grows without bound leaves any noise small.
+        grows = process.moves and not process.decay.stationary
+        return Filter if grows or amplifies(process.noise, basis) else PlayedArms
+
+
+def amplifies(least_noise: float, basis: Basis) -> bool:
+    """Whether steps that amplify rounding by (k / noise)² would lose digits that matter."""
+    if basis.variance.dtype != torch.float64:
+        return True
+    return least_noise < LEAST_NOISE * basis.scale**2
+
+
+def precise_rounds(inference: Inference, prior: Prior) -> float:
+    """Observations kept up to which rounding is small beside what is left of the variance.
+
+    Endless where it does not pile up: a regression computes anew, and a moving prior forgets.
+    """
+    if not isinstance(inference, Recursion) or inference.process.moves:
+        return math.inf
+    rounding = torch.finfo(prior.variance.dtype).eps * prior.scale**2
+    return inference.process.noise / (FINEST_SHARE * rounding)
+
+
+def _elapsed(data: Data, time: Tensor) -> Tensor:
+    """Time since the first observation since the last reset, 0 before it, `batch_shape`."""
+    return (time - data.origin).clamp_min(0)
+
+
+def running_of(data: Data) -> RunningPosterior:
+    """What the data hold in addition to the log."""
+    assert isinstance(data.running, RunningPosterior)
+    return data.running

@@ -43,53 +43,37 @@ def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
             f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
             "Kept(newest=20), or a bool tensor of shape batch_shape x n."
         )
-    masks = (kept.rows, kept.where, kept.aside)
-    if isinstance(kept.reset, bool) and all(one is None for one in masks):
-        return _counted(kept)
-    shape = time.shape
-    wanted = {
-        "rows": (kept.rows, (*shape, rows)),
-        "where": (kept.where, tuple(shape)),
-        "aside": (kept.aside, (*shape, rows)),
-        "reset": (None if isinstance(kept.reset, bool) else kept.reset, tuple(shape)),
-    }
-    for name, (tensor, needed) in wanted.items():
-        if tensor is not None:
-            _require_mask(name, tensor, needed, time.device)
-    if kept.rows is not None and (kept.newest is not None or kept.where is not None):
+    newest, reset = kept.newest, None if isinstance(kept.reset, bool) else kept.reset
+    each, per_row = time.shape, torch.Size((*time.shape, rows))
+    masks = (kept.rows, per_row), (kept.aside, per_row), (kept.where, each), (reset, each)
+    for name, (mask, shape) in zip(("rows", "aside", "where", "reset"), masks):
+        fits = isinstance(mask, Tensor) and (mask.dtype, mask.shape) == (torch.bool, shape)
+        if mask is None or (fits and mask.device == time.device):
+            continue
+        given = (
+            f"{mask.dtype} of shape {tuple(mask.shape)} on {mask.device}"
+            if isinstance(mask, Tensor)
+            else shown(mask)
+        )
+        raise InputDataError(
+            f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
+            f"{tuple(shape)} on {time.device}; compare log.time, which is batch_shape x n, with "
+            "log.now.unsqueeze(-1)."
+        )
+    if newest is not None and (type(newest) is not int or newest < 0):
+        raise InputDataError(
+            f"a retention keeps the newest {shown(newest)} rows, but it must be a whole number "
+            "from 0 on; answer rows=, a bool per row, where it differs by trial."
+        )
+    if kept.rows is not None and not (newest is None and kept.where is None):
         raise InputDataError(
             "a retention answered with rows= and newest= or where= besides; answer one or the "
             "other, or make two rules of it, since what all keep stays."
         )
-    if kept.where is not None and kept.newest is None:
+    if kept.where is not None and newest is None:
         raise InputDataError(
             "a retention answered with where=, but not how many rows stay there; add newest=0 to "
             "forget all of them, newest=1 to keep the one just made."
-        )
-    return _counted(kept)
-
-
-def _require_mask(name: str, value: object, shape: tuple[int, ...], device: torch.device) -> None:
-    """Raise unless it is a bool tensor of this shape on this device."""
-    if not isinstance(value, Tensor):
-        given = shown(value)
-    elif value.dtype == torch.bool and value.shape == shape and value.device == device:
-        return
-    else:
-        given = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
-    raise InputDataError(
-        f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
-        f"{shape} on {device}; compare log.time, which is batch_shape x n, with "
-        "log.now.unsqueeze(-1)."
-    )
-
-
-def _counted(kept: Kept) -> Kept:
-    whole = isinstance(kept.newest, int) and not isinstance(kept.newest, bool)
-    if kept.newest is not None and not (whole and kept.newest >= 0):
-        raise InputDataError(
-            f"a retention keeps the newest {shown(kept.newest)} rows, but it must be a whole "
-            "number from 0 on; answer rows=, a bool per row, where it differs by trial."
         )
     return kept
 
@@ -252,9 +236,7 @@ class Data(NamedTuple):
             ),
         )
 
-    def keep(
-        self, answers: Iterable[Kept | Tensor], *, all_good: bool | None = None
-    ) -> tuple[Data, Change]:
+    def keep(self, answers: Iterable[Kept], *, all_good: bool | None = None) -> tuple[Data, Change]:
         """The data that are left by the answers of rules: rows that all retain, and resets.
 
         A device is not waited for, so that on a CPU alone it shows that nothing has changed where a
@@ -268,101 +250,71 @@ class Data(NamedTuple):
             The data, whose posterior is still that of all rows, and what has changed.
         """
         looks, length = _looks(self), self.rounds - self.dropped
-        newest, retained = length, self.retained
+        newest, retained, any_rows = length, self.retained, False
         aside: Tensor | None = None
         reset: Tensor | None = None
         cleared: Tensor | None = None
-        any_rows = restarts = False
-        fresh = bool(all_good)  # whether the newest row is good in all trials, and retained
-        for answer in answers:
-            one = Kept(rows=answer) if isinstance(answer, Tensor) else answer
-            fresh = fresh and one.rows is None and one.newest != 0
-            if one.aside is not None and not (looks and not bool(one.aside.any())):
-                aside = one.aside if aside is None else aside | one.aside
+
+        def some(mask: Tensor) -> Tensor | None:
+            return None if looks and not bool(mask.any()) else mask
+
+        for one in answers:
+            rows, where = one.rows, None if one.where is None else some(one.where)
+            resets = torch.ones_like(self.time, dtype=torch.bool) if one.reset is True else None
+            if isinstance(one.reset, Tensor):
+                resets = where if one.reset is one.where else some(one.reset)
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
-            resets: Tensor | None = None
-            if isinstance(one.reset, Tensor):
-                if not looks or bool(one.reset.any()):
-                    resets = one.reset
-            elif one.reset:
-                resets = torch.ones_like(self.time, dtype=torch.bool)
-            before, retained = retained, self._narrowed(retained, one, looks)
-            clears = False
-            if retained is not before:
-                where = one.where
-                if one.newest == 1 and where is not None and resets is not None:
-                    clears = resets is where or (looks and torch.equal(resets, where))
-                if clears:
-                    cleared = where if cleared is None or where is None else cleared | where
-                any_rows = any_rows or not clears
+            elif one.newest is not None and where is not None and one.newest < length:
+                older = (~where).unsqueeze(-1).expand(*where.shape, length - one.newest)
+                rows = torch.nn.functional.pad(older, (0, one.newest), value=1)
+            if rows is not None and looks:
+                # Nothing has changed where all that was retained stays.
+                drops = ~rows if retained is None else retained & ~rows
+                rows = rows if bool(drops.any()) else None
+            if rows is not None:
+                retained = rows.clone() if retained is None else rows & retained
+            if one.newest == 1 and where is not None and resets is where:
+                cleared = where if cleared is None else cleared | where
+            elif rows is not None or resets is not None:
+                any_rows = True
             if resets is not None:
                 reset = resets if reset is None else reset | resets
-                restarts = restarts or not clears
-        data, change = self, Change()
-        if newest < length or retained is not self.retained or reset is not None:
-            leaving = range(self.dropped, self.rounds - newest)
-            if looks and retained is not None:
-                newest = min(newest, _newest_in_use(retained))
+            if one.aside is not None:
+                aside = one.aside if aside is None else aside | one.aside
+        if aside is not None:
+            aside = some(aside)
+        data, leaving = self, range(self.dropped, self.rounds - newest)
+        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row: good, and retained
+        if leaving or any_rows or cleared is not None:
+            if looks and retained is not None:  # rows that no trial retains any more
+                used = retained.reshape(-1, length).any(0)
+                oldest = int(used.to(torch.uint8).argmax()) if bool(used.any()) else length
+                newest = min(newest, length - oldest)
             if retained is not None:
                 retained = retained[..., length - newest :]
             data = self._replace(dropped=self.rounds - newest, retained=retained, aside=None)
             if not fresh:
                 data = data._replace(empty=~data.good.any(-1))
-            if reset is not None:
-                alone = cleared is reset and not any_rows  # the newest row, in those trials
-                if not (alone and all_good is not None) and self.retained is not None:
-                    reset = reset & self.retained.any(-1)  # an empty log is not asked about
-                started = data._started(all_good if alone else None)
-                data = data._replace(
-                    origin=torch.where(reset, started, self.origin),
-                    since=self.since.masked_fill(reset, 1),
-                )
-            change = Change(leaving, cleared, any_rows, restarts, reset)
-        if aside is None and self.aside is None:
-            return data, change
-        same = looks and aside is not None and self.aside is not None
-        same = same and torch.equal(aside, self.aside)  # type: ignore[arg-type]
-        if same and data is self:
-            return self, change
-        if aside is not None:
-            aside = aside[..., data.dropped - self.dropped :]
-        data = data._replace(aside=aside)
-        change = change._replace(any_rows=change.any_rows or not same)
-        return data._replace(empty=~data.good.any(-1)), change
-
-    def _narrowed(self, retained: Tensor | None, answer: Kept, looks: bool) -> Tensor | None:
-        """The rows that are left of some by an answer for single trials or rows.
-
-        If ``looks``, they are the same object where nothing has changed.
-        """
-        rows, where, length = answer.rows, answer.where, self.rounds - self.dropped
-        if rows is None:
-            if where is None or answer.newest is None or answer.newest >= length:
-                return retained
-            if looks and not bool(where.any()):
-                return retained
-            older = (~where).unsqueeze(-1).expand(*where.shape, length - answer.newest)
-            rows = torch.nn.functional.pad(older, (0, answer.newest), value=1)
-        left = rows if retained is None else rows & retained
-        if looks and bool(left.all() if retained is None else left.eq(retained).all()):
-            return retained
-        return left
-
-    def _started(self, newest_good: bool | None) -> Tensor:
-        """Time of the first good row retained, infinite where there is none, `batch_shape`.
-
-        Args:
-            newest_good: If the newest row alone is retained: whether it is known to be good.
-        """
-        if newest_good:
-            return self.time
-        first = self.dropped if newest_good is None else self.rounds - 1
-        good = self.history.noise.tensor(first) < math.inf
-        if newest_good is None:
-            good = good & self.kept
-        starts = torch.where(good, self.history.time.tensor(first), math.inf)
-        return torch.nn.functional.pad(starts, (0, 1), value=math.inf).amin(-1)
+        if reset is not None:
+            if all_good is None and self.retained is not None:
+                reset = reset & self.retained.any(-1)  # an empty log is not asked about
+            origin = self.time
+            if not fresh or reset is not cleared:
+                starts = torch.where(data.good, self.history.time.tensor(data.dropped), math.inf)
+                origin = torch.nn.functional.pad(starts, (0, 1), value=math.inf).amin(-1)
+            data = data._replace(
+                origin=torch.where(reset, origin, self.origin),
+                since=self.since.masked_fill(reset, 1),
+            )
+        if aside is not None or self.aside is not None:
+            same = looks and aside is not None and self.aside is not None
+            any_rows = any_rows or not (same and torch.equal(aside, self.aside))  # type: ignore[arg-type]
+            if aside is not None:
+                aside = aside[..., data.dropped - self.dropped :].clone()
+            data = data._replace(aside=aside)
+            data = data._replace(empty=~data.good.any(-1))
+        return data, Change(leaving, cleared, any_rows, reset)
 
     @property
     def elapsed(self) -> Tensor:
@@ -382,9 +334,7 @@ class Change(NamedTuple):
     cleared: Tensor | None = None
     """Trials that were reset and keep the newest row only, `batch_shape`, bool; None for none."""
     any_rows: bool = False
-    """Whether any others may have left, the newest of a trial that was reset among them."""
-    restarts: bool = False
-    """Whether a clock may have begun anew in trials where older rows than the newest are left."""
+    """Whether any others may have left, or a clock have begun anew where older rows are left."""
     reset: Tensor | None = None
     """Trials that were reset, `batch_shape`, bool; None for none."""
 
@@ -392,11 +342,3 @@ class Change(NamedTuple):
 def _looks(data: Data) -> bool:
     """Whether looking at a tensor costs no waiting."""
     return data.time.device.type == "cpu"
-
-
-def _newest_in_use(mask: Tensor) -> int:
-    """How many rows there are from the oldest that some trial keeps, of `batch_shape x n`."""
-    used = mask.flatten(0, -2).any(0) if mask.dim() > 1 else mask
-    if used.numel() == 0:
-        return 0
-    return int(len(used) - used.to(torch.uint8).argmax()) if bool(used.any()) else 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.arm_engine import PlayedArms, RunningPosterior
+from botorch_tv.inference.arm_engine import PlayedArms, RunningPosterior, inverse_root
 from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.costs import FEWEST_ROWS
 from botorch_tv.inference.linalg import clear_
@@ -117,23 +117,22 @@ class Filter(RunningPosterior):
     def _clear(self, trials: Tensor) -> None:
         self._shrink((~trials).to(self.weights.dtype))
 
-    def _meet(
-        self, basis: Basis, index: Tensor, prior: Tensor | None, remove: bool
-    ) -> tuple[Tensor, Tensor]:
+    def _step(
+        self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         row, alone = basis.row(index), basis.alone(index)
         if prior is not None:
             row = row * prior.unsqueeze(-1)
-        coordinates = row - self.at(basis, alone).squeeze(-2)
-        variance = basis.inner(coordinates.unsqueeze(-2), alone)[..., 0, 0]
-        return variance, coordinates
-
-    def _take(self, basis: Basis, direction: Tensor, sign: int) -> Tensor:
-        self.rows = self.rows.append(direction)
+        row = row - self.at(basis, alone).squeeze(-2)
+        variance = basis.inner(row.unsqueeze(-2), alone)[..., 0, 0]
+        root = inverse_root(variance + noise, sign)
+        row.mul_(root.unsqueeze(-1))
+        self.rows = self.rows.append(row)
         self.weights = torch.nn.functional.pad(self.weights, (0, 1), value=sign)
         out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        step = basis.expand(direction, out=out)
+        step = basis.expand(row, out=out)
         self._compact(basis)
-        return step
+        return variance, root, step
 
     def _compact(self, basis: Basis) -> None:
         # Which form is held depends on the number of rows alone, so all trials share it.
@@ -187,20 +186,20 @@ class RootFilter(RunningPosterior):
         identity = torch.eye(self.root.shape[-1], dtype=self.root.dtype, device=self.root.device)
         clear_(self.root, trials, identity)
 
-    def _meet(
-        self, basis: Basis, index: Tensor, prior: Tensor | None, remove: bool
-    ) -> tuple[Tensor, Tensor]:
+    def _step(
+        self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         direction = (basis.row(index).unsqueeze(-2) @ self.root).squeeze(-2)
-        return direction.square().sum(-1), direction
-
-    def _take(self, basis: Basis, direction: Tensor, sign: int) -> Tensor:
+        variance = direction.square().sum(-1)
+        root = inverse_root(variance + noise, sign)
+        direction.mul_(root.unsqueeze(-1))
         coordinates = (self.root @ direction.unsqueeze(-1)).squeeze(-1)
         # Noise as a share of variance and noise; more than 1 where an observation is removed.
         share = torch.rsub(direction.square().sum(-1, keepdim=True), 1, alpha=sign)
         shortened = direction / share.sqrt_().add_(1)
         self.root.addcmul_(coordinates.unsqueeze(-1), shortened.unsqueeze(-2), value=-sign)
         out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        return basis.expand(coordinates, out=out)
+        return variance, root, basis.expand(coordinates, out=out)
 
 
 def most_rows(basis: Basis) -> int:

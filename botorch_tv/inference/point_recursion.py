@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.arms import log_numbers
+from botorch_tv.inference.arms import Recursion, log_numbers, running_of
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box import BoxPrior, PointBasis, point_basis
 from botorch_tv.inference.cholesky import GrowingFactor
@@ -26,9 +26,7 @@ from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.filter import Filter
 from botorch_tv.inference.point_kernel import Against, Covariance
 from botorch_tv.inference.points import SMALLEST_VARIANCE, GaussianPosterior, PointInference, Slopes
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Looks, Normal
-from botorch_tv.inference.recursion import Recursion, running_of
+from botorch_tv.inference.process import Looks, Normal, Process
 from botorch_tv.inference.regression import numbers_of_regression
 from botorch_tv.validation import settle_number
 
@@ -124,7 +122,7 @@ class PointRecursion(Recursion, PointInference):
         most: int = 0,
     ) -> FeaturePosterior:
         running, basis, trials = running_of(data), point_basis_of(data), data.time.numel()
-        mean, square, prior, offset = self._moved_to(data, present.now)
+        mean, square, prior, _, offset = self._moved_to(data, present.now)
         lost = running.matrix(basis)
         if square is not None:
             lost = lost.mul_(square[..., None, None])

@@ -49,8 +49,14 @@ from botorch_tv.inference.point_kernel import (
     spectral_normals,
     waves,
 )
-from botorch_tv.inference.process import observations_of, temporal_rows
-from botorch_tv.inference.protocol import Inference, Joint, Looks, Normal
+from botorch_tv.inference.process import (
+    Inference,
+    Joint,
+    Looks,
+    Normal,
+    observations_of,
+    temporal_rows,
+)
 from botorch_tv.inference.regression import Observations, constant_mean
 from botorch_tv.inference.tensors import OfTrials
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 from botorch_tv.inference.costs import CLIMBING, SEARCH_NUMBERS
 from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum
-from botorch_tv.inference.protocol import Looks
+from botorch_tv.inference.process import Looks
 from botorch_tv.inference.quasi_newton import Descent, Objective
 from botorch_tv.inference.tensors import DeviceCopies, Scratch
 from botorch_tv.validation import settle_integer

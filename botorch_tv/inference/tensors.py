@@ -77,16 +77,17 @@ class DeviceCopies:
         self._value = value
         self._copies: dict[tuple[torch.dtype, torch.device], Tensor] = {}
 
-    def like(self, other: Tensor) -> Tensor:
-        """The tensor in the dtype and on the device of another."""
-        return self.on(other.dtype, other.device)
-
     def on(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """The tensor in a dtype, on a device."""
         key = (dtype, device)
         if key not in self._copies:
             self._copies[key] = self._value.to(dtype=dtype, device=device)
         return self._copies[key]
+
+    def like(self, other: Tensor) -> Tensor:
+        """The tensor in the dtype and on the device of another."""
+        found = self._copies.get((other.dtype, other.device))
+        return self.on(other.dtype, other.device) if found is None else found
 
     def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Tensor]]:
         return DeviceCopies, (self._value,)
@@ -132,6 +133,7 @@ class _Storage:
     written: int
 
 
+@dataclass(slots=True, eq=False)
 class Rows:
     """An immutable sequence of rows, `batch_shape x n x event_shape`, that appends in O(1).
 
@@ -140,10 +142,9 @@ class Rows:
     object copies, so both futures of one state are its own: the interface is purely functional.
     """
 
-    __slots__ = ("_batch_dim", "_length", "_storage")
-
-    def __init__(self, storage: _Storage, length: int, batch_dim: int) -> None:
-        self._storage, self._length, self._batch_dim = storage, length, batch_dim
+    _storage: _Storage
+    _length: int
+    _batch_dim: int
 
     @classmethod
     def empty(
@@ -179,8 +180,6 @@ class Rows:
 
     def row(self, number: int) -> Tensor:
         """Row ``number``, `batch_shape x event_shape`: a view."""
-        if not 0 <= number < self._length:
-            raise IndexError(f"row {number} of {self._length}")
         return self._storage.tensor.select(self._batch_dim, number)
 
     def append(self, row: Tensor) -> Rows:
@@ -266,11 +265,3 @@ def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return wrapped
-
-
-def writes(*tensors: Tensor) -> int:
-    """How often anybody has written into some tensors; it rises with every time.
-
-    Inference tensors do not count, for outside of their mode nobody can write into them.
-    """
-    return sum(one._version for one in tensors if not one.is_inference())

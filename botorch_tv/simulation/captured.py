@@ -18,10 +18,9 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.arm_engine import PlayedArms
-from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FIRST_SLOTS, REFRESH_ROUNDS
 from botorch_tv.inference.linalg import at_index, first_maximum
-from botorch_tv.simulation.rules import Captured, Known
+from botorch_tv.simulation.rules import Known
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
@@ -62,7 +61,6 @@ class Player:
 
     Args:
         known: The strategy in numbers.
-        basis: Coordinates of its kernel.
         stage: The objective.
         trials: How many.
         horizon: Rounds T.
@@ -72,7 +70,6 @@ class Player:
     def __init__(
         self,
         known: Known,
-        basis: Basis,
         stage: Stage,
         *,
         trials: int,
@@ -80,9 +77,9 @@ class Player:
         recorder: Recorder,
     ) -> None:
         self.known, self._stage, self._recorder = known, stage, recorder
-        rules, like = known.rules, basis.variance
+        rules, like = known.rules, known.basis.variance
         # A record of the round goes on using the memory for intermediate results of this copy.
-        self.basis = basis.to(like.dtype, like.device)
+        self.basis = known.basis.to(like.dtype, like.device)
 
         def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=like.device)
@@ -243,7 +240,7 @@ class CapturedTable:
 
     Args:
         settings: The study.
-        served: What is played, by label, and the basis of its kernel.
+        served: What is played, by label.
         chunk: The trials.
         capture: Records a round; None where every operation is started by itself.
     """
@@ -251,14 +248,14 @@ class CapturedTable:
     def __init__(
         self,
         settings: StudySettings,
-        served: Mapping[str, Captured],
+        served: Mapping[str, Known],
         chunk: Chunk,
         capture: Capture | None,
     ) -> None:
         self._recorder = Recorder(capture)
         self._shape = trials, horizon = chunk.trials, settings.horizon
         self._noise = settings.errors(chunk)
-        some = next(iter(served.values()))[1].variance
+        some = next(iter(served.values())).basis.variance
         self._stage = Stage(
             some.new_empty(trials, len(some)), some.new_empty(trials), some.new_empty(trials)
         )
@@ -266,15 +263,8 @@ class CapturedTable:
         self._given: Tensor | None = None
         self._bring: Work | None = None
         self.players = {
-            label: Player(
-                known,
-                basis,
-                self._stage,
-                trials=trials,
-                horizon=horizon,
-                recorder=self._recorder,
-            )
-            for label, (known, basis) in served.items()
+            label: Player(one, self._stage, trials=trials, horizon=horizon, recorder=self._recorder)
+            for label, one in served.items()
         }
 
     def play_round(self, step: int, objective: Objective) -> None:

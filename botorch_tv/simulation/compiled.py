@@ -16,7 +16,6 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
 import numba
@@ -25,7 +24,7 @@ import torch
 
 from botorch_tv.inference.basis import Basis, ProductBasis
 from botorch_tv.inference.costs import REFRESH_ROUNDS
-from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, known, plain
+from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, in_numbers
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
@@ -41,9 +40,8 @@ AT_ONCE = 4
 """Vectors over all arms that objectives are kept in until they are played, per trial."""
 UNINTERRUPTED = 2**24
 """Numbers that are passed over before anybody can stop it: some tenths of a second."""
-SLOTS, NUMBER, SINCE, ELAPSED = range(4)
-"""Columns of the counts: slots used, observations kept, rounds since the reset, time since the
-origin."""
+SLOTS, SINCE, ELAPSED = range(3)
+"""Columns of the counts: slots used, rounds since the reset, time since the origin."""
 Loop = TypeVar("Loop", bound=Callable[..., object])
 # Sums may be taken in any order, as matrix products take them; nothing relies on NaN.
 _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
@@ -94,7 +92,7 @@ class Scene(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """What is known in each trial."""
+    """What is known and recorded in each trial."""
 
     mean: np.ndarray
     """`trials x M`."""
@@ -105,19 +103,17 @@ class Trials(NamedTuple):
     inverse: np.ndarray
     """P, `trials x slots x slots`."""
     counts: np.ndarray
-    """`trials x 4`, by column as named above."""
+    """`trials x 3`, by column as named above."""
     gain: np.ndarray
     """Information gain of the observations kept, `trials`."""
+    arm: np.ndarray
+    """Arms played, `trials x rounds`."""
+    regret: np.ndarray
+    """`trials x rounds`."""
+    resets: np.ndarray
+    """`trials x rounds`."""
     y: np.ndarray
     """Observations, `trials x rounds`; of no round where all are kept."""
-
-
-class Played(NamedTuple):
-    """What is recorded, each `trials x rounds`."""
-
-    arm: np.ndarray
-    regret: np.ndarray
-    resets: np.ndarray
 
 
 def _compiled(loop: Loop) -> Loop:
@@ -130,22 +126,18 @@ def _compiled(loop: Loop) -> Loop:
 
 
 class _Room(NamedTuple):
-    """Memory that is used again round after round."""
+    """Memory that is used again round after round.
 
-    half: np.ndarray
-    core: np.ndarray
-    step: np.ndarray
-    between: np.ndarray
-    weights: np.ndarray
-    score: np.ndarray
-
-
-class _View(NamedTuple):
-    """The same for the objective: its coordinates, half of the way to the arms, and there."""
+    Coordinates of a function, half of the way to the arms, and there; then what a step of one
+    strategy takes besides.
+    """
 
     core: np.ndarray
     half: np.ndarray
     values: np.ndarray
+    between: np.ndarray
+    weights: np.ndarray
+    score: np.ndarray
 
 
 LANES = 16
@@ -245,7 +237,6 @@ def _forget(trials: Trials, i: int, rules: Rules) -> None:
         variance[m] = first * rules.variance[m]
     trials.gain[i] = 0.0
     trials.counts[i, SLOTS] = 0
-    trials.counts[i, NUMBER] = 0
     trials.counts[i, SINCE] = 1
     trials.counts[i, ELAPSED] = 0
 
@@ -253,7 +244,7 @@ def _forget(trials: Trials, i: int, rules: Rules) -> None:
 @_compiled
 def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
     """Let a round pass; the factor on the reduction."""
-    if not rules.moves or trials.counts[i, NUMBER] == 0:
+    if not rules.moves or trials.counts[i, SLOTS] == 0:
         return 1.0
     elapsed = trials.counts[i, ELAPSED]
     kept = rules.attenuation[elapsed]
@@ -270,7 +261,7 @@ def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
 @_compiled
 def _choose(trials: Trials, i: int, rules: Rules, t: int, room: _Room) -> int:
     """The first arm of those whose upper bound is highest."""
-    if trials.counts[i, NUMBER] == 0:
+    if trials.counts[i, SLOTS] == 0:
         return 0
     mean, variance, score = trials.mean[i], trials.variance[i], room.score
     sqrt_beta, sign = rules.sqrt_beta[t], rules.sign
@@ -317,119 +308,69 @@ def _observe(
     arm: int,
     y: float,
     square: float,
+    removed: int,
     room: _Room,
 ) -> None:
-    """Take in an observation; see ``recursion.observe_``.
+    """Take an observation, or remove one of several of an arm, see ``PlayedArms``.
 
-    The reduction shrinks by ``square`` for the time that has passed since the last one.
+    The reduction shrinks by ``square`` for the time that has passed since the last one. Of a static
+    objective P is the inverse of K + N over the arms played, N the noise of their means. So
+    e_j - P k_j is N_j P_j, whose digits no difference takes away, and the arm's variance
+    N_j (1 - N_j P_jj): so one of ``removed`` observations of the arm is removed.
     """
     inverse, counts = trials.inverse[i], trials.counts[i]
     lefts, rights = trials.places[i, 0], trials.places[i, 1]
     used, points = counts[SLOTS], factors.second.shape[0]
     left, right = arm // points, arm % points
     first, second = factors.first[left], factors.second[right]
-    between, weights = room.between, room.weights
-    for a in range(used):
-        between[a] = first[lefts[a]] * second[rights[a]]
+    between, weights, core = room.between, room.weights, room.core
     weights[:] = 0.0
-    for a in range(used):
-        scaled, row = square * between[a], inverse[a]
-        for b in range(used):
-            weights[b] += scaled * row[b]
-    prior = rules.prior[counts[ELAPSED]]
-    variance = prior * rules.variance[arm]
     slot = used
     for a in range(used):
-        variance -= between[a] * weights[a]
-        weights[a] = -weights[a]
         if lefts[a] == left and rights[a] == right:
             slot = a
-    if slot == used:
-        lefts[slot], rights[slot] = left, right
-        used += 1
-        counts[SLOTS] = used
+    if removed > 0:
+        sign, mean_noise = -1.0, rules.noise / removed
         for a in range(used):
-            inverse[slot, a] = 0.0
-            inverse[a, slot] = 0.0
-    weights[slot] += prior
-    trials.gain[i] += 0.5 * math.log1p(variance / rules.noise)
-    counts[NUMBER] += 1
-    root = 1.0 / math.sqrt(variance + rules.noise)
-    _step(trials, i, rules, factors, arm, y, square, root, 1.0, room)
-
-
-@_compiled
-def _leave_out(
-    trials: Trials,
-    i: int,
-    rules: Rules,
-    factors: Factors,
-    arm: int,
-    y: float,
-    times: int,
-    room: _Room,
-) -> None:
-    """Leave out one of several observations of an arm, of an objective that stands still.
-
-    Then P is the inverse of K + N over the arms played, N the noise of their means. So e_j - P k_j
-    is N_j P_j, whose digits no difference takes away, and the arm's variance N_j (1 - N_j P_jj).
-    """
-    inverse, counts = trials.inverse[i], trials.counts[i]
-    lefts, rights = trials.places[i, 0], trials.places[i, 1]
-    used, points, weights = counts[SLOTS], factors.second.shape[0], room.weights
-    left, right, slot = arm // points, arm % points, 0
-    for a in range(used):
-        if lefts[a] == left and rights[a] == right:
-            slot = a
-    mean_noise = rules.noise / times
-    own = mean_noise * inverse[slot, slot]
-    rest = mean_noise * (times - 1 + own)  # noise less variance
-    weights[:] = 0.0
-    for a in range(used):
-        weights[a] = mean_noise * inverse[slot, a]
-    trials.gain[i] += 0.5 * math.log(rest / rules.noise)
-    counts[NUMBER] -= 1
-    _step(trials, i, rules, factors, arm, y, 1.0, 1.0 / math.sqrt(rest), -1.0, room)
-    if times > 1:
-        return
-    # The last slot takes the place of one that holds nothing any more.
-    last = used - 1
-    counts[SLOTS] = last
-    lefts[slot], rights[slot] = lefts[last], rights[last]
-    for a in range(last):
-        inverse[slot, a] = inverse[last, a]
-    for a in range(last):
-        inverse[a, slot] = inverse[a, last]
-    inverse[slot, slot] = inverse[last, last]
-
-
-@_compiled
-def _step(
-    trials: Trials,
-    i: int,
-    rules: Rules,
-    factors: Factors,
-    arm: int,
-    y: float,
-    square: float,
-    root: float,
-    sign: float,
-    room: _Room,
-) -> None:
-    """The step of mean, variance and inverse once weights are known, but for their scale."""
-    used, weights, core = trials.counts[i, SLOTS], room.weights, room.core
-    inverse, places = trials.inverse[i], trials.places[i]
+            weights[a] = mean_noise * inverse[slot, a]
+        total = mean_noise * (removed - 1 + weights[slot])  # noise less variance
+    else:
+        for a in range(used):
+            between[a] = first[lefts[a]] * second[rights[a]]
+        for a in range(used):
+            scaled, row = square * between[a], inverse[a]
+            for b in range(used):
+                weights[b] += scaled * row[b]
+        sign, prior = 1.0, rules.prior[counts[ELAPSED]]
+        total = prior * rules.variance[arm] + rules.noise
+        for a in range(used):
+            total -= between[a] * weights[a]
+            weights[a] = -weights[a]
+        if slot == used:
+            lefts[slot], rights[slot] = left, right
+            used += 1
+            counts[SLOTS] = used
+            for a in range(used):
+                inverse[slot, a] = 0.0
+                inverse[a, slot] = 0.0
+        weights[slot] += prior
+    trials.gain[i] += 0.5 * math.log(total / rules.noise)
+    root = 1.0 / math.sqrt(total)
     for a in range(used):
         weights[a] *= root
-    _mix(factors, places[0], places[1], weights, used, core)
+    _mix(factors, lefts, rights, weights, used, core)
     for a in range(used):
         share, row = sign * weights[a], inverse[a]
         for b in range(used):
             row[b] = square * row[b] + share * weights[b]
+    if removed == 1:  # rounding is left where the arm holds nothing any more
+        for a in range(used):
+            inverse[slot, a] = 0.0
+            inverse[a, slot] = 0.0
     step = core.ravel()
     if factors.product:
-        _expand(factors.sides, core, room.half, room.step)
-        step = room.step.ravel()
+        _expand(factors.sides, core, room.half, room.values)
+        step = room.values.ravel()
     mean, variances = trials.mean[i], trials.variance[i]
     surprise = sign * root * (y - rules.mean - mean[arm])
     for m in range(len(mean)):
@@ -438,35 +379,29 @@ def _step(
 
 
 @_compiled
-def _slide(
-    trials: Trials, i: int, rules: Rules, factors: Factors, played: Played, t: int, room: _Room
-) -> None:
+def _slide(trials: Trials, i: int, rules: Rules, factors: Factors, t: int, room: _Room) -> None:
     """Leave out what a window does not hold any more once round ``t`` is observed."""
-    arms, y = played.arm[i], trials.y[i]
-    oldest = t - rules.window
+    arms, y, oldest = trials.arm[i], trials.y[i], t - rules.window
     if oldest < 0:
         return
     if t % REFRESH_ROUNDS != 0:
         arm, times = arms[oldest], 0
         for kept in range(oldest, t + 1):
             times += arms[kept] == arm
-        _leave_out(trials, i, rules, factors, arm, y[oldest], times, room)
+        _observe(trials, i, rules, factors, arm, y[oldest], 1.0, times, room)
         return
-    since = trials.counts[i, SINCE]
     _forget(trials, i, rules)
-    trials.counts[i, SINCE] = since
     for kept in range(oldest + 1, t + 1):
-        _observe(trials, i, rules, factors, arms[kept], y[kept], 1.0, room)
+        _observe(trials, i, rules, factors, arms[kept], y[kept], 1.0, 0, room)
 
 
 @_compiled
-def _room_for(trials: Trials, factors: Factors) -> _Room:
-    """Room for the steps of one strategy."""
-    arms, slots = trials.mean.shape[1], trials.places.shape[2]
-    left, right = factors.sides.left, factors.sides.right
+def _room_for(sides: Sides, columns: int, slots: int, arms: int) -> _Room:
+    """Room for functions of so many coordinates along the second side, and for steps."""
+    left, right = sides.left, sides.right
     return _Room(
+        np.zeros((left.shape[1], columns)),
         np.empty((left.shape[1], right.shape[1])),
-        np.empty((left.shape[1], factors.rows.shape[1])),
         np.empty((len(left) + len(left) % 2, right.shape[1])),
         np.empty(slots),
         np.empty(slots),
@@ -475,40 +410,17 @@ def _room_for(trials: Trials, factors: Factors) -> _Room:
 
 
 @_compiled
-def _view_of(scene: Scene) -> _View:
-    """Room for the values of an objective."""
-    left, right = scene.sides.left, scene.sides.right
-    return _View(
-        np.zeros((left.shape[1], len(right))),
-        np.empty((left.shape[1], right.shape[1])),
-        np.empty((len(left) + len(left) % 2, right.shape[1])),
-    )
-
-
-@_compiled
-def _look(scene: Scene, step: int, i: int, arms: int, view: _View) -> np.ndarray:
+def _look(scene: Scene, step: int, i: int, arms: int, room: _Room) -> np.ndarray:
     """Values of the objective on the arms."""
     given: np.ndarray = scene.given[step, i]
     if len(scene.places) == 0:
         return given
-    core = view.core.ravel()
+    core = room.core.ravel()
     for k in range(len(scene.places)):
         core[scene.places[k]] = given[k]
-    _expand(scene.sides, view.core, view.half, view.values)
-    values: np.ndarray = view.values.ravel()[:arms]
+    _expand(scene.sides, room.core, room.half, room.values)
+    values: np.ndarray = room.values.ravel()[:arms]
     return values
-
-
-@_compiled
-def _triggers(trials: Trials, i: int, rules: Rules, arm: int, y: float) -> bool:
-    """Whether an observation lies so far off that all is forgotten."""
-    if len(rules.band_sd) == 0:
-        return False
-    since = trials.counts[i, SINCE]
-    sd = math.sqrt(max(trials.variance[i, arm], 0.0))
-    band: float = rules.band_sd[since] * sd + rules.band_noise[since]
-    off: float = abs(y - rules.mean - trials.mean[i, arm])
-    return off > band
 
 
 @_compiled
@@ -520,7 +432,6 @@ def _play_round(
     factors: Factors,
     rules: Rules,
     trials: Trials,
-    played: Played,
     room: _Room,
 ) -> None:
     """One round of one trial, of which values and the error of the measurement are known."""
@@ -530,18 +441,20 @@ def _play_round(
     square = _pass_time(trials, i, rules)
     arm = _choose(trials, i, rules, t, room)
     y = values[arm] + error
-    played.arm[i, t] = arm
-    played.regret[i, t] = _largest(values, rules.sign) - rules.sign * values[arm]
-    triggered = _triggers(trials, i, rules, arm, y)
-    trials.counts[i, SINCE] += 1
-    if triggered:
-        _forget(trials, i, rules)
-        square = 1.0
-    played.resets[i, t] = reset or triggered
-    _observe(trials, i, rules, factors, arm, y, square, room)
+    trials.arm[i, t] = arm
+    trials.regret[i, t] = _largest(values, rules.sign) - rules.sign * values[arm]
+    if len(rules.band_sd) > 0:
+        since, sd = trials.counts[i, SINCE], math.sqrt(max(trials.variance[i, arm], 0.0))
+        band = rules.band_sd[since] * sd + rules.band_noise[since]
+        trials.counts[i, SINCE] += 1
+        if abs(y - rules.mean - trials.mean[i, arm]) > band:
+            _forget(trials, i, rules)
+            square, reset = 1.0, True
+    trials.resets[i, t] = reset
+    _observe(trials, i, rules, factors, arm, y, square, 0, room)
     if rules.window > 0:
         trials.y[i, t] = y
-        _slide(trials, i, rules, factors, played, t, room)
+        _slide(trials, i, rules, factors, t, room)
 
 
 @_compiled
@@ -553,7 +466,6 @@ def play(
     factors: Factors,
     rules: Rules,
     trials: Trials,
-    played: Played,
 ) -> None:
     """Some rounds of some trials, one trial after the other.
 
@@ -565,66 +477,48 @@ def play(
         factors: Of the strategy's kernel.
         rules: Of the strategy.
         trials: What is known before, and then after.
-        played: Is filled in.
     """
-    room, view, arms = _room_for(trials, factors), _view_of(scene), trials.mean.shape[1]
+    arms, slots = trials.mean.shape[1], trials.places.shape[2]
+    room = _room_for(factors.sides, factors.rows.shape[1], slots, arms)
+    view = _room_for(scene.sides, len(scene.sides.right), 0, 0)
     for i in range(begin, end):
         for step in range(len(scene.noise)):
             values = _look(scene, step, i, arms, view)
-            error = scene.noise[step, i]
-            _play_round(round_ + step, i, values, error, factors, rules, trials, played, room)
+            _play_round(
+                round_ + step, i, values, scene.noise[step, i], factors, rules, trials, room
+            )
 
 
-@dataclass(frozen=True)
-class Service:
-    """A strategy as compiled rounds know it.
-
-    Attributes:
-        factors: Of its kernel.
-        rules: All else.
-        slots: Most arms that a trial can hold at a time, a multiple of three.
-    """
+class Service(NamedTuple):
+    """A strategy as compiled rounds play it."""
 
     factors: Factors
+    """Of its kernel."""
     rules: Rules
+    """All else."""
     slots: int
-
-    def room(self, needed: int, held: int) -> int:
-        """Arms to make room for, a multiple of three, where there is room for some already."""
-        if needed <= held:
-            return held
-        return min(max(needed + -needed % 3, 2 * held), self.slots)
+    """Most arms that a trial can hold at a time, a multiple of three."""
 
 
 def served(
     world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
 ) -> dict[str, Service]:
-    """What compiled rounds play, by label.
+    """The strategies whose rounds are compiled, on a CPU, by label.
+
+    Of a static objective some arms are soon known to be no good, and a reset forgets them, so that
+    few are held however many there are. One that moves is looked at everywhere.
 
     Args:
-        world: Where objectives are drawn from; nothing is served on one that goes its own way.
+        world: Where objectives are drawn from.
         strategies: By label.
         states: A state of each.
         horizon: Rounds T.
     """
-    if not plain(world):
-        return {}
-    found = {label: service(one, states[label], horizon) for label, one in strategies.items()}
-    return {label: one for label, one in found.items() if one is not None}
-
-
-def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
-    """A strategy as compiled rounds know it, on a CPU; None where they do not.
-
-    Of an objective that stands still some arms are soon known to be no good, and a reset forgets
-    them, so that few are held however many there are. One that moves is looked at everywhere.
-    """
-    found, basis = known(strategy, state, horizon), state.basis
-    if found is None or not isinstance(basis, Basis) or basis.variance.device.type != "cpu":
-        return None
-    if found.rules.moves and found.slots > MOST_SLOTS:
-        return None
-    return Service(factors(basis), found.rules, found.slots + -found.slots % 3)
+    return {
+        label: Service(factors(basis), rules, slots + -slots % 3)
+        for label, (rules, slots, basis) in in_numbers(world, strategies, states, horizon).items()
+        if basis.variance.device.type == "cpu" and not (rules.moves and slots > MOST_SLOTS)
+    }
 
 
 def factors(basis: Basis) -> Factors:
@@ -703,18 +597,9 @@ class CompiledTable:
         stop: threading.Event,
     ) -> None:
         self.settings, self.services, self.stop = settings, services, stop
-        shape = (chunk.trials, settings.horizon)
-        self._shape = shape
+        self._shape = (chunk.trials, settings.horizon)
         self._disturb = settings.errors(chunk)
-        self.trials = {label: _beginning(one, shape) for label, one in services.items()}
-        self._played = {
-            label: Played(
-                arm=np.zeros(shape, dtype=np.int32),
-                regret=np.zeros(shape),
-                resets=np.zeros(shape, dtype=np.bool_),
-            )
-            for label in services
-        }
+        self.trials = {label: _beginning(one, self._shape) for label, one in services.items()}
         self._scene: Scene | None = None
 
     def play_round(self, step: int, objective: Objective) -> None:
@@ -739,32 +624,31 @@ class CompiledTable:
             return
         scene = scene._replace(given=scene.given[: place + 1], noise=scene.noise[: place + 1])
         for label, one in self.services.items():
-            trials, played = self.trials[label], self._played[label]
+            trials = self.trials[label]
             used = int(trials.counts[:, SLOTS].max(initial=0))
             if used > MOST_SLOTS:
                 raise TooManyArms(label)
-            held = trials.inverse.shape[-1]
-            room = one.room(min(used + place + 1, one.slots), held)
-            if room > held:
-                trials = self.trials[label] = _with_room(trials, room)
-            work = (place + 1) * (trials.mean.shape[1] + room**2)
+            needed, held = min(used + place + 1, one.slots), trials.inverse.shape[-1]
+            if needed > held:
+                held = min(max(needed + -needed % 3, 2 * held), one.slots)
+                trials = self.trials[label] = _with_room(trials, held)
+            work = (place + 1) * (trials.mean.shape[1] + held**2)
             together = max(1, UNINTERRUPTED // work)
             for first in range(0, self._shape[0], together):
                 if self.stop.is_set():
                     return
                 last = min(first + together, self._shape[0])
-                play(step - place, first, last, scene, one.factors, one.rules, trials, played)
+                play(step - place, first, last, scene, one.factors, one.rules, trials)
 
     def finished(self) -> tuple[list[str], Arrays]:
         """What was recorded, and of which strategies in this order."""
-        played = list(self._played.values())
+        names = {"index": "arm", "regret": "regret", "resets": "resets"}
         arrays = {
-            "index": np.stack([one.arm for one in played]),
-            "regret": np.stack([one.regret for one in played]),
-            "resets": np.stack([one.resets for one in played]),
+            name: np.stack([getattr(one, own) for one in self.trials.values()])
+            for name, own in names.items()
         }
-        none = np.zeros((len(played), *self._shape), dtype=np.int32)
-        return list(self._played), {**arrays, "side_queries": none}
+        none = np.zeros((len(self.trials), *self._shape), dtype=np.int32)
+        return list(self.trials), {**arrays, "side_queries": none}
 
     def _set(self, objective: Objective) -> Scene:
         """The scene of objectives like this one."""
@@ -782,8 +666,8 @@ class CompiledTable:
 def _beginning(service: Service, shape: tuple[int, int]) -> Trials:
     """What is known in each of some trials before the first round."""
     (trials, horizon), rules, slots = shape, service.rules, min(FIRST_SLOTS, service.slots)
-    counts = np.zeros((trials, 4), dtype=np.int64)
-    counts[:, [SLOTS, NUMBER, SINCE, ELAPSED]] = 0, 0, 1, 0
+    counts = np.zeros((trials, 3), dtype=np.int64)
+    counts[:, SINCE] = 1
     return Trials(
         mean=np.zeros((trials, len(rules.variance))),
         variance=np.tile(rules.prior[0] * rules.variance, (trials, 1)),
@@ -791,6 +675,9 @@ def _beginning(service: Service, shape: tuple[int, int]) -> Trials:
         inverse=np.zeros((trials, slots, slots)),
         counts=counts,
         gain=np.zeros(trials),
+        arm=np.zeros(shape, dtype=np.int32),
+        regret=np.zeros(shape),
+        resets=np.zeros(shape, dtype=np.bool_),
         y=np.zeros((trials, horizon if rules.window else 0)),
     )
 

@@ -15,10 +15,10 @@ from botorch_tv.acquisition.widths import GainWidth, Width
 from botorch_tv.forgetting import (
     EventTrigger,
     PeriodicReset,
-    Retention,
     SlidingWindow,
     prediction_error,
 )
+from botorch_tv.inference.arms import ArmRecursion, amplifies
 from botorch_tv.inference.basis import Basis, ProductBasis
 from botorch_tv.inference.costs import (
     AT_ONCE,
@@ -28,7 +28,6 @@ from botorch_tv.inference.costs import (
     REFRESH_ROUNDS,
 )
 from botorch_tv.inference.linalg import TIE_TOLERANCE
-from botorch_tv.inference.recursion import ArmRecursion, amplifies
 from botorch_tv.inference.tensors import room_for
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld
@@ -89,10 +88,8 @@ class Known(NamedTuple):
     rules: Rules
     slots: int
     """Largest number of arms that a trial holds at a time."""
-
-
-Captured = tuple[Known, Basis]
-"""A strategy in numbers, and the basis of its kernel."""
+    basis: Basis
+    """Coordinates of its kernel."""
 
 
 class TooManyArms(Exception):
@@ -140,40 +137,40 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
     return wanted
 
 
-def plain(world: World) -> bool:
-    """Whether a world is on a grid and overrides none of the methods that rounds depend on."""
-    if not isinstance(world, GridWorld) or type(world).available is not World.available:
-        return False
-    kind = type(world)
-    opens = kind.first_arm is not GridWorld.first_arm or kind.opening is not GridWorld.opening
-    return kind.objectives in PLAIN and not opens
-
-
-def captured(
+def in_numbers(
     world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
-) -> dict[str, Captured]:
-    """The strategies whose rounds are recorded, by label.
+) -> dict[str, Known]:
+    """The strategies whose rounds may be compiled or recorded, by label.
 
     Args:
-        world: Where objectives are drawn from; nothing is recorded on a world that overrides how.
+        world: Where objectives are drawn from; there are none on a world that is no grid, or
+            overrides one of the methods that rounds depend on.
         strategies: By label.
         states: A state of each.
         horizon: Rounds T.
     """
-    if not plain(world):
+    if not isinstance(world, GridWorld):
         return {}
-    found: dict[str, Captured] = {}
-    for label, strategy in strategies.items():
-        basis, one = states[label].basis, known(strategy, states[label], horizon)
-        # What all may hold by the last round is counted as memory.
-        if one is not None and one.slots <= MOST_SLOTS and isinstance(basis, Basis):
-            found[label] = one, basis
-    return found
+    kind = type(world)
+    opens = kind.first_arm is not GridWorld.first_arm or kind.opening is not GridWorld.opening
+    if opens or kind.available is not World.available or kind.objectives not in PLAIN:
+        return {}
+    found = {label: known(one, states[label], horizon) for label, one in strategies.items()}
+    return {label: one for label, one in found.items() if one is not None}
 
 
-def numbers_per_trial(one: Captured, horizon: int) -> int:
+def captured(
+    world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
+) -> dict[str, Known]:
+    """The strategies whose rounds are recorded; see :func:`in_numbers`."""
+    found = in_numbers(world, strategies, states, horizon)
+    # What all may hold by the last round is counted as memory.
+    return {label: one for label, one in found.items() if one.slots <= MOST_SLOTS}
+
+
+def numbers_per_trial(one: Known, horizon: int) -> int:
     """Numbers held and worked on per trial by round ``horizon``."""
-    (rules, most), basis = one
+    rules, most, basis = one
     slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
     older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # while they are copied
     held = (AT_ONCE + 2) * basis.arms + slots**2 + older
@@ -201,14 +198,17 @@ def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
     rules = process.retention
     if len(rules) > 1 or (process.slides and process.moves):
         return None
-    if rules and not _knows(rules[0]):
+    if rules and not (
+        type(rules[0]) in (PeriodicReset, SlidingWindow)
+        or (type(rules[0]) is EventTrigger and rules[0].rule is prediction_error)
+    ):
         return None
     kept = process.most_kept(horizon)
     # Between two refreshes a window also holds the arms that it has dropped.
     slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
     # Without product structure, a row of the covariance has one entry per arm.
     short = isinstance(basis, ProductBasis) or basis.arms <= MOST_ARMS
-    return Known(_rules(strategy, state, horizon), slots) if short else None
+    return Known(_rules(strategy, state, basis, horizon), slots, basis) if short else None
 
 
 def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:
@@ -219,13 +219,6 @@ def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:
         lost = 1 - float(process.decay.transition(ages, ages + 1).max()) ** 2
         noise += lost / LEAST_LOST * LEAST_NOISE * basis.scale**2
     return not amplifies(noise, basis)
-
-
-def _knows(rule: Retention) -> bool:
-    """Whether compiled and recorded rounds support a rule."""
-    if isinstance(rule, EventTrigger):
-        return type(rule) is EventTrigger and rule.rule is prediction_error
-    return type(rule) in (PeriodicReset, SlidingWindow)
 
 
 def _tabulates(width: Width, horizon: int) -> bool:
@@ -239,9 +232,8 @@ def _tabulates(width: Width, horizon: int) -> bool:
     return type(gain) is Realized and isinstance(width, GainWidth) and not own
 
 
-def _rules(strategy: GPStrategy, state: State, horizon: int) -> Rules:
-    process, basis, width = strategy.process, state.basis, strategy.width
-    assert isinstance(basis, Basis)
+def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Rules:
+    process, width = strategy.process, strategy.width
     assert process.known_mean is not None
     rule = process.retention[0] if process.retention else None
     ages = torch.arange(horizon + 1, dtype=torch.float64, device="cpu")

@@ -15,10 +15,10 @@ import torch
 import xarray as xr
 
 from botorch_tv.identity import Description, describe, libraries
-from botorch_tv.inference.recursion import precise_rounds
+from botorch_tv.inference.arms import precise_rounds
 from botorch_tv.memory import bytes_in_words, free_bytes
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
-from botorch_tv.simulation.rules import Captured, captured, numbers_per_trial
+from botorch_tv.simulation.rules import Known, captured, numbers_per_trial
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.domains import Domain, Grid
@@ -258,7 +258,7 @@ class StudySettings:
         return {name: part for name, part in vars(self).items() if name not in cached}
 
     @cached_property
-    def captured(self) -> dict[str, Captured]:
+    def captured(self) -> dict[str, Known]:
         """The strategies whose rounds are captured as CUDA graphs, by label."""
         if not self.compiled or self.device.type != "cuda":
             return {}

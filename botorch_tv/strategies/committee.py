@@ -15,8 +15,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.data import Prior
 from botorch_tv.inference.linalg import leading
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.inference.process import Inference, Joint, Process
 from botorch_tv.inference.tensors import without_gradients
 from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain

@@ -20,7 +20,7 @@ from botorch_tv.forgetting import Decay, Inflation, KeepAll, Kept, Log, Retentio
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.forgetting.claims import require_inflating, require_sound
 from botorch_tv.forgetting.retention import require_rules
-from botorch_tv.inference.arms import ArmRegression
+from botorch_tv.inference.arms import ArmRecursion, ArmRegression
 from botorch_tv.inference.box import BoxPrior, PointBasis
 from botorch_tv.inference.costs import AUTO_TOLERANCE, FEW_ARMS, FEW_FEATURES, MOST_FEATURES
 from botorch_tv.inference.covariance import Inference as Method
@@ -29,9 +29,7 @@ from botorch_tv.inference.data import Prior
 from botorch_tv.inference.mixture.bank import BankPrior
 from botorch_tv.inference.point_recursion import Features, PointRecursion, refusal
 from botorch_tv.inference.points import PointRegression
-from botorch_tv.inference.process import BY_COUNT_OR_TIME, Process
-from botorch_tv.inference.protocol import Inference
-from botorch_tv.inference.recursion import ArmRecursion
+from botorch_tv.inference.process import BY_COUNT_OR_TIME, Inference, Process
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import layout

@@ -9,7 +9,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.inference.protocol import Looks
+from botorch_tv.inference.process import Looks
 from botorch_tv.inference.quasi_newton import Objective, minimize
 from botorch_tv.inference.search import (
     MultiStart,

@@ -17,8 +17,7 @@ from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
 from botorch_tv.inference.data import Prior
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.inference.process import Inference, Joint, Process
 from botorch_tv.inference.tensors import outside_inference_mode, without_gradients
 from botorch_tv.strategies.checks import (
     Measured,

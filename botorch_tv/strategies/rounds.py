@@ -22,8 +22,7 @@ from botorch_tv.inference.data import Data, Present, Prior, checked
 from botorch_tv.inference.mixture.bank import BankPrior
 from botorch_tv.inference.mixture.posterior import PointMixture
 from botorch_tv.inference.points import PointInference, PointPosterior
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.inference.process import Inference, Joint, Process
 from botorch_tv.inference.tensors import repeated, without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, ArmCandidates, BoxCandidates, Functions, Round
@@ -122,7 +121,7 @@ class ProcessStrategy(Strategy):
             measured.least_noise,
             all_good=all_good,
         )
-        answers: list[Kept | Tensor] = []
+        answers: list[Kept] = []
         if self.process.retention:
             answers = self._answers(state, grown, grown.time, before.since, newest)
         after, change = grown.keep(answers, all_good=all_good)
@@ -176,7 +175,7 @@ class ProcessStrategy(Strategy):
         now: Tensor,
         since: Tensor,
         newest: Observation | None = None,
-    ) -> list[Kept | Tensor]:
+    ) -> list[Kept]:
         """What each rule retains.
 
         Args:
@@ -200,8 +199,8 @@ class ProcessStrategy(Strategy):
                 newest=newest,
                 memory=memory,
             )
-            answer = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
-            answers.append(_owned(answer))
+            kept = _watched(rule, "keep", log)
+            answers.append(checked(kept, data.time, data.rounds - data.dropped))
         return answers
 
     def _remembered(self, state: State, newest: Observation, reset: Tensor) -> Memory:
@@ -560,21 +559,6 @@ def _watched(part: Part, method: str, log: Log) -> Any:
             f"{type(part).__name__}.{method} of {part!r} writes into what it is shown, which "
             "states share: this one is damaged. Compute without in-place operations, or on "
             "log.time.clone()."
-        )
-    return answer
-
-
-def _owned(answer: Kept | Tensor) -> Kept | Tensor:
-    """An answer whose rows are in memory of their own; the next may come in the same."""
-    if isinstance(answer, Tensor):
-        return answer.clone()
-    if isinstance(answer, Kept) and (
-        isinstance(answer.rows, Tensor) or isinstance(answer.aside, Tensor)
-    ):
-        rows, aside = answer.rows, answer.aside
-        return answer._replace(
-            rows=None if rows is None else rows.clone(),
-            aside=None if aside is None else aside.clone(),
         )
     return answer
 

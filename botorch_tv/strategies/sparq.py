@@ -26,8 +26,7 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.data import Data, History, Prior
 from botorch_tv.inference.points import PointRegression
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference
+from botorch_tv.inference.process import Inference, Process
 from botorch_tv.inference.random import mixed
 from botorch_tv.inference.tensors import Rows, without_gradients
 from botorch_tv.strategies.box import Box

@@ -31,7 +31,7 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.inference import data
-from botorch_tv.inference.recursion import ArmRecursion
+from botorch_tv.inference.arms import ArmRecursion
 from botorch_tv.strategies import GPStrategy, Grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")

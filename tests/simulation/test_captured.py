@@ -334,8 +334,7 @@ def test_memory_is_that_of_captured_rounds(monkeypatch):
         buffers += player.basis.scratch._local.__dict__.values()
         buffers += player.log
         held = sum(one.numel() for one in buffers) / CHUNK.trials
-        known = player.known
-        estimate = numbers_per_trial((known, player.basis), HORIZON)
+        estimate = numbers_per_trial(player.known, HORIZON)
         assert held < estimate < 6 * held
     settings = settings_of(device=CPU, strategies={"GP": ucb()}, horizon=100)
     monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**24)

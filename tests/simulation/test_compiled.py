@@ -29,7 +29,7 @@ from botorch_tv.forgetting import (
 from botorch_tv.inference.basis import ProductBasis
 from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
-from botorch_tv.simulation.compiled import served, service, sides
+from botorch_tv.simulation.compiled import Service, served, sides
 from botorch_tv.simulation.recorders import Diagnosis
 from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progress
 from botorch_tv.simulation.rules import MOST_ARMS, MOST_SLOTS, Rules, require_compiled
@@ -37,7 +37,7 @@ from botorch_tv.simulation.settings import Chunk, StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.functions import GaussianDraw
-from botorch_tv.strategies import Grid, Strategy, gp_ts
+from botorch_tv.strategies import Grid, State, Strategy, gp_ts
 
 pytest.importorskip("numba")
 from botorch_tv.simulation import compiled as compiled_rounds
@@ -90,6 +90,12 @@ def test_means_and_variances_are_those_of_the_recursion(domain, lengthscale):
         np.testing.assert_allclose(known.mean, running.mean, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.variance, running.variance, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.gain, running.information_gain, atol=1e-9, err_msg=label)
+
+
+def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
+    """A strategy as it is compiled; None where it is left to the recursion."""
+    world = MarkovWorld(state.domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
+    return served(world, {"it": strategy}, {"it": state}, horizon).get("it")
 
 
 def side_by_side(world, strategies, horizon, trials=TRIALS):

@@ -44,8 +44,7 @@ from botorch_tv.inference.mixture.filter import (
     with_constants,
 )
 from botorch_tv.inference.points import SMALLEST_VARIANCE, PointPosterior, Slopes, beside
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference, Joint, Normal
+from botorch_tv.inference.process import Inference, Joint, Normal, Process
 
 NEWEST = 128
 """Number of newest measurements near which a box is searched, for a constant cost per round."""
