@@ -175,7 +175,7 @@ def _observe(arguments: argparse.Namespace) -> int:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from botorch_tv.strategies.spans import counted
+    from botorch_tv.validation import counted
 
     path, times, y = arguments.table, vars(arguments).get("times"), arguments.y
     with _changed(arguments.file) as loop:

@@ -40,11 +40,11 @@ from torch import Tensor
 
 from botorch_tv.inference.linalg import at_index
 from botorch_tv.inference.random import GOLDEN, mixed, shifted
-from botorch_tv.strategies.draws import Draws, Generators, draws_for
+from botorch_tv.strategies.state import Draws, Generators, draws_for
 from botorch_tv.validation import require_integer, require_trials
 
 if TYPE_CHECKING:
-    from botorch_tv.strategies.draws import Draws
+    from botorch_tv.strategies.state import Draws
 
 KEY_PARTS = 4
 """Numbers drawn per key. 16 bits are taken of each, which float32 holds with room to spare."""

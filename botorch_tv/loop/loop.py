@@ -53,9 +53,8 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import ExpertWarning
-from botorch_tv.validation import shown
+from botorch_tv.validation import counted, shown
 
 MOST_OPEN = 16
 """Older consultations are given up, so that an expert who never answers costs no memory."""

@@ -47,11 +47,9 @@ from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import fingerprinted, require_state
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.rounds import Choice, Decision, ProcessStrategy
-from botorch_tv.strategies.spans import span_in_words
-from botorch_tv.strategies.state import State
-from botorch_tv.validation import require, require_integer, shown
+from botorch_tv.strategies.state import Draws, State
+from botorch_tv.validation import require, require_integer, shown, span_in_words
 
 LIKELY = 0.5
 """Probability from which a statement is called probable."""

@@ -29,7 +29,7 @@ from botorch_tv.inference.points import PointPosterior, with_context
 from botorch_tv.inference.search import Sought
 from botorch_tv.inference.tensors import OfTrials, Scratch
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.draws import Draws, leading_normals
+from botorch_tv.strategies.state import Draws, leading_normals
 from botorch_tv.validation import shown
 
 Score = Callable[[Candidates], Tensor]

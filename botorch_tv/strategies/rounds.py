@@ -29,9 +29,16 @@ from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, ArmCandidates, BoxCandidates, Functions, Round
 from botorch_tv.strategies.checks import Measured, clock, require_begun_with, require_state
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.draws import Draws, draws_from, leading_normals
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, Memory, State, Suggestion
+from botorch_tv.strategies.state import (
+    Draws,
+    Info,
+    Memory,
+    State,
+    Suggestion,
+    draws_from,
+    leading_normals,
+)
 from botorch_tv.validation import require_trials, shown
 
 

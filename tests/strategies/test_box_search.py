@@ -27,7 +27,7 @@ from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.search import Sought, _climb
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, MultiStart
-from botorch_tv.strategies.draws import draws_from
+from botorch_tv.strategies.state import draws_from
 
 D = torch.float64
 NOISE, EPSILON = 0.01, 0.04
