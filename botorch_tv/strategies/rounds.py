@@ -27,7 +27,13 @@ from botorch_tv.inference.protocol import Inference, Joint
 from botorch_tv.inference.tensors import repeated, without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, ArmCandidates, BoxCandidates, Functions, Round
-from botorch_tv.strategies.checks import Measured, clock, require_begun_with, require_state
+from botorch_tv.strategies.checks import (
+    Measured,
+    as_time,
+    require_begun_with,
+    require_forward,
+    require_state,
+)
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import (
@@ -85,7 +91,12 @@ class ProcessStrategy(Strategy):
             context: As in :meth:`ask`.
         """
         require_state(state)
-        present = clock(state, now, self.step(state))
+        if now is None:
+            present = Present(state.data.time + self.step(state), state.data.time)
+        else:
+            time = as_time(state, now, "now")
+            require_forward(state, time, "now")
+            present = Present(time, time)
         return Decision(
             process=self.process,
             inference=self.inference_for(state.domain, state.data.prior),
