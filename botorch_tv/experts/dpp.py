@@ -511,7 +511,7 @@ def k_dpp(
             "all larger subsets have determinant 0; draw fewer, or pass clip=True.",
         )
     used = torch.arange(most, device=K.device) < rank.unsqueeze(-1)
-    numbers = draws_for(draws, shape, dtype=K.dtype, device=K.device)
+    numbers = draws_for(draws, shape, K)
     key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
         index = sample_by_eigenvalues(greedy.columns, full_rank, rank, most, key)
