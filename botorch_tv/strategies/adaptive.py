@@ -45,10 +45,11 @@ from botorch_tv.inference.mixture.posterior import (
 )
 from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.candidates import Decision
 from botorch_tv.strategies.checks import fingerprinted, require_state
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.rounds import Choice, Decision, ProcessStrategy
-from botorch_tv.strategies.state import Draws, State
+from botorch_tv.strategies.rounds import ProcessStrategy
+from botorch_tv.strategies.state import Draws, State, Suggestion
 from botorch_tv.validation import require, require_integer, shown, span_in_words
 
 LIKELY = 0.5
@@ -331,7 +332,7 @@ class Adaptive(ProcessStrategy):
         so_far = median_gap(log.time.tensor(), log.noise.tensor().isfinite())
         return torch.where(running.units.known.view(state.time.shape), step, so_far)
 
-    def _chosen(self, decision: Decision, draws: Draws) -> Choice:
+    def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """As of all strategies; before the units are known a point far from those before it.
 
         It is chosen as if no jump had come since the newest measurement. After one all points are

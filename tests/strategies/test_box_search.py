@@ -166,7 +166,7 @@ def test_the_best_of_a_drawn_function_is_found():
     chosen = strategy.ask(state, generator=torch.Generator().manual_seed(3))
     # The same function once more, everywhere.
     draws = draws_from(torch.Generator().manual_seed(3), state)
-    candidates, _ = strategy.decision(state)._points(strategy.exploration, draws)
+    candidates = strategy.decision(state)._points(strategy.exploration, draws)
     posterior = candidates._functions.posterior
 
     def values(X):
