@@ -13,12 +13,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.acquisition.exploration import (
-    Candidates,
-    Exploration,
-    Ties,
-    bound_width,
-)
+from botorch_tv.acquisition.exploration import Candidates, Exploration, Ties, bound_width
 from botorch_tv.acquisition.gains import DoublyWeighted, WidthContext
 from botorch_tv.acquisition.widths import Width
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, per_trial

@@ -17,27 +17,11 @@ from botorch_tv.inference.data import Data, Present, Prior, checked
 from botorch_tv.inference.protocol import Joint
 from botorch_tv.inference.tensors import repeated, without_gradients
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.candidates import (
-    WATCHED,
-    Decision,
-    believed_noise,
-)
-from botorch_tv.strategies.checks import (
-    Measured,
-    as_time,
-    require_begun_with,
-    require_forward,
-)
+from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
+from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import (
-    Draws,
-    Info,
-    Memory,
-    State,
-    Suggestion,
-    draws_from,
-)
+from botorch_tv.strategies.state import Draws, Info, Memory, State, Suggestion, draws_from
 
 
 class ProcessStrategy(Strategy):
@@ -69,10 +53,7 @@ class ProcessStrategy(Strategy):
         return self._chosen(self.decision(state, now, context), draws)
 
     def decision(
-        self,
-        state: State,
-        now: float | Tensor | None = None,
-        context: Tensor | None = None,
+        self, state: State, now: float | Tensor | None = None, context: Tensor | None = None
     ) -> Decision:
         """The posterior and everything else that the choice of a round depends on.
 
