@@ -54,7 +54,7 @@ from benchmarks.speed.runs import (
 from benchmarks.speed.world import MarkovRewards
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
-from botorch_tv.strategies.spans import counted
+from botorch_tv.validation import counted
 
 
 def strategy(epsilon: float | None) -> Strategy:

@@ -36,8 +36,14 @@ class Candidates(ABC):
         round: The current round t, counted from 1.
         memory: The exploration's memory; see :class:`~botorch_tv.forgetting.base.Part`.
         scratch: Reusable memory for intermediate results.
+        mean: `batch_shape x M`, without the prior mean, which is the same for all candidates.
+        sd: Posterior standard deviation, `batch_shape x M`.
+        sqrt_beta: √beta of the strategy's width, a number or `batch_shape x 1`.
     """
 
+    mean: Tensor
+    sd: Tensor
+    sqrt_beta: float | Tensor
     sign: int
     scale: float
     round: int
@@ -46,23 +52,8 @@ class Candidates(ABC):
 
     @property
     @abstractmethod
-    def mean(self) -> Tensor:
-        """`batch_shape x M`, without the prior mean, which is the same for all candidates."""
-
-    @property
-    @abstractmethod
-    def sd(self) -> Tensor:
-        """Posterior standard deviation, `batch_shape x M`."""
-
-    @property
-    @abstractmethod
     def noise(self) -> Tensor:
         """Noise variance of an observation, `batch_shape x 1`."""
-
-    @property
-    @abstractmethod
-    def sqrt_beta(self) -> float | Tensor:
-        """√beta of the strategy's width, a number or `batch_shape x 1`."""
 
     @property
     @abstractmethod

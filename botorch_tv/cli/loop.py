@@ -173,7 +173,7 @@ def _observe(arguments: argparse.Namespace) -> int:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from botorch_tv.strategies.spans import counted
+    from botorch_tv.validation import counted
 
     path, y, rows, new, gaps = arguments.table, arguments.y, [], 0, 0
     with _changed(arguments.file) as loop:

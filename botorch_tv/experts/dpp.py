@@ -40,7 +40,7 @@ from torch import Tensor
 
 from botorch_tv.inference.linalg import at_index
 from botorch_tv.inference.random import GOLDEN, mixed, shifted
-from botorch_tv.strategies.draws import Draws, Generators, draws_for
+from botorch_tv.strategies.state import Draws, Generators, draws_for
 from botorch_tv.validation import require_integer, require_trials
 
 KEY_PARTS = 4
@@ -480,7 +480,7 @@ def k_dpp(
             "all larger subsets have determinant 0; draw fewer, or pass clip=True.",
         )
     used = torch.arange(most, device=K.device) < rank.unsqueeze(-1)
-    numbers = draws_for(draws, shape, dtype=K.dtype, device=K.device)
+    numbers = draws_for(draws, shape, K)
     key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
         uniform = uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))

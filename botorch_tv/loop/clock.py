@@ -16,8 +16,7 @@ from botorch_tv.loop.input import as_number, as_series
 from botorch_tv.loop.log import Planned, Question, short
 from botorch_tv.strategies.box import Box, Parameters
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.spans import counted
-from botorch_tv.validation import refuse_masked, require, shown
+from botorch_tv.validation import counted, refuse_masked, require, shown
 
 SPANS = {
     "seconds": timedelta(seconds=1),

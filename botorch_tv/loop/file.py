@@ -31,11 +31,10 @@ from botorch_tv.loop.log import (
 )
 from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import MixedSearch
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.spans import counted
-from botorch_tv.validation import require
+from botorch_tv.validation import counted, require
 
 LARGEST = 2**62
 """Counters beyond are damage."""

@@ -16,9 +16,8 @@ from botorch_tv.loop.log import like
 from botorch_tv.strategies.box import Box, Parameters
 from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import decimal_comma, refuse_masked, shown
+from botorch_tv.validation import counted, decimal_comma, refuse_masked, shown
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""

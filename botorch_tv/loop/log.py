@@ -20,9 +20,8 @@ from torch import Tensor
 from botorch_tv.loop.retrial import retried
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
-from botorch_tv.strategies.parameters import Space
+from botorch_tv.strategies.parameters import MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 

@@ -49,9 +49,8 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.spans import counted, span_in_words
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import as_path, require, require_integer, shown
+from botorch_tv.validation import as_path, counted, require, require_integer, shown, span_in_words
 
 if TYPE_CHECKING:
     import pandas as pd

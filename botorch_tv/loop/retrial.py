@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.mixed_search import MixedSearch
-from botorch_tv.strategies.parameters import Choice, Space
+from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
 from botorch_tv.strategies.state import State
 
 EVERY = 10

@@ -15,9 +15,8 @@ from botorch_tv.loop.clock import Time, Units, Values, point_in_words
 from botorch_tv.loop.log import Answer, Planned, Question, like, short
 from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import require
+from botorch_tv.validation import counted, require
 
 if TYPE_CHECKING:
     import pandas as pd

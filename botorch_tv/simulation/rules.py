@@ -248,11 +248,8 @@ def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Ru
             np.concatenate([[0.0], one.numpy()]) for one in bands if one is not None
         )
     if isinstance(width, GainWidth) and isinstance(width.gain, Realized):
-        terms = [width.terms(t) for t in rounds]
-        square = np.array([one.scale**2 for one in terms])
-        sqrt_beta = np.array([one.offset for one in terms])
-        gain_root = square * np.array([one.constant for one in terms])
-        gain_slope = square * np.array([one.slope for one in terms])
+        sqrt_beta, scale, constant, slope = np.array([width.terms(t) for t in rounds]).T
+        gain_root, gain_slope = scale**2 * constant, scale**2 * slope
     else:
         contexts = [WidthContext(t=t, dim=state.domain.dim) for t in rounds]
         sqrt_beta = np.array([float(width.sqrt_beta(one)) for one in contexts])

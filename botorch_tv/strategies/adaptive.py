@@ -45,13 +45,12 @@ from botorch_tv.inference.mixture.posterior import (
 )
 from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.candidates import Decision
 from botorch_tv.strategies.checks import fingerprinted, require_state
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.draws import Draws
-from botorch_tv.strategies.rounds import Choice, Decision, ProcessStrategy
-from botorch_tv.strategies.spans import span_in_words
-from botorch_tv.strategies.state import State
-from botorch_tv.validation import require, require_integer, shown
+from botorch_tv.strategies.rounds import ProcessStrategy
+from botorch_tv.strategies.state import Draws, State, Suggestion
+from botorch_tv.validation import require, require_integer, shown, span_in_words
 
 LIKELY = 0.5
 """Probability from which a statement is called probable."""
@@ -301,7 +300,7 @@ class Adaptive(ProcessStrategy):
         so_far = median_gap(log.time.tensor(), log.noise.tensor().isfinite())
         return torch.where(running.units.known.view(state.time.shape), step, so_far)
 
-    def _chosen(self, decision: Decision, draws: Draws) -> Choice:
+    def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """As of all strategies; before the units are known a point far from those before it.
 
         It is chosen as if no jump had come since the newest measurement. After one all points are

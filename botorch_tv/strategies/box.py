@@ -22,13 +22,13 @@ from botorch_tv.inference.process import Process
 from botorch_tv.inference.search import MultiStart, Search, spread
 from botorch_tv.inference.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.strategies.domains import Domain, require_sides
-from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.parameters import (
     Axis,
     BoxParameter,
     Choice,
     Float,
     Integer,
+    MixedSearch,
     Number,
     Space,
 )

@@ -1,114 +1,277 @@
-"""Candidates of a round, as an exploration sees them on grids and boxes alike."""
+"""What a round's choice depends on, and its candidates as an exploration sees them."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
-from torch import Tensor
+from torch import Size, Tensor
 
-from botorch_tv.acquisition.exploration import (
-    Candidates,
-    Exploration,
-    Ties,
-    bound_width,
-)
-from botorch_tv.inference.arms import ArmPosterior
+from botorch_tv.acquisition.exploration import Candidates, Exploration, Ties, bound_width
+from botorch_tv.acquisition.gains import DoublyWeighted, WidthContext
+from botorch_tv.acquisition.widths import Width
+from botorch_tv.inference.arms import ArmInference, ArmPosterior, per_trial
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import SEARCH_NUMBERS
-from botorch_tv.inference.data import Data
+from botorch_tv.inference.data import Data, Present
 from botorch_tv.inference.linalg import TIE_TOLERANCE, at_index, first_maximum, random_maximum
 from botorch_tv.inference.mixture.bank import BankPrior
-from botorch_tv.inference.points import PointPosterior, with_context
+from botorch_tv.inference.mixture.posterior import PointMixture
+from botorch_tv.inference.points import PointInference, PointPosterior, with_context
+from botorch_tv.inference.process import Inference, Joint, Process
 from botorch_tv.inference.search import Sought
 from botorch_tv.inference.tensors import OfTrials, Scratch
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.draws import Draws, leading_normals
-from botorch_tv.validation import shown
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.state import Draws, State, Suggestion, leading_normals
+from botorch_tv.validation import require_trials, shown
 
 Score = Callable[[Candidates], Tensor]
 WATCHED = 2
 """Rounds in which it is looked whether parts write into tensors that others read."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Round:
-    """What is the same for all candidates of a round.
+@dataclass(frozen=True)
+class Decision:
+    """A round that is to be decided: what is known of f now, and what is chosen.
 
     Attributes:
-        data: The observations in use.
-        number: The round t to decide, from 1.
-        sign: 1 when maximising, -1 when minimising.
-        noise: Returns the noise variance of an observation, `batch_shape`.
-        sqrt_beta: √beta, a number or `batch_shape`.
-        offset: The prior mean, a number or `batch_shape`.
-        unit: Unit of predictions, `batch_shape`; None for 1.
-        memory: Memory of the exploration.
-        draws: Random numbers.
+        process: What a posterior depends on besides the data.
+        inference: How it is computed.
+        width: The confidence schedule.
+        sign: 1 where the largest value is wanted, -1 where the smallest is.
+        made_by: Identifies the strategy.
+        state: All that has been observed.
+        data: What is in use of it now.
+        present: When it is decided.
+        context: What is known before the choice, `batch_shape x c`; None where nothing is.
     """
 
-    data: Data
-    number: int
+    process: Process
+    inference: Inference
+    width: Width
     sign: int
-    noise: Callable[[], Tensor]
-    sqrt_beta: float | Tensor
-    offset: float | Tensor
-    unit: Tensor | None
-    memory: Any
-    draws: Draws
+    made_by: str | None
+    state: State
+    data: Data
+    present: Present
+    context: Tensor | None = None
 
-    @property
-    def scale(self) -> float:
-        """Largest prior standard deviation."""
-        return self.data.prior.scale
+    def chosen(self, exploration: Exploration, draws: Draws) -> Suggestion:
+        """The choice of an exploration."""
+        on_grid = isinstance(self.state.domain, Grid)
+        candidates = (self._arms if on_grid else self._points)(exploration, draws)
+        choice = _valid(exploration, exploration.choose(candidates), self.state)
+        mean, sd = candidates.predicted(choice)
+        unit, offset = candidates.unit, candidates.offset
+        if unit is not None:
+            mean, sd = mean * unit, sd * unit
+        if isinstance(offset, Tensor) or offset != 0:
+            mean = mean + offset
+        if self.context is not None:
+            choice = torch.cat([choice, self.context], -1)
+        return self._suggestion(choice, mean, sd, candidates.width)
+
+    def joint(self, choice: Tensor) -> Joint:
+        """The joint posterior within groups of arms or points; see :meth:`Inference.joint`."""
+        return self.inference.joint(self.data, choice, self.present)
+
+    def at(self, choice: Tensor) -> Suggestion:
+        """A choice made otherwise, as a log keeps it, and what is predicted there."""
+        dims = self.present.now.dim()
+        mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
+        sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
+        return self._suggestion(choice, mean[..., 0, 0], sd, self.sqrt_beta(gain))
+
+    def _suggestion(
+        self, choice: Tensor, mean: Tensor, sd: Tensor, sqrt_beta: float | Tensor
+    ) -> Suggestion:
+        domain = self.state.domain
+        if not isinstance(sqrt_beta, Tensor):
+            sqrt_beta = torch.full_like(mean, sqrt_beta)
+        X = domain.points(choice, self.data.prior.variance)
+        index = choice if isinstance(domain, Grid) else None
+        time, made_by = self.present.now, self.made_by
+        return Suggestion(X, index, mean, sd, sqrt_beta.to(mean), time, made_by)
+
+    def arm_means(self) -> Tensor:
+        """The posterior mean on all arms of a grid, `batch_shape x M`."""
+        inference = self.inference
+        assert isinstance(inference, ArmInference)
+        posterior = inference.predict(self.data, self.present)
+        unit = inference.unit(self.data)
+        mean = posterior.mean if unit is None else posterior.mean * unit.unsqueeze(-1)
+        return mean + per_trial(posterior.offset)
+
+    def sqrt_beta(self, gain: Tensor) -> float | Tensor:
+        """√beta of the width, a number or `batch_shape`; ``gain`` is that of the data in use."""
+        doubly, width = None, self.width
+        if isinstance(width.gain, DoublyWeighted):
+            doubly = gain
+            if self.process.ages:
+                doubly = self.inference.doubly_weighted_gain(self.data, self.present)
+        context = WidthContext(
+            t=self.state.data.rounds + 1,
+            dim=self.state.domain.dim,
+            information_gain=gain,
+            weighted_information_gain=doubly,
+        )
+        return as_width(width, width.sqrt_beta(context), gain)
+
+    def _arms(self, exploration: Exploration, draws: Draws) -> ArmCandidates:
+        inference, prior, normal = self.inference, self.data.prior, None
+        assert isinstance(inference, ArmInference)
+        assert isinstance(prior, (Basis, BankPrior))
+        if exploration.samples:
+            normal = leading_normals(draws, prior.normals, max(prior.arms, prior.normals))
+        return ArmCandidates(
+            self, draws, inference.predict(self.data, self.present, normal), normal
+        )
+
+    def _points(self, exploration: Exploration, draws: Draws) -> BoxCandidates:
+        inference, box, shape = self.inference, self.state.domain, self.present.now.shape
+        assert isinstance(inference, (PointInference, PointMixture))
+        assert isinstance(box, Box)
+        expert = self.state.expert
+        most = self.state.told + (0 if expert is None else expert.y.shape[-1])
+        plain = (self.data, self.present)
+
+        def with_function() -> PointPosterior:
+            return inference.predict(*plain, draws.normal, most)
+
+        posterior = with_function() if exploration.samples else inference.predict(*plain)
+        offset = inference.prior_mean(posterior.offset)
+        offset = offset.view(shape) if isinstance(offset, Tensor) else offset
+        width = self.sqrt_beta(posterior.information_gain.view(shape))
+        known = None if self.context is None else self.context.reshape(-1, box.columns - box.dim)
+        functions = Functions(posterior, with_function, known, [])
+        return BoxCandidates(self, draws, width, offset, functions, box)
 
 
-class RoundCandidates(Candidates, ABC):
-    """Candidates of a round."""
+def believed_noise(inference: Inference, data: Data) -> Tensor:
+    """Noise variance of a new observation, as learned or given, `batch_shape`."""
+    given = torch.full_like(data.time, inference.process.noise).to(data.prior.variance)
+    return inference.believed_noise(data, given)
 
-    def __init__(self, of: Round, scratch: Scratch) -> None:
-        self.of, self.scratch = of, scratch
-        self.sign, self.scale, self.memory = of.sign, of.scale, of.memory
-        self.round = of.number
+
+def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
+    """√beta as a width answered it, a number or one per trial.
+
+    Args:
+        width: The width.
+        value: Its answer.
+        like: One number per trial, of the dtype and device wanted.
+
+    Raises:
+        InputDataError: If it is neither, negative, NaN or infinite; on a GPU, which is not waited
+            for, numbers of trials may be so.
+    """
+    shaped = isinstance(value, Tensor) and value.shape in (Size(), like.shape)
+    if isinstance(value, Tensor) and shaped and value.is_floating_point():
+        found = value.to(like).expand_as(like)
+        if like.device.type == "cpu":
+            good = (found >= 0) & (found < math.inf)
+            fix = "it is finite and at least 0."
+            require_trials(good, found, f"is the √beta of {width!r}", fix)
+        return found
+    real = isinstance(value, (int, float, np.floating)) and not isinstance(value, bool)
+    if real and 0 <= value < math.inf:  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
+    raise InputDataError(
+        f"the √beta of {width!r} is {shown(value)}, but it must be a number, finite and at least "
+        f"0, or one for each trial, a tensor {tuple(like.shape)}; see WidthContext for what it may "
+        "depend on."
+    )
+
+
+def _valid(exploration: Exploration, choice: Tensor, state: State) -> Tensor:
+    """A choice of an exploration in memory of its own, checked for its kind.
+
+    Raises:
+        InputDataError: If it is no choice of the domain.
+    """
+    domain, own, shape = state.domain, state.data.prior.variance, state.data.time.shape
+    on_arms = isinstance(domain, Grid)
+    wanted = shape if on_arms else (*shape, domain.dim)
+    dtype = torch.int64 if on_arms else own.dtype
+    if (
+        not isinstance(choice, Tensor)
+        or choice.shape != wanted
+        or choice.dtype != dtype
+        or choice.device != own.device
+    ):
+        given = shown(choice)
+        if isinstance(choice, Tensor):
+            given = f"{choice.dtype} of shape {tuple(choice.shape)} on {choice.device}"
+        raise InputDataError(
+            f"{type(exploration).__name__} chose {given}, but a choice is {dtype} of shape "
+            f"{tuple(wanted)} on {own.device}; return what candidates.argmax(score) or "
+            "candidates.anywhere() gives."
+        )
+    if isinstance(domain, Box) and own.device.type == "cpu":
+        domain.require_inside(choice, f"the choice of {type(exploration).__name__} ")
+    return choice.clone()
+
+
+# ---------------- Candidates, as an exploration sees them
+
+
+class RoundCandidates(Candidates):
+    """Candidates of a round.
+
+    Args:
+        decision: The round.
+        draws: Random numbers.
+        width: √beta, a number or `batch_shape`.
+        offset: The prior mean, a number or `batch_shape`.
+        scratch: Reusable memory for intermediate results.
+    """
+
+    def __init__(
+        self,
+        decision: Decision,
+        draws: Draws,
+        width: float | Tensor,
+        offset: float | Tensor,
+        scratch: Scratch,
+    ) -> None:
+        state, self.data = decision.state, decision.data
+        self.decision, self.draws, self.width, self.offset = decision, draws, width, offset
+        self.sign, self.scale, self.scratch = decision.sign, self.data.prior.scale, scratch
+        self.round, self.memory = state.data.rounds + 1, state.memory.exploration
+        self.sqrt_beta = width.unsqueeze(-1) if isinstance(width, Tensor) else width
+
+    @cached_property
+    def unit(self) -> Tensor | None:
+        """Unit of predictions, `batch_shape`; None for 1."""
+        return self.decision.inference.unit(self.data)
 
     @property
     def noise(self) -> Tensor:
-        return self.of.noise().unsqueeze(-1)
-
-    @property
-    def sqrt_beta(self) -> float | Tensor:
-        value = self.of.sqrt_beta
-        return value.unsqueeze(-1) if isinstance(value, Tensor) else value
+        noise = believed_noise(self.decision.inference, self.data)
+        return (noise if self.unit is None else noise / self.unit.square()).unsqueeze(-1)
 
     @abstractmethod
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation at a choice, each `batch_shape`."""
 
     @cached_property
-    def incumbent(self) -> Tensor:
-        return self._incumbent().unsqueeze(-1)
-
-    @abstractmethod
-    def _incumbent(self) -> Tensor:
-        """As :attr:`incumbent`, `batch_shape`."""
-
-    @cached_property
     def best_observation(self) -> Tensor:
-        data, of = self.of.data, self.of
-        y, use = data.history.y.tensor(data.dropped), data.good
-        best = best_of(self.sign * y, use, self.sign) - of.offset
-        if of.unit is not None:
-            best = best / of.unit
+        data, use = self.data, self.data.good
+        best = best_of(self.sign * data.history.y.tensor(data.dropped), use, self.sign)
+        best = best - self.offset
+        if self.unit is not None:
+            best = best / self.unit
         return torch.where(use.any(-1), best, 0.0).unsqueeze(-1)
 
     def uniform(self) -> Tensor:
-        return self.of.draws.uniform()
+        return self.draws.uniform()
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
@@ -138,50 +301,43 @@ def checked_scores(values: Tensor, wanted: tuple[int, ...]) -> Tensor:
     return values
 
 
-# ---------------- All arms of a grid, as an exploration sees them
-
-
 class ArmCandidates(RoundCandidates):
     """All arms of a grid.
 
     Args:
-        of: The round.
+        decision: The round.
+        draws: Random numbers.
         posterior: On all arms.
         drawn: Numbers for the first function drawn, where it is sure to be asked for,
             `batch_shape x p`.
     """
 
-    def __init__(self, of: Round, posterior: ArmPosterior, drawn: Tensor | None) -> None:
-        super().__init__(of, of.data.prior.scratch)
-        self._mean, self._sd = posterior.mean, posterior.sd
-        self._posterior, self._normals = posterior, [] if drawn is None else [drawn]
-        self._functions: list[Tensor] = []
+    def __init__(
+        self, decision: Decision, draws: Draws, posterior: ArmPosterior, drawn: Tensor | None
+    ) -> None:
+        width, scratch = decision.sqrt_beta(posterior.information_gain), decision.data.prior.scratch
+        super().__init__(decision, draws, width, posterior.offset, scratch)
+        self.mean, self.sd, self._posterior = posterior.mean, posterior.sd, posterior
+        self._normals, self._functions = [] if drawn is None else [drawn], list[Tensor]()
 
-    @property
-    def mean(self) -> Tensor:
-        return self._mean
-
-    @property
-    def sd(self) -> Tensor:
-        return self._sd
-
-    def _incumbent(self) -> Tensor:
-        data = self.of.data
+    @cached_property
+    def incumbent(self) -> Tensor:
+        data = self.data
         values = self.sign * self.mean.gather(-1, data.history.choice.tensor(data.dropped))
-        return best_of(values, data.good, self.sign)
+        return best_of(values, data.good, self.sign).unsqueeze(-1)
 
     @cached_property
     def has_data(self) -> Tensor:
-        data = self.of.data
+        data = self.data
         return torch.ones_like(data.time, dtype=torch.bool) if data.empty is None else ~data.empty
 
     def sample(self, n: int = 1) -> Tensor:
         while len(self._functions) < n:
             if len(self._normals) == len(self._functions):
-                prior = self.of.data.prior
+                prior = self.data.prior
                 assert isinstance(prior, (Basis, BankPrior))
                 room = max(prior.arms, prior.normals)
-                self._normals.append(leading_normals(self.of.draws, prior.normals, room))
+                self._normals.append(leading_normals(self.draws, prior.normals, room))
             self._functions.append(self._posterior.draw(self._normals[len(self._functions)]))
         return torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
 
@@ -194,7 +350,7 @@ class ArmCandidates(RoundCandidates):
         ties: Ties = "first",
     ) -> Tensor:
         tolerance = TIE_TOLERANCE * (self.scale if unit is None else unit)
-        mean, sd = self._mean, self._sd
+        mean, sd = self.mean, self.sd
         watched = self.round <= WATCHED and mean.device.type == "cpu"
         before = (mean.clone(), sd.clone()) if watched else (mean, sd)
         values = checked_scores(score(self), mean.shape)
@@ -203,7 +359,7 @@ class ArmCandidates(RoundCandidates):
                 "a score writes into the mean or sd of its candidates, which are what is predicted "
                 "of a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
-        empty = self.of.data.empty if first_without_data else None
+        empty = self.data.empty if first_without_data else None
         if ties == "random":
             if empty is not None:
                 values = values.masked_fill(empty.unsqueeze(-1), 0.0)
@@ -230,17 +386,16 @@ class _Arm(ArmCandidates):
     """One arm of every trial."""
 
     def __init__(self, arms: ArmCandidates, choice: Tensor) -> None:
-        RoundCandidates.__init__(self, arms.of, arms.scratch)
-        self._mean = at_index(arms.mean, choice).unsqueeze(-1)
-        self._sd = at_index(arms.sd, choice).unsqueeze(-1)
+        RoundCandidates.__init__(
+            self, arms.decision, arms.draws, arms.width, arms.offset, arms.scratch
+        )
+        mean, sd = arms.predicted(choice)
+        self.mean, self.sd = mean.unsqueeze(-1), sd.unsqueeze(-1)
         self._arms, self._choice = arms, choice
 
-    def _incumbent(self) -> Tensor:
-        return self._arms._incumbent()
-
     @cached_property
-    def has_data(self) -> Tensor:
-        return self._arms.has_data
+    def incumbent(self) -> Tensor:
+        return self._arms.incumbent
 
     def sample(self, n: int = 1) -> Tensor:
         drawn = self._arms.sample(n)
@@ -280,28 +435,42 @@ class BoxCandidates(RoundCandidates):
     """All points of a box; their posterior is known where it is looked at.
 
     Args:
-        of: The round.
+        decision: The round.
+        draws: Random numbers.
+        width: √beta, a number or `batch_shape`.
+        offset: The prior mean, a number or `batch_shape`.
         functions: The posterior of every trial.
         box: Where to choose.
     """
 
-    def __init__(self, of: Round, functions: Functions, box: Box) -> None:
-        super().__init__(of, Scratch())
-        self._functions, self._box = functions, box
-        self._shape = of.data.time.shape
+    def __init__(
+        self,
+        decision: Decision,
+        draws: Draws,
+        width: float | Tensor,
+        offset: float | Tensor,
+        functions: Functions,
+        box: Box,
+    ) -> None:
+        super().__init__(decision, draws, width, offset, Scratch())
+        self._functions, self._box, self._shape = functions, box, decision.data.time.shape
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Tensor:  # type: ignore[override]
         raise _unlisted("mean")
 
     @property
-    def sd(self) -> Tensor:
+    def sd(self) -> Tensor:  # type: ignore[override]
         raise _unlisted("sd")
 
-    def _incumbent(self) -> Tensor:
-        functions = self._functions
-        best = best_observed(functions.posterior, self.sign, functions.context)
-        return best.view(self._shape)
+    @cached_property
+    def incumbent(self) -> Tensor:
+        posterior, context = self._functions.posterior, self._functions.context
+        if posterior.X.shape[-2] == 0:
+            return posterior.X.new_zeros(*self._shape, 1)
+        # What was reached in another context is no measure of what can be gained in this one.
+        reached = self.sign * posterior.mean_at(posterior.here(context))
+        return best_of(reached, posterior.live, self.sign).view(*self._shape, 1)
 
     @cached_property
     def has_data(self) -> Tensor:
@@ -337,7 +506,7 @@ class BoxCandidates(RoundCandidates):
 
         def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
             some = of(trials)
-            width = bound_width(score, some.of.sqrt_beta)
+            width = bound_width(score, some.width)
             assert width is not None
             return some._bound(X, factor, width)
 
@@ -354,7 +523,7 @@ class BoxCandidates(RoundCandidates):
             value,
             measured[..., : box.dim],
             live,
-            self.of.number - 1,
+            self.round - 1,
             self.scale if unit is None else unit,
             whole=not alone,
             climbed=None if bound_width(score, 0.0) is None else climbed,
@@ -373,7 +542,7 @@ class BoxCandidates(RoundCandidates):
         return mean.view(self._shape), sd.view(self._shape)
 
     def anywhere(self) -> Tensor:
-        drawn = self._box.search.anywhere(self._box, self.of.draws)
+        drawn = self._box.search.anywhere(self._box, self.draws)
         return drawn.to(self._functions.posterior.X)
 
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -405,29 +574,26 @@ class BoxCandidates(RoundCandidates):
 
     def _selected(self, trials: Tensor) -> BoxCandidates:
         """The candidates of some trials, their batch shape flattened."""
-
-        def noise() -> Tensor:
-            return self.of.noise().reshape(-1)[trials]
-
-        sqrt_beta = self.of.sqrt_beta
-        if isinstance(sqrt_beta, Tensor):
-            sqrt_beta = sqrt_beta.reshape(-1)[trials]
-        of = replace(self.of, noise=noise, sqrt_beta=sqrt_beta)
-        return _SomeTrials(of, self, trials)
+        return _SomeTrials(self, trials)
 
 
 class _SomeTrials(BoxCandidates):
     """All points of a box, for some of the trials.
 
     Args:
-        of: The round, with what it tells of these trials.
         every: For all trials.
         trials: Which, in one dimension.
     """
 
-    def __init__(self, of: Round, every: BoxCandidates, trials: Tensor) -> None:
-        super().__init__(of, every._functions.select(trials), every._box)
+    def __init__(self, every: BoxCandidates, trials: Tensor) -> None:
+        width, functions = every.width, every._functions.select(trials)
+        width = width.reshape(-1)[trials] if isinstance(width, Tensor) else width
+        super().__init__(every.decision, every.draws, width, every.offset, functions, every._box)
         self._shape, self._every, self._trials = trials.shape, every, trials
+
+    @property
+    def noise(self) -> Tensor:
+        return self._every.noise.reshape(-1, 1)[self._trials]
 
     @cached_property
     def incumbent(self) -> Tensor:
@@ -450,21 +616,27 @@ class _Points(BoxCandidates):
     """Some points of a box.
 
     Args:
-        of: All of them.
+        whole: All of them.
         X: Points, context included, `trials x q x (d + c)`.
     """
 
-    def __init__(self, of: BoxCandidates, X: Tensor) -> None:
-        super().__init__(of.of, of._functions, of._box)
-        self._shape, self._X, self._whole = of._shape, X, of
-        self._view = (*of._shape, X.shape[-2])
+    def __init__(self, whole: BoxCandidates, X: Tensor) -> None:
+        super().__init__(
+            whole.decision, whole.draws, whole.width, whole.offset, whole._functions, whole._box
+        )
+        self._shape, self._X, self._whole = whole._shape, X, whole
+        self._view = (*whole._shape, X.shape[-2])
 
     @property
-    def mean(self) -> Tensor:
+    def noise(self) -> Tensor:
+        return self._whole.noise
+
+    @property
+    def mean(self) -> Tensor:  # type: ignore[override]
         return self._both[0] if "_both" in self.__dict__ else self._mean_alone
 
     @property
-    def sd(self) -> Tensor:
+    def sd(self) -> Tensor:  # type: ignore[override]
         return self._both[1]
 
     @cached_property
@@ -497,15 +669,3 @@ class _Points(BoxCandidates):
             "a score on a box is evaluated many times, so that numbers drawn within would change "
             "under the search; draw them before, in choose()."
         )
-
-
-def best_observed(posterior: PointPosterior, sign: int, context: Tensor | None = None) -> Tensor:
-    """Best posterior mean, in the sense of ``sign``, among points in use, `trials`.
-
-    Where there is a context, `trials x c`, the points are put into this one: what was reached in
-    another is no measure of what can be gained now. 0 without any: a finite number will do, since
-    the choice does not depend on it then.
-    """
-    if posterior.X.shape[-2] == 0:
-        return posterior.X.new_zeros(len(posterior.X))
-    return best_of(sign * posterior.mean_at(posterior.here(context)), posterior.live, sign)

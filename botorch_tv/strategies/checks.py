@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.identity import describe, digest
-from botorch_tv.inference.data import Present
 from botorch_tv.inference.tensors import repeated
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
@@ -77,58 +77,80 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
         here: Parts of the one that goes on with it, in words.
         rules: How many rules of retention it has.
     """
-    there, fix = state.begun_with, "tell a state of strategy.init(domain) what was measured."
+    there, memories, differ = state.begun_with, len(state.memory.retention), None
     if there and here and there != here:
-        was, now = first_difference(there, here)
-        raise InputDataError(f"the state was begun with {was}, but this strategy has {now}; {fix}")
-    memories = len(state.memory.retention)
-    if memories != rules:
+        differ = first_difference(there, here)
+    elif memories != rules:
+        differ = f"{memories} rules of retention that forget", str(rules)
+    if differ is not None:
         raise InputDataError(
-            f"the state was begun with {memories} rules of retention that forget, but this "
-            f"strategy has {rules}; {fix}"
+            f"the state was begun with {differ[0]}, but this strategy has {differ[1]}; tell a "
+            "state of strategy.init(domain) what was measured."
         )
+
+
+def require_tensor(
+    name: str, value: object, shape: tuple[int, ...], like: Tensor, dtype: torch.dtype | None = None
+) -> None:
+    """Raise an ``InputDataError`` unless it is a tensor as the state's are.
+
+    Args:
+        name: What it is.
+        value: Anything.
+        shape: The shape it must have.
+        like: Gives the device, and the dtype unless ``dtype`` does.
+        dtype: The dtype it must have.
+    """
+    dtype = like.dtype if dtype is None else dtype
+    given = shown(value)
+    if isinstance(value, Tensor):
+        if value.shape == shape and value.dtype == dtype and value.device == like.device:
+            return
+        given = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
+    refuse_masked(name, value)
+    form = "a tensor" if shape else "a number, or a tensor"
+    raise InputDataError(
+        f"{name} is {given}, but it must be {form} of shape {tuple(shape)}, {dtype} on "
+        f"{like.device}; give each trial its own, torch.tensor({name}, dtype={dtype})."
+    )
 
 
 def require_same_kind(name: str, tensor: Tensor, state: State) -> None:
     """Raise an ``InputDataError`` unless dtype and device are the state's."""
-    own = state.basis.variance
-    if tensor.dtype != own.dtype or tensor.device != own.device:
-        raise InputDataError(
-            f"{name} is {tensor.dtype} on {tensor.device}, but the state is {own.dtype} on "
-            f"{own.device}; use {name}.to(dtype={own.dtype}, device='{own.device}')."
-        )
+    require_tensor(name, tensor, tensor.shape, state.data.prior.variance)
 
 
 def require_forward(state: State, time: Tensor, name: str) -> None:
     """Raise an ``InputDataError`` if a time lies before the newest observation."""
-    if state.data.rounds > 0:
+    newest = state.data.time
+    if state.data.rounds > 0 and not bool((time >= newest).all()):
         require_trials(
-            time >= state.data.time,
+            time >= newest,
             time,
             f"as {name} lies before the newest observation, at",
             "time does not run backwards; tell observations in order of time.",
-            limit=state.data.time,
+            limit=newest,
         )
 
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     """A time as a tensor of its own, `batch_shape`, float64; a caller's may change in place."""
-    real = not isinstance(value, bool) and not (isinstance(value, Tensor) and value.is_complex())
+    own, time = state.data.time, None
+    refuse_masked(name, value)
     try:
-        if isinstance(value, (int, float)) and real:
-            time = state.time.new_full((), value)  # a tensor made elsewhere would have to be copied
-        elif real:
-            refuse_masked(name, value)
-            time = torch.as_tensor(value, dtype=torch.float64, device=state.time.device).clone()
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            time = own.new_full((), value)  # a tensor made elsewhere would have to be copied
+        elif isinstance(value, (Tensor, Sequence, np.ndarray)) and not isinstance(value, str):
+            time = torch.as_tensor(value, device=own.device)
+            time = None if time.is_complex() else time.to(torch.float64, copy=True)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        real = False
-    if not real or time.shape not in (Size(), state.time.shape):
+        time = None
+    if time is None or time.shape not in (Size(), own.shape):
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be a number, or a tensor with one per trial, "
-            f"of shape {tuple(state.time.shape)}."
+            f"of shape {tuple(own.shape)}."
         )
-    time = time.expand(state.time.shape)
-    most = latest(torch.float64)
+    time, most = time.expand(own.shape), latest(torch.float64)
     require_trials(
         time.abs() <= most,
         time,
@@ -139,37 +161,19 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     return time
 
 
-def clock(state: State, now: float | Tensor | None, step: float | Tensor) -> Present:
-    """The present, and the time from which lags are counted.
-
-    Args:
-        state: All that has been observed.
-        now: The present; a step after the newest observation unless given.
-        step: From one round to the next, a number or `batch_shape`.
-    """
-    if now is None:
-        newest = state.data.time
-        return Present(newest + step, newest)
-    present = as_time(state, now, "now")
-    require_forward(state, present, "now")
-    return Present(present, present)
-
-
 def as_context(state: State, context: Tensor | None) -> Tensor | None:
     """The context of a round, `batch_shape x c`; None if the domain has none."""
-    given = state.domain.columns - state.domain.dim
+    domain, own = state.domain, state.data.prior.variance
+    given = domain.columns - domain.dim
     if context is None and given == 0:
         return None
-    refuse_masked("context", context)
-    wanted = (*state.time.shape, given)
-    if not isinstance(context, Tensor) or (*context.shape,) != wanted or given == 0:
-        described = tuple(context.shape) if isinstance(context, Tensor) else repr(context)
+    if given == 0:
         raise InputDataError(
-            f"context is {described}, but this state needs {wanted}: batch_shape, then the "
-            "context_dim of its Box; pass context=, which a domain without context takes none of."
+            f"context is {shown(context)}, but {domain!r} takes none; leave it out."
         )
-    require_same_kind("context", context, state)
-    most = largest(context.dtype)
+    require_tensor("context", context, (*state.data.time.shape, given), own)
+    assert context is not None
+    most = largest(own.dtype)
     require_trials(
         (context.abs() <= most).all(-1),
         context.abs().amax(-1),
@@ -181,36 +185,27 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
 
 def located(state: State, X: Tensor, points: Size) -> Tensor:
     """Points `batch_shape x points x d` as a log keeps them."""
-    wanted = (*state.time.shape, *points, state.domain.columns)
-    refuse_masked("X", X)
-    if not isinstance(X, Tensor) or tuple(X.shape) != wanted:
-        given = f"has shape {tuple(X.shape)}" if isinstance(X, Tensor) else f"is {shown(X)}"
-        raise InputDataError(
-            f"X {given}, but this state needs {wanted}: batch_shape, then "
-            f"{'the number of points and ' if points else ''}d."
-        )
-    require_same_kind("X", X, state)
+    wanted = (*state.data.time.shape, *points, state.domain.columns)
+    require_tensor("X", X, wanted, state.data.prior.variance)
     return state.domain.locate(X)
 
 
 def grouped(state: State, X: Tensor) -> Tensor:
     """Points `e x batch_shape x q x d` as `batch_shape x e x q x d`, e flattened."""
-    shape, dims = state.time.shape, state.time.dim()
-    given = f"has shape {tuple(X.shape)}" if isinstance(X, Tensor) else f"is {shown(X)}"
-    misfit = (
-        f"X {given}, but this state has batch_shape {tuple(shape)}; pass "
-        "points of shape q x d, or batch_shape x q x d."
-    )
-    refuse_masked("X", X)
-    if not isinstance(X, Tensor) or X.dim() < 2:
-        raise InputDataError(misfit)
-    lead = X.shape[: max(0, X.dim() - 2 - dims)]
+    shape, dims = state.data.time.shape, state.data.time.dim()
     try:
-        X = X.expand(*lead, *shape, *X.shape[-2:])
-    except RuntimeError as error:
-        raise InputDataError(misfit) from error
+        q, d = X.shape[-2:]
+        lead = X.shape[: max(0, X.dim() - 2 - dims)]
+        X = X.expand(*lead, *shape, q, d)
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        refuse_masked("X", X)
+        given = f"has shape {tuple(X.shape)}" if isinstance(X, Tensor) else f"is {shown(X)}"
+        raise InputDataError(
+            f"X {given}, but this state has batch_shape {tuple(shape)}; pass points of shape "
+            "q x d, or batch_shape x q x d."
+        ) from error
     # Counted, for -1 is ambiguous where there are no trials.
-    return X.reshape(lead.numel(), *shape, *X.shape[-2:]).movedim(0, dims)
+    return X.reshape(lead.numel(), *shape, q, d).movedim(0, dims)
 
 
 class Measured(NamedTuple):
@@ -264,136 +259,88 @@ def as_measured(
     """
     own, shape = state.data.prior.variance, state.data.time.shape
     if check:
-        require_suggestion(state, suggestion, made_by, compared=compared)
+        _require_suggestion(state, suggestion, made_by, compared=compared)
     when = suggestion.time if time is None else as_time(state, time, "time")
     if isinstance(y, (int, float)) and not isinstance(y, bool) and not shape:
         y = own.new_full((), y)
     if check:
-        refuse_masked("y", y)
         require_forward(state, when, "time")
-        for name, tensor, dtype in (("y", y, own.dtype), ("ok", ok, torch.bool)):
-            if name == "ok" and ok is None:
-                continue
-            if (
-                not isinstance(tensor, Tensor)
-                or tensor.shape != shape
-                or tensor.dtype != dtype
-                or tensor.device != own.device
-            ):
-                raise InputDataError(_misfit(name, tensor, shape, dtype, own.device))
+        require_tensor("y", y, shape, own)
+        if ok is not None:
+            require_tensor("ok", ok, shape, own, torch.bool)
     assert isinstance(y, Tensor)
+    least = usual_noise
     if noise is None:
         variance = repeated(usual_noise, shape, own.dtype, own.device)
     else:
         variance = _given_noise(state, noise, check=check)
+        if not isinstance(noise, Tensor):
+            least = noise
+        elif noise.device.type == "cpu" or check:
+            least = float(noise.min()) if noise.numel() else math.inf
+        else:  # the device would have to be waited for
+            least = 0.0
     if ok is not None:
         variance = torch.where(ok, variance, math.inf)
     if check:
-        _require_size(y, variance)
+        # Computations have y in units of the noise, too.
+        most = largest(own.dtype) * variance.sqrt().clamp_max(1)
+        require_trials(
+            (y.abs() <= most) | variance.isinf(),
+            y,
+            f"as observation y is not finite, or too large for {y.dtype}, whose limit under this "
+            "noise is",
+            "pass ok=False for a measurement that failed, or choose another unit.",
+            limit=most,
+        )
     if ok is not None:
         y = torch.where(ok, y, 0.0)
-    least = usual_noise if noise is None else _least(noise, wait=check)
     return Measured(suggestion, y, variance, when, least, ok, noise)
 
 
-def require_suggestion(
+def _require_suggestion(
     state: State, suggestion: object, made_by: str | None, *, compared: bool
 ) -> None:
     """Raise an ``InputDataError`` unless a suggestion belongs to this state and strategy."""
     if not isinstance(suggestion, Suggestion):
         raise InputDataError(
-            f"suggestion is {shown(suggestion)}, but it must be what ask() gave" + ELSEWHERE
+            f"suggestion is {shown(suggestion)}, but it must be what ask() gave{ELSEWHERE}"
         )
-    maker = suggestion.made_by
+    X, index, mean, sd, sqrt_beta, time, maker, _ = suggestion
     if maker is not None and made_by is not None and maker != made_by:
         was, now = first_difference((maker,), (made_by,))
         raise InputDataError(
             f"the suggestion was made by {was}, but {now} is told of it, whose prediction and "
-            "width are others" + ELSEWHERE
+            f"width are others{ELSEWHERE}"
         )
     domain, own, shape = state.domain, state.data.prior.variance, state.data.time.shape
-    X, index = suggestion.X, suggestion.index
-    for name, tensor, size, dtype in (
-        ("X", X, (*shape, domain.columns), own.dtype),
-        ("mean", suggestion.mean, shape, own.dtype),
-        ("sd", suggestion.sd, shape, own.dtype),
-        ("sqrt_beta", suggestion.sqrt_beta, shape, own.dtype),
-        ("time", suggestion.time, shape, torch.float64),
-    ):
-        if (
-            not isinstance(tensor, Tensor)
-            or tensor.shape != size
-            or tensor.dtype != dtype
-            or tensor.device != own.device
-        ):
-            raise InputDataError(
-                _misfit(f"suggestion.{name}", tensor, size, dtype, own.device)
-                + " Tell the state that made the suggestion, or a later one."
-            )
+    require_tensor("suggestion.X", X, (*shape, domain.columns), own)
+    require_tensor("suggestion.mean", mean, shape, own)
+    require_tensor("suggestion.sd", sd, shape, own)
+    require_tensor("suggestion.sqrt_beta", sqrt_beta, shape, own)
+    require_tensor("suggestion.time", time, shape, own, torch.float64)
     if compared:
-        reached = suggestion.mean.abs() + suggestion.sd.abs()
-        if not bool((reached < math.inf).all()):
-            require_trials(
-                reached < math.inf,
-                reached,
-                "was predicted, and a trigger cannot compare an observation with that",
-                "pass strategy.suggestion_at(state, X).",
-            )
+        reached = mean.abs() + sd.abs()
+        require_trials(
+            reached < math.inf,
+            reached,
+            "was predicted, and a trigger cannot compare an observation with that",
+            "pass strategy.suggestion_at(state, X).",
+        )
     if not isinstance(domain, Grid):
         if index is not None:
             raise InputDataError(
                 f"the suggestion names the arm of a grid, but the state is on {domain!r}{ELSEWHERE}"
             )
         domain.locate(X)
-        return
-    if (
+    elif (
         not isinstance(index, Tensor)
         or index.dtype != torch.int64
         or index.shape != shape
-        or not bool(((index >= 0) & (index < len(domain))).all())
+        or not bool(((index >= 0) & (index < len(domain.X))).all())
+        or not torch.equal(domain.points(index, X), X)
     ):
-        raise InputDataError(f"the suggestion names no arm of {domain!r}{ELSEWHERE}")
-    points = domain.points(index, X)
-    if not torch.equal(points, X):
-        apart = (points != X).any(-1)
-        arm, point = index[apart][0].item(), X[apart][0].tolist()
-        raise InputDataError(
-            f"the suggestion is not of {domain!r}, whose arm {arm} is not at {point}{ELSEWHERE}"
-        )
-
-
-def _misfit(
-    name: str, value: object, shape: Sequence[int], dtype: torch.dtype, place: torch.device
-) -> str:
-    given = shown(value)
-    if isinstance(value, Tensor):
-        given = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
-    number = "a number, or " if not shape else ""
-    return (
-        f"{name} is {given}, but it must be {number}a tensor of shape {tuple(shape)}, {dtype} on "
-        f"{place}; give one value per trial, torch.tensor({name}, dtype={dtype})."
-    )
-
-
-def _require_size(y: Tensor, variance: Tensor) -> None:
-    """Raise an ``InputDataError`` unless observations are finite and can be squared.
-
-    Args:
-        y: `batch_shape`.
-        variance: Their noise variances, infinite where a measurement failed, `batch_shape`.
-    """
-    # What is computed has y in units of the noise, too.
-    if y.dim() == 0 and abs(float(y)) <= largest(y.dtype) * min(1.0, float(variance) ** 0.5):
-        return  # a trial alone asks as numbers, which is faster
-    most = largest(y.dtype) * variance.sqrt().clamp_max(1)
-    require_trials(
-        (y.abs() <= most) | variance.isinf(),
-        y,
-        f"as observation y is not finite, or too large for {y.dtype}, whose limit under this noise "
-        "is",
-        "pass ok=False for a measurement that failed, or choose another unit.",
-        limit=most,
-    )
+        raise InputDataError(f"the suggestion names no arm of {domain!r} at its point{ELSEWHERE}")
 
 
 def _given_noise(state: State, noise: float | Tensor, *, check: bool) -> Tensor:
@@ -417,12 +364,3 @@ def _given_noise(state: State, noise: float | Tensor, *, check: bool) -> Tensor:
             "measurements.",
         )
     return variance
-
-
-def _least(noise: float | Tensor, *, wait: bool) -> float:
-    """A lower bound of noise variances: 0 where a device would have to be waited for."""
-    if not isinstance(noise, Tensor):
-        return noise
-    if noise.device.type != "cpu" and not wait:
-        return 0.0
-    return float(noise.min()) if noise.numel() > 0 else math.inf

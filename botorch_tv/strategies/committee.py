@@ -19,9 +19,8 @@ from botorch_tv.inference.process import Inference, Joint, Process
 from botorch_tv.inference.tensors import without_gradients
 from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, Memory, State, Suggestion
+from botorch_tv.strategies.state import Draws, Info, Memory, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 

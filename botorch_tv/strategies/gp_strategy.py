@@ -52,14 +52,8 @@ from botorch_tv.validation import (
 
 KINDS: dict[str, tuple[Any, str]] = {
     "kernel": ((Kernel, Tensor), "a GPyTorch kernel or an M x M tensor, such as RBFKernel()"),
-    "decay": (
-        Decay,
-        "a Decay; Static() for none, Markov(epsilon) for drift",
-    ),
-    "inflation": (
-        Inflation,
-        "an Inflation; Static() keeps the noise as it is",
-    ),
+    "decay": (Decay, "a Decay; Static() for none, Markov(epsilon) for drift"),
+    "inflation": (Inflation, "an Inflation; Static() keeps the noise as it is"),
     "width": (Width, "a Width; Logarithmic() is that of most presets"),
     "exploration": (Exploration, "an Exploration; UpperConfidence() is that of most presets"),
     "maximize": (bool, "a bool; False to minimise"),

@@ -19,10 +19,10 @@ from botorch_tv.inference.data import Prior
 from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.regression import Observations, regress_on_arms
+from botorch_tv.strategies.candidates import as_width
 from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.gp_strategy import KernelStrategy
-from botorch_tv.strategies.rounds import as_width
 from botorch_tv.strategies.state import Info, Memory, State
 from botorch_tv.validation import require, settle_integer
 

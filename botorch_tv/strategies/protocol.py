@@ -29,8 +29,15 @@ from botorch_tv.strategies.checks import (
     require_state,
 )
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.draws import Draws, Generators, draws_from
-from botorch_tv.strategies.state import Consultation, Info, State, Suggestion
+from botorch_tv.strategies.state import (
+    Consultation,
+    Draws,
+    Generators,
+    Info,
+    State,
+    Suggestion,
+    draws_from,
+)
 from botorch_tv.validation import require, require_floating, require_number, shown
 
 if TYPE_CHECKING:  # BoTorch's models import SciPy, .3 s that most strategies do without

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import functools
-import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, Width, WidthContext
+from botorch_tv.acquisition import Exploration, UniformChoice, Width
 from botorch_tv.acquisition.exploration import BestMean, draws_numbers
 from botorch_tv.forgetting import Kept, Log, Observation
 from botorch_tv.forgetting.base import Part, as_memory
-from botorch_tv.inference.arms import ArmInference, per_trial
-from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data, Present, Prior, checked
-from botorch_tv.inference.mixture.bank import BankPrior
-from botorch_tv.inference.mixture.posterior import PointMixture
-from botorch_tv.inference.points import PointInference, PointPosterior
-from botorch_tv.inference.process import Inference, Joint, Process
+from botorch_tv.inference.process import Joint
 from botorch_tv.inference.tensors import repeated, without_gradients
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.candidates import WATCHED, ArmCandidates, BoxCandidates, Functions, Round
-from botorch_tv.strategies.checks import Measured, clock, require_begun_with, require_state
-from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.draws import Draws, draws_from, leading_normals
+from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
+from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
+from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, Memory, State, Suggestion
-from botorch_tv.validation import require_trials, shown
+from botorch_tv.strategies.state import Draws, Info, Memory, State, Suggestion, draws_from
 
 
 class ProcessStrategy(Strategy):
@@ -60,14 +50,10 @@ class ProcessStrategy(Strategy):
     def _ask(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
     ) -> Suggestion:
-        decision = self.decision(state, now, context)
-        return self._suggestion(decision, self._chosen(decision, draws))
+        return self._chosen(self.decision(state, now, context), draws)
 
     def decision(
-        self,
-        state: State,
-        now: float | Tensor | None = None,
-        context: Tensor | None = None,
+        self, state: State, now: float | Tensor | None = None, context: Tensor | None = None
     ) -> Decision:
         """The posterior and everything else that the choice of a round depends on.
 
@@ -76,36 +62,27 @@ class ProcessStrategy(Strategy):
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
         """
-        require_state(state)
-        present = clock(state, now, self.step(state))
+        if now is None:
+            present = Present(state.data.time + self.step(state), state.data.time)
+        else:
+            time = as_time(state, now, "now")
+            require_forward(state, time, "now")
+            present = Present(time, time)
         return Decision(
             process=self.process,
             inference=self.inference_for(state.domain, state.data.prior),
             width=self.width,
             sign=1 if self.maximize else -1,
+            made_by=self._fingerprint,
             state=state,
             data=self._data_at(state, present.now),
             present=present,
             context=context,
         )
 
-    def _chosen(self, decision: Decision, draws: Draws) -> Choice:
+    def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """The choice of a round."""
         return decision.chosen(self.exploration, draws)
-
-    def _suggestion(self, decision: Decision, choice: Choice) -> Suggestion:
-        domain, sqrt_beta = decision.state.domain, choice.sqrt_beta
-        if not isinstance(sqrt_beta, Tensor):
-            sqrt_beta = torch.full_like(choice.mean, sqrt_beta)
-        return Suggestion(
-            X=domain.points(choice.choice, decision.data.prior.variance),
-            index=choice.choice if isinstance(domain, Grid) else None,
-            mean=choice.mean,
-            sd=choice.sd,
-            sqrt_beta=sqrt_beta.to(choice.mean),
-            time=decision.present.now,
-            made_by=self._fingerprint,
-        )
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         suggestion, all_good = measured.suggestion, measured.ok is None
@@ -275,8 +252,7 @@ class ProcessStrategy(Strategy):
     def _suggestion_at(
         self, state: State, choice: Tensor, now: float | Tensor | None
     ) -> Suggestion:
-        decision = self.decision(state, now)
-        return self._suggestion(decision, decision.at(choice))
+        return self.decision(state, now).at(choice)
 
     def _best(
         self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
@@ -334,212 +310,6 @@ class ProcessStrategy(Strategy):
             looks = inference.looks(state.data, horizon)
             search = -(-domain.search.numbers(domain.dim, looks, trials) // trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
-
-
-class Choice(NamedTuple):
-    """A point and what is predicted there, for every trial."""
-
-    choice: Tensor
-    """The arm, `batch_shape`, or the point with its context, `batch_shape x (d + c)`."""
-    mean: Tensor
-    """`batch_shape`."""
-    sd: Tensor
-    """`batch_shape`."""
-    sqrt_beta: float | Tensor
-    """√beta, a number or `batch_shape`."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """A round that is to be decided: what is known of f now, and what is chosen.
-
-    Attributes:
-        process: What a posterior depends on besides the data.
-        inference: How it is computed.
-        width: The confidence schedule.
-        sign: 1 where the largest value is wanted, -1 where the smallest is.
-        state: All that has been observed.
-        data: What is in use of it now.
-        present: When it is decided.
-        context: What is known before the choice, `batch_shape x c`; None where nothing is.
-    """
-
-    process: Process
-    inference: Inference
-    width: Width
-    sign: int
-    state: State
-    data: Data
-    present: Present
-    context: Tensor | None = None
-
-    def chosen(self, exploration: Exploration, draws: Draws) -> Choice:
-        """The choice of an exploration."""
-        on_arms = isinstance(self.state.domain, Grid)
-        candidates, offset = (self._arms if on_arms else self._points)(exploration, draws)
-        choice = _valid(exploration, exploration.choose(candidates), self.state)
-        mean, sd = candidates.predicted(choice)
-        unit = self.inference.unit(self.data)
-        if unit is not None:
-            mean, sd = mean * unit, sd * unit
-        if isinstance(offset, Tensor) or offset != 0:
-            mean = mean + offset
-        if self.context is not None:
-            choice = torch.cat([choice, self.context], -1)
-        return Choice(choice, mean, sd, candidates.of.sqrt_beta)
-
-    def joint(self, choice: Tensor) -> Joint:
-        """The joint posterior within groups of arms or points; see :meth:`Inference.joint`."""
-        return self.inference.joint(self.data, choice, self.present)
-
-    def at(self, choice: Tensor) -> Choice:
-        """A choice made otherwise, as a log keeps it, and what is predicted there."""
-        dims = self.present.now.dim()
-        mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
-        sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
-        return Choice(choice, mean[..., 0, 0], sd, self.sqrt_beta(gain))
-
-    def arm_means(self) -> Tensor:
-        """The posterior mean on all arms of a grid, `batch_shape x M`."""
-        inference = self.inference
-        assert isinstance(inference, ArmInference)
-        posterior = inference.predict(self.data, self.present)
-        unit = inference.unit(self.data)
-        mean = posterior.mean if unit is None else posterior.mean * unit.unsqueeze(-1)
-        return mean + per_trial(posterior.offset)
-
-    def sqrt_beta(self, gain: Tensor) -> float | Tensor:
-        """√beta of the width, a number or `batch_shape`; ``gain`` is that of the data in use."""
-        doubly, width = None, self.width
-        if isinstance(width.gain, DoublyWeighted):
-            doubly = gain
-            if self.process.ages:
-                doubly = self.inference.doubly_weighted_gain(self.data, self.present)
-        context = WidthContext(
-            t=self.state.data.rounds + 1,
-            dim=self.state.domain.dim,
-            information_gain=gain,
-            weighted_information_gain=doubly,
-        )
-        return as_width(width, width.sqrt_beta(context), gain)
-
-    def _arms(self, exploration: Exploration, draws: Draws) -> tuple[ArmCandidates, Tensor | float]:
-        inference, prior, normal = self.inference, self.data.prior, None
-        assert isinstance(inference, ArmInference)
-        assert isinstance(prior, (Basis, BankPrior))
-        if exploration.samples:
-            normal = leading_normals(draws, prior.normals, max(prior.arms, prior.normals))
-        posterior = inference.predict(self.data, self.present, normal)
-        of = self._round(posterior.information_gain, posterior.offset, draws)
-        return ArmCandidates(of, posterior, normal), posterior.offset
-
-    def _points(
-        self, exploration: Exploration, draws: Draws
-    ) -> tuple[BoxCandidates, Tensor | float]:
-        inference, box, shape = self.inference, self.state.domain, self.present.now.shape
-        assert isinstance(inference, (PointInference, PointMixture))
-        assert isinstance(box, Box)
-        expert = self.state.expert
-        most = self.state.told + (0 if expert is None else expert.y.shape[-1])
-        plain = (self.data, self.present)
-
-        def with_function() -> PointPosterior:
-            return inference.predict(*plain, draws.normal, most)
-
-        posterior = with_function() if exploration.samples else inference.predict(*plain)
-        offset = inference.prior_mean(posterior.offset)
-        offset = offset.view(shape) if isinstance(offset, Tensor) else offset
-        of = self._round(posterior.information_gain.view(shape), offset, draws)
-        known = None if self.context is None else self.context.reshape(-1, box.columns - box.dim)
-        candidates = BoxCandidates(of, Functions(posterior, with_function, known, []), box)
-        return candidates, offset
-
-    def _noise(self) -> Tensor:
-        noise, unit = believed_noise(self.inference, self.data), self.inference.unit(self.data)
-        return noise if unit is None else noise / unit.square()
-
-    def _round(self, gain: Tensor, offset: Tensor | float, draws: Draws) -> Round:
-        return Round(
-            data=self.data,
-            number=self.state.data.rounds + 1,
-            sign=self.sign,
-            noise=self._noise,
-            sqrt_beta=self.sqrt_beta(gain),
-            offset=offset,
-            unit=self.inference.unit(self.data),
-            memory=self.state.memory.exploration,
-            draws=draws,
-        )
-
-
-def believed_noise(inference: Inference, data: Data) -> Tensor:
-    """Noise variance of a new observation, as learned or given, `batch_shape`."""
-    given = torch.full_like(data.time, inference.process.noise).to(data.prior.variance)
-    return inference.believed_noise(data, given)
-
-
-def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
-    """√beta as a width answered it, a number or one per trial.
-
-    Args:
-        width: The width.
-        value: Its answer.
-        like: One number per trial, of the dtype and device wanted.
-
-    Raises:
-        InputDataError: If it is neither, negative, NaN or infinite; on a GPU, which is not waited
-            for, numbers of trials may be so.
-    """
-    if type(value) in (float, int, np.float64, np.float32):
-        number = float(value)  # type: ignore[arg-type]
-        if 0 <= number < math.inf:
-            return number
-    elif (
-        isinstance(value, Tensor)
-        and value.shape in (Size(), like.shape)
-        and value.is_floating_point()
-    ):
-        found = value.to(like).expand_as(like)
-        if like.device.type == "cpu":
-            good = (found >= 0) & (found < math.inf)
-            require_trials(
-                good, found, f"is the √beta of {width!r}", "it is finite and at least 0."
-            )
-        return found
-    raise InputDataError(
-        f"the √beta of {width!r} is {shown(value)}, but it must be a number, finite and at least "
-        f"0, or one for each trial, a tensor {tuple(like.shape)}; see WidthContext for what it may "
-        "depend on."
-    )
-
-
-def _valid(exploration: Exploration, choice: Tensor, state: State) -> Tensor:
-    """A choice of an exploration in memory of its own, checked for its kind.
-
-    Raises:
-        InputDataError: If it is no choice of the domain.
-    """
-    domain, own, shape = state.domain, state.data.prior.variance, state.data.time.shape
-    on_arms = isinstance(domain, Grid)
-    wanted = shape if on_arms else (*shape, domain.dim)
-    dtype = torch.int64 if on_arms else own.dtype
-    if (
-        not isinstance(choice, Tensor)
-        or choice.shape != wanted
-        or choice.dtype != dtype
-        or choice.device != own.device
-    ):
-        given = shown(choice)
-        if isinstance(choice, Tensor):
-            given = f"{choice.dtype} of shape {tuple(choice.shape)} on {choice.device}"
-        raise InputDataError(
-            f"{type(exploration).__name__} chose {given}, but a choice is {dtype} of shape "
-            f"{tuple(wanted)} on {own.device}; return what candidates.argmax(score) or "
-            "candidates.anywhere() gives."
-        )
-    if isinstance(domain, Box) and own.device.type == "cpu":
-        domain.require_inside(choice, f"the choice of {type(exploration).__name__} ")
-    return choice.clone()
 
 
 def _watched(part: Part, method: str, log: Log) -> Any:

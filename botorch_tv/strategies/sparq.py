@@ -32,9 +32,17 @@ from botorch_tv.inference.tensors import Rows, without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import require_same_kind, require_state
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.gp_strategy import KernelStrategy
-from botorch_tv.strategies.state import Consultation, ExpertData, ExpertWarning, State, Suggestion
+from botorch_tv.strategies.state import (
+    Consultation,
+    Draws,
+    ExpertData,
+    ExpertWarning,
+    Generators,
+    State,
+    Suggestion,
+    draws_from,
+)
 from botorch_tv.validation import of_trial, require, settle_number
 
 

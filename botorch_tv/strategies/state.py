@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
+from botorch_tv.identity import own_version
 from botorch_tv.inference.data import Data, History, Prior
 from botorch_tv.strategies.domains import Domain
 
@@ -69,75 +70,24 @@ class ExpertData(NamedTuple):
     unanswered: Tensor
 
 
-PACKAGE = __name__.partition(".")[0]
+class SavedBy:
+    """The version of this package that saved a state.
 
-
-class Layout:
-    """The classes of this package in a value, and what each consists of.
-
-    Saved before the value itself, it is read before it, and refuses what has changed since.
-
-    Args:
-        classes: Module, name and fields of each.
+    It stands before the parts of the state, which another version may take for others.
     """
 
-    def __init__(self, classes: tuple[tuple[str, str, tuple[str, ...]], ...]) -> None:
-        self.classes = classes
-
-    @classmethod
-    def of(cls, value: object) -> Layout:
-        """The layout of a value to be saved."""
-        kinds = dict.fromkeys(_kinds(value, set()))
-        return cls(tuple((one.__module__, one.__qualname__, _parts(one)) for one in kinds))
-
-    def __reduce__(self) -> tuple[object, tuple[object]]:
-        return _checked, (self.classes,)
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return _require_version, (own_version(),)
 
 
-def _checked(classes: tuple[tuple[str, str, tuple[str, ...]], ...]) -> Layout:
-    for module, name, parts in classes:
-        try:
-            kind: Any = importlib.import_module(module)
-            for one in name.split("."):
-                kind = getattr(kind, one)
-        except (ImportError, AttributeError):
-            kind = None
-        if kind is None or _parts(kind) != parts:
-            what = "is not there any more" if kind is None else "consists of other parts now"
-            raise InputDataError(
-                f"this state was saved by another version of {PACKAGE}: {module}.{name} {what}. "
-                "Load it with that version; or begin with strategy.init(domain), and tell it again "
-                "what was measured. A Loop saved with loop.save(path) outlives versions."
-            )
-    return Layout(classes)
-
-
-def _kinds(value: object, seen: set[int]) -> Iterator[type]:
-    """The classes of this package in a value."""
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    kind = type(value)
-    own = kind.__module__.partition(".")[0] == PACKAGE
-    if own:
-        yield kind
-    if isinstance(value, (tuple, list)):
-        parts = list(value)
-    elif isinstance(value, dict):
-        parts = list(value.values())
-    elif own and is_dataclass(value):
-        parts = [getattr(value, name) for name in _parts(kind)]
-    else:
-        return
-    for part in parts:
-        yield from _kinds(part, seen)
-
-
-def _parts(kind: type) -> tuple[str, ...]:
-    """Names of what a class consists of, as far as it says so."""
-    if is_dataclass(kind):
-        return tuple(one.name for one in fields(kind))
-    return getattr(kind, "_fields", ())
+def _require_version(saved_by: str) -> SavedBy:
+    if saved_by != own_version():
+        raise InputDataError(
+            f"this state was saved by botorch_tv {saved_by}, and this is {own_version()}. Load it "
+            "with that version; or begin with strategy.init(domain), and tell it again what was "
+            "measured. A Loop saved with loop.save(path) outlives versions."
+        )
+    return SavedBy()
 
 
 class State(NamedTuple):
@@ -182,10 +132,10 @@ class State(NamedTuple):
         return self.data.history
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return _restored, (Layout.of(tuple(self)), *self)
+        return _restored, (SavedBy(), *self)
 
 
-def _restored(layout: Layout, *parts: Any) -> State:
+def _restored(saved_by: SavedBy, *parts: Any) -> State:
     return State(*parts)
 
 
@@ -249,3 +199,111 @@ class Info(NamedTuple):
     def information_gain(self) -> Tensor:
         """Information gained about f, ½ ln(1 + sd² / noise) in nats, `batch_shape`."""
         return 0.5 * torch.log1p(self.sd.square() / self.noise)
+
+
+# ---------------- Where randomised strategies get their random numbers
+
+Generators = torch.Generator | Sequence[torch.Generator]
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """Random numbers for a batch of trials."""
+
+    def normal(self, *event_shape: int) -> Tensor:
+        """Standard normal variates, `batch_shape x event_shape`."""
+
+    def uniform(self, *event_shape: int) -> Tensor:
+        """Variates uniform on [0, 1), `batch_shape x event_shape`."""
+
+
+@runtime_checkable
+class NumberedDraws(Draws, Protocol):
+    """Random numbers that need not be drawn to be passed over."""
+
+    def leading_normals(self, count: int, room: int) -> Tensor:
+        """The first ``count`` of the next ``room`` variates, `batch_shape x count`."""
+
+
+def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
+    """The first of a fixed number of standard normal variates.
+
+    How many a draw takes may be one more or less on another processor, but what is drawn later
+    stays the same.
+
+    Args:
+        draws: Where they come from.
+        count: How many are wanted.
+        room: How many are used up, at least as many.
+
+    Returns:
+        `batch_shape x count`.
+    """
+    if isinstance(draws, NumberedDraws):
+        return draws.leading_normals(count, room)
+    return draws.normal(room)[..., :count]
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Numbers of one generator for all trials, or of one for each, which notices no others."""
+
+    generators: Sequence[torch.Generator | None]
+    shape: Sequence[int]
+    """Batch shape of the trials."""
+    like: Tensor
+    """Of the dtype and device of the numbers."""
+
+    def normal(self, *event_shape: int) -> Tensor:
+        return self._drawn(torch.randn, event_shape)
+
+    def uniform(self, *event_shape: int) -> Tensor:
+        return self._drawn(torch.rand, event_shape)
+
+    def _drawn(self, draw: Callable[..., Tensor], event_shape: tuple[int, ...]) -> Tensor:
+        """Numbers drawn where generators are, and brought to where the trials are."""
+        whole = (*self.shape, *event_shape)
+        shape = whole if len(self.generators) == 1 else event_shape
+        rows = []
+        for one in self.generators:
+            place = self.like.device if one is None else one.device
+            rows.append(draw(shape, generator=one, dtype=self.like.dtype, device=place))
+        return torch.stack(rows).view(whole).to(self.like.device)
+
+
+def draws_for(
+    generator: Generators | Draws | None, batch_shape: Sequence[int], like: Tensor
+) -> Draws:
+    """Random numbers for trials of a shape.
+
+    Args:
+        generator: One for all trials, one per trial, anything that draws by itself, or None for
+            PyTorch's default generator. A generator on another device than the trials draws there,
+            and what it draws is copied, for which a GPU waits.
+        batch_shape: Shape of the trials.
+        like: Gives dtype and device of the numbers, unless the generator draws by itself.
+
+    Raises:
+        InputDataError: If there is not one generator per trial, or it is none at all.
+    """
+    if generator is None or isinstance(generator, torch.Generator):
+        return _Drawn([generator], batch_shape, like)
+    if isinstance(generator, Draws):
+        return generator
+    if not isinstance(generator, Sequence) or not all(
+        isinstance(one, torch.Generator) for one in generator
+    ):
+        raise InputDataError(
+            f"generator is {generator!r}; pass a torch.Generator, or a list with one per trial."
+        )
+    if len(generator) != math.prod(batch_shape):
+        raise InputDataError(
+            f"generator holds {len(generator)} generators, but there are {math.prod(batch_shape)} "
+            "trials; pass one for all, or one per trial."
+        )
+    return _Drawn(generator, batch_shape, like)
+
+
+def draws_from(generator: Generators | Draws | None, state: State) -> Draws:
+    """Random numbers for the trials of a state; see :func:`draws_for`."""
+    return draws_for(generator, state.data.time.shape, state.data.prior.variance)

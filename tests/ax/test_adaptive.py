@@ -23,7 +23,7 @@ from botorch_tv.ax import (
 from botorch_tv.ax.adaptive import TrialSpace
 from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.strategies import Box, adaptive_gp_ucb
-from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import MixedSearch
 
 SALTS = ["none", "sea", "rock"]
 MIXED = [

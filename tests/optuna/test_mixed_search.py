@@ -10,7 +10,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from botorch_tv.inference.search import Sought
 from botorch_tv.optuna.trials import StudySpace
 from botorch_tv.strategies import Box
-from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import MixedSearch
 
 FLOAT = FloatDistribution(0.0, 1.0)
 SPACES = {

@@ -27,7 +27,7 @@ from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.search import Sought, _climb
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, MultiStart
-from botorch_tv.strategies.draws import draws_from
+from botorch_tv.strategies.state import draws_from
 
 D = torch.float64
 NOISE, EPSILON = 0.01, 0.04
@@ -166,7 +166,7 @@ def test_the_best_of_a_drawn_function_is_found():
     chosen = strategy.ask(state, generator=torch.Generator().manual_seed(3))
     # The same function once more, everywhere.
     draws = draws_from(torch.Generator().manual_seed(3), state)
-    candidates, _ = strategy.decision(state)._points(strategy.exploration, draws)
+    candidates = strategy.decision(state)._points(strategy.exploration, draws)
     posterior = candidates._functions.posterior
 
     def values(X):

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from botorch_tv.strategies.draws import draws_for, leading_normals
+from botorch_tv.strategies.state import draws_for, leading_normals
 
 NOWHERE = torch.device("meta")
+ONE = torch.ones((), dtype=torch.float64)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -13,7 +14,9 @@ NOWHERE = torch.device("meta")
 def test_a_generator_of_the_host_serves_trials_elsewhere(several: bool, kind: str) -> None:
     """What PyTorch itself refuses: the meta device has no generators, nor has a GPU the CPU's."""
     made = [torch.Generator().manual_seed(seed) for seed in range(3)]
-    draws = draws_for(made if several else made[0], (3,), dtype=torch.float64, device=NOWHERE)
+    draws = draws_for(
+        made if several else made[0], (3,), torch.empty(0, dtype=torch.float64, device=NOWHERE)
+    )
     numbers = getattr(draws, kind)(2)
     assert (numbers.shape, numbers.dtype, numbers.device) == ((3, 2), torch.float64, NOWHERE)
     untouched = torch.Generator().manual_seed(0)
@@ -24,7 +27,7 @@ def test_how_many_numbers_are_used_does_not_move_later_ones() -> None:
     later = []
     for count in (3, 4):
         generator = torch.Generator().manual_seed(1)
-        draws = draws_for(generator, (2,), dtype=torch.float64, device=torch.device("cpu"))
+        draws = draws_for(generator, (2,), ONE)
         first = leading_normals(draws, count, 8)
         assert first.shape == (2, count)
         later.append((first[:, :3], draws.normal(5)))
@@ -36,7 +39,7 @@ def test_a_generator_of_the_host_draws_the_same_for_a_gpu() -> None:
     drawn = []
     for device in ("cpu", "cuda"):
         generator = torch.Generator().manual_seed(1)
-        draws = draws_for(generator, (3,), dtype=torch.float64, device=torch.device(device))
+        draws = draws_for(generator, (3,), ONE.to(device))
         drawn.append(draws.normal(2))
     assert drawn[1].is_cuda
     assert torch.equal(drawn[0], drawn[1].cpu())
@@ -45,5 +48,5 @@ def test_a_generator_of_the_host_draws_the_same_for_a_gpu() -> None:
 @pytest.mark.gpu
 def test_a_generator_of_a_gpu_serves_trials_of_the_host() -> None:
     generator = torch.Generator("cuda").manual_seed(1)
-    draws = draws_for(generator, (3,), dtype=torch.float64, device=torch.device("cpu"))
+    draws = draws_for(generator, (3,), ONE)
     assert draws.uniform(2).device.type == "cpu"

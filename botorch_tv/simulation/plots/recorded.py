@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.ticker import MaxNLocator
 
-from botorch_tv.drawing import canvas, figure_of, lighten, panel, written
+from botorch_tv.drawing import VERMILION, canvas, figure_of, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
     Curve,
     draw_curves,
@@ -20,7 +21,6 @@ from botorch_tv.simulation.plots.curves import (
 from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.simulation.tables import Paired
-from botorch_tv.strategies.weights_picture import Band, Panel, draw_weights
 from botorch_tv.validation import require
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ ABREAST = 4
 """Largest number of maps in a row."""
 TOP = 99.5
 """Percentile of all errors at which the colour scale ends, so that a few arms do not dominate."""
+DARKEST, LIGHTEST = 0.0, 0.85
+"""Ends of the colour map that are told from each other and from paper."""
 ELONGATED = 4.0
 """Ratio of the sides above which a map is stretched to fill its panel."""
 
@@ -253,22 +255,33 @@ def plot_weights(
     for name, heading in TITLES.items():
         values = own.sortby(name)
         names = [f"{value:g}" for value in values[name].values]
-        panels.append(Panel(heading, names, _band(values[f"weight_{name}"])))
+        panels.append((heading, _band(values[f"weight_{name}"]), names))
+    rounds = data["round"].values
+    if ax is not None:
+        figure = figure_of(ax, path)
+        _draw_weights(ax, rounds, *panels[0])
+        ax.set_xlabel("round")
+        return figure
+    figure = canvas(10, 1.55 * len(panels) + 1.9)
+    *above, below = figure.subplots(
+        len(panels) + 1, 1, sharex=True, height_ratios=[1.0] * len(panels) + [0.8]
+    )
+    for axes, panel_ in zip(above, panels):
+        _draw_weights(axes, rounds, *panel_)
+    jump = _band(own["jump"].expand_dims("curve", -1))
+    _draw_bands(below, rounds, jump, [VERMILION], [""])
+    below.set_title("A jump came before the measurement", loc="left", fontsize=10.5)
+    below.set(ylabel="chance", xlabel="round")
+    figure.align_ylabels()
+    title = f'What "{label}" came to believe: the weight of every value'
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11.5)
     caption = "One trial."
     if trial is not None:
         caption = f"Trial {trial}."
     elif own.sizes["trial"] > 1:
         caption = f"Mean of {own.sizes['trial']:,} trials, and the middle half of them."
-    return draw_weights(
-        data["round"].values,
-        panels,
-        _band(own["jump"].expand_dims("curve", -1)),
-        xlabel="round",
-        title=f'What "{label}" came to believe: the weight of every value',
-        caption=f"{caption} Rates and hazards count per median time between measurements.",
-        path=path,
-        ax=ax,
-    )
+    caption += " Rates and hazards count per median time between measurements."
+    return written(figure, path, caption)
 
 
 def _able_label(result: StudyRecord, strategy: str | None) -> str:
@@ -291,10 +304,34 @@ def _able_label(result: StudyRecord, strategy: str | None) -> str:
     return str(label)
 
 
-def _band(values: object) -> Band:
-    """Mean and quantiles over trials of `trial x round x curve`."""
+def _band(values: object) -> np.ndarray:
+    """Mean and, of several trials, quantiles over `trial x round x curve`."""
     whole = np.asarray(values)
-    if len(whole) == 1:
-        return Band(whole[0])
-    low, high = np.quantile(whole, EDGES, axis=0)
-    return Band(whole.mean(0), low, high)
+    edges = [] if len(whole) == 1 else np.quantile(whole, EDGES, axis=0)
+    return np.stack([whole.mean(0), *edges])
+
+
+def _draw_weights(
+    axes: Axes, rounds: np.ndarray, title: str, band: np.ndarray, names: Sequence[str]
+) -> None:
+    """The weights of the values of one quantity, from the smallest value to the largest."""
+    axes.set_title(title, loc="left", fontsize=10.5)
+    shades = np.linspace(LIGHTEST, DARKEST, len(names))
+    _draw_bands(axes, rounds, band, [colormaps[COLORS](shade) for shade in shades], names)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+    axes.set_ylabel("weight")
+
+
+def _draw_bands(
+    axes: Axes,
+    rounds: np.ndarray,
+    band: np.ndarray,
+    colors: Sequence[Any],
+    names: Sequence[str],
+) -> None:
+    for color, name, (middle, *edges) in zip(colors, names, np.moveaxis(band, -1, 0)):
+        axes.plot(rounds, middle, color=color, linewidth=1.6, label=name)
+        if edges:
+            axes.fill_between(rounds, *edges, color=color, alpha=0.18, linewidth=0)
+    axes.set_ylim(-0.02, 1.02)
+    lighten(axes)

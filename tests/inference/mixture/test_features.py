@@ -15,8 +15,7 @@ from botorch_tv.inference.mixture.features import (
     features_among,
     side_features,
 )
-from botorch_tv.strategies.mixed_search import MixedSearch
-from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
+from botorch_tv.strategies.parameters import Axis, Choice, MixedSearch, Number, Space
 
 MIXED = Space([Axis("x", Number(0.0, 1.0)), Axis("c", Choice("a", "b", "c"))])
 LISTED = Space([Axis("n", Number(0, 8, step=1)), Axis("c", Choice("a", "b"))])
