@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +13,8 @@ import pandas as pd
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers.claims import Claim, judge
-from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
-from botorch_tv.papers.worlds import markov_world, spatial_kernel
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results, draw_totals
+from botorch_tv.papers.worlds import markov_case, spatial_kernel
 from botorch_tv.strategies import Strategy, gp_ucb, r_gp_ucb, tv_gp_ucb
 from botorch_tv.theory import reset_period
 
@@ -28,35 +27,23 @@ NOISE = 0.01
 WIDTH = Logarithmic(c1=0.8, c2=4.0)
 
 
-def _period(epsilon: float, kernel: str) -> int:
-    """The period N of [B16] §5.1."""
-    if kernel == "se":
-        return reset_period(epsilon, HORIZON)
-    return reset_period(epsilon, HORIZON, nu=2.5, dim=2)
-
-
-def _strategies(noise: float, *, epsilon: float, kernel: str) -> dict[str, Strategy]:
-    k, period = spatial_kernel(kernel), _period(epsilon, kernel)
+def _strategies(noise: float, *, epsilon: float, period: int, kernel: str) -> dict[str, Strategy]:
+    k = spatial_kernel(kernel)
     return {
         "TV-GP-UCB": tv_gp_ucb(kernel=k, noise=noise, epsilon=epsilon, width=WIDTH),
         "R-GP-UCB": r_gp_ucb(kernel=k, noise=noise, period=period, width=WIDTH),
     }
 
 
-def _cases(kernel: str) -> dict[str, Drawn]:
-    return {
-        f"epsilon-{epsilon}": Drawn(
-            title=f"ε = {epsilon}, N = {_period(epsilon, kernel)}",
-            variance=NOISE,
-            world=partial(markov_world, epsilon, kernel=kernel),
-            strategies=partial(_strategies, epsilon=epsilon, kernel=kernel),
-        )
-        for epsilon in TRUE_RATES
-    }
+def _case(epsilon: float, kernel: str) -> Drawn:
+    """A rate of change, with the period N of [B16] §5.1."""
+    period = reset_period(epsilon, HORIZON, nu=None if kernel == "se" else 2.5, dim=2)
+    strategies = partial(_strategies, epsilon=epsilon, period=period, kernel=kernel)
+    return markov_case(f"ε = {epsilon}, N = {period}", epsilon, NOISE, strategies, kernel)
 
 
 def _figure(id: str, kernel: str, name: str) -> Experiment:
-    cases = _cases(kernel)
+    cases = {f"epsilon-{epsilon}": _case(epsilon, kernel) for epsilon in TRUE_RATES}
     return Experiment(
         id=id,
         title=f"TV-GP-UCB and R-GP-UCB at three rates of change, {name} kernel",
@@ -82,27 +69,23 @@ PERIODS = (5, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200)
 GP_UCB = "GP-UCB"
 
 
-def _rate_label(epsilon: float) -> str:
-    return f"ε = {epsilon:g}"
-
-
-def _period_label(period: int) -> str:
-    return f"N = {period}"
+_RATES = {f"ε = {epsilon:g}": epsilon for epsilon in RATES}
+_PERIODS = {f"N = {period}": float(period) for period in PERIODS}
 
 
 def _rates(noise: float) -> dict[str, Strategy]:
     kernel = spatial_kernel()
     return {
-        _rate_label(epsilon): tv_gp_ucb(kernel=kernel, noise=noise, epsilon=epsilon, width=WIDTH)
-        for epsilon in RATES
+        label: tv_gp_ucb(kernel=kernel, noise=noise, epsilon=epsilon, width=WIDTH)
+        for label, epsilon in _RATES.items()
     }
 
 
 def _periods(noise: float) -> dict[str, Strategy]:
     kernel = spatial_kernel()
     resetting: dict[str, Strategy] = {
-        _period_label(period): r_gp_ucb(kernel=kernel, noise=noise, period=period, width=WIDTH)
-        for period in PERIODS
+        label: r_gp_ucb(kernel=kernel, noise=noise, period=int(period), width=WIDTH)
+        for label, period in _PERIODS.items()
     }
     return {**resetting, GP_UCB: gp_ucb(kernel=kernel, noise=noise, width=WIDTH)}
 
@@ -110,19 +93,15 @@ def _periods(noise: float) -> dict[str, Strategy]:
 # The paper: regret is worst at 0, and rises rapidly towards it; a slightly smaller rate does no
 # harm.
 _RATE_CLAIMS = [
-    *(Claim(CASE, _rate_label(epsilon), _rate_label(0.0), 3.0) for epsilon in RATES[1:]),
-    Claim(CASE, _rate_label(0.005), _rate_label(TRUTH), -2.0),
+    *(Claim(CASE, label, "ε = 0", 3.0) for label in list(_RATES)[1:]),
+    Claim(CASE, "ε = 0.005", f"ε = {TRUTH}", -2.0),
 ]
 
 
 # The paper: a short period costs regret; the mean is robust to a longer one.
 _PERIOD_CLAIMS = [
-    *(Claim(CASE, _period_label(period), _period_label(5)) for period in PERIODS[1:]),
-    *(
-        Claim(CASE, _period_label(period), _period_label(40), -2.0)
-        for period in PERIODS
-        if period > 40
-    ),
+    *(Claim(CASE, label, "N = 5") for label in list(_PERIODS)[1:]),
+    *(Claim(CASE, label, "N = 40", -2.0) for label, period in _PERIODS.items() if period > 40),
 ]
 
 
@@ -130,58 +109,45 @@ def _judge_periods(results: Results) -> Outcome:
     """Short periods cost regret, long ones increase its spread, and N = T is GP-UCB."""
     result = results[CASE]
     orders = judge(_PERIOD_CLAIMS, results)
-    short, long = (
-        result.total_regret(_period_label(period)).std(ddof=1) for period in (40, HORIZON)
-    )
+    long = result.total_regret(f"N = {HORIZON}")
+    share = long.std(ddof=1) / result.total_regret("N = 40").std(ddof=1)
     # The relative standard error of a standard deviation from n normal numbers is about 1/√(2n).
-    t_ratio = math.log(long / short) * math.sqrt(result.data.sizes["trial"] - 1)
-    same = bool(
-        (result.total_regret(_period_label(HORIZON)) == result.total_regret(GP_UCB)).all()
-        or result.data.sizes["round"] < HORIZON
-    )
+    t_ratio = math.log(share) * math.sqrt(result.data.sizes["trial"] - 1)
+    same = bool((long == result.total_regret(GP_UCB)).all()) or len(result.data["round"]) < HORIZON
     rows = [
-        {"claim": "sd at N = 200 over sd at N = 40", "difference": long / short},
+        {
+            "claim": "sd at N = 200 over sd at N = 40",
+            "difference": share,
+            "t_ratio": t_ratio,
+            "holds": t_ratio > 3,
+        },
         {"claim": "N = 200 is GP-UCB", "holds": same},
     ]
-    rows[0] |= {"t_ratio": t_ratio, "holds": t_ratio > 3}
     table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
     verdict = (
-        f"{orders.verdict} The standard deviation between trials is {long / short:.2f} times as "
-        f"large at N = 200 as at N = 40 ({t_ratio:.1f} standard errors); N = 200 "
+        f"{orders.verdict} The standard deviation between trials is {share:.2f} times as large at "
+        f"N = 200 as at N = 40 ({t_ratio:.1f} standard errors); N = 200 "
         f"{'is' if same else 'differs from'} GP-UCB."
     )
     return Outcome(table, verdict, bool(orders.holds) and t_ratio > 3 and same)
 
 
 def _draw(
-    values: Mapping[str, float], label: str, truth: float | None, results: Results, path: Path
+    places: Mapping[str, float], label: str, truth: float | None, results: Results, path: Path
 ) -> Figure:
-    """Draw total regret over the assumed rate or period."""
-    from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, written
+    """Draw total regret over the assumed rate or period, with its standard deviation."""
+    from botorch_tv.drawing import COLORS, canvas, written
 
-    result = results[CASE]
     figure = canvas(6.4, 4.2)
-    axes = figure.subplots()
-    trials = result.data.sizes["trial"]
-    summaries = [Paired.of(result.total_regret(name)) for name in values]
-    means = np.array([one.mean for one in summaries])
-    errors = np.array([one.standard_error for one in summaries])
-    spread = errors * math.sqrt(trials)
-    places = list(values.values())
-    low, high = means - spread, means + spread
-    axes.fill_between(places, low, high, color=COLORS[0], alpha=0.15, linewidth=0)
-    axes.errorbar(places, means, errors, color=COLORS[0], fmt="o-", markersize=4, capsize=3)
-    if truth is not None:
-        axes.axvline(truth, color=GRAY, linestyle="dashed", linewidth=1.2)
-        axes.annotate(" the truth", (truth, 0.98), xycoords=("data", "axes fraction"), va="top")
-    axes.set(xlabel=label, ylabel="total regret $R_T$", ylim=(0, None))
-    lighten(axes)
-    caption = f"Mean of {trials:,} trials with its standard error; band: standard deviation."
-    return written(figure, path, caption)
-
-
-def _case(strategies: Callable[[float], dict[str, Strategy]]) -> dict[str, Drawn]:
-    return {CASE: Drawn("ε = 0.01", NOISE, partial(markov_world, TRUTH), strategies)}
+    axes, result = figure.subplots(), results[CASE]
+    totals = np.array([result.total_regret(name) for name in places])
+    mean, spread = totals.mean(1), totals.std(1, ddof=1)
+    band = (list(places.values()), mean - spread, mean + spread)
+    axes.fill_between(*band, color=COLORS[0], alpha=0.15, linewidth=0)
+    draw_totals(axes, result, places, truth, "the truth")
+    axes.set_xlabel(label)
+    caption = "Mean of {:,} trials with its standard error; band: standard deviation."
+    return written(figure, path, caption.format(totals.shape[1]))
 
 
 FIGURE_2C = Experiment(
@@ -192,9 +158,9 @@ FIGURE_2C = Experiment(
     "GP-UCB.",
     horizon=HORIZON,
     trials=200,
-    cases=_case(_rates),
+    cases={CASE: markov_case("ε = 0.01", TRUTH, NOISE, _rates)},
     score=partial(judge, _RATE_CLAIMS),
-    picture=partial(_draw, {_rate_label(e): e for e in RATES}, "rate told to TV-GP-UCB", TRUTH),
+    picture=partial(_draw, _RATES, "rate told to TV-GP-UCB", TRUTH),
     remark="Least regret is paid when told half the truth.",
 )
 
@@ -205,9 +171,7 @@ FIGURE_2D = Experiment(
     "standard deviation increases steadily, up to GP-UCB at N = T.",
     horizon=HORIZON,
     trials=200,
-    cases=_case(_periods),
+    cases={CASE: markov_case("ε = 0.01", TRUTH, NOISE, _periods)},
     score=_judge_periods,
-    picture=partial(
-        _draw, {_period_label(n): float(n) for n in PERIODS}, "period N of R-GP-UCB", None
-    ),
+    picture=partial(_draw, _PERIODS, "period N of R-GP-UCB", None),
 )

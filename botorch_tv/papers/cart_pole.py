@@ -32,7 +32,7 @@ from torch import Tensor
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.even_points import even_points
 from botorch_tv.learning.refit import Free, Refit
-from botorch_tv.papers.claims import Claim, judge
+from botorch_tv.papers.claims import beats, judge
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
 from botorch_tv.simulation import BoxWorld, StudyResult
 from botorch_tv.strategies import Strategy, et_gp_ucb, gp_ucb, r_gp_ucb, tv_gp_ucb, ui_tvbo
@@ -82,9 +82,8 @@ def unit() -> tuple[float, float]:
     cost: Tensor = problem.at(0.0)(X)
     scale = cost.std()
     K = torch.exp(-0.5 * (torch.cdist(X, X) / LENGTHSCALE).square())
-    weights = torch.linalg.solve(
-        K + NOISE * torch.eye(HORIZON, device="cpu").to(K), torch.ones_like(cost)
-    )
+    K.diagonal().add_(NOISE)
+    weights = torch.linalg.solve(K, torch.ones_like(cost))
     return float(weights @ cost / weights.sum()), float(scale)
 
 
@@ -104,13 +103,9 @@ def kernel() -> RBFKernel:
 
 def strategies(noise: float) -> dict[str, Strategy]:
     """The strategies of the figure, and GP-UCB."""
+    free, fixed = Free(prior=LENGTHSCALE_PRIOR), None
     learning = Refit(
-        least=1,
-        lengthscale=Free(prior=LENGTHSCALE_PRIOR),
-        outputscale=None,
-        noise=None,
-        epsilon=None,
-        sigma_w2=None,
+        least=1, lengthscale=free, outputscale=fixed, noise=fixed, epsilon=fixed, sigma_w2=fixed
     )
     width, k = Logarithmic(c1=0.8, c2=4.0), kernel()
     known = {
@@ -125,10 +120,7 @@ def strategies(noise: float) -> dict[str, Strategy]:
 
 _RIVALS = ("GP-UCB", "R-GP-UCB", "TV-GP-UCB", "UI-TVBO")
 _LAST = f"last {LAST} rounds"
-_CLAIMS = [
-    *(Claim(CASE, "ET-GP-UCB", rival, 2.0) for rival in _RIVALS),
-    *(Claim(_LAST, "ET-GP-UCB", rival, 2.0) for rival in _RIVALS),
-]
+_CLAIMS = [claim for case in (CASE, _LAST) for claim in beats(case, "ET-GP-UCB", _RIVALS, 2.0)]
 
 
 def recovery(results: Results) -> Outcome:
@@ -137,9 +129,7 @@ def recovery(results: Results) -> Outcome:
     at_the_end = StudyResult(result.data.isel(round=slice(-LAST, None)))
     outcome = judge(_CLAIMS, {CASE: result, _LAST: at_the_end})
     paid = at_the_end.regret.mean(("trial", "round"))
-    each = ", ".join(
-        f"{label} {float(paid.sel(strategy=label)):.3f}" for label in result.strategies
-    )
+    each = ", ".join(f"{label} {regret:.3f}" for label, regret in paid.to_series().items())
     return outcome._replace(
         verdict=f"{outcome.verdict} Regret per round in the {_LAST}: {each}; keeping the gain that "
         f"was best before the change costs {stale_regret():.3f}."
@@ -149,9 +139,8 @@ def recovery(results: Results) -> Outcome:
 def stale_regret() -> float:
     """Regret per round after the change, for the gain that was best before it."""
     problem = cart_pole()
-    X = torch.cat(
-        [problem.optimizers_at(0.0), torch.tensor([[float(CHANGE)]], device="cpu")], dim=-1
-    )
+    best = problem.optimizers_at(0.0)
+    X = torch.cat([best, torch.full_like(best[:, :1], CHANGE)], dim=-1)
     return float(problem.regret(X)) / unit()[1]
 
 

@@ -18,7 +18,7 @@ largest such norm, and every round of a trial has the readings of the same hour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -30,7 +30,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB
 from botorch_tv.acquisition.gains import ClosedForm, Fixed, InformationGain
-from botorch_tv.papers.claims import Claim, Quantity, judge, judge_readings, similar
+from botorch_tv.papers.claims import Claim, Quantity, beats, judge, judge_readings, similar
 from botorch_tv.papers.experiment import Drawn, Experiment, Recorded, draw_panels
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.papers.sensors import STEPS_PER_DAY, cells
@@ -110,27 +110,23 @@ class FunctionClass:
         """R² = λ, for the whole study."""
         return NOISE_SHARE * mean_range(self.world(1.0), TRIALS)
 
-    @cached_property
-    def B(self) -> float:
-        """Bound on the norms, for the whole study."""
-        return largest_norm(self._smoothed_world(1.0), TRIALS)
-
     def world(self, noise: float) -> StaticWorld:
         """The functions, with noise of this variance."""
-        if self.smooth:
-            return self._smoothed_world(noise)
-        return StaticWorld(random_arms(), functions=GaussianDraw(self.kernel), noise=noise)
-
-    def strategies(self, noise: float) -> dict[str, Strategy]:
-        """The strategies, with the information gain in closed form, as in the paper."""
-        gain = ClosedForm("se") if self.kernel_name == "se" else ClosedForm("matern", nu=2.5)
-        return line_up(self.kernel, noise, self.B, gain)
-
-    def _smoothed_world(self, noise: float) -> StaticWorld:
         draws = StaticWorld(random_arms(), functions=GaussianDraw(self.kernel), noise=noise)
+        if not self.smooth:
+            return draws
         smoothing = NOISE_SHARE * mean_range(draws, TRIALS)
         functions = SmoothedDraw(self.kernel, noise=smoothing)
         return StaticWorld(draws.domain, functions=functions, noise=noise)
+
+    def strategies(self, noise: float) -> dict[str, Strategy]:
+        """The strategies, with the information gain in closed form, as in the paper.
+
+        B bounds the norms of all smoothed draws of the study.
+        """
+        B = largest_norm(replace(self, smooth=True).world(1.0), TRIALS)
+        gain = ClosedForm("se") if self.kernel_name == "se" else ClosedForm("matern", nu=2.5)
+        return line_up(self.kernel, noise, B, gain)
 
 
 _SETTINGS = {
@@ -143,12 +139,15 @@ _CASES = {
     name: Drawn(setting.title, setting.variance, setting.world, setting.strategies)
     for name, setting in _SETTINGS.items()
 }
-_OTHERS = ("GP-UCB", "GP-TS", "GP-EI", "GP-PI")
-_ORDER = (*(("IGP-UCB", other) for other in _OTHERS), ("GP-TS", "GP-UCB"))
+_ORDER = (
+    *(("IGP-UCB", other) for other in ("GP-UCB", "GP-TS", "GP-EI", "GP-PI")),
+    ("GP-TS", "GP-UCB"),
+)
+_IMPROVING = ("GP-EI", "GP-PI")
 _CLAIMS: list[Claim | Quantity] = [
     *(Claim(name, *pair) for name in _CASES for pair in _ORDER),
     *(similar(name, "GP-PI", "GP-EI") for name in _CASES),
-    *(Claim(name, "GP-TS", other, ours=True) for name in _CASES for other in ("GP-EI", "GP-PI")),
+    *(Claim(name, "GP-TS", other, ours=True) for name in _CASES for other in _IMPROVING),
 ]
 
 SYNTHETIC = Experiment(
@@ -244,13 +243,12 @@ _FUNCTION_CASES = {
 
 def _function_claims(end: str) -> list[Claim]:
     """The paper's claims, for the strategies whose labels have this suffix."""
-    improving = tuple(f"{name}{end}" for name in ("GP-EI", "GP-PI"))
     return [
         *(
-            Claim(name, better, worse)
+            claim
             for name in _FUNCTIONS
-            for better in improving
-            for worse in ("IGP-UCB", "GP-TS")
+            for better in _IMPROVING
+            for claim in beats(name, better + end, ("IGP-UCB", "GP-TS"))
         ),
         *(Claim(name, better, "GP-UCB") for name in _FUNCTIONS for better in ("IGP-UCB", "GP-TS")),
     ]
@@ -351,13 +349,10 @@ _SENSOR_CASES = {
 
 def _sensor_claims(end: str) -> list[Claim | Quantity]:
     """The paper's claims, for the cases whose names have this suffix."""
+    rivals = ("GP-UCB", "IGP-UCB", *_IMPROVING)
     return [
-        *(
-            Claim(name + end, "GP-TS", rival, 2.0)
-            for name in _RECORDS
-            for rival in ("GP-UCB", "IGP-UCB", "GP-EI", "GP-PI")
-        ),
-        *(Claim(f"traffic{end}", "IGP-UCB", rival, 2.0) for rival in ("GP-EI", "GP-PI")),
+        *(claim for name in _RECORDS for claim in beats(name + end, "GP-TS", rivals, 2.0)),
+        *beats(f"traffic{end}", "IGP-UCB", _IMPROVING, 2.0),
         similar(f"temperature{end}", "IGP-UCB", "GP-UCB"),
     ]
 

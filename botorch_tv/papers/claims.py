@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from botorch_tv.papers.experiment import Outcome, Results
 from botorch_tv.simulation.tables import Paired, in_columns
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from botorch_tv.simulation import StudyResult
 
 SIMILAR = 1.1
@@ -61,6 +60,13 @@ class Quantity(NamedTuple):
     most: float = math.inf
 
 
+def beats(
+    case: str, lower: str, rivals: Iterable[str], required: float = 5.0, *, ours: bool = False
+) -> list[Claim]:
+    """A claim against each of several rivals; see :class:`Claim`."""
+    return [Claim(case, lower, rival, required, ours) for rival in rivals]
+
+
 def judge(claims: Sequence[Claim | Quantity], results: Results) -> Outcome:
     """Test every claim, on paired trials.
 
@@ -76,11 +82,10 @@ def judge(claims: Sequence[Claim | Quantity], results: Results) -> Outcome:
     figures = [_measured(one, results) for one in claims if isinstance(one, Quantity)]
     theirs = [row for row in rows if not row["ours"]]
     ours = [row for row in rows if row["ours"]]
-    verdicts = [_summed(theirs, "orders of the paper")] if theirs or not figures else []
+    verdicts = [_summed(theirs, "orders of the paper")] if theirs else []
     verdicts += [_summed(ours, "orders that we expected besides")] if ours else []
     verdicts += [_figure_verdict(row) for row in figures]
-    decisive = [*theirs, *figures]
-    holds = all(row["holds"] for row in decisive) if decisive else None
+    holds = all(row["holds"] for row in [*theirs, *figures])
     return Outcome(pd.DataFrame([*rows, *figures]), " ".join(verdicts), holds)
 
 
@@ -158,8 +163,6 @@ def _figure_verdict(row: dict[str, Any]) -> str:
 
 def _summed(rows: Sequence[dict[str, Any]], name: str) -> str:
     """The verdict on several claims, in one sentence."""
-    if not rows:
-        return f"There are no {name}."
     failed = [row for row in rows if not row["holds"]]
     if failed:
         failures = "; ".join(map(_in_words, failed))
@@ -188,7 +191,11 @@ Row = dict[str, Any]
 ROUNDED_AWAY = 1e-9
 """Numbers below this are due to rounding, and shown as 0."""
 
-_ANSWERS = {True: "yes", False: "no"}
+_TITLES = {
+    "Claims of the paper, the first lower than the second": False,
+    "Expected besides, not claimed by the paper": True,
+}
+"""Titles of claims, and whether they are ours."""
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -207,59 +214,44 @@ def outcome_text(outcome: Outcome) -> str:
         {str(name): value for name, value in row.items() if not pd.isna(value)}
         for row in outcome.table.to_dict("records")
     ]
-    orders = [row for row in rows if "lower" in row]
-    theirs = [row for row in orders if not row.get("ours")]
-    ours = [row for row in orders if row.get("ours")]
-    parts = [
-        _orders("Claims of the paper, the first lower than the second", theirs),
-        _orders("Expected besides, not claimed by the paper", ours),
-        *_others(row for row in rows if "lower" not in row),
-        f"{judged}. {outcome.verdict}",
-    ]
-    return "\n\n".join(part for part in parts if part)
+    parts = []
+    for title, ours in _TITLES.items():
+        claims = [_claim(row) for row in rows if "lower" in row and row.get("ours", False) == ours]
+        if claims:
+            parts.append(f"{title}:\n{_table(claims, texts=len(claims[0]) - 4)}")
+    for _, alike in groupby((row for row in rows if "lower" not in row), key=tuple):
+        numbers = [dict(sorted(row.items(), key=_is_number)) for row in alike]  # texts first
+        parts.append(_table(numbers, texts=sum(not _is_number(one) for one in numbers[0].items())))
+    return "\n\n".join([*parts, f"{judged}. {outcome.verdict}"])
 
 
-def _orders(title: str, rows: list[Row]) -> str:
-    if not rows:
-        return ""
-    judged = "holds" in rows[0]
-    head = ["case", "claim", *["holds"] * judged, "by", "± s.e.", "in s.e.", "needed"]
-    cells = (
-        [
-            str(row["case"]),
-            f"{row['lower']} < {row['higher']}",
-            *([_ANSWERS[bool(row["holds"])]] if judged else []),
-            *(_number(row.get(name)) for name in ("difference", "standard_error", "t_ratio")),
-            f"> {row['required']:g}",
-        ]
-        for row in rows
-    )
-    return f"{title}:\n{in_columns([head, *cells], names=2 + judged)}"
+def _is_number(cell: tuple[str, object]) -> bool:
+    return not isinstance(cell[1], str)
 
 
-def _others(rows: Iterable[Row]) -> list[str]:
-    """A table for each kind of row."""
-    tables = []
-    for filled, kind in groupby(rows, key=tuple):
-        alike = list(kind)
-        words = [name for name in filled if isinstance(alike[0][name], str)]
-        names = [*words, *(name for name in filled if name not in words)]
-        head = [name.replace("_", " ") for name in names]
-        texts = ([_cell(row[name]) for name in names] for row in alike)
-        tables.append(in_columns([head, *texts], names=len(words)))
-    return tables
+def _claim(row: Row) -> Row:
+    return {
+        "case": row["case"],
+        "claim": f"{row['lower']} < {row['higher']}",
+        **({"holds": _number(row["holds"])} if "holds" in row else {}),
+        "by": row.get("difference"),
+        "± s.e.": row.get("standard_error"),
+        "in s.e.": row.get("t_ratio"),
+        "needed": f"> {row['required']:g}",
+    }
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return _ANSWERS[bool(value)] if type(value).__name__ in ("bool", "bool_") else _number(value)
+def _table(rows: Sequence[Row], texts: int) -> str:
+    head = [name.replace("_", " ") for name in rows[0]]
+    return in_columns([head, *(list(map(_number, row.values())) for row in rows)], names=texts)
 
 
 def _number(value: Any) -> str:
-    """A number with three digits, in scientific notation only if it is small."""
-    if value is None:
-        return ""
+    """A number with three digits, in scientific notation only if it is small; text as it is."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
     if not math.isfinite(value):
         return "∞" if value > 0 else "-∞"
     if abs(value) < ROUNDED_AWAY:

@@ -25,7 +25,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB
-from botorch_tv.papers.claims import Claim, Quantity, judge_readings, similar
+from botorch_tv.papers.claims import Claim, Quantity, beats, judge_readings, similar
 from botorch_tv.papers.experiment import (
     Case,
     Drawn,
@@ -61,25 +61,21 @@ TRIALS = 200
 DELTA = 0.1
 NOISES = {"noise-0.1": 0.1, "noise-1": 1.0}
 
+_ARMS = Grid.regular(points=100, dim=1)
+
 Make = Callable[[float], AbruptWorld | DriftWorld]
 
 
 def abrupt(noise: float, terms: int = 20) -> AbruptWorld:
     """f1 for t < 100, f2 to 200, f3 after."""
-    return AbruptWorld(_arms(), functions=_functions(terms), changes=(100, 200), noise=noise)
+    functions = RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
+    return AbruptWorld(_ARMS, functions=functions, changes=(100, 200), noise=noise)
 
 
 def slow(noise: float, terms: int = 20, legs: int = 1) -> DriftWorld:
     """f4 + (f5 - f4) t / T, or on to f6 in a second leg."""
-    return DriftWorld(_arms(), functions=_functions(terms), horizon=HORIZON, legs=legs, noise=noise)
-
-
-def _arms() -> Grid:
-    return Grid.regular(points=100, dim=1)
-
-
-def _functions(terms: int) -> RKHSFunctions:
-    return RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
+    functions = RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
+    return DriftWorld(_ARMS, functions=functions, horizon=HORIZON, legs=legs, noise=noise)
 
 
 def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
@@ -136,9 +132,11 @@ def case(title: str, variance: float, make: Make, B: float | None = None) -> Dra
     return Drawn(title, variance, make, partial(strategies, make=make, B=B), horizon=HORIZON)
 
 
-READINGS: dict[str, float | None] = {"": None, "-B-1": 1.0}
-"""B by the suffix of the names of cases; None is the largest norm."""
-_READING_TITLES = {"": "the largest norm for B", "-B-1": "B = 1"}
+READINGS = {
+    "": (None, "B the largest norm", "the largest norm for B"),
+    "-B-1": (1.0, "B = 1", "B = 1"),
+}
+"""B, None for the largest norm, and captions of case and reading, by the end of a case's name."""
 
 
 def _experiment(
@@ -154,10 +152,8 @@ def _experiment(
         paper: What the papers report.
     """
     cases = {
-        name + end: case(
-            f"σ² = {noise:g}, {'B the largest norm' if B is None else 'B = 1'}", noise, make, B
-        )
-        for end, B in READINGS.items()
+        name + end: case(f"σ² = {noise:g}, {caption}", noise, make, B)
+        for end, (B, caption, _) in READINGS.items()
         for name, noise in NOISES.items()
     }
     return Experiment(
@@ -167,8 +163,11 @@ def _experiment(
         horizon=HORIZON,
         trials=TRIALS,
         cases=cases,
-        score=partial(judge_readings, {_READING_TITLES[end]: claims(end) for end in READINGS}),
-        remark=_DRAWN_ANEW,
+        score=partial(judge_readings, {title: claims(e) for e, (_, _, title) in READINGS.items()}),
+        remark="Functions are drawn anew for every trial; the papers' numbers depend on the "
+        "functions they drew. B decides: with the largest norm for it, which theory asks for, "
+        "widths of those that forget are far beyond need, and IGP-UCB, which never forgets, pays "
+        "less than WGP-UCB.",
     )
 
 
@@ -183,34 +182,28 @@ def share_with_reset(label: str, first: int, last: int) -> Callable[[StudyResult
 
 
 DROPPING = ("BR-GP-UCB", "SW-GP-UCB")
-FORGETTING = (*DROPPING, "WGP-UCB")
+RIVALS = ("IGP-UCB", *DROPPING, "WGP-UCB")
 _EVENT = "ET-GP-UCB"
 DETECTED_WITHIN = 50
 """Rounds after a change in which a reset counts as its detection."""
 
 
-def _weights_win(end: str) -> list[Claim]:
-    """The claim of [W22] §7."""
-    return [Claim(f"noise-1{end}", "WGP-UCB", other, 2.0) for other in DROPPING]
-
-
 def _abrupt(end: str) -> list[Claim | Quantity]:
     """The claims of [W22] §7, and of [ET] Appendix A for less and for equal noise."""
+    within = f"resets within {DETECTED_WITHIN} rounds of round"
     detections = [
         Quantity(
             f"noise-1{end}",
-            f"share of trials in which ET-GP-UCB resets within {DETECTED_WITHIN} rounds of round "
-            f"{change}",
+            f"share of trials in which ET-GP-UCB {within} {change}",
             share_with_reset(_EVENT, change, change + DETECTED_WITHIN),
-            least,
-            most,
+            *limits,
         )
-        for change, least, most in ((100, 0.9, 1.0), (200, 0.3, 0.7))
+        for change, limits in ((100, (0.9, 1.0)), (200, (0.3, 0.7)))
     ]
     return [
-        *(Claim(f"noise-0.1{end}", _EVENT, other) for other in ("IGP-UCB", *FORGETTING)),
-        *(Claim(f"noise-1{end}", _EVENT, other) for other in DROPPING),
-        *_weights_win(end),
+        *beats(f"noise-0.1{end}", _EVENT, RIVALS),
+        *beats(f"noise-1{end}", _EVENT, DROPPING),
+        *beats(f"noise-1{end}", "WGP-UCB", DROPPING, 2.0),
         *detections,
     ]
 
@@ -218,15 +211,15 @@ def _abrupt(end: str) -> list[Claim | Quantity]:
 def _slow(end: str) -> list[Claim | Quantity]:
     """The claims of [W22] §7, and of [ET] Appendix A for less and for equal noise."""
     return [
-        *(Claim(f"noise-0.1{end}", _EVENT, other, 2.0) for other in ("IGP-UCB", *FORGETTING)),
+        *beats(f"noise-0.1{end}", _EVENT, RIVALS, 2.0),
         similar(f"noise-1{end}", _EVENT, "WGP-UCB"),
-        *_weights_win(end),
+        *beats(f"noise-1{end}", "WGP-UCB", DROPPING, 2.0),
     ]
 
 
-def _appendix(end: str) -> list[Claim | Quantity]:
+def _appendix(end: str) -> Sequence[Claim | Quantity]:
     """The claim of [W22] Appendix E."""
-    return [Claim(f"noise-1{end}", "WGP-UCB", other, 2.0) for other in ("IGP-UCB", *DROPPING)]
+    return beats(f"noise-1{end}", "WGP-UCB", ("IGP-UCB", *DROPPING), 2.0)
 
 
 _ABRUPT_TEXT = (
@@ -243,11 +236,6 @@ _SLOW_TEXT = (
 _APPENDIX_TEXT = (
     'Appendix E: WGP-UCB "outperforms three algorithms over all experiments", IGP-, BR- and '
     'SW-GP-UCB; the last two "may be worse than IGP-UCB in some cases".'
-)
-_DRAWN_ANEW = (
-    "Functions are drawn anew for every trial; the papers' numbers depend on the functions they "
-    "drew. B decides: with the largest norm for it, which theory asks for, widths of those that "
-    "forget are far beyond need, and IGP-UCB, which never forgets, pays less than WGP-UCB."
 )
 abrupt_of_100 = partial(abrupt, terms=100)
 slow_in_two_legs = partial(slow, terms=100, legs=2)
@@ -285,12 +273,16 @@ RAW_NOISE = 300.0
 """Noise variance in the code of [W22], in squared units of the price."""
 
 
-def prices(records: Recordings) -> PanelWorld:
-    """The last 823 days, from which scale and covariance are estimated, too."""
+def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
+    """The last 823 days, from which scale and covariance are estimated, too.
+
+    Args:
+        records: Where the prices are.
+        raw: Whether to leave them in units of the price, minus their mean.
+    """
     played = records.stocks().values[-DAYS:]
-    return PanelWorld(
-        np.concatenate([played, played]), len(played), noise_share=STOCK_NOISE, first_arm="each"
-    )
+    both, share = np.concatenate([played, played]), 0.05 if raw else STOCK_NOISE
+    return PanelWorld(both, DAYS, standardize=not raw, noise_share=share, first_arm="each")
 
 
 def largest_price_norm(world: PanelWorld) -> float:
@@ -305,45 +297,37 @@ def budget(world: PanelWorld) -> float:
     return variation(world, 1, world.horizon)
 
 
-def stock_strategies(world: PanelWorld) -> dict[str, Strategy]:
-    """The strategies of [W22], ET-GP-UCB, and random search."""
-    memory = forgetting(budget(world), world.horizon)
-    known = line_up(world.kernel, STOCK_NOISE, largest_price_norm(world), memory)
-    return {**known, "Random": random_search(kernel=world.kernel, noise=STOCK_NOISE)}
+def stock_strategies(world: PanelWorld, *, raw: bool = False) -> dict[str, Strategy]:
+    """The strategies of [W22], ET-GP-UCB, and random search.
 
-
-def raw_prices(records: Recordings) -> PanelWorld:
-    """The same days in units of the price, minus their mean."""
-    played = records.stocks().values[-DAYS:]
-    both = np.concatenate([played, played])
-    return PanelWorld(both, len(played), standardize=False, first_arm="each")
-
-
-def raw_strategies(world: PanelWorld) -> dict[str, Strategy]:
-    """The same strategies with a prior of mean 0 and variance 1, as in the code of [W22]."""
-    kernel = world.kernel / world.kernel.diagonal().mean()
-    memory = forgetting(budget(world), world.horizon)
-    known = line_up(kernel, RAW_NOISE, 1.0, memory)
-    known["Random"] = random_search(kernel=kernel, noise=RAW_NOISE)
+    On raw prices they have a prior of mean 0 and variance 1, as in the code of [W22].
+    """
+    kernel, noise, B = world.kernel, STOCK_NOISE, largest_price_norm(world)
+    if raw:
+        kernel, noise, B = kernel / kernel.diagonal().mean(), RAW_NOISE, 1.0
+    known = line_up(kernel, noise, B, forgetting(budget(world), world.horizon))
+    known["Random"] = random_search(kernel=kernel, noise=noise)
+    if not raw:
+        return known
     zero = -float(world.mean)
-    return {
-        label: replace(cast(GPStrategy, strategy), mean=zero) for label, strategy in known.items()
-    }
+    return {label: replace(cast(GPStrategy, one), mean=zero) for label, one in known.items()}
 
 
 STOCKS_CASE = Recorded("stocks, standardised", prices, stock_strategies)
 
 _STOCK_CASES = {
     "stocks": STOCKS_CASE,
-    "raw": Recorded("stocks, raw prices", raw_prices, raw_strategies),
+    "raw": Recorded(
+        "stocks, raw prices", partial(prices, raw=True), partial(stock_strategies, raw=True)
+    ),
 }
 
 
 def _stock_claims(name: str) -> list[Claim]:
     """The claims of [W22] Appendix E and [ET] Appendix A."""
     return [
-        *(Claim(name, "WGP-UCB", other, 2.0) for other in ("IGP-UCB", *FORGETTING[:2])),
-        *(Claim(name, label, "Random", 2.0) for label in ("IGP-UCB", *FORGETTING, "ET-GP-UCB")),
+        *beats(name, "WGP-UCB", ("IGP-UCB", *DROPPING), 2.0),
+        *(Claim(name, label, "Random", 2.0) for label in (*RIVALS, _EVENT)),
     ]
 
 
@@ -376,7 +360,6 @@ PAPER_TABLE_1 = {
     "stocks": (11462.3, 45362.2, 17854.9, 11461.3, 2483.8),
 }
 """Final regret of IGP-, BR-, SW-, WGP- and ET-GP-UCB."""
-_LABELS = ("IGP-UCB", *DROPPING, "WGP-UCB", "ET-GP-UCB")
 
 _TABLE_CASES: dict[str, Case] = {
     "abrupt": case("abrupt, 20 terms, B the largest norm", TABLE_NOISE, abrupt),
@@ -391,9 +374,9 @@ _TABLE_READINGS = {
 }
 _TABLE_CLAIMS = {
     reading: [
-        Claim(name, "ET-GP-UCB", other, 2.0 if name == "stocks" else 3.0)
+        claim
         for name in cases
-        for other in ("IGP-UCB", *FORGETTING)
+        for claim in beats(name, _EVENT, RIVALS, 2.0 if name == "stocks" else 3.0)
     ]
     for reading, cases in _TABLE_READINGS.items()
 }
@@ -403,16 +386,12 @@ def _judge_table(results: Results) -> Outcome:
     """Judge the orders, and list our regret and the paper's below them."""
     orders = judge_readings(_TABLE_CLAIMS, results)
     rows = [
-        {
-            "case": name,
-            "strategy": label,
-            "here": float(results[name].total_regret(label).mean()),
-            "paper": theirs,
-        }
+        (name, label, float(results[name].total_regret(label).mean()), theirs)
         for name in results
-        for label, theirs in zip(_LABELS, PAPER_TABLE_1[name.removesuffix("-100")])
+        for label, theirs in zip((*RIVALS, _EVENT), PAPER_TABLE_1[name.removesuffix("-100")])
     ]
-    return orders._replace(table=pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True))
+    both = pd.DataFrame(rows, columns=["case", "strategy", "here", "paper"])
+    return orders._replace(table=pd.concat([orders.table, both], ignore_index=True))
 
 
 TABLE_1 = Experiment(

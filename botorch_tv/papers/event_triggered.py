@@ -8,10 +8,10 @@ mean within sampling error of the paper's?
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,9 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.papers.claims import Claim, judge
+from botorch_tv.papers.claims import Claim, beats, judge
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
-from botorch_tv.papers.worlds import markov_world, spatial_kernel
+from botorch_tv.papers.worlds import markov_case, spatial_kernel
 from botorch_tv.simulation.plots import plot_first_reset
 from botorch_tv.strategies import Strategy, et_gp_ucb, gp_ucb, r_gp_ucb, tv_gp_ucb
 
@@ -53,77 +53,28 @@ def judge_cells(paper: Paper, runs: int, results: Results) -> Outcome:
         runs: Number of runs averaged in the paper.
         results: Our studies by case.
     """
-    rows: list[dict[str, Any]] = []
+    rows = []
     for case, cells in paper.items():
-        for label, (mean_resets, mean_regret) in cells.items():
+        for label, theirs in cells.items():
             fired = results[case].resets.sel(strategy=label).sum("round").values
-            totals = results[case].total_regret(label)
-            for quantity, ours, theirs in (
-                ("resets", fired, mean_resets),
-                ("regret", totals, mean_regret),
-            ):
-                allowed = tolerance(ours, runs)
-                rows.append(
-                    {
-                        "case": case,
-                        "strategy": label,
-                        "quantity": quantity,
-                        "ours": float(ours.mean()),
-                        "paper": theirs,
-                        "deviation": float(ours.mean()) - theirs,
-                        "tolerance": allowed,
-                        "holds": abs(float(ours.mean()) - theirs) <= allowed,
-                    }
-                )
-    table = pd.DataFrame(rows)
-    kept = int(table["holds"].sum())
-    verdict = f"{kept} of {len(table)} cells lie within 3 standard errors of the paper's"
-    sized = [row for row in rows if not math.isnan(row["tolerance"])]
-    if sized:
-        worst = max(sized, key=lambda row: abs(row["deviation"]) / max(row["tolerance"], 1e-12))
+            measured = {"resets": fired, "regret": results[case].total_regret(label)}
+            for (quantity, ours), expected in zip(measured.items(), theirs):
+                mean = float(ours.mean())
+                numbers = (mean, expected, mean - expected, tolerance(ours, runs))
+                rows.append((case, label, quantity, *numbers))
+    columns = ["case", "strategy", "quantity", "ours", "paper", "deviation", "tolerance"]
+    table = pd.DataFrame(rows, columns=columns)
+    table["holds"] = table["deviation"].abs() <= table["tolerance"]
+    agree = int(table["holds"].sum())
+    verdict = f"{agree} of {len(table)} cells lie within 3 standard errors of the paper's"
+    if table["tolerance"].notna().any():
+        apart = table["deviation"].abs() / table["tolerance"].clip(lower=1e-12)
+        worst = table.loc[int(apart.argmax())]
         verdict += (
             f"; the farthest is {worst['quantity']} of {worst['strategy']} at {worst['case']}: "
             f"{worst['ours']:.2f}, paper {worst['paper']:.2f} ± {worst['tolerance']:.2f}"
         )
-    return Outcome(table, verdict + ".", kept == len(table))
-
-
-def plot_cells(table: pd.DataFrame, titles: Mapping[str, str], path: Path | None = None) -> Figure:
-    """Plot our means, with tolerances as bars, and the paper's.
-
-    Args:
-        table: The table of :func:`judge_cells`.
-        titles: Captions by case.
-        path: Where to write the figure.
-    """
-    from botorch_tv.drawing import COLORS, canvas, lighten, written
-
-    figure = canvas(10, 4.4)
-    labels = list(dict.fromkeys(table["strategy"]))
-    panels = {"resets": "Resets per trial", "regret": "Total regret $R_T$"}
-    for axes, (quantity, panel) in zip(figure.subplots(1, 2), panels.items()):
-        for number, ((case, title), color) in enumerate(zip(titles.items(), COLORS)):
-            cells = table[(table["case"] == case) & (table["quantity"] == quantity)]
-            places = np.arange(len(cells)) + 0.1 * (number - (len(titles) - 1) / 2)
-            bars = cells["tolerance"].fillna(0.0)
-            axes.errorbar(
-                places, cells["ours"], bars, color=color, fmt="o", markersize=4, capsize=3
-            )
-            axes.plot(places, cells["paper"], "D", color=color, markersize=8, fillstyle="none")
-            axes.annotate(
-                title,
-                (len(cells) - 1, cells["ours"].iloc[-1]),
-                xytext=(18, 0),
-                textcoords="offset points",
-                color=color,
-                va="center",
-            )
-        axes.set_xticks(range(len(labels)), labels)
-        axes.set(xlim=(-0.4, len(labels) - 0.3), ylim=(0, None))
-        axes.set_title(panel, loc="left")
-        lighten(axes)
-    caption = "Dots: mean of our trials, bars: where the paper's may lie. Diamonds: the paper."
-    return written(figure, path, caption)
+    return Outcome(table, verdict + ".", agree == len(table))
 
 
 NOISE = 0.02
@@ -152,13 +103,11 @@ def line_up(
     }
 
 
-def _strategies(noise: float, *, epsilon: float, period: int) -> dict[str, Strategy]:
-    return line_up(spatial_kernel(), noise, WIDTH, epsilon=epsilon, period=period)
-
-
 def _case(title: str, true: float, assumed: float, period: int) -> Drawn:
-    strategies = partial(_strategies, epsilon=assumed, period=period)
-    return Drawn(title, NOISE, partial(markov_world, true), strategies)
+    def strategies(noise: float) -> dict[str, Strategy]:
+        return line_up(spatial_kernel(), noise, WIDTH, epsilon=assumed, period=period)
+
+    return markov_case(title, true, NOISE, strategies)
 
 
 def _order(case: str, periodic_over_static: float = 5.0) -> list[Claim]:
@@ -190,7 +139,7 @@ FIGURE_2 = Experiment(
             *_order("epsilon-0.01", periodic_over_static=2.0),
             *_order("epsilon-0.03"),
             *_order("epsilon-0.05"),
-            *(Claim("misspecified", "ET-GP-UCB", r) for r in ("TV-GP-UCB", "R-GP-UCB", "GP-UCB")),
+            *beats("misspecified", "ET-GP-UCB", ("TV-GP-UCB", "R-GP-UCB", "GP-UCB")),
         ],
     ),
 )
@@ -219,17 +168,42 @@ def _sensitivity(noise: float) -> dict[str, Strategy]:
 
 _score_table_2 = partial(judge_cells, PAPER_TABLE_2, 50)
 
-_SENSITIVITIES = {
-    f"epsilon-{epsilon}": Drawn(
-        f"ε = {epsilon}", NOISE, partial(markov_world, epsilon), _sensitivity
-    )
-    for epsilon in _PAPER_ROWS
-}
+
+def _rates(
+    rates: Iterable[float], strategies: Callable[[float], dict[str, Strategy]]
+) -> dict[str, Drawn]:
+    """A case for each rate of change."""
+    return {
+        f"epsilon-{epsilon}": markov_case(f"ε = {epsilon}", epsilon, NOISE, strategies)
+        for epsilon in rates
+    }
+
+
+_SENSITIVITIES = _rates(_PAPER_ROWS, _sensitivity)
 
 
 def _draw_table_2(results: Results, path: Path) -> Figure:
-    titles = {name: case.title for name, case in _SENSITIVITIES.items()}
-    return plot_cells(_score_table_2(results).table, titles, path)
+    """Plot our means, with tolerances as bars, and the paper's."""
+    from botorch_tv.drawing import COLORS, canvas, lighten, written
+
+    figure, table = canvas(10, 4.4), _score_table_2(results).table
+    panels = {"resets": "Resets per trial", "regret": "Total regret $R_T$"}
+    for axes, (quantity, panel) in zip(figure.subplots(1, 2), panels.items()):
+        for shift, color, (name, case) in zip((-0.1, 0, 0.1), COLORS, _SENSITIVITIES.items()):
+            cells = table[(table["case"] == name) & (table["quantity"] == quantity)]
+            places, ours = np.arange(len(cells)) + shift, cells["ours"]
+            bars = cells["tolerance"].fillna(0.0)
+            axes.errorbar(places, ours, bars, color=color, fmt="o", markersize=4, capsize=3)
+            axes.plot(places, cells["paper"], "D", color=color, markersize=8, fillstyle="none")
+            at = (len(cells) - 1, ours.iloc[-1])
+            beside = {"xytext": (18, 0), "textcoords": "offset points"}
+            axes.annotate(case.title, at, color=color, va="center", **beside)
+        axes.set_xticks(range(len(_DELTAS)), list(PAPER_TABLE_2["epsilon-0.01"]))
+        axes.set(xlim=(-0.4, len(_DELTAS) - 0.3), ylim=(0, None))
+        axes.set_title(panel, loc="left")
+        lighten(axes)
+    caption = "Dots: mean of our trials, bars: where the paper's may lie. Diamonds: the paper."
+    return written(figure, path, caption)
 
 
 TABLE_2 = Experiment(
@@ -258,23 +232,18 @@ def _waiting_times(results: Results) -> Outcome:
     for epsilon, period in PERIODS.items():
         result = results[f"epsilon-{epsilon}"]
         first = result.first_reset().sel(strategy="ET-GP-UCB").values
-        fired = first[~np.isnan(first)]
-        row = {
-            "epsilon": epsilon,
-            "trials": len(first),
-            "mean": float(fired.mean()) if len(fired) else float("nan"),
-            "median": float(np.median(np.nan_to_num(first, nan=np.inf))),
-            "never": 1 - len(fired) / len(first),
-            "period": period,
-            "seconds": float(result.data.attrs["seconds"]),
-        }
-        rows.append(row)
+        fired = ~np.isnan(first)
+        mean = float(first[fired].mean()) if fired.any() else math.nan
+        median = float(np.median(np.nan_to_num(first, nan=np.inf)))
+        never, seconds = 1 - float(fired.mean()), float(result.data.attrs["seconds"])
+        rows.append((epsilon, len(first), mean, median, never, period, seconds))
         sentences.append(
-            f"ε = {epsilon}: first reset in round {row['mean']:.1f} on average, median "
-            f"{row['median']:g}, {row['never']:.2%} never; R-GP-UCB resets after {period}; "
-            f"{row['trials']:,} trials in {row['seconds']:.0f} s."
+            f"ε = {epsilon}: first reset in round {mean:.1f} on average, median {median:g}, "
+            f"{never:.2%} never; R-GP-UCB resets after {period}; {len(first):,} trials in "
+            f"{seconds:.0f} s."
         )
-    return Outcome(pd.DataFrame(rows), " ".join(sentences), None)
+    columns = ["epsilon", "trials", "mean", "median", "never", "period", "seconds"]
+    return Outcome(pd.DataFrame(rows, columns=columns), " ".join(sentences), None)
 
 
 FIGURE_4 = Experiment(
@@ -284,12 +253,7 @@ FIGURE_4 = Experiment(
     "numbers.",
     horizon=200,
     trials=30_000,
-    cases={
-        f"epsilon-{epsilon}": Drawn(
-            f"ε = {epsilon}", NOISE, partial(markov_world, epsilon), _trigger
-        )
-        for epsilon in PERIODS
-    },
+    cases=_rates(PERIODS, _trigger),
     score=_waiting_times,
     picture=lambda results, path: plot_first_reset(
         {epsilon: results[f"epsilon-{epsilon}"] for epsilon in PERIODS}, PERIODS, path

@@ -16,10 +16,12 @@ import torch
 
 from botorch_tv.papers.recordings import STAND_IN, Recordings
 from botorch_tv.simulation import GridWorld, Recorder, StudyResult, World, run_study
+from botorch_tv.simulation.tables import Paired
 from botorch_tv.strategies import Strategy
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 AnyWorld = TypeVar("AnyWorld", bound=GridWorld)
@@ -211,19 +213,20 @@ class Experiment:
         import pandas as pd
 
         self.check_noise(noise)
-        count = min(self.trials, self.quick[0]) if quick else self.trials
-        longest = min(self.horizon, self.quick[1]) if quick else self.horizon
+        sizes = [(self.trials, self.horizon), *[self.quick] * quick]
+        count, longest = (min(size) for size in zip(*sizes))
         chunks = self.chunk_folders(folder)
-        results, doubts = {}, ["A quick look, too small to be judged."] if quick else []
+        results, doubts = {}, ["A quick look, too small to be judged."] * quick
         for name, case in self.cases.items():
             stage = case.stage(noise, data)
-            if stage.doubt:
-                doubts.append(stage.doubt)
+            doubts += [stage.doubt] * bool(stage.doubt)
+            most = [count if trials is None else trials, stage.trials]
+            longests = [longest, stage.horizon, stage.world.horizon]
             results[name] = run_study(
                 stage.world,
                 stage.strategies,
-                trials=_smallest(count if trials is None else trials, stage.trials),
-                horizon=_smallest(longest, stage.horizon, stage.world.horizon),
+                trials=min(size for size in most if size is not None),
+                horizon=min(size for size in longests if size is not None),
                 seed=seed,
                 device=device,
                 dtype=dtype,
@@ -233,13 +236,19 @@ class Experiment:
                 progress=progress,
             )
             results[name].save(folder / f"{self.id}-{name}.nc")
-        outcome = _without_judgement(self.score(results), doubts)
+        outcome = self.score(results)
+        if doubts:  # the same numbers, not judged
+            table = outcome.table.drop(columns="holds", errors="ignore")
+            outcome = Outcome(table, " ".join(dict.fromkeys(doubts)), None, judged=False)
         outcome.table.to_csv(folder / f"{self.id}-verdict.csv", index=False)
         summaries = {name: result.summary() for name, result in results.items()}
         pd.concat(summaries, names=["case"]).to_csv(folder / f"{self.id}-summary.csv")
         picture = self.picture or partial(draw_panels, self.cases)
         picture(results, folder / f"{self.id}.png")
-        self._write_verdict(folder, outcome)
+        verdict = {"id": self.id, "title": self.title, "paper": self.paper, **outcome._asdict()}
+        del verdict["table"]
+        text = json.dumps(verdict | {"remark": self.remark}, indent=2, ensure_ascii=False)
+        (folder / f"{self.id}.json").write_text(text + "\n", encoding="utf-8")
         return outcome
 
     def chunk_folders(self, folder: Path) -> dict[str, Path]:
@@ -261,45 +270,12 @@ class Experiment:
         """
         if noise is None:
             return
-        known = {case.noise for case in self.cases.values()}
-        if None in known:
+        each = {name: case.noise for name, case in self.cases.items()}
+        if None in each.values() or len(set(each.values())) > 1:
             raise ValueError(
-                f"{self.id}: noise is {noise}, but this experiment plays a record, whose noise is "
-                "a share of its variance; leave the noise out."
+                f"{self.id}: noise is {noise}, but this experiment plays a record, or its cases "
+                f"have different variances: {each}; leave the noise out."
             )
-        if len(known) > 1:
-            each = ", ".join(f"{case.noise:.4g} at {name}" for name, case in self.cases.items())
-            raise ValueError(
-                f"{self.id}: noise is {noise}, but its cases have different variances, {each}; "
-                "leave the noise out."
-            )
-
-    def _write_verdict(self, folder: Path, outcome: Outcome) -> None:
-        """Write the verdict and the paper's report to a JSON file."""
-        verdict = {
-            "id": self.id,
-            "title": self.title,
-            "paper": self.paper,
-            "verdict": outcome.verdict,
-            "holds": None if outcome.holds is None else bool(outcome.holds),
-            "judged": outcome.judged,
-            "remark": self.remark,
-        }
-        text = json.dumps(verdict, indent=2, ensure_ascii=False)
-        (folder / f"{self.id}.json").write_text(text + "\n", encoding="utf-8")
-
-
-def _without_judgement(outcome: Outcome, doubts: list[str]) -> Outcome:
-    """The same numbers, but not judged if there are doubts."""
-    if not doubts:
-        return outcome
-    reasons = " ".join(dict.fromkeys(doubts))
-    table = outcome.table.drop(columns="holds", errors="ignore")
-    return outcome._replace(table=table, verdict=reasons, holds=None, judged=False)
-
-
-def _smallest(first: int, *others: int | None) -> int:
-    return min([first, *(one for one in others if one is not None)])
 
 
 def draw_panels(
@@ -315,3 +291,28 @@ def draw_panels(
 
     titled = {cases[name].title: one for name, one in results.items()}
     return plot_panels(titled, path, one_scale=one_scale, logarithmic=logarithmic)
+
+
+def draw_totals(
+    axes: Axes, result: StudyResult, places: Mapping[str, float], mark: float | None, marked: str
+) -> None:
+    """Draw the total regret of strategies over a parameter, and mark one of its values.
+
+    Args:
+        axes: Where to draw.
+        result: The study.
+        places: The parameter by the label of the strategy.
+        mark: The value to mark; None for none.
+        marked: Its meaning.
+    """
+    from botorch_tv.drawing import COLORS, GRAY, lighten
+
+    means, errors = zip(*(Paired.of(result.total_regret(label)) for label in places))
+    axes.errorbar(
+        list(places.values()), means, errors, color=COLORS[0], fmt="o-", markersize=4, capsize=3
+    )
+    if mark is not None:
+        axes.axvline(mark, color=GRAY, linestyle="dashed", linewidth=1.2)
+        axes.annotate(f" {marked}", (mark, 0.98), xycoords=("data", "axes fraction"), va="top")
+    axes.set(ylabel="total regret $R_T$", ylim=(0, None))
+    lighten(axes)

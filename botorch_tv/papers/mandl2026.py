@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from botorch_tv.acquisition import Constant, Logarithmic
 from botorch_tv.papers.claims import Claim, Quantity, judge
-from botorch_tv.papers.experiment import Drawn, Experiment, Results
+from botorch_tv.papers.experiment import Drawn, Experiment, Results, draw_totals
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.tables import Paired
 from botorch_tv.strategies import Grid, Strategy, tv_gp_ucb
 
 if TYPE_CHECKING:
@@ -80,20 +79,18 @@ def _claims(epsilon: float, best: float) -> list[Claim | Quantity]:
 
 def _draw(results: Results, path: Path) -> Figure:
     """Draw total regret over β, one panel per rate of change."""
-    from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, written
+    from botorch_tv.drawing import COLORS, canvas, written
 
     figure = canvas(10, 3.6)
-    for panel, (epsilon, best) in zip(figure.subplots(1, len(BEST)), BEST.items()):
-        case = f"epsilon-{epsilon}"
-        result = results[case]
-        totals = {label: Paired.of(result.total_regret(label)) for label in result.strategies}
-        means, errors = zip(*(totals[_label(beta)] for beta in BETAS))
-        panel.errorbar(BETAS, means, errors, color=COLORS[0], fmt="o-", markersize=4, capsize=3)
-        panel.axhline(totals[GROWING].mean, color=COLORS[1], linewidth=1.2, label=GROWING)
-        panel.axvline(best, color=GRAY, linestyle="dashed", linewidth=1.2, label="the paper's best")
-        panel.set(xlabel="β", ylabel="total regret $R_T$", ylim=(0, None))
-        panel.set_title(_CASES[case].title, loc="left")
-        lighten(panel)
+    places = {_label(beta): beta for beta in BETAS}
+    for axes, best, (case, result) in zip(
+        figure.subplots(1, len(BEST)), BEST.values(), results.items()
+    ):
+        draw_totals(axes, result, places, best, "the paper's best")
+        growing = result.total_regret(GROWING).mean()
+        axes.axhline(growing, color=COLORS[1], linewidth=1.2, label=GROWING)
+        axes.set_xlabel("β")
+        axes.set_title(_CASES[case].title, loc="left")
     figure.axes[0].legend(frameon=False)
     trials = result.data.sizes["trial"]
     return written(figure, path, f"Mean of {trials:,} trials with its standard error.")

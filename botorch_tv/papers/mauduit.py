@@ -21,7 +21,7 @@ from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from botorch_tv.acquisition import Heteroscedastic, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.exploration import Ties
 from botorch_tv.forgetting.windows import window_count
-from botorch_tv.papers.claims import Claim, judge, judge_readings, tested
+from botorch_tv.papers.claims import Claim, beats, judge, judge_readings, tested
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Recorded, Results
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld, PredictionError, SineWorld, StudyResult
@@ -135,26 +135,26 @@ _CASES = {
     "theory": _case("width of theory, B = 5", Heteroscedastic(B=5.0, delta=0.1)),
 }
 
-_PURE = ("GP-UCB", "R-GP-UCB", "SW-GP-UCB", "WGP-UCB", "TV-GP-UCB", "random")
+_OTHERS = ("GP-UCB", "R-GP-UCB", "SW-GP-UCB", "WGP-UCB", "TV-GP-UCB")
+_PURE = (*_OTHERS, "random")
 _READINGS = {
     "the width √(0.8 ln 4t)": "logarithmic",
     "the same and ties at random": "random-ties",
     "the width of theory": "theory",
 }
-
-
-def _claims(case: str) -> list[Claim]:
-    return [
+_CLAIMS = {
+    reading: [
         Claim(case, EXPERTS[0], EXPERTS[1], 3.0),
-        *(Claim(case, EXPERTS[1], pure, 3.0) for pure in _PURE),
+        *beats(case, EXPERTS[1], _PURE, 3.0),
         Claim(case, "TV-GP-UCB", "random", ours=True),
     ]
+    for reading, case in _READINGS.items()
+}
 
 
 def _judge(results: Results) -> Outcome:
     """Judge the orders of regret, the numbers of side queries, and the number of windows."""
-    claims = {name: _claims(case) for name, case in _READINGS.items()}
-    orders = judge_readings(claims, results)
+    orders = judge_readings(_CLAIMS, results)
     asked = {name: _side_queries(one) for name, one in results.items()}
     rows = pd.DataFrame([{"case": name, **row} for name, row in asked.items()])
     first = asked["logarithmic"]
@@ -220,8 +220,6 @@ LENGTHSCALES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 WEST = 1 / math.cos(math.radians(54))
 """A degree of longitude is shorter than one of latitude, by this factor in the middle."""
 
-_OTHERS = ("GP-UCB", "R-GP-UCB", "SW-GP-UCB", "WGP-UCB", "TV-GP-UCB")
-
 
 def anomalies(records: Recordings) -> PanelWorld:
     """The last 264 hours of a coarse grid; those before are for training."""
@@ -233,13 +231,12 @@ def anomalies(records: Recordings) -> PanelWorld:
 
 def fitted(world: PanelWorld) -> tuple[Kernel, float]:
     """Kernel and rate of change per hour of largest marginal likelihood on the training rows."""
-    candidates = [_kernel(lengthscale) for lengthscale in LENGTHSCALES]
     fits = []
-    for kernel in candidates:
+    for kernel in map(_kernel, LENGTHSCALES):
         covariance = kernel(world.domain.X).to_dense().detach().numpy()
-        fits.append(fit_epsilon(world.training, covariance, world.model_noise))
-    best = max(range(len(fits)), key=lambda number: fits[number].log_likelihood)
-    return candidates[best], fits[best].epsilon
+        fits.append((kernel, fit_epsilon(world.training, covariance, world.model_noise)))
+    kernel, best = max(fits, key=lambda fit: fit[1].log_likelihood)
+    return kernel, best.epsilon
 
 
 def _kernel(lengthscale: float) -> Kernel:
@@ -254,22 +251,16 @@ def strategies(world: PanelWorld) -> dict[str, Strategy]:
     """The seven methods of the paper."""
     kernel, epsilon = fitted(world)
     memory = reset_period(epsilon, TEMPERATURE_HORIZON)
+    rates = {"gamma": 1 - 1 / memory, "epsilon": epsilon}
     return line_up(
-        kernel,
-        world.model_noise,
-        WIDTH,
-        alpha=TEMPERATURE_ALPHA,
-        c_Q=1.0,
-        memory=memory,
-        gamma=1 - 1 / memory,
-        epsilon=epsilon,
+        kernel, world.model_noise, WIDTH, alpha=TEMPERATURE_ALPHA, c_Q=1.0, memory=memory, **rates
     )
 
 
 _TEMPERATURE_CASES = {
     CASE: Recorded("hourly anomalies of 117 cells of ERA5", anomalies, strategies)
 }
-_TEMPERATURE_CLAIMS = [Claim(CASE, expert, other, 3.0) for expert in EXPERTS for other in _OTHERS]
+_TEMPERATURE_CLAIMS = [claim for one in EXPERTS for claim in beats(CASE, one, _OTHERS, 3.0)]
 
 
 def _judge_temperature(results: Results) -> Outcome:
@@ -284,10 +275,8 @@ def _judge_temperature(results: Results) -> Outcome:
         for other in _OTHERS
     ]
     table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
-    errors = ", ".join(
-        f"{label} {float(error.sel(strategy=label).mean()):.3f}"
-        for label in error["strategy"].values
-    )
+    means = error.mean("trial").to_series()
+    errors = ", ".join(f"{label} {mean:.3f}" for label, mean in means.items())
     holds = all(row["holds"] for row in rows)
     verdict = f"{orders.verdict} Squared prediction error over the grid: {errors}."
     return Outcome(table, verdict, bool(orders.holds) and holds)

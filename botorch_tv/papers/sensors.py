@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.papers.claims import Claim, judge
+from botorch_tv.papers.claims import Claim, beats, judge
 from botorch_tv.papers.event_triggered import line_up
 from botorch_tv.papers.experiment import Experiment, Outcome, Recorded, Results
 from botorch_tv.papers.recordings import Recordings
@@ -120,13 +120,8 @@ _TEMPERATURE = {
 
 def _judge_temperature(results: Results) -> Outcome:
     """Judge the orders, and how much better than random search GP-UCB is in the end."""
-    claims = [
-        Claim("temperature", "TV-GP-UCB", "R-GP-UCB", 3.0),
-        Claim("temperature", "TV-GP-UCB", "GP-UCB", 3.0),
-        Claim("temperature", "TV-GP-UCB", "Random", 3.0),
-        Claim("temperature", "R-GP-UCB", "GP-UCB", 3.0, ours=True),
-    ]
-    orders = judge(claims, results)
+    claims = beats("temperature", "TV-GP-UCB", ("R-GP-UCB", "GP-UCB", "Random"), 3.0)
+    orders = judge([*claims, Claim("temperature", "R-GP-UCB", "GP-UCB", 3.0, True)], results)
     last = results["temperature"].regret.isel(round=slice(-LAST, None)).mean(("trial", "round"))
     paid = {label: float(last.sel(strategy=label)) for label in ("TV-GP-UCB", "GP-UCB", "Random")}
     gain = (paid["Random"] - paid["GP-UCB"]) / (paid["Random"] - paid["TV-GP-UCB"])
@@ -138,17 +133,16 @@ def _judge_temperature(results: Results) -> Outcome:
     return Outcome(orders.table, verdict, bool(orders.holds) and barely)
 
 
-def _road(title: str, day: int, center: Center) -> Recorded[PanelWorld]:
-    return Recorded(
-        title, partial(traffic, day=day, center=center), partial(strategies, width=_FAST)
-    )
-
-
+_on_roads = partial(strategies, width=_FAST)
+_DAYS: dict[str, tuple[str, int, Center]] = {
+    "tuesday": ("Tuesday, mph", 5, "all"),
+    "wednesday": ("Wednesday, mph", 6, "all"),
+    "tuesday-usual": ("Tuesday, mph above the usual", 5, "arm"),
+    "wednesday-usual": ("Wednesday, mph above the usual", 6, "arm"),
+}
 _TRAFFIC = {
-    "tuesday": _road("Tuesday, mph", 5, "all"),
-    "wednesday": _road("Wednesday, mph", 6, "all"),
-    "tuesday-usual": _road("Tuesday, mph above the usual", 5, "arm"),
-    "wednesday-usual": _road("Wednesday, mph above the usual", 6, "arm"),
+    name: Recorded(title, partial(traffic, day=day, center=center), _on_roads)
+    for name, (title, day, center) in _DAYS.items()
 }
 
 TEMPERATURE = Experiment(
@@ -166,15 +160,12 @@ TEMPERATURE = Experiment(
     "cross-validation).",
 )
 
-_DAYS = ("tuesday", "wednesday")
 _FAST_CLAIMS = [
-    *(Claim(day, "TV-GP-UCB", rival, 3.0) for day in _DAYS for rival in ("GP-UCB", "Random")),
-    *(Claim(day, "TV-GP-UCB", "R-GP-UCB", 3.0, ours=True) for day in _DAYS),
-    *(
-        Claim(f"{day}-usual", "TV-GP-UCB", rival, 3.0, ours=True)
-        for day in _DAYS
-        for rival in ("GP-UCB", "R-GP-UCB", "Random")
-    ),
+    *beats("tuesday", "TV-GP-UCB", ("GP-UCB", "Random"), 3.0),
+    *beats("wednesday", "TV-GP-UCB", ("GP-UCB", "Random"), 3.0),
+    *(Claim(day, "TV-GP-UCB", "R-GP-UCB", 3.0, ours=True) for day in ("tuesday", "wednesday")),
+    *beats("tuesday-usual", "TV-GP-UCB", ("GP-UCB", "R-GP-UCB", "Random"), 3.0, ours=True),
+    *beats("wednesday-usual", "TV-GP-UCB", ("GP-UCB", "R-GP-UCB", "Random"), 3.0, ours=True),
 ]
 
 TRAFFIC = Experiment(
@@ -209,8 +200,7 @@ EVENT_TRIGGERED_TEMPERATURE = Experiment(
     score=partial(
         judge,
         [
-            Claim("temperature", "ET-GP-UCB", "TV-GP-UCB", 3.0),
-            *(Claim("temperature", "ET-GP-UCB", other, 3.0) for other in ("R-GP-UCB", "GP-UCB")),
+            *beats("temperature", "ET-GP-UCB", ("TV-GP-UCB", "R-GP-UCB", "GP-UCB"), 3.0),
             Claim("temperature", "TV-GP-UCB", "R-GP-UCB", 3.0),
             Claim("temperature", "R-GP-UCB", "GP-UCB", 3.0),
         ],

@@ -9,17 +9,19 @@ the requested seed, device or number of trials, so that a study can be resumed a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import islice, pairwise
 
 import torch
 from gpytorch.kernels import Kernel
-from torch import Tensor
 
+from botorch_tv.papers.experiment import Drawn
 from botorch_tv.simulation import GridWorld, MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.grid import DrawnWorld
-from botorch_tv.strategies import Grid
+from botorch_tv.strategies import Grid, Strategy
 
 POINTS = 50
 
@@ -33,6 +35,17 @@ def markov_world(epsilon: float, noise: float, kernel: str = "se") -> MarkovWorl
     """Objectives on [0,1]² that change at rate ε, on 50 x 50 equally spaced arms."""
     grid = Grid.regular(points=POINTS, dim=2)
     return MarkovWorld(grid, kernel=spatial_kernel(kernel), epsilon=epsilon, noise=noise)
+
+
+def markov_case(
+    title: str,
+    epsilon: float,
+    noise: float,
+    strategies: Callable[[float], dict[str, Strategy]],
+    kernel: str = "se",
+) -> Drawn:
+    """A case on :func:`markov_world`."""
+    return Drawn(title, noise, partial(markov_world, epsilon, kernel=kernel), strategies)
 
 
 def largest_norm(world: DrawnWorld, trials: int) -> float:
@@ -71,12 +84,8 @@ def variation(world: GridWorld, trials: int, horizon: int) -> float:
     total = torch.zeros(trials, dtype=torch.float64, device="cpu")
     rounds = (f.clone() for f in islice(world.rounds(_stream(trials)), horizon))
     for before, after in pairwise(rounds):
-        total += _distance(before, after)
+        total += (after - before).abs().amax(-1)
     return float(total.mean())
-
-
-def _distance(before: Tensor, after: Tensor) -> Tensor:
-    return (after - before).abs().amax(-1)
 
 
 def _stream(trials: int) -> Stream:

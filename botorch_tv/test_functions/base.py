@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import torch
 from botorch.test_functions.synthetic import SyntheticTestFunction
@@ -19,8 +20,10 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
     ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's; X is `batch_shape x n x (d + 1)`,
     the same tensor that trains a model with a time column, and may mix points of different times.
-    ``bounds`` therefore has d + 1 columns; the domain to search is ``spatial_bounds``. As in
-    BoTorch a cost is minimised unless ``negate=True``; see ``is_minimization_problem``.
+    ``bounds`` therefore has d + 1 columns; the domain to search is ``spatial_bounds``. There is no
+    one ``optimal_value`` and no fixed ``optimizers``: see ``optimal_value_at(t)`` and
+    ``optimizers_at(t)``. As in BoTorch a cost is minimised unless ``negate=True``; see
+    ``is_minimization_problem``.
 
     Args:
         spatial_bounds: Lower and upper bound of each coordinate.
@@ -49,14 +52,13 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         negate: bool,
     ) -> None:
         name = type(self).__name__
-        horizon = require_number(
-            f"{name}: horizon", horizon, "(0, inf)", "it is the latest time; 1000 is usual."
-        )
+        fix = "it is the latest time; 1000 is usual."
+        horizon = require_number(f"{name}: horizon", horizon, "(0, inf)", fix)
         for lower, upper in spatial_bounds:
             require(
                 -math.inf < lower < upper < math.inf,
-                f"{name}: bounds has ({lower}, {upper}), but both must be finite, the lower one "
-                "below the upper one; swap or change them.",
+                f"{name}: bounds has ({lower}, {upper}), but both must be finite, the lower first; "
+                "swap or change them.",
             )
         if noise_std is not None:
             fix = "it is a standard deviation; None adds no noise."
@@ -114,19 +116,10 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         return Snapshot(self, t)
 
     @property
-    def optimal_value(self) -> float:
-        """Not defined, because the optimum depends on time."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no single optimal value, because it changes with time; "
-            "use optimal_value_at(t), or at(t).optimal_value."
-        )
-
-    @property
     def optimizers(self) -> Tensor:
-        """Not defined, because the optimum depends on time."""
+        """Not defined, because the optimum moves."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no fixed optimizers, because they move; "
-            "use optimizers_at(t), or at(t).optimizers."
+            f"{type(self).__name__}: use optimizers_at(t), or at(t).optimizers."
         )
 
     @abstractmethod
@@ -142,6 +135,33 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
                 f"lie in [0, {self.horizon}]; give another time, or a larger horizon."
             )
         return times
+
+
+class SearchedFunction(TimeVaryingTestFunction):
+    """A function whose optimum at a time is searched for when it is first asked for, and cached."""
+
+    def optimizers_at(self, t: float) -> Tensor:
+        """The best point found at time ``t``, `1 x d`; others may be as good."""
+        time = self._times(t)
+        self._best_at(time)
+        return self._known[float(time)][1].unsqueeze(0).to(self.bounds)
+
+    @cached_property
+    def _known(self) -> dict[float, tuple[float, Tensor]]:
+        """Value, before ``negate``, and place of the optimum by time."""
+        return {}
+
+    def _best_at(self, t: Tensor) -> Tensor:
+        times = t.detach().double().flatten().tolist()
+        unknown = sorted(set(times) - self._known.keys())
+        if unknown:
+            self._known.update(zip(unknown, self._search(unknown)))
+        found = [self._known[time][0] for time in times]
+        return torch.tensor(found, dtype=torch.float64, device="cpu").reshape(t.shape).to(t)
+
+    @abstractmethod
+    def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
+        """The best value, before ``negate``, and its place `d`, at each of these times."""
 
 
 class Snapshot(SyntheticTestFunction):  # type: ignore[misc]

@@ -99,8 +99,7 @@ def optimal_gain(
     radius = torch.linalg.eigvals(A - B * start).abs().max().item()
     require(
         radius < 1,
-        f"optimal_gain: start {start.tolist()} leaves a spectral radius of {radius}, but it must "
-        "be below 1; give a stabilising gain.",
+        f"optimal_gain: start {start.tolist()} has spectral radius {radius}; give one below 1.",
     )
     gain = start
     for _ in range(50):
@@ -156,17 +155,13 @@ class CartPoleSystem:
     disturbance: tuple[float, float, float, float] = (1e-4, 1e-3, 1e-4, 1e-3)
 
     def __post_init__(self) -> None:
-        may_vanish = ("cart_friction", "bearing_friction", "state_cost", "disturbance")
         for field in fields(self):
-            given = getattr(self, field.name)
-            several = isinstance(given, tuple)
+            value = torch.as_tensor(getattr(self, field.name), dtype=torch.float64)
             require(
-                not several or len(given) == 4,
-                f"CartPoleSystem: {field.name} is {given}, but there are four states.",
+                bool(((value >= 0) & value.isfinite()).all()),
+                f"CartPoleSystem: {field.name} is {value.tolist()}, but must be finite and at "
+                "least 0; see the defaults.",
             )
-            for value in given if several else (given,):
-                within = "[0, inf)" if field.name in may_vanish else "(0, inf)"
-                require_number(f"CartPoleSystem: {field.name}", value, within, "see the defaults.")
 
     def dynamics(self, bearing_friction: float) -> tuple[Tensor, Tensor]:
         """A, `4 x 4`, and B, `4 x 1`, of x_{k+1} = A x_k + B u_k at some bearing friction."""
@@ -235,9 +230,7 @@ class CartPole(TimeVaryingTestFunction):
         noise_std: float | None = None,
         negate: bool = False,
     ) -> None:
-        require_number("CartPole: change", change, "(-inf, inf)", "the paper's time is 250.")
         factor = require_number("CartPole: factor", factor, "[0, inf)", "the paper uses 2.5.")
-        limit = require_number("CartPole: limit", limit, "(1, inf)", "1 is the best cost.")
         box = [(low / s, high / s) for (low, high), s in zip(GAINS, SCALES)]
         super().__init__(box, horizon=horizon, noise_std=noise_std, negate=negate)
         self.system = CartPoleSystem() if system is None else system
@@ -255,9 +248,9 @@ class CartPole(TimeVaryingTestFunction):
         self._unit = float(self._cost(gains, torch.tensor([0, 1]))[0])
         self._best = (self._cost(gains, torch.tensor([0, 1])) / self._unit).tolist()
         require(
-            self._best[1] <= limit,
-            f"CartPole: limit is {limit}, but the best cost after the change is {self._best[1]}; "
-            "give a higher limit.",
+            max(self._best) <= limit < math.inf,
+            f"CartPole: limit is {limit}, but the best costs before and after the change are "
+            f"{self._best}; give a higher, finite limit.",
         )
 
     def gains(self, X: Tensor) -> Tensor:
@@ -282,22 +275,19 @@ class CartPole(TimeVaryingTestFunction):
 
     def _cost(self, gains: Tensor, phase: Tensor) -> Tensor:
         A, B = self._dynamics.double()[phase], self._inputs.double()[phase]
-        return average_cost(A, B, gains, self._Q(gains), self.system.force_cost, self._W(gains))
-
-    def _Q(self, like: Tensor) -> Tensor:
-        return torch.diag(like.new_tensor(self.system.state_cost))
-
-    def _W(self, like: Tensor) -> Tensor:
-        return torch.diag(like.new_tensor(self.system.disturbance))
+        Q = torch.diag(gains.new_tensor(self.system.state_cost))
+        W = torch.diag(gains.new_tensor(self.system.disturbance))
+        return average_cost(A, B, gains, Q, self.system.force_cost, W)
 
     def _best_gain(self, A: Tensor, B: Tensor) -> Tensor:
         """The solution of the Riccati equation, which must lie inside the box."""
         lower, upper = torch.tensor(GAINS, dtype=A.dtype).mT
         start = (lower + upper) / 2
-        gain = optimal_gain(A, B, self._Q(A), self.system.force_cost, start)
+        Q = torch.diag(A.new_tensor(self.system.state_cost))
+        gain = optimal_gain(A, B, Q, self.system.force_cost, start)
         require(
             bool(((gain > lower) & (gain < upper)).all()),
-            f"CartPole: the best gain is {gain.tolist()}, but it must lie inside the box "
-            f"{GAINS}; change the system or the factor.",
+            f"CartPole: the best gain is {gain.tolist()}, but must lie in {GAINS}; change system "
+            "or factor.",
         )
         return gain

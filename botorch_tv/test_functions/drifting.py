@@ -97,8 +97,7 @@ class Jumps(Motion):
 
     def __post_init__(self) -> None:
         require(
-            all(math.isfinite(time) for time in self.times)
-            and all(earlier < later for earlier, later in pairwise(self.times)),
+            all(earlier < later for earlier, later in pairwise((-math.inf, *self.times, math.inf))),
             f"Jumps: times is {self.times}; give finite, increasing times of change.",
         )
         settle_number(self, "reach", "(0, 1]", "it is a share of the box; 0.8 is usual.")
@@ -106,9 +105,8 @@ class Jumps(Motion):
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
         centre, radius = _middle(bounds, self.reach)
         generator = torch.Generator().manual_seed(self.seed)
-        share = torch.rand(
-            len(self.times), len(start), generator=generator, dtype=torch.float64, device="cpu"
-        )
+        size = (len(self.times), len(start))
+        share = torch.rand(size, generator=generator, dtype=torch.float64, device="cpu")
         drawn = torch.clamp(centre + radius * (2 * share - 1).to(start), bounds[0], bounds[1])
         places = torch.cat([start.unsqueeze(0), drawn])
         changes = torch.tensor(self.times, dtype=t.dtype, device=t.device)
@@ -273,11 +271,9 @@ class DriftingHartmann(DriftingFunction):
         self, dim: int = 6, *, bounds: Bounds | None = None, **moving: Unpack[Moving]
     ) -> None:
         function = Hartmann(dim=dim, bounds=bounds)
-        refined = climb(
-            derivatives_of(lambda X: -function._evaluate_true(X)),
-            torch.tensor(Hartmann(dim=dim)._optimizers, dtype=torch.float64),
-            function.bounds.double(),
-        )[0][0]
+        start = torch.tensor(Hartmann(dim=dim)._optimizers, dtype=torch.float64)
+        upwards = derivatives_of(lambda X: -function._evaluate_true(X))
+        refined = climb(upwards, start, function.bounds.double())[0][0]
         super().__init__(function, optimizer=refined, **moving)
 
 

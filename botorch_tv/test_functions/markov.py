@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
@@ -16,40 +15,36 @@ from botorch_tv.test_functions.search import candidates, maximize, waves
 from botorch_tv.validation import require, require_integer, require_number
 
 
-class Spectrum(NamedTuple):
-    """A stationary kernel by its spectrum.
+def frequencies_of(
+    lengthscale: Tensor, smoothness: float, shape: Sequence[int], generator: torch.Generator
+) -> Tensor:
+    """Angular frequencies drawn from a kernel's spectral density, `shape x d`, float64.
 
-    Attributes:
-        variance: k(x, x).
+    By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). ω is normal with standard
+    deviation 1 / lengthscale for the squared exponential, and Student's t with 2ν degrees of
+    freedom on the same scale for Matérn: a normal over √(χ²_{2ν} / 2ν).
+
+    Args:
         lengthscale: Of each coordinate, `d`.
         smoothness: ν of a Matérn kernel; infinite for the squared exponential.
+        shape: How many to draw.
+        generator: Where randomness comes from.
     """
-
-    variance: float
-    lengthscale: Tensor
-    smoothness: float
-
-    def frequencies(self, *shape: int, generator: torch.Generator) -> Tensor:
-        """Angular frequencies drawn from the kernel's spectral density, `shape x d`, float64.
-
-        By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). ω is normal with standard
-        deviation 1 / lengthscale for the squared exponential, and Student's t with 2ν degrees of
-        freedom on the same scale for Matérn: a normal over √(χ²_{2ν} / 2ν).
-        """
-        dim = len(self.lengthscale)
-        normal = torch.randn(*shape, dim, generator=generator, dtype=torch.float64, device="cpu")
-        if math.isfinite(self.smoothness):
-            # 2ν is an odd integer for the smoothnesses allowed, so χ² is a sum of squares.
-            freedom = round(2 * self.smoothness)
-            squares = torch.randn(
-                *shape, freedom, generator=generator, dtype=torch.float64, device="cpu"
-            )
-            normal = normal / squares.square().mean(-1, keepdim=True).sqrt()
-        return normal / self.lengthscale
+    normal = torch.randn(
+        *shape, len(lengthscale), generator=generator, dtype=torch.float64, device="cpu"
+    )
+    if math.isfinite(smoothness):
+        # 2ν is an odd integer for the smoothnesses allowed, so χ² is a sum of squares.
+        freedom = round(2 * smoothness)
+        squares = torch.randn(
+            *shape, freedom, generator=generator, dtype=torch.float64, device="cpu"
+        )
+        normal = normal / squares.square().mean(-1, keepdim=True).sqrt()
+    return normal / lengthscale
 
 
-def spectrum_of(kernel: Kernel, dim: int) -> Spectrum:
-    """The spectrum of a squared-exponential or Matérn kernel, scaled or not.
+def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
+    """Variance, lengthscales `d` and ν, infinite for RBF, of a kernel of known spectrum.
 
     Args:
         kernel: ``RBFKernel``, or ``MaternKernel`` with ν = 1.5 or 2.5, on all coordinates, with one
@@ -76,7 +71,7 @@ def spectrum_of(kernel: Kernel, dim: int) -> Spectrum:
             f"ard_num_dims={dim}, or one lengthscale for all."
         )
     smoothness = inner.nu if isinstance(inner, MaternKernel) else math.inf
-    return Spectrum(variance, lengthscale.expand(dim).clone(), smoothness)
+    return variance, lengthscale.expand(dim).clone(), smoothness
 
 
 _BLOCK = 16
@@ -145,25 +140,19 @@ class MarkovFunction(TimeVaryingTestFunction):
         negate: bool = False,
     ) -> None:
         name = "MarkovFunction"
-        fix = "the search for the optimum supports 1 to 6."
-        dim = require_integer(f"{name}: dim", dim, 1, fix)
-        require(dim <= 6, f"{name}: dim is {dim}, but must be at most 6; {fix}")
-        epsilon = require_number(
-            f"{name}: epsilon", epsilon, "[0, 1]", "0 keeps the function still."
-        )
+        dim = require_integer(f"{name}: dim", dim, 1, "give at most 6.")
+        require(dim <= 6, f"{name}: dim is {dim}, but the search for the optimum serves 1 to 6.")
+        fix = "0 keeps the function still."
+        epsilon = require_number(f"{name}: epsilon", epsilon, "[0, 1]", fix)
         horizon = require_integer(f"{name}: horizon", horizon, 1, "time is counted in rounds.")
         features = require_integer(f"{name}: features", features, 1, "512 is the usual number.")
-        for change in changes:
-            require(
-                change % 1 == 0 and 0 < change <= horizon,
-                f"{name}: changes has {change}; give whole rounds from 1 to {horizon}.",
-            )
-        box = [(0.0, 1.0)] * dim if bounds is None else list(bounds)
         require(
-            len(box) == dim,
-            f"{name}: bounds has {len(box)} pairs, but dim is {dim}; give one per coordinate.",
+            all(change % 1 == 0 and 0 < change <= horizon for change in changes),
+            f"{name}: changes is {changes}; give whole rounds from 1 to {horizon}.",
         )
-        self._spectrum = spectrum_of(kernel, dim)
+        box = [(0.0, 1.0)] * dim if bounds is None else list(bounds)
+        require(len(box) == dim, f"{name}: bounds has {len(box)} pairs, but dim is {dim}.")
+        variance, self._lengthscale, smoothness = spectrum_of(kernel, dim)
         self.discrete_inds = [dim]
         self.continuous_inds = list(range(dim))
         super().__init__(box, horizon=horizon, noise_std=noise_std, negate=negate)
@@ -171,9 +160,11 @@ class MarkovFunction(TimeVaryingTestFunction):
         self.epsilon = epsilon
         self.changes = tuple(int(change) for change in changes)
         generator = torch.Generator().manual_seed(seed)
-        drawn = self._spectrum.frequencies(*self.batch_shape, features, generator=generator)
+        shape = (*self.batch_shape, features)
+        drawn = frequencies_of(self._lengthscale, smoothness, shape, generator)
         self.register_buffer("_frequencies", drawn)
-        self.register_buffer("_weights", self._chain(2 * features, generator))
+        scale = math.sqrt(variance / features)
+        self.register_buffer("_weights", self._chain(2 * features, generator).mul_(scale))
         self._forget_optima()
 
     def optimizers_at(self, t: float) -> Tensor:
@@ -184,20 +175,17 @@ class MarkovFunction(TimeVaryingTestFunction):
         return torch.take_along_dim(self._places, numbers, dim=-2).to(self.bounds)
 
     def _chain(self, size: int, generator: torch.Generator) -> Tensor:
-        """Weights of rounds 0, ..., horizon, `batch_shape x (horizon + 1) x 2F`."""
+        """Standard normal weights of all rounds, `batch_shape x (horizon + 1) x 2F`."""
         shape = (*self.batch_shape, size)
-        scale = math.sqrt(2 * self._spectrum.variance / size)
-        weights = torch.empty(
-            *self.batch_shape, int(self.horizon) + 1, size, dtype=torch.float64, device="cpu"
-        )
+        weights = []
         now = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
-        for t in range(weights.shape[-2]):
+        for t in range(int(self.horizon) + 1):
             if t > 0:
                 epsilon = 1.0 if t in self.changes else self.epsilon
                 fresh = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
                 now = math.sqrt(1 - epsilon) * now + math.sqrt(epsilon) * fresh
-            weights[..., t, :] = scale * now
-        return weights
+            weights.append(now)
+        return torch.stack(weights, dim=-2)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         rounds = self._rounds(X[..., -1])
@@ -245,7 +233,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         weights = self._weights.double().reshape(functions, size, -1)
         frequencies = self._frequencies.double().reshape(functions, -1, dim)
         box = self.spatial_bounds.double()
-        points = candidates(box, self._spectrum.lengthscale.to(box))
+        points = candidates(box, self._lengthscale.to(box))
         for i in range(functions):
             for block in sorted(set((asked[i][unknown[i]] // _BLOCK).tolist())):
                 some = slice(block * _BLOCK, (block + 1) * _BLOCK)

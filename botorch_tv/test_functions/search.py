@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,15 +18,8 @@ _STEPS = 60
 """Largest number of steps; convergence near a maximum is quadratic."""
 
 
-class Local(NamedTuple):
-    """A function's value `n`, gradient `n x d` and second derivatives `n x d x d` at n points."""
-
-    value: Tensor
-    gradient: Tensor
-    hessian: Tensor
-
-
-Derivatives = Callable[[Tensor], Local]
+Derivatives = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+"""A function's value `n`, gradient `n x d` and second derivatives `n x d x d` at points `n x d`."""
 
 
 def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,31 +38,49 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, 
         Points `n x d` and their values `n`.
     """
     lower, upper = bounds
-    here = derivatives(X)
-    damping = torch.full_like(here.value, 1e-3)
+    value, gradient, hessian = derivatives(X)
+    damping = torch.full_like(value, 1e-3)
     for _ in range(_STEPS):
-        low, high = lower >= X, upper <= X
-        held = (low & (here.gradient < 0)) | (high & (here.gradient > 0))
-        trial = torch.clamp(X + _step(here, held, damping), lower, upper)
-        predicted_gain = (here.gradient * (trial - X)).sum(-1)
-        if bool((predicted_gain <= _TOLERANCE * here.value.abs()).all()):
+        held = ((lower >= X) & (gradient < 0)) | ((upper <= X) & (gradient > 0))
+        trial = torch.clamp(X + _step(gradient, hessian, held, damping), lower, upper)
+        predicted_gain = (gradient * (trial - X)).sum(-1)
+        if bool((predicted_gain <= _TOLERANCE * value.abs()).all()):
             break
-        there = derivatives(trial)
-        better = there.value > here.value
+        there, slope, curvature = derivatives(trial)
+        better = there > value
         X = torch.where(better.unsqueeze(-1), trial, X)
-        here = Local(*(torch.where(_like(better, a), a, b) for a, b in zip(there, here)))
+        value = torch.where(better, there, value)
+        gradient = torch.where(better.unsqueeze(-1), slope, gradient)
+        hessian = torch.where(better[:, None, None], curvature, hessian)
         damping = torch.where(better, damping / 10, damping.clamp(min=1e-3) * 10)
-    return X, here.value
+    return X, value
+
+
+def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
+    """The best of several ascents, for each of several functions.
+
+    Args:
+        derivatives: Those of function i at points i k, ..., i k + k - 1.
+        starts: Where the ascents of each function start, `m x k x d`.
+        bounds: Bounds of the box, `2 x d`.
+
+    Returns:
+        Points `m x d` and their values `m`.
+    """
+    X, reached = climb(derivatives, starts.flatten(0, 1), bounds)
+    values, winner = reached.reshape(starts.shape[:2]).max(-1)
+    rows = torch.arange(len(winner), device=winner.device)
+    return X.reshape(starts.shape)[rows, winner], values
 
 
 def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
-    """Value, gradient and second derivatives by automatic differentiation.
+    """Value, gradient and second derivatives by automatic differentiation; 0 at kinks.
 
     Args:
         function: Maps `n x d` to `n`; each value depends on its own point alone.
     """
 
-    def evaluate(X: Tensor) -> Local:
+    def evaluate(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with torch.enable_grad():
             X = X.detach().requires_grad_(True)
             value = function(X)
@@ -79,15 +89,18 @@ def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
                 torch.autograd.grad(gradient[:, j].sum(), X, retain_graph=True)[0]
                 for j in range(X.shape[-1])
             ]
-        return Local(value.detach(), gradient.detach(), torch.stack(rows, dim=-2))
+        gradient, hessian = gradient.detach(), torch.stack(rows, dim=-2)
+        # Where one of them does not exist, ascent stops.
+        kink = ~(gradient.isfinite().all(-1) & hessian.isfinite().flatten(1).all(-1))
+        gradient = gradient.masked_fill(kink.unsqueeze(-1), 0.0)
+        return value.detach(), gradient, hessian.masked_fill(kink[:, None, None], 0.0)
 
     return evaluate
 
 
-def _step(here: Local, held: Tensor, damping: Tensor) -> Tensor:
-    gradient = here.gradient.masked_fill(held, 0.0)
-    blocked = held.unsqueeze(-1) | held.unsqueeze(-2)
-    hessian = here.hessian.masked_fill(blocked, 0.0)
+def _step(gradient: Tensor, hessian: Tensor, held: Tensor, damping: Tensor) -> Tensor:
+    gradient = gradient.masked_fill(held, 0.0)
+    hessian = hessian.masked_fill(held.unsqueeze(-1) | held.unsqueeze(-2), 0.0)
     curvature, directions = torch.linalg.eigh(hessian)
     curvature = curvature.abs()
     largest = curvature.amax(-1, keepdim=True)
@@ -97,10 +110,6 @@ def _step(here: Local, held: Tensor, damping: Tensor) -> Tensor:
     along = (directions.mT @ gradient.unsqueeze(-1)).squeeze(-1) / divisor
     step: Tensor = (directions @ along.unsqueeze(-1)).squeeze(-1)
     return step.masked_fill(held, 0.0)
-
-
-def _like(mask: Tensor, target: Tensor) -> Tensor:
-    return mask.reshape(mask.shape + (1,) * (target.dim() - mask.dim()))
 
 
 _POINTS = 2**16
@@ -159,12 +168,8 @@ def maximize(
     found = []
     together = max(1, _CHUNK // starts.shape[1])
     for some, start in zip(torch.split(weights, together), torch.split(starts, together)):
-        m, k, d = start.shape
-        own = some.repeat_interleave(k, dim=0)
-        X, values = climb(_derivatives(own, frequencies), start.reshape(m * k, d), bounds)
-        value, winner = values.reshape(m, k).max(-1)
-        place = X.reshape(m, k, d)[torch.arange(m, device=winner.device), winner]
-        found.append((place, value))
+        own = some.repeat_interleave(start.shape[1], dim=0)
+        found.append(climb_best(_derivatives(own, frequencies), start, bounds))
     places, best = zip(*found)
     return torch.cat(places), torch.cat(best)
 
@@ -189,11 +194,11 @@ def _derivatives(weights: Tensor, frequencies: Tensor) -> Derivatives:
     a, b = weights[:, :count], weights[:, count:]
     outer = (frequencies.unsqueeze(-1) * frequencies.unsqueeze(-2)).reshape(count, dim * dim)
 
-    def evaluate(X: Tensor) -> Local:
+    def evaluate(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         angle = X @ frequencies.mT
         cosine, sine = angle.cos(), angle.sin()
         wave = a * cosine + b * sine
         gradient = (b * cosine - a * sine) @ frequencies
-        return Local(wave.sum(-1), gradient, -(wave @ outer).reshape(-1, dim, dim))
+        return wave.sum(-1), gradient, -(wave @ outer).reshape(-1, dim, dim)
 
     return evaluate

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
+from functools import partial
 
 import torch
 from botorch.exceptions import InputDataError
@@ -25,8 +26,8 @@ from botorch.test_functions.synthetic import (
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.test_functions.base import TimeVaryingTestFunction
-from botorch_tv.test_functions.search import Derivatives, Local, climb, derivatives_of
+from botorch_tv.test_functions.base import SearchedFunction
+from botorch_tv.test_functions.search import climb_best, derivatives_of
 from botorch_tv.validation import require, require_number
 
 _SLICE_POINTS = 2**13
@@ -39,7 +40,7 @@ _TOGETHER = 16
 """Slices searched together; bounds the memory."""
 
 
-class SlicedFunction(TimeVaryingTestFunction):
+class SlicedFunction(SearchedFunction):
     """f_t(x) = g(x, τ(t)): a static function g of d + 1 coordinates, the last of which is time.
 
     Over [0, horizon] τ increases linearly from the lower bound of that coordinate to its upper
@@ -87,13 +88,6 @@ class SlicedFunction(TimeVaryingTestFunction):
         self._function = copy.deepcopy(function).to(self.bounds)
         self._span = function._bounds[-1]
         self.starts = self._checked(starts)
-        self._known: dict[float, tuple[float, Tensor]] = {}
-
-    def optimizers_at(self, t: float) -> Tensor:
-        """The best point found at time ``t``, `1 x d`; others may be as good."""
-        time = self._times(t)
-        self._solve(time)
-        return self._known[float(time)][1].unsqueeze(0).to(self.bounds)
 
     def _checked(self, starts: Tensor | None) -> Tensor:
         box = self.spatial_bounds.detach().cpu().double()
@@ -118,61 +112,25 @@ class SlicedFunction(TimeVaryingTestFunction):
         value: Tensor = self._function._evaluate_true(self._at_times(X[..., :-1], X[..., -1]))
         return value
 
-    def _best_at(self, t: Tensor) -> Tensor:
-        self._solve(t)
-        found = [self._known[time][0] for time in t.detach().double().flatten().tolist()]
-        best = torch.tensor(found, dtype=torch.float64, device="cpu").reshape(t.shape).to(t)
-        return -best if self._is_minimization_by_default else best
-
-    def _solve(self, t: Tensor) -> None:
-        """Find and cache the best points at these times."""
-        asked = set(t.detach().double().flatten().tolist())
-        unknown = sorted(asked - self._known.keys())
-        if not unknown:
-            return
+    def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
         # Always in float64 on a CPU, so that the best values do not depend on dtype and device.
         function = copy.deepcopy(self._function).to("cpu", torch.float64)
-        box = self.spatial_bounds.detach().cpu().double()
-        even = (
-            box[0] + (box[1] - box[0]) * even_points(_SLICE_POINTS, self.spatial_dim).double().cpu()
-        )
+        lower, upper = box = self.spatial_bounds.detach().cpu().double()
+        even = lower + (upper - lower) * even_points(_SLICE_POINTS, self.spatial_dim).to(box)
+        sign = -1 if self._is_minimization_by_default else 1
 
-        def value(X: Tensor, times: Tensor) -> Tensor:
-            found: Tensor = function._evaluate_true(self._at_times(X, times))
-            return -found if self._is_minimization_by_default else found
+        def value(X: Tensor, t: Tensor) -> Tensor:
+            found: Tensor = sign * function._evaluate_true(self._at_times(X, t))
+            return found
 
-        for first in range(0, len(unknown), _TOGETHER):
-            some = torch.tensor(
-                unknown[first : first + _TOGETHER], dtype=torch.float64, device="cpu"
-            )
+        asked = torch.tensor(times, dtype=torch.float64, device="cpu")
+        for some in torch.split(asked, _TOGETHER):
             seen = value(even.expand(len(some), -1, -1), some.unsqueeze(-1).expand(-1, len(even)))
             promising = even[seen.topk(_STARTS).indices]
-            own = self.starts.expand(len(some), -1, -1)
-            begin = torch.cat([own, promising], 1)
-            times = some.repeat_interleave(begin.shape[1])
-            X, reached = climb(_smooth(value, times), begin.flatten(0, 1), box)
-            values, winner = reached.reshape(begin.shape[:2]).max(-1)
-            places = torch.take_along_dim(
-                X.reshape(begin.shape), winner.reshape(-1, 1, 1), dim=1
-            ).squeeze(1)
-            for time, best, place in zip(some.tolist(), values.tolist(), places):
-                self._known[time] = best, place
-
-
-def _smooth(value: Callable[[Tensor, Tensor], Tensor], times: Tensor) -> Derivatives:
-    """Derivatives at points of these times; 0 at kinks, so that ascent stops there."""
-    derivatives = derivatives_of(lambda X: value(X, times))
-
-    def evaluate(X: Tensor) -> Local:
-        there, gradient, hessian = derivatives(X)
-        exist = gradient.isfinite().all(-1) & hessian.isfinite().flatten(1).all(-1)
-        return Local(
-            there,
-            gradient.where(exist.unsqueeze(-1), torch.zeros_like(gradient)),
-            hessian.where(exist.reshape(-1, 1, 1), torch.zeros_like(hessian)),
-        )
-
-    return evaluate
+            starts = torch.cat([self.starts.expand(len(some), -1, -1), promising], 1)
+            own = some.repeat_interleave(starts.shape[1])
+            places, best = climb_best(derivatives_of(partial(value, t=own)), starts, box)
+            yield from zip((sign * best).tolist(), places)
 
 
 _POINTS = 2**13

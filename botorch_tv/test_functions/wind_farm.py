@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.test_functions.base import TimeVaryingTestFunction
+from botorch_tv.test_functions.base import SearchedFunction
 from botorch_tv.validation import refuse_masked, require, require_integer, require_number
-
-if TYPE_CHECKING:
-    from floris import FlorisModel
 
 _POINTS = 256
 """Candidates for the optimum of a time, before the compass search."""
@@ -29,7 +25,7 @@ _ROW = ((0.0, 0.0), (630.0, 0.0), (1260.0, 0.0))
 """Three turbines along a wind from 270 degrees, five rotor diameters apart."""
 
 
-class WindFarm(TimeVaryingTestFunction):
+class WindFarm(SearchedFunction):
     """Power of a wind farm in MW, by FLORIS, as a function of the yaw of some turbines in degrees.
 
     A turbine turned out of the wind yields less, but deflects its wake from the turbines behind.
@@ -91,8 +87,7 @@ class WindFarm(TimeVaryingTestFunction):
         blown = torch.as_tensor(speeds, dtype=torch.float64, device="cpu").numpy()
         require(
             bool(((blown > 0) & (blown < 60)).all()),
-            f"{name}: speeds has {blown.min()} to {blown.max()} m/s; give speeds above 0 and below "
-            "60.",
+            f"{name}: speeds has {blown.min()} to {blown.max()}; give m/s above 0 and below 60.",
         )
         steered = require_integer(f"{name}: steered", steered, 1, "it counts turbines.")
         largest = require_number(f"{name}: largest", largest, "(0, 45]", "30 is usual.")
@@ -108,29 +103,19 @@ class WindFarm(TimeVaryingTestFunction):
         self.directions = np.unwrap(record, period=360)
         self.speeds = np.broadcast_to(blown, record.shape)
         self.layout = tuple((float(east), float(north)) for east, north in layout)
-        self._model = self._floris()
-        self._known: dict[float, tuple[float, np.ndarray]] = {}
+        try:
+            from floris import FlorisModel
+        except ImportError as error:
+            raise ImportError("WindFarm needs: pip install 'botorch-tv[wind]'") from error
+        east, north = zip(*self.layout)
+        self._model = FlorisModel("defaults")
+        self._model.set(layout_x=list(east), layout_y=list(north))
 
     def powers(self, X: Tensor) -> Tensor:
         """The power of every turbine in MW, `... x turbines`, for X `... x (d + 1)`."""
         flat = X.detach().double().cpu().reshape(-1, self.dim).numpy()
         found = self._powers(flat[:, :-1], flat[:, -1])
         return torch.from_numpy(found).to(X).reshape(*X.shape[:-1], len(self.layout))
-
-    def optimizers_at(self, t: float) -> Tensor:
-        """The best angles found at time ``t``, `1 x d`; others may be as good."""
-        self._solve({float(self._times(t))})
-        return torch.from_numpy(self._known[float(t)][1]).unsqueeze(0).to(self.bounds)
-
-    def _floris(self) -> FlorisModel:
-        try:
-            from floris import FlorisModel
-        except ImportError as error:
-            raise ImportError("WindFarm needs: pip install 'botorch-tv[wind]'") from error
-        model = FlorisModel("defaults")
-        east, north = zip(*self.layout)
-        model.set(layout_x=list(east), layout_y=list(north))
-        return model
 
     def _powers(self, yaw: np.ndarray, t: np.ndarray) -> np.ndarray:
         """Power of every turbine in MW, `n x turbines`, for angles `n x d` and times `n`."""
@@ -150,21 +135,17 @@ class WindFarm(TimeVaryingTestFunction):
     def _evaluate_true(self, X: Tensor) -> Tensor:
         return self.powers(X).sum(-1)
 
-    def _best_at(self, t: Tensor) -> Tensor:
-        times = t.detach().double().flatten().tolist()
-        self._solve(set(times))
-        found = [self._known[time][0] for time in times]
-        return torch.tensor(found, dtype=torch.float64, device="cpu").reshape(t.shape).to(t)
-
-    def _solve(self, times: set[float]) -> None:
-        """Find and cache the best angles at these times."""
-        unknown = np.array(sorted(times - self._known.keys()))
-        if not len(unknown):
-            return
+    def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
+        unknown = np.array(times)
         largest, dim = self._bounds[0][1], self.spatial_dim
         even = largest * (2 * even_points(_POINTS, dim).numpy() - 1)
         even[0] = 0.0
-        seen = self._total(np.tile(even, (len(unknown), 1)), unknown.repeat(_POINTS))
+
+        def total(yaw: np.ndarray, t: np.ndarray) -> np.ndarray:
+            found: np.ndarray = self._powers(yaw, t).sum(-1)
+            return found
+
+        seen = total(np.tile(even, (len(unknown), 1)), unknown.repeat(_POINTS))
         best = np.argsort(-seen.reshape(len(unknown), _POINTS), axis=1)[:, :_STARTS]
         place, value = even[best], np.take_along_axis(seen.reshape(len(unknown), -1), best, 1)
         step = np.full(value.shape, _FIRST)
@@ -173,7 +154,7 @@ class WindFarm(TimeVaryingTestFunction):
             near = place[:, :, None] + step[:, :, None, None] * compass
             near = near.clip(-largest, largest)
             flat = near.reshape(-1, dim)
-            there = self._total(flat, unknown.repeat(len(flat) // len(unknown)))
+            there = total(flat, unknown.repeat(len(flat) // len(unknown)))
             there = there.reshape(near.shape[:-1])
             winner = there.argmax(-1)[..., None]
             # Finished searches stay, so that a time's result does not depend on other times.
@@ -182,10 +163,5 @@ class WindFarm(TimeVaryingTestFunction):
             place = np.where(better[..., None], moved, place)
             value = np.where(better, np.take_along_axis(there, winner, -1)[..., 0], value)
             step = np.where(better, step, step / 2)
-        for i, time in enumerate(unknown.tolist()):
-            first = int(value[i].argmax())
-            self._known[time] = float(value[i, first]), place[i, first]
-
-    def _total(self, yaw: np.ndarray, t: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self._powers(yaw, t).sum(-1)
-        return found
+        for i, first in enumerate(value.argmax(-1)):
+            yield float(value[i, first]), torch.from_numpy(place[i, first])

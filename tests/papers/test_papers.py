@@ -282,7 +282,7 @@ def test_no_worse_by_hand(required, holds):
 
 
 def test_noise_that_differs_by_case_is_not_overruled(tmp_path):
-    with pytest.raises(ValueError, match=r"w22-slow: noise is 0.5, .* 0.1 at noise-0.1"):
+    with pytest.raises(ValueError, match=r"w22-slow: noise is 0.5, .*'noise-0.1': 0.1"):
         EXPERIMENTS["w22-slow"].run(tmp_path, noise=0.5, progress=False)
     with pytest.raises(
         ValueError, match=r"et-fig3: noise is 0.5, but this experiment plays a record"
