@@ -572,11 +572,7 @@ def adaptive_model(
     time_dim, d = column_of_time(train_X, time_dim), train_X.shape[-1]
     check_measurements(train_X, train_Y, time_dim)
     warn_of_no_time(train_X, time_dim)
-    if train_X.shape[:-2] != train_Y.shape[:-2]:
-        raise BotorchTensorDimensionError(
-            f"train_Y is {tuple(train_Y.shape)} and train_X {tuple(train_X.shape)}, but both need "
-            "the same batch shape."
-        )
+    check_rows(train_X, train_Y, None)
     if not 2 <= d <= MOST_COLUMNS + 1:
         raise InputDataError(
             f"train_X has {d} columns, but a bank serves time and from one to {MOST_COLUMNS} more."
@@ -603,16 +599,12 @@ def adaptive_model(
 def _corners(bounds: Tensor | None, like: Tensor, columns: int) -> tuple[Tensor, Tensor]:
     if bounds is None:
         return like.new_zeros(columns), like.new_ones(columns)
-    if bounds.shape != (2, columns):
+    if bounds.shape != (2, columns) or not bool((bounds[0] < bounds[1]).all()):
         raise BotorchTensorDimensionError(
-            f"bounds are {tuple(bounds.shape)}, but {columns} columns besides time make them "
-            f"2 x {columns}."
+            f"bounds are {bounds.tolist()}, but {columns} columns besides time make them "
+            f"2 x {columns}, the first row below the second."
         )
     lower, upper = bounds.to(like)
-    require(
-        bool((lower < upper).all()),
-        f"bounds are {bounds.tolist()}, but the first row must lie below the second.",
-    )
     return lower, upper
 
 
