@@ -11,7 +11,7 @@ from typing import Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.model import Model
 from botorch.posteriors import Posterior
 from botorch.sampling.base import MCSampler
@@ -562,7 +562,7 @@ def adaptive_model(
         InputDataError: If a value is not finite, a point lies out of bounds, an observation is
             later than ``now``, all y are the same, dtypes are not float64, or there are more than
             20 columns besides time.
-        ValueError: If there is no column ``time_dim``, or bounds are not in order.
+        ValueError: If there is no column ``time_dim``, or bounds do not fit or are not in order.
 
     Example:
         >>> model = adaptive_model(train_X, train_Y)
@@ -599,11 +599,11 @@ def adaptive_model(
 def _corners(bounds: Tensor | None, like: Tensor, columns: int) -> tuple[Tensor, Tensor]:
     if bounds is None:
         return like.new_zeros(columns), like.new_ones(columns)
-    if bounds.shape != (2, columns) or not bool((bounds[0] < bounds[1]).all()):
-        raise BotorchTensorDimensionError(
-            f"bounds are {bounds.tolist()}, but {columns} columns besides time make them "
-            f"2 x {columns}, the first row below the second."
-        )
+    require(
+        bounds.shape == (2, columns) and bool((bounds[0] < bounds[1]).all()),
+        f"bounds are {bounds.tolist()}, but {columns} columns besides time make them "
+        f"2 x {columns}, the first row below the second.",
+    )
     lower, upper = bounds.to(like)
     return lower, upper
 
