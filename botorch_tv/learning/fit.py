@@ -125,7 +125,7 @@ def learn(
     matrices = starts.shape[1] * (parts.lengthscales + _MATRICES)
     size = max(1, NUMBERS // max(1, matrices * packed["y"].shape[-1] ** 2))
     ends = []
-    for *piece, some in zip(*(part.split(size) for part in (*packed.values(), unit, starts))):
+    for *piece, some in zip(*(torch.split(one, size) for one in (*packed.values(), unit, starts))):
         data = prepare(parts, decay, **dict(zip((*packed, "unit"), piece)))
         ends.append(_search(refit, parts, decay, ordered, data, some, estimates_mean))
     x, value = (torch.cat([getattr(end, name) for end in ends]) for name in ("x", "value"))

@@ -44,10 +44,5 @@ def width_tables(width: Width, dim: int, horizon: int) -> WidthTables:
     if not (isinstance(width, GainWidth) and isinstance(width.gain, Realized)):
         every = [width.sqrt_beta(WidthContext(t=t, dim=dim)) for t in rounds]
         return WidthTables(np.array([float(one) for one in every]), none, none)
-    terms = [width.terms(t) for t in rounds]
-    square = np.array([one.scale**2 for one in terms])
-    return WidthTables(
-        np.array([one.offset for one in terms]),
-        square * np.array([one.constant for one in terms]),
-        square * np.array([one.slope for one in terms]),
-    )
+    offset, scale, constant, slope = np.array([width.terms(t) for t in rounds]).T
+    return WidthTables(offset.copy(), scale**2 * constant, scale**2 * slope)
