@@ -279,5 +279,3 @@ def test_names_that_are_not_declared_are_refused():
         objective(Refit(decay={"speed": Free()}))
     with pytest.raises(ValueError, match=r"decay\['rate'\] is 0.1"):
         Refit(decay={"rate": 0.1})
-    with pytest.raises(ValueError, match="decay is 3"):
-        Refit(decay=3)
