@@ -41,8 +41,7 @@ from botorch.sampling.base import MCSampler
 from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
-from botorch_tv.acquisition.gains import DoublyWeighted, WidthContext
-from botorch_tv.acquisition.widths import Width
+from botorch_tv.acquisition.widths import DoublyWeighted, Width, WidthContext
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models.adaptive_model import AdaptiveModel

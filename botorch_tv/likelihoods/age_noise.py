@@ -1,4 +1,4 @@
-"""Inflations of noise as GPyTorch modules, with their parameters to learn."""
+"""A Gaussian likelihood whose noise grows with the age of an observation, and how it grows."""
 
 from __future__ import annotations
 

@@ -44,14 +44,13 @@ from gpytorch.kernels import RBFKernel
 from models.cases import build, data
 from oracles.dense import information_gain, joint_regression, squared_exponential
 
-from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.acquisition.present import (
     at_present,
     qKnowledgeGradientAtPresent,
     qLogNoisyExpectedImprovementAtPresent,
     upper_confidence_bound,
 )
-from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, AgnosticGPUCB, Logarithmic
+from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, AgnosticGPUCB, ClosedForm, Logarithmic
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
 

@@ -14,8 +14,8 @@ from torch.distributions import Beta, Exponential, Gumbel, HalfCauchy, HalfNorma
 from botorch_tv.forgetting import Markov, Static, Wiener
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit
+from botorch_tv.learning.fit import NegativeLogPosterior, prepare
 from botorch_tv.learning.layout import KNEE, layout, log_density
-from botorch_tv.learning.objective import NegativeLogPosterior, prepare
 
 LOOPS, ROUNDS, DIM = 3, 14, 2
 NOISE = 0.05

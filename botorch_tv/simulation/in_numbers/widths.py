@@ -6,8 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from botorch_tv.acquisition.gains import ClosedForm, Fixed, Greedy, Realized, WidthContext
-from botorch_tv.acquisition.widths import GainWidth, Width
+from botorch_tv.acquisition.widths import (
+    ClosedForm,
+    Fixed,
+    GainWidth,
+    Greedy,
+    Realized,
+    Width,
+    WidthContext,
+)
 
 
 class WidthTables(NamedTuple):
