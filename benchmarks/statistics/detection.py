@@ -82,7 +82,7 @@ def first_alarms(rule: Retention, told: Told) -> Tensor:
         y, mean, sd = (part[:, t] for part in told)
         time = torch.full(shape, t + 1.0, dtype=torch.float64)
         log = Log(
-            None,  # type: ignore[arg-type]  # neither rule looks at rows
+            None,  # neither rule looks at rows
             now=time,
             rounds=t + 1,
             since=torch.full(shape, t + 1),

@@ -10,15 +10,6 @@ from botorch_tv.acquisition.exploration import (
     UniformChoice,
     UpperConfidence,
 )
-from botorch_tv.acquisition.gains import (
-    ClosedForm,
-    DoublyWeighted,
-    Fixed,
-    Greedy,
-    InformationGain,
-    Realized,
-    WidthContext,
-)
 from botorch_tv.acquisition.widths import (
     IGPUCB,
     WGPUCB,
@@ -26,10 +17,17 @@ from botorch_tv.acquisition.widths import (
     BayesEventTriggered,
     BayesResetting,
     BayesTV,
+    ClosedForm,
     Constant,
+    DoublyWeighted,
+    Fixed,
+    Greedy,
     Heteroscedastic,
+    InformationGain,
     Logarithmic,
+    Realized,
     Width,
+    WidthContext,
 )
 
 __all__ = [

@@ -404,7 +404,7 @@ class Forced(Exploration):
         otherwise: The exploration of the other rounds, whose memory is kept.
 
     Raises:
-        ValueError: If ``chance`` lies outside [0, 1], or ``otherwise`` is not an exploration.
+        ValueError: If ``chance`` lies outside [0, 1], or ``otherwise`` defines no rule.
     """
 
     chance: float
@@ -412,11 +412,6 @@ class Forced(Exploration):
 
     def __post_init__(self) -> None:
         settle_number(self, "chance", "[0, 1]", "0.05 forces one round in twenty.")
-        require(
-            isinstance(self.otherwise, Exploration),
-            f"Forced: otherwise is {self.otherwise!r}, but it must be an Exploration; "
-            "UpperConfidence() is that of most presets.",
-        )
         require_defined(self.otherwise)
 
     @property

@@ -41,8 +41,7 @@ from botorch.sampling.base import MCSampler
 from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
-from botorch_tv.acquisition.gains import DoublyWeighted, WidthContext
-from botorch_tv.acquisition.widths import Width
+from botorch_tv.acquisition.widths import DoublyWeighted, Width, WidthContext
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models.adaptive_model import AdaptiveModel
@@ -143,7 +142,15 @@ class Placement:
                 f"time_dim is {time_dim}, but a {type(part).__name__} has time in column "
                 f"{part.time_dim}; leave it out, and give all models of a list the same columns.",
             )
-            _check_age(part, present)
+            if part.train_targets.shape[-1]:
+                check_now(present, part.newest)
+            aged = isinstance(getattr(part, "likelihood", None), AgeNoiseLikelihood)
+            if aged and bool((part.now != present).any()):
+                raise InputDataError(
+                    f"now is {present.tolist()}, but the model's observations are as old as they "
+                    f"are at {part.now.tolist()}; call model.set_now(now) first, then build the "
+                    "acquisition function."
+                )
         time_dim %= columns
         if not isinstance(first, MultiTaskGP):
             return cls(present, time_dim, columns)
@@ -156,20 +163,6 @@ class Placement:
         return cls(present, time_dim - (time_dim > task), columns - 1, tasks=True)
 
 
-def _check_age(model: AgingGP | AdaptiveModel, now: Tensor) -> None:
-    """Raise unless observations are no later than ``now``, and aged as seen from it."""
-    if model.train_targets.shape[-1]:
-        check_now(now, model.newest)
-    if isinstance(model, AdaptiveModel):
-        return
-    if isinstance(model.likelihood, AgeNoiseLikelihood) and bool((model.now != now).any()):
-        raise InputDataError(
-            f"now is {now.tolist()}, but the model's observations are as old as they are at "
-            f"{model.now.tolist()}; call model.set_now(now) first, then build the acquisition "
-            "function."
-        )
-
-
 __all__ = [
     "AtPresent",
     "at_present",
@@ -177,18 +170,8 @@ __all__ = [
     "qLogNoisyExpectedImprovementAtPresent",
 ]
 
-HELD = {
-    "X_baseline": "qLogNoisyExpectedImprovementAtPresent brings them up",
-    "X_pending": "give them to set_X_pending() of what at_present gives, which does",
-    "mc_points": "give them the time of the present",
-    "candidate_set": "give it the time of the present, and the training inputs that BoTorch adds "
-    "to it, by train_inputs",
-    "optimal_inputs": "give them the time of the present, and outputs drawn there",
-    "pareto_sets": "give them the time of the present",
-    "X_observed": "give them the time of the present, or qLogNoisyExpectedImprovementAtPresent, "
-    "which brings them up",
-}
-"""Attributes that hold points of possibly another time, and how to move them to the present."""
+HELD = ("X_baseline", "X_pending", "mc_points", "candidate_set", "optimal_inputs", "pareto_sets")
+"""Attributes that hold points of possibly another time, besides ``X_observed``."""
 
 
 def at_present(
@@ -241,7 +224,7 @@ def at_present(
         )
     told: list[Tensor] = []
     for part in _parts(acq_function):
-        for name, cure in HELD.items():
+        for name in (*HELD, "X_observed"):
             points = _held(part, name)
             if not isinstance(points, Tensor) or any(points is one for one in told):
                 continue
@@ -249,7 +232,10 @@ def at_present(
             if not torch.equal(points, place(points)):
                 warnings.warn(
                     f"{name} of {type(part).__name__} holds points of another time than the "
-                    f"present, at which values are others; {cure}.",
+                    "present, at which values are others; give them the time of the present, "
+                    "with outputs drawn there (candidate_set: train_inputs, too), pending ones by "
+                    "set_X_pending() of what at_present gives, or take "
+                    "qLogNoisyExpectedImprovementAtPresent, which brings a baseline up.",
                     InputDataWarning,
                     stacklevel=2,
                 )

@@ -216,27 +216,27 @@ class Log:
     @property
     def time(self) -> Tensor:
         """When they were made, `batch_shape x n`, float64."""
-        return self._rows.time
+        return self._rows.time  # type: ignore[no-any-return]
 
     @property
     def y(self) -> Tensor:
         """The observed values, `batch_shape x n`; 0 where one failed or was dropped."""
-        return self._rows.y
+        return self._rows.y  # type: ignore[no-any-return]
 
     @property
     def noise(self) -> Tensor:
         """Noise variances, `batch_shape x n`; infinite where one failed or was dropped."""
-        return self._rows.noise
+        return self._rows.noise  # type: ignore[no-any-return]
 
     @property
     def X(self) -> Tensor:
         """Where they were made, `batch_shape x n x d`."""
-        return self._rows.X
+        return self._rows.X  # type: ignore[no-any-return]
 
     @property
     def kept(self) -> Tensor:
         """Which rows a trial retains, `batch_shape x n`, bool; other trials retain the rest."""
-        return self._rows.kept
+        return self._rows.kept  # type: ignore[no-any-return]
 
     def before_a_choice(self) -> Log:
         """The same log without the newest observation, as before a choice."""

@@ -12,7 +12,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import Kept, Log, Observation, Retention
-from botorch_tv.validation import require, settle_integer, settle_number
+from botorch_tv.validation import settle_integer, settle_number
 
 FIRST_LEVELS = 64
 """Levels computed at first; later twice as many whenever there are too few."""
@@ -104,11 +104,6 @@ class EventTrigger(Retention):
 
     def __post_init__(self) -> None:
         settle_number(self, "delta", "(0, 1)", "the papers use 0.1.")
-        require(
-            callable(self.rule),
-            f"EventTrigger: rule is {self.rule!r}, but it is called with (y, mean, sd, noise, "
-            "since, delta); give a function, or leave it out for the paper's.",
-        )
 
     def __repr__(self) -> str:
         rule = getattr(self.rule, "__name__", repr(self.rule))

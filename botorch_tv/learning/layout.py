@@ -400,35 +400,20 @@ def layout(
     d, variance = len(extent), kernel.variance
     sides = extent if kernel.lengthscales > 1 else extent.log().mean().exp().reshape(1)
     sides, lengthscale = sides.double().cpu(), kernel.lengthscale.cpu()
-    low, high = kernel.bounds("lengthscale")
+    lowest, highest = kernel.bounds("lengthscale")
     least, most = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
-    rows = [
-        ParameterRow(
-            "lengthscale",
-            refit.lengthscale,
-            lengthscale,
-            torch.minimum(torch.clamp(_LENGTHSCALES[0] * sides, min=low), lengthscale),
-            torch.maximum(torch.clamp(_LENGTHSCALES[1] * sides, max=high), lengthscale),
-            kernel.prior("lengthscale")
-            or LogNormal(math.log(0.2 * math.sqrt(d)) + sides.log(), 0.75),
-        ),
-        ParameterRow(
-            "outputscale",
-            refit.outputscale if kernel.scaled else None,
-            _number(variance),
-            _number(max(1e-4 * variance, least)),
-            _number(min(1e4 * variance, most)),
-            kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
-        ),
-        ParameterRow(
-            "noise",
-            refit.noise,
-            _number(noise),
-            _number(min(1e-4 * variance, noise)),
-            _number(max(1e2 * variance, noise)),
-            LogNormal(_number(math.log(variance) - 4.0), 1.0),
-        ),
-    ]
+    shortest = torch.minimum(torch.clamp(_LENGTHSCALES[0] * sides, min=lowest), lengthscale)
+    longest = torch.maximum(torch.clamp(_LENGTHSCALES[1] * sides, max=highest), lengthscale)
+    usual = LogNormal(math.log(0.2 * math.sqrt(d)) + sides.log(), 0.75)
+    usual = kernel.prior("lengthscale") or usual
+    rows = [ParameterRow("lengthscale", refit.lengthscale, lengthscale, shortest, longest, usual)]
+    given, low, high = _numbers(variance, max(1e-4 * variance, least), min(1e4 * variance, most))
+    usual = kernel.prior("outputscale") or LogNormal(_numbers(math.log(variance))[0], 1.0)
+    free = refit.outputscale if kernel.scaled else None
+    rows.append(ParameterRow("outputscale", free, given, low, high, usual))
+    given, low, high = _numbers(noise, min(1e-4 * variance, noise), max(1e2 * variance, noise))
+    usual = LogNormal(_numbers(math.log(variance) - 4.0)[0], 1.0)
+    rows.append(ParameterRow("noise", refit.noise, given, low, high, usual))
     for name, free in refit.of_decay(decay).items():
         parameter = decay.parameters[name]
         require(
@@ -437,22 +422,17 @@ def layout(
             "time changes with them; declare it with the parameter, for the unit it is learned in.",
         )
         # Anything is possible in some unit of time; what is declared bounds a search.
-        rows.append(
-            ParameterRow(
-                name,
-                free,
-                _number(float(getattr(decay, name))),
-                _number(0.0 if parameter.grows_from_zero else -math.inf),
-                _number(math.inf if parameter.share is None else 1.0),
-                parameter.prior,
-                parameter,
-            )
+        given, low, high = _numbers(
+            getattr(decay, name),
+            0.0 if parameter.grows_from_zero else -math.inf,
+            math.inf if parameter.share is None else 1.0,
         )
+        rows.append(ParameterRow(name, free, given, low, high, parameter.prior, parameter))
     return ParameterLayout.of(rows)
 
 
-def _number(value: float) -> Tensor:
-    return torch.tensor([value], dtype=torch.float64, device="cpu")
+def _numbers(*values: float) -> tuple[Tensor, ...]:
+    return torch.tensor(values, dtype=torch.float64, device="cpu").unsqueeze(-1).unbind()
 
 
 def _wide(factor: float | Tensor) -> float | Tensor:

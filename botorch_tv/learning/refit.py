@@ -28,7 +28,7 @@ class Free:
         upper: Upper bound; the hyperparameter's default if None.
 
     Raises:
-        ValueError: If the prior is not a distribution, or the bounds are not in order.
+        ValueError: If the bounds are not in order.
     """
 
     prior: Prior | _DefaultType | None = DEFAULT
@@ -36,11 +36,6 @@ class Free:
     upper: float | None = None
 
     def __post_init__(self) -> None:
-        require(
-            self.prior is None or self.prior == DEFAULT or isinstance(self.prior, Prior),
-            f"Free: prior is {self.prior!r}, but it must be a distribution such as "
-            "gpytorch.priors.GammaPrior(3.0, 6.0), or None for none.",
-        )
         lower = 0.0 if self.lower is None else self.lower
         upper = math.inf if self.upper is None else self.upper
         require(
@@ -112,11 +107,6 @@ class Refit:
         settle_integer(self, "every", 1, "give the rounds between fits.")
         settle_integer(self, "least", 1, "give a number of observations.")
         settle_integer(self, "evaluations", 1, "100 is usual.")
-        require(
-            self.decay is None or isinstance(self.decay, Mapping),
-            f"Refit: decay is {self.decay!r}; give {{name: Free(prior)}} for what a decay of your "
-            "own declares, or None to keep decays as they are.",
-        )
         names = ("lengthscale", "outputscale", "noise", "epsilon", "sigma_w2")
         free = {name: getattr(self, name) for name in names}
         free |= {f"decay[{name!r}]": value for name, value in (self.decay or {}).items()}

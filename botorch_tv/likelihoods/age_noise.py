@@ -1,4 +1,4 @@
-"""Inflations of noise as GPyTorch modules, with their parameters to learn."""
+"""A Gaussian likelihood whose noise grows with the age of an observation, and how it grows."""
 
 from __future__ import annotations
 
@@ -348,7 +348,8 @@ class AgeNoise(Noise):  # type: ignore[misc]
                     f"{variance.shape[-1]} of the training data; pass their inputs, as in "
                     "likelihood(model(X), X)."
                 )
-            variance = variance.expand(torch.broadcast_shapes(variance.shape, shape))
+            joint = torch.broadcast_shapes(variance.shape, shape)  # type: ignore[no-untyped-call]
+            variance = variance.expand(joint)
         return DiagLinearOperator(variance)
 
     def _is_training(self, X: Tensor) -> bool:

@@ -11,7 +11,7 @@ from typing import Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.model import Model
 from botorch.posteriors import Posterior
 from botorch.sampling.base import MCSampler
@@ -560,7 +560,7 @@ def adaptive_model(
         InputDataError: If a value is not finite, a point lies out of bounds, an observation is
             later than ``now``, all y are the same, dtypes are not float64, or there are more than
             20 columns besides time.
-        ValueError: If there is no column ``time_dim``, or bounds are not in order.
+        ValueError: If there is no column ``time_dim``, or bounds do not fit or are not in order.
 
     Example:
         >>> model = adaptive_model(train_X, train_Y)
@@ -570,11 +570,7 @@ def adaptive_model(
     time_dim, d = column_of_time(train_X, time_dim), train_X.shape[-1]
     check_measurements(train_X, train_Y, time_dim)
     warn_of_no_time(train_X, time_dim)
-    if train_X.shape[:-2] != train_Y.shape[:-2]:
-        raise BotorchTensorDimensionError(
-            f"train_Y is {tuple(train_Y.shape)} and train_X {tuple(train_X.shape)}, but both need "
-            "the same batch shape."
-        )
+    check_rows(train_X, train_Y, None)
     if not 2 <= d <= MOST_COLUMNS + 1:
         raise InputDataError(
             f"train_X has {d} columns, but a bank serves time and from one to {MOST_COLUMNS} more."
@@ -601,16 +597,12 @@ def adaptive_model(
 def _corners(bounds: Tensor | None, like: Tensor, columns: int) -> tuple[Tensor, Tensor]:
     if bounds is None:
         return like.new_zeros(columns), like.new_ones(columns)
-    if bounds.shape != (2, columns):
-        raise BotorchTensorDimensionError(
-            f"bounds are {tuple(bounds.shape)}, but {columns} columns besides time make them "
-            f"2 x {columns}."
-        )
-    lower, upper = bounds.to(like)
     require(
-        bool((lower < upper).all()),
-        f"bounds are {bounds.tolist()}, but the first row must lie below the second.",
+        bounds.shape == (2, columns) and bool((bounds[0] < bounds[1]).all()),
+        f"bounds are {bounds.tolist()}, but {columns} columns besides time make them "
+        f"2 x {columns}, the first row below the second.",
     )
+    lower, upper = bounds.to(like)
     return lower, upper
 
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Self
 
 import torch
 from botorch import fit
 from botorch.exceptions import BotorchTensorDimensionError
-from botorch.sampling.pathwise.features import gen_kernel_features
-from botorch.sampling.pathwise.paths import GeneralizedLinearPath
-from botorch.sampling.pathwise.prior_samplers import DrawKernelFeaturePaths
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.mlls import MarginalLogLikelihood
-from gpytorch.models import ExactGP
 from torch import Tensor
 from torch.nn import Module
 
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.kernels import SpatioTemporalKernel, WienerKernel
 from botorch_tv.kernels.declared import Declared
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
@@ -243,14 +237,3 @@ class AgingGP(GrowingGP):
         if self._now is not None:
             self._now = fn(self._now)
         return super()._apply(fn)
-
-
-@DrawKernelFeaturePaths.register(AgingGP)  # type: ignore[untyped-decorator]
-def _draw_kernel_feature_paths(model: AgingGP, **kwargs: Any) -> GeneralizedLinearPath:
-    """As for any exact model; the features of a random walk are told how long it has walked."""
-    kernel = model.covar_module
-    if isinstance(kernel, SpatioTemporalKernel) and isinstance(kernel.temporal, WienerKernel):
-        now = model.now[..., None] if model.num_outputs > 1 else model.now
-        elapsed = now[..., None, None] - kernel.temporal.origin
-        kwargs.setdefault("map_generator", partial(gen_kernel_features, horizon=elapsed))
-    return DrawKernelFeaturePaths.dispatch(ExactGP)(model, **kwargs)

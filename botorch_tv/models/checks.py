@@ -90,17 +90,24 @@ def check_data(
     if X.dtype != Y.dtype:
         raise InputDataError(f"X is {X.dtype} and Y {Y.dtype}; give both the same dtype.")
     if time_dim is not None:
-        check_times(X[..., time_dim])
+        times = X[..., time_dim]
+        if not bool(times.isfinite().all()):
+            raise InputDataError(
+                f"A time is {times[~times.isfinite()][0].item()}, but times are finite numbers."
+            )
+        if times.dtype == torch.float32 and times.numel() and float(times.abs().max()) > 2**24:
+            raise InputDataError(
+                f"A time is {float(times.abs().max()):.0f} in float32, which cannot tell it from "
+                "the next second; count time from an origin of your own, or use float64."
+            )
     limit = largest(X.dtype)
     for name, value in (("X", X), ("Y", Y)):
-        if bool(value.isnan().any()):
-            raise InputDataError(f"{name} contains NaN; leave out what was not measured.")
-        beyond = value[value.abs() > limit]
+        beyond = value[~(value.abs() <= limit)]  # or NaN
         if beyond.numel():
             raise InputDataError(
                 f"{name} contains {beyond[0].item():g}, but values lie within ±{limit:g} in "
                 f"{value.dtype}, whose squares can still be summed; use a larger unit, or leave "
-                "out what is no measurement."
+                "out what was not measured."
             )
 
 
@@ -128,27 +135,6 @@ def warn_of_small_outputs(Y: Tensor) -> None:
             f"1e{digits} * train_Y.",
             InputDataWarning,
             stacklevel=3,
-        )
-
-
-def check_times(times: Tensor) -> None:
-    """Raise unless times are finite and told apart by their dtype.
-
-    Args:
-        times: `... x n`.
-
-    Raises:
-        InputDataError: If a time is infinite or NaN, or in float32 beyond 2^24, where whole
-            numbers run together.
-    """
-    if not bool(times.isfinite().all()):
-        raise InputDataError(
-            f"A time is {times[~times.isfinite()][0].item()}, but times are finite numbers."
-        )
-    if times.dtype == torch.float32 and times.numel() and float(times.abs().max()) > 2**24:
-        raise InputDataError(
-            f"A time is {float(times.abs().max()):.0f} in float32, which cannot tell it from the "
-            "next second; count time from an origin of your own, or use float64."
         )
 
 

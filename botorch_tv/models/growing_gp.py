@@ -115,14 +115,6 @@ class GrowingRegression:
         """
         return solved(self.triangle, self.scale.unsqueeze(-1) * across)
 
-    @property
-    def mean_cache(self) -> Tensor:
-        """(K + N)⁻¹ (y - m), `target_batch_shape x n`."""
-        weights: Tensor = torch.linalg.solve_triangular(
-            self.triangle.mT, self.whitened.unsqueeze(-1), upper=True
-        )
-        return self.scale * weights.squeeze(-1)
-
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         """Nothing: the copy of a model computes its own, as GPyTorch's caches have it."""
 

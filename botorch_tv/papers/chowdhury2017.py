@@ -29,7 +29,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB
-from botorch_tv.acquisition.gains import ClosedForm, Fixed, InformationGain
+from botorch_tv.acquisition.widths import ClosedForm, Fixed, InformationGain
 from botorch_tv.papers.claims import Claim, Quantity, beats, judge, judge_readings, similar
 from botorch_tv.papers.experiment import Drawn, Experiment, Recorded, draw_panels
 from botorch_tv.papers.recordings import Recordings

@@ -10,8 +10,15 @@ import numpy as np
 import torch
 
 from botorch_tv.acquisition import UpperConfidence
-from botorch_tv.acquisition.gains import ClosedForm, Fixed, Greedy, Realized, WidthContext
-from botorch_tv.acquisition.widths import GainWidth, Width
+from botorch_tv.acquisition.widths import (
+    ClosedForm,
+    Fixed,
+    GainWidth,
+    Greedy,
+    Realized,
+    Width,
+    WidthContext,
+)
 from botorch_tv.forgetting import (
     EventTrigger,
     PeriodicReset,
@@ -249,6 +256,7 @@ def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Ru
         )
     if isinstance(width, GainWidth) and isinstance(width.gain, Realized):
         sqrt_beta, scale, constant, slope = np.array([width.terms(t) for t in rounds]).T
+        sqrt_beta = sqrt_beta.copy()
         gain_root, gain_slope = scale**2 * constant, scale**2 * slope
     else:
         contexts = [WidthContext(t=t, dim=state.domain.dim) for t in rounds]

@@ -14,8 +14,7 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration, Ties, bound_width
-from botorch_tv.acquisition.gains import DoublyWeighted, WidthContext
-from botorch_tv.acquisition.widths import Width
+from botorch_tv.acquisition.widths import DoublyWeighted, Width, WidthContext
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, per_trial
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import SEARCH_NUMBERS

@@ -43,7 +43,7 @@ from botorch_tv.strategies.state import (
     Suggestion,
     draws_from,
 )
-from botorch_tv.validation import of_trial, require, settle_number
+from botorch_tv.validation import of_trial, settle_number
 
 
 def check_answers(state: State, consultation: Consultation, y: Tensor, ok: Tensor | None) -> None:
@@ -262,7 +262,7 @@ class Refresh:
             is also faster for smooth kernels on a CPU.
 
     Raises:
-        ValueError: If an argument is out of range or of the wrong kind.
+        ValueError: If an argument is out of range.
     """
 
     schedule: Schedule = field(default_factory=EveryRound)
@@ -270,10 +270,6 @@ class Refresh:
     steps: Steps = None
 
     def __post_init__(self) -> None:
-        require(
-            isinstance(self.schedule, Schedule),
-            f"Refresh: schedule is {self.schedule!r}; give EveryRound(), Windows(alpha), Never().",
-        )
         settle_number(self, "c_Q", "(0, inf)", "it scales the number of side queries; 1 is usual.")
         object.__setattr__(self, "steps", require_steps("Refresh", self.steps))
 
@@ -309,7 +305,7 @@ class SparQ(KernelStrategy):
         refresh: When the expert is asked, and about how many points.
 
     Raises:
-        ValueError: As there, or if ``refresh`` is no :class:`Refresh`.
+        ValueError: As there.
     """
 
     decay: Decay = field(default_factory=Static)
@@ -319,10 +315,6 @@ class SparQ(KernelStrategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            isinstance(self.refresh, Refresh),
-            f"SparQ: refresh is {self.refresh!r}, but it must be a Refresh.",
-        )
         require_defined(self.exploration)
 
     @functools.cached_property

@@ -16,8 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from botorch_tv.acquisition.gains import WidthContext
-from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting, BayesTV
+from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting, BayesTV, WidthContext
 from botorch_tv.validation import require, require_integer, require_number
 
 Number = float | Tensor

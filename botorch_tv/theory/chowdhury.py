@@ -12,8 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from botorch_tv.acquisition.gains import WidthContext
-from botorch_tv.acquisition.widths import IGPUCB
+from botorch_tv.acquisition.widths import IGPUCB, WidthContext
 from botorch_tv.theory.arguments import Number, beside, checked, rounds
 from botorch_tv.validation import require
 

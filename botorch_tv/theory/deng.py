@@ -11,8 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from botorch_tv.acquisition.gains import WidthContext
-from botorch_tv.acquisition.widths import WGPUCB
+from botorch_tv.acquisition.widths import WGPUCB, WidthContext
 from botorch_tv.theory.arguments import Number, beside, checked, rounds
 from botorch_tv.validation import require
 

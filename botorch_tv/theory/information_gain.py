@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from botorch_tv.acquisition.gains import ClosedForm, Greedy, WidthContext, greedy_gain
+from botorch_tv.acquisition.widths import ClosedForm, Greedy, WidthContext, greedy_gain
 from botorch_tv.forgetting.base import Inflation
 from botorch_tv.forgetting.inflation import ExponentialWeights
 from botorch_tv.inference.covariance import EVALUATED_TOLERANCE

@@ -74,7 +74,5 @@ def test_chances_are_chances(chance):
 
 
 def test_what_is_no_exploration_is_refused():
-    with pytest.raises(ValueError, match="otherwise is 'ucb', but it must be an Exploration"):
-        Forced(0.1, "ucb")
     with pytest.raises(ValueError, match="defines no rule"):
         Forced(0.1, Exploration())

@@ -8,7 +8,7 @@ import torch
 from botorch.exceptions import InputDataError
 
 from botorch_tv.acquisition import ClosedForm, DoublyWeighted, Greedy, Realized, WidthContext
-from botorch_tv.acquisition.gains import greedy_gain
+from botorch_tv.acquisition.widths import greedy_gain
 
 NAN, INF = float("nan"), float("inf")
 NOISE = 0.05

@@ -44,14 +44,13 @@ from gpytorch.kernels import RBFKernel
 from models.cases import build, data
 from oracles.dense import information_gain, joint_regression, squared_exponential
 
-from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.acquisition.present import (
     at_present,
     qKnowledgeGradientAtPresent,
     qLogNoisyExpectedImprovementAtPresent,
     upper_confidence_bound,
 )
-from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, AgnosticGPUCB, Logarithmic
+from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, AgnosticGPUCB, ClosedForm, Logarithmic
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
 
@@ -267,7 +266,7 @@ def test_baselines_of_a_batch_stay_apart_though_they_are_equal():
 def test_points_of_the_past_that_are_held_are_pointed_out():
     X = data()[0]
     for past, cure in (
-        (qLogNoisyExpectedImprovement(made(), X, sobol(8)), "AtPresent brings them up"),
+        (qLogNoisyExpectedImprovement(made(), X, sobol(8)), "X_baseline .* brings a baseline up"),
         (qUpperConfidenceBound(made(), 2.0, X_pending=X[:2]), "X_pending .* set_X_pending"),
         (qNegIntegratedPosteriorVariance(made(), X), "mc_points .* time of the present"),
     ):

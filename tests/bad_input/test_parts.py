@@ -6,7 +6,7 @@ import pytest
 import torch
 from bad_input.rows import INF, NAN, Parameter, assert_refuses, table
 
-from botorch_tv.acquisition import gains, widths
+from botorch_tv.acquisition import widths
 from botorch_tv.experts import Refresh, Windows
 from botorch_tv.forgetting import (
     EventTrigger,
@@ -97,12 +97,12 @@ WIDTHS = {
     "Heteroscedastic delta": Parameter(
         width(widths.Heteroscedastic, "delta", B=1.0), CHANCE, SHARE, "the papers use 0.1"
     ),
-    "Fixed gain": Parameter(gains.Fixed, SIZE, UP_TO, "[C17] uses 1"),
+    "Fixed gain": Parameter(widths.Fixed, SIZE, UP_TO, "[C17] uses 1"),
     "Greedy noise": Parameter(
-        lambda v: gains.Greedy.of(EYE, v, 3), (0.0, NAN), "be positive and finite", "give the var"
+        lambda v: widths.Greedy.of(EYE, v, 3), (0.0, NAN), "be positive and finite", "give the var"
     ),
     "Greedy horizon": Parameter(
-        lambda v: gains.Greedy.of(EYE, 0.1, v), WHOLE, AT_LEAST_ONE, "number of rounds to be"
+        lambda v: widths.Greedy.of(EYE, 0.1, v), WHOLE, AT_LEAST_ONE, "number of rounds to be"
     ),
 }
 OTHERS = {

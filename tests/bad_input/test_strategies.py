@@ -8,7 +8,6 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv import strategies
 from botorch_tv.experts import sparq_gp_ucb, w_sparq_gp_ucb
-from botorch_tv.forgetting import EventTrigger
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import GPStrategy
 
@@ -88,9 +87,6 @@ PARTS = {
     "mean text": Row(strategy(mean="fitted"), "'fitted'", "must be finite", "'estimated'"),
     "width 0 of a preset": Row(
         partial(strategies.gp_ucb, **COMMON, width=0), "0", "must be a Width", "Logarithmic() is"
-    ),
-    "rule of a trigger": Row(
-        lambda: EventTrigger(0.1, "two"), "'two'", "is called with (y, mean", "give a function"
     ),
     "batch_shape": Row(
         lambda: GPStrategy(**COMMON).init(strategies.Grid.regular(3, 1), batch_shape=5),

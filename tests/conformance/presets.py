@@ -43,7 +43,6 @@ from botorch_tv.acquisition.exploration import (
     ProbabilityOfImprovement,
     Thompson,
 )
-from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.acquisition.widths import (
     IGPUCB,
     WGPUCB,
@@ -51,6 +50,7 @@ from botorch_tv.acquisition.widths import (
     BayesEventTriggered,
     BayesResetting,
     BayesTV,
+    ClosedForm,
     Constant,
     Heteroscedastic,
     Logarithmic,

@@ -33,8 +33,7 @@ from conformance.rounds import (
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from oracles.dense import regression, squared_exponential
 
-from botorch_tv.acquisition.gains import DoublyWeighted
-from botorch_tv.acquisition.widths import WGPUCB, Constant
+from botorch_tv.acquisition.widths import WGPUCB, Constant, DoublyWeighted
 from botorch_tv.strategies import Grid, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_tvbo, w_gp_ucb
 
 TOLERANCE = 1e-8

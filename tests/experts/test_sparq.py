@@ -401,10 +401,6 @@ def test_settings_that_make_no_sense() -> None:
         sparq_gp_ucb(kernel=kernel, noise=0.1, c_Q=0)
     with pytest.raises(ValueError, match="steps is -1"):
         sparq_gp_ucb(kernel=kernel, noise=0.1, steps=-1)
-    with pytest.raises(ValueError, match="schedule is 3"):
-        Refresh(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="refresh is None"):
-        SparQ(kernel=kernel, noise=0.1, refresh=None)  # type: ignore[arg-type]
     plain = gp_ucb(kernel=kernel, noise=0.1)
     state = plain.init(GRID)
     with pytest.raises(InputDataError, match="consults no expert"):

@@ -14,8 +14,8 @@ from torch.distributions import Beta, Exponential, Gumbel, HalfCauchy, HalfNorma
 from botorch_tv.forgetting import Markov, Static, Wiener
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit
+from botorch_tv.learning.fit import NegativeLogPosterior, prepare
 from botorch_tv.learning.layout import KNEE, layout, log_density
-from botorch_tv.learning.objective import NegativeLogPosterior, prepare
 
 LOOPS, ROUNDS, DIM = 3, 14, 2
 NOISE = 0.05
@@ -271,8 +271,6 @@ def test_bad_schedules_are_refused():
         Refit(lengthscale=None, outputscale=None, noise=None, epsilon=None, sigma_w2=None)
     with pytest.raises(ValueError, match="noise is 0"):
         Refit(noise=0.1)
-    with pytest.raises(ValueError, match="prior is 'flat'"):
-        Free(prior="flat")
     with pytest.raises(ValueError, match="bounds are 2"):
         Free(lower=2.0, upper=1.0)
     with pytest.raises(ValueError, match="epsilon goes up to 1"):

@@ -110,7 +110,7 @@ def test_cross_validation_in_a_batch(forgetting, known):
 
 @pytest.mark.parametrize(
     "forgetting",
-    ["static", "markov", "wiener", "weights", "markov and weights", "wiener and injection"],
+    ["static", "markov", "weights", "markov and weights"],
 )
 def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
     """Their update asks for noise without inputs. Within 4 standard errors of 1,000 paths,
@@ -130,7 +130,7 @@ def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
 
 
 @pytest.mark.parametrize("m", [1, 2])
-@pytest.mark.parametrize("forgetting", ["markov and weights", "wiener"])
+@pytest.mark.parametrize("forgetting", ["markov and weights", "weights"])
 def test_pathwise_samples_of_a_batch(forgetting, m):
     torch.manual_seed(0)
     model = build(forgetting, m=m, batch=(3,))
@@ -168,33 +168,11 @@ def test_features_have_the_covariance_of_the_kernel(spatial, epsilon, columns):
     assert error < 4 / 2**7
 
 
-@pytest.mark.parametrize("columns", [None, (3, 0, 1)])
-def test_steps_have_the_covariance_of_a_random_walk(columns):
-    """Within the horizon and at 30 times it, before the origin, and over 2^17 features."""
-    torch.manual_seed(0)
-    from botorch.sampling.pathwise.features import gen_kernel_features
-
-    walk = WienerKernel(0.3, origin=torch.tensor([2.0, 0.0]), batch_shape=torch.Size([2]))
-    kernel = SpatioTemporalKernel(RBFKernel(ard_num_dims=2), walk, 1, active_dims=columns).double()
-    X = torch.rand(12, 3 if columns is None else 4, dtype=torch.float64)
-    time = 1 if columns is None else 0
-    X[:, time] = torch.tensor([-1.0, 0, 0, 1, 2, 3, 5, 8, 10, 10, 30, 300])
-    horizon = torch.tensor([8.0, 10.0], dtype=torch.float64)[:, None, None]
-    features = gen_kernel_features(
-        kernel, num_inputs=X.shape[-1], num_outputs=2**17, horizon=horizon
-    )
-    exact = kernel(X).to_dense()
-    scale = exact.diagonal(dim1=-1, dim2=-2).sqrt()
-    assert features(X).shape == (2, 12, features.num_outputs)
-    gap = (features(X) @ features(X).mT - exact).abs() / (scale[:, :, None] * scale[:, None])
-    assert gap.max().item() < 0.03
-
-
 def test_features_that_are_not_known():
     from botorch.sampling.pathwise.features import gen_kernel_features
 
     walk = SpatioTemporalKernel(RBFKernel(), WienerKernel(0.1))
-    with pytest.raises(UnsupportedError, match="pass horizon"):
+    with pytest.raises(UnsupportedError, match="features are known for WienerKernel"):
         gen_kernel_features(walk, num_inputs=3, num_outputs=64)
     redrawn = build("markov").covar_module
     redrawn.temporal = MarkovKernel(1.0).double()

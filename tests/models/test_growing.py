@@ -261,7 +261,7 @@ def test_regression_extends_an_empty_one():
         torch.tensor([2.0]),
         attached=False,
     )
-    assert one.mean_cache.item() == pytest.approx(2.0 / 1.25)
+    assert one.whitened.item() == pytest.approx(2.0 / 1.25**0.5)
 
 
 @pytest.mark.parametrize("forgetting", AGED)

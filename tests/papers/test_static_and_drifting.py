@@ -9,7 +9,7 @@ import torch
 from synthetic_results import make_result
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Heteroscedastic, Logarithmic
-from botorch_tv.acquisition.gains import ClosedForm
+from botorch_tv.acquisition.widths import ClosedForm
 from botorch_tv.experts import EveryRound, Refresh, Windows
 from botorch_tv.papers import EXPERIMENTS, chowdhury2017, deng2022, mauduit, worlds
 from botorch_tv.simulation import AbruptWorld, FixedFunctions, StaticWorld
