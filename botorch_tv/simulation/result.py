@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from botorch_tv.drawing import Where
+
 
 @dataclass(frozen=True, repr=False)
 class StudyResult(StudyRecord):
@@ -58,38 +60,8 @@ class StudyResult(StudyRecord):
             data = merged(data, other.data)
         return StudyResult(data)
 
-    def select(self, strategies: Sequence[str]) -> StudyResult:
-        """The same study restricted to some of its strategies.
-
-        All their recorded variables are kept, as are the attributes, which document the original
-        study. Plots assign colours anew.
-
-        Args:
-            strategies: Their labels, in the desired order.
-
-        Raises:
-            ValueError: If the list is empty, or has an unknown or repeated label.
-        """
-        if isinstance(strategies, str) or len(strategies) == 0:
-            raise ValueError(
-                f"StudyResult.select: strategies is {strategies!r}; give a list of labels, such as "
-                f"{self.strategies[:2]!r}."
-            )
-        for label in strategies:
-            self.require_strategy(label)
-        twice = [label for label in self.strategies if list(strategies).count(label) > 1]
-        if twice:
-            raise ValueError(
-                f"StudyResult.select: {', '.join(twice)} named more than once; name each once."
-            )
-        return StudyResult(self.data.sel(strategy=list(strategies)))
-
     def plot(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        ax: Axes | None = None,
-        normalized: bool = True,
+        self, path: Where = None, *, ax: Axes | None = None, normalized: bool = True
     ) -> Figure:
         """Plot regret curves with error bands, and resets as ticks below.
 
@@ -106,7 +78,7 @@ class StudyResult(StudyRecord):
         self,
         strategy: str | None = None,
         trial: int | None = None,
-        path: str | os.PathLike[str] | None = None,
+        path: Where = None,
         *,
         ax: Axes | None = None,
     ) -> Figure:
@@ -125,9 +97,7 @@ class StudyResult(StudyRecord):
 
         return plot_triggers(self, strategy, trial, path, ax=ax)
 
-    def plot_calibration(
-        self, path: str | os.PathLike[str] | None = None, *, ax: Axes | None = None
-    ) -> Figure:
+    def plot_calibration(self, path: Where = None, *, ax: Axes | None = None) -> Figure:
         """Plot reliability diagrams of objective and observations, and calibration over time.
 
         Args:
@@ -141,9 +111,7 @@ class StudyResult(StudyRecord):
 
         return plot_calibration(self, path, ax=ax)
 
-    def plot_simple_regret(
-        self, path: str | os.PathLike[str] | None = None, *, ax: Axes | None = None
-    ) -> Figure:
+    def plot_simple_regret(self, path: Where = None, *, ax: Axes | None = None) -> Figure:
         """Plot simple regret over time, next to the regret of the arms played.
 
         Args:
@@ -159,7 +127,7 @@ class StudyResult(StudyRecord):
 
     def plot_weights(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: Where = None,
         *,
         strategy: str | None = None,
         trial: int | None = None,
@@ -182,7 +150,7 @@ class StudyResult(StudyRecord):
 
     def plot_prediction_error(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: Where = None,
         *,
         across: int = 0,
         names: Sequence[str] = ("$x_1$", "$x_2$"),

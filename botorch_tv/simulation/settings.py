@@ -336,11 +336,6 @@ def require_precision(label: str, strategy: Strategy, state: State, horizon: int
     )
 
 
-def _text(text: str) -> str:
-    """Escape what a file cannot hold: NUL, and characters without UTF-8 encoding."""
-    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 

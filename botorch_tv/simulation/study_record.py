@@ -22,7 +22,7 @@ from botorch_tv.simulation.recorders import (
 )
 from botorch_tv.simulation.settings import DIMENSIONS
 from botorch_tv.simulation.tables import Paired, Summary, summary_table
-from botorch_tv.validation import did_you_mean
+from botorch_tv.validation import did_you_mean, require
 
 REQUIRED = ("regret", "resets")
 
@@ -43,24 +43,15 @@ class StudyRecord:
     data: xr.Dataset
 
     def __post_init__(self) -> None:
-        missing = [name for name in REQUIRED if name not in self.data]
-        if missing:
-            raise ValueError(
-                f"A study result needs the variables {', '.join(REQUIRED)}; "
-                f"{', '.join(missing)} missing. Make one with run_study."
-            )
-        for name in REQUIRED:
-            if set(self.data[name].dims) != set(DIMENSIONS):
-                raise ValueError(
-                    f"The variable {name} has dimensions {self.data[name].dims}; a study result "
-                    f"needs {DIMENSIONS}. Make one with run_study."
-                )
-        empty = [name for name in DIMENSIONS if self.data.sizes[name] == 0]
-        if empty:
-            raise ValueError(
-                f"The study result holds no {empty[0]}, but needs at least 1. Make one with "
-                "run_study."
-            )
+        dims = {name: self.data[name].dims for name in REQUIRED if name in self.data}
+        require(
+            len(dims) == len(REQUIRED)
+            and all(set(one) == set(DIMENSIONS) for one in dims.values())
+            and all(self.data.sizes[name] > 0 for name in DIMENSIONS),
+            f"A study result needs the variables {' and '.join(REQUIRED)} of dimensions "
+            f"{', '.join(DIMENSIONS)}, none of them empty, but there are {dims} of sizes "
+            f"{dict(self.data.sizes)}. Make one with run_study.",
+        )
 
     def __repr__(self) -> str:
         size = self.data.sizes
@@ -92,15 +83,7 @@ class StudyRecord:
         """Number of queries to an expert after each round, int, `strategy x trial x round`.
 
         They do not enter ``regret`` and ``resets``. Strategies that consult no expert have 0.
-
-        Raises:
-            ValueError: If the result does not come from ``run_study`` and does not count them.
         """
-        if "side_queries" not in self.data:
-            raise ValueError(
-                "This study result has no variable side_queries; make one with run_study, which "
-                "records it."
-            )
         return self.data["side_queries"].transpose(*DIMENSIONS)
 
     @property
@@ -199,18 +182,6 @@ class StudyRecord:
             raise ValueError(
                 f"The study has no strategy {strategy!r}; it has {', '.join(self.strategies)}."
                 f"{hint}"
-            )
-
-    def require_trial(self, trial: int) -> None:
-        """Check that the study has a trial with this number.
-
-        Raises:
-            ValueError: If it has none, naming the first and the last.
-        """
-        numbers = self.data["trial"].values
-        if trial not in numbers:
-            raise ValueError(
-                f"The study has no trial {trial}; its trials are {numbers[0]} to {numbers[-1]}."
             )
 
     def paired_difference(self, first: str, second: str) -> Paired:

@@ -5,23 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise, product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from botorch_tv.drawing import (
-    BLACK,
-    BLUE,
-    COLORS,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    lighten,
-    settle_rounds,
-)
+from botorch_tv import drawing
+from botorch_tv.drawing import COLORS, lighten, settle_rounds
 from botorch_tv.simulation.datasets import BlockMoments, blocks
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.strategies.presets import PRESETS
@@ -30,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LINES = ("solid", "dashed", "dotted", "dashdot")
-SILVER, WINE = "#888888", "#882255"
-"""Reserved for one strategy each."""
 
 
 class LineStyle(NamedTuple):
@@ -39,19 +27,6 @@ class LineStyle(NamedTuple):
 
     color: str
     line: str
-
-
-HUES = {
-    "black": BLACK,
-    "blue": BLUE,
-    "green": GREEN,
-    "orange": ORANGE,
-    "purple": PURPLE,
-    "silver": SILVER,
-    "sky": SKY,
-    "vermilion": VERMILION,
-    "wine": WINE,
-}
 
 
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
@@ -78,13 +53,8 @@ def _key(label: str) -> str:
     return re.sub(r"[^a-z0-9]", "", label.lower())
 
 
-def _style(words: str) -> LineStyle:
-    color, line = words.split()
-    return LineStyle(HUES[color], line)
-
-
 _KNOWN = {
-    _key(name): _style(one.style)
+    _key(name): LineStyle(getattr(drawing, one.style.split()[0].upper()), one.style.split()[1])
     for function, one in PRESETS.items()
     for name in (*one.names, function)
 }
@@ -190,23 +160,18 @@ def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, Li
     gaps = [LABEL_HEIGHT / inches * (one + other) / 2 for one, other in pairwise(lines)]
     places = spread_apart([heights[name] for name in names], gaps)
     for name, place in zip(names, places):
+        color = styles[name].color
+        line = {"arrowstyle": "-", "color": color, "linewidth": 0.7, "relpos": (0, 0.5)}
         axes.annotate(
             name,
             (1.0, heights[name]),
             xycoords="axes fraction",
             xytext=(1.035, place),
             textcoords="axes fraction",
-            color=styles[name].color,
+            color=color,
             fontsize=9,
             va="center",
-            arrowprops={
-                "arrowstyle": "-",
-                "color": styles[name].color,
-                "linewidth": 0.7,
-                "relpos": (0, 0.5),
-                "shrinkA": 0,
-                "shrinkB": 2,
-            },
+            arrowprops=line | {"shrinkA": 0, "shrinkB": 2},
         )
 
 
@@ -219,24 +184,8 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
         places: Positions in increasing order.
         gaps: Smallest distance between neighbours: one for all, or one for each pair.
     """
-    each = [gaps] * (len(places) - 1) if isinstance(gaps, (int, float)) else gaps
-    packed = list(accumulate(each, initial=0.0))  # positions as close as allowed
-    # Of each block: index of its first member, sum of the positions that each member would give
-    # that first one, and number of members.
-    blocks: list[tuple[int, float, int]] = []
-    for number, place in enumerate(places):
-        first, wishes, members = number, place, 1
-        while blocks:
-            before, earlier, others = blocks[-1]
-            room = packed[first] - packed[before]
-            if wishes / members >= earlier / others + room:
-                break
-            blocks.pop()
-            first, wishes = before, earlier + wishes - room * members
-            members += others
-        blocks.append((first, wishes, members))
-    return [
-        wishes / members + (packed[number] - packed[first])
-        for first, wishes, members in blocks
-        for number in range(first, first + members)
-    ]
+    from scipy.optimize import isotonic_regression
+
+    packed = np.cumsum([0.0, *np.broadcast_to(gaps, len(places) - 1)])  # as close as allowed
+    spread: list[float] = (isotonic_regression(places - packed).x + packed).tolist()
+    return spread

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from botorch_tv.drawing import canvas, figure_of, lighten, panel, written
+from botorch_tv.drawing import Where, canvas, figure_of, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
     Curve,
     draw_curves,
@@ -39,7 +38,7 @@ ELONGATED = 4.0
 
 def plot_prediction_error(
     result: StudyRecord,
-    path: str | os.PathLike[str] | None = None,
+    path: Where = None,
     *,
     across: int = 0,
     names: Sequence[str] = ("$x_1$", "$x_2$"),
@@ -227,7 +226,7 @@ def plot_weights(
     result: StudyRecord,
     strategy: str | None = None,
     trial: int | None = None,
-    path: str | os.PathLike[str] | None = None,
+    path: Where = None,
     *,
     ax: Axes | None = None,
 ) -> Figure:
@@ -246,8 +245,6 @@ def plot_weights(
     """
     label = _able_label(result, strategy)
     data = result.data
-    if trial is not None:
-        result.require_trial(trial)
     own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
     panels = []
     for name, heading in TITLES.items():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from botorch_tv.drawing import COLORS, canvas, figure_of, lighten, panel, written
+from botorch_tv.drawing import COLORS, Where, canvas, figure_of, lighten, panel, written
 from botorch_tv.simulation.datasets import blocks, by_trial
 from botorch_tv.simulation.plots.curves import (
     Curve,
@@ -31,11 +30,7 @@ RASTER_TRIALS = 25  # more rows than this merge into grey on a usual screen
 
 
 def plot_regret(
-    result: StudyRecord,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    ax: Axes | None = None,
-    normalized: bool = True,
+    result: StudyRecord, path: Where = None, *, ax: Axes | None = None, normalized: bool = True
 ) -> Figure:
     """Normalised and cumulative regret, with resets as ticks below.
 
@@ -77,7 +72,7 @@ def plot_regret(
 
 def plot_panels(
     results: Mapping[str, StudyRecord],
-    path: str | os.PathLike[str] | None = None,
+    path: Where = None,
     *,
     one_scale: bool = True,
     logarithmic: bool = False,
@@ -125,7 +120,7 @@ def plot_panels(
 def plot_first_reset(
     results: Mapping[float, StudyRecord],
     periods: Mapping[float, int],
-    path: str | os.PathLike[str] | None = None,
+    path: Where = None,
     *,
     ax: Axes | None = None,
 ) -> Figure:
@@ -213,10 +208,7 @@ UNSETTLED_SIMPLE = 0.05  # share of the first rounds in which simple regret may 
 
 
 def plot_simple_regret(
-    result: StudyRecord,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    ax: Axes | None = None,
+    result: StudyRecord, path: Where = None, *, ax: Axes | None = None
 ) -> Figure:
     """Simple regret over time, next to the regret of the arms played.
 
