@@ -280,7 +280,7 @@ def _tell_diagnosis(result: StudyResult, stem: Path) -> None:
     """Print and write the diagnosis of a study that recorded it."""
     if not result.diagnosed:
         return
-    from botorch_tv.simulation.diagnosis_report import (
+    from botorch_tv.simulation.result import (
         diagnosis_table,
         diagnosis_text,
         write_diagnosis,
@@ -295,7 +295,7 @@ def _tell_prediction_error(result: StudyResult, stem: Path) -> None:
     """Print prediction errors and draw their maps, for a study that recorded them."""
     if "prediction_error" not in result.data:
         return
-    from botorch_tv.simulation.diagnosis_report import errors_text, write_maps
+    from botorch_tv.simulation.result import errors_text, write_maps
 
     print(f"\n{errors_text(result)}")
     for path in write_maps(result, stem):

@@ -15,7 +15,7 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers.claims import Claim, judge
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
 from botorch_tv.papers.worlds import markov_world, spatial_kernel
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import Strategy, gp_ucb, r_gp_ucb, tv_gp_ucb
 from botorch_tv.theory import reset_period
 

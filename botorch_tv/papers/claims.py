@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from botorch_tv.papers.experiment import Outcome, Results
-from botorch_tv.simulation.tables import Paired, in_columns
+from botorch_tv.simulation.study_record import Paired, in_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from botorch_tv.papers.claims import Claim, Quantity, judge
 from botorch_tv.papers.experiment import Drawn, Experiment, Results
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import Grid, Strategy, tv_gp_ucb
 
 if TYPE_CHECKING:

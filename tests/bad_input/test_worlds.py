@@ -17,7 +17,7 @@ from botorch_tv.simulation import (
     run_study,
 )
 from botorch_tv.simulation.panels import make_panel
-from botorch_tv.simulation.worlds.functions import (
+from botorch_tv.simulation.worlds.grid import (
     FixedFunctions,
     GaussianDraw,
     RKHSFunctions,

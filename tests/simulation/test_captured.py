@@ -26,7 +26,7 @@ from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progr
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings, chunk_size
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
-from botorch_tv.simulation.worlds.functions import GaussianDraw
+from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import Grid, Strategy
 
 CPU, CHUNK, HORIZON = torch.device("cpu"), Chunk(3, 4), 75

@@ -40,7 +40,7 @@ from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progr
 from botorch_tv.simulation.settings import Chunk, StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
-from botorch_tv.simulation.worlds.functions import GaussianDraw
+from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import Grid, Strategy, gp_ts
 
 TRIALS, HORIZON = 6, 110

@@ -31,8 +31,8 @@ from botorch_tv.simulation import (
     settings,
 )
 from botorch_tv.simulation import result as results
-from botorch_tv.simulation.diagnosis_report import diagnosis_table, write_diagnosis, write_maps
 from botorch_tv.simulation.plots.curves import regret_curves
+from botorch_tv.simulation.result import diagnosis_table, write_diagnosis, write_maps
 from botorch_tv.simulation.store import Store, discard
 from botorch_tv.test_functions import MarkovFunction
 

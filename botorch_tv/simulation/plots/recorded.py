@@ -17,8 +17,7 @@ from botorch_tv.simulation.plots.curves import (
     settle_scale,
 )
 from botorch_tv.simulation.recorders import PLACE
-from botorch_tv.simulation.study_record import StudyRecord
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.simulation.study_record import Paired, StudyRecord
 from botorch_tv.strategies.weights_picture import Band, Panel, draw_weights
 from botorch_tv.validation import require
 
