@@ -332,22 +332,18 @@ def verdict(result: StudyResult) -> str:
         return f"{best} alone was run: regret {level}."
     second = str(table.index[1])
     gap = result.paired_difference(second, best)
-    apart = gap.t_ratio
+    apart, over = gap.t_ratio, f"over {trials} paired trials"
+    found = f"{best} has the lowest regret, {level}"
     if gap.mean == 0 == gap.standard_error:
         return f"{best} and {second} have the lowest regret, {level}, the same in every trial."
-    if math.isinf(apart):
-        return f"{best} has the lowest regret, {level}, {gap.mean:.3g} less in every trial."
     if math.isnan(apart):
-        return f"{best} has the lowest regret, {level}; more trials would show how clearly."
+        return f"{found}; more trials would show how clearly."
     if apart < CLEAR:
-        return (
-            f"{best} has the lowest regret, {level}, but {second} is only {apart:.1f} standard "
-            f"errors behind over {trials} paired trials: too close to call."
-        )
-    return (
-        f"{best} has the lowest regret, {level}, {apart:.1f} standard errors below {second} over "
-        f"{trials} paired trials."
-    )
+        behind = f"{second} is only {apart:.1f} standard errors behind {over}"
+        return f"{found}, but {behind}: too close to call."
+    if math.isinf(apart):
+        return f"{found}, {gap.mean:.3g} less in every trial."
+    return f"{found}, {apart:.1f} standard errors below {second} {over}."
 
 
 # ---------------------------------------------------------------- further variables

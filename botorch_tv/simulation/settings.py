@@ -129,8 +129,7 @@ class ResultLayout:
     @property
     def numbers_per_trial(self) -> int:
         """How many numbers are recorded per strategy and trial while it is played."""
-        rounds = sum(math.prod(one.shape) for one in self.every_round.values())
-        return self.horizon * rounds + sum(math.prod(one.shape) for one in self.averaged.values())
+        return sum(math.prod(shape) for shape, _ in self.block(1).values())
 
     def block(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Shapes and types of the variables of one strategy in some trials.
