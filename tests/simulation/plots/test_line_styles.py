@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from botorch_tv.loop.file import NAMED
 from botorch_tv.simulation.plots.curves import line_styles
 from botorch_tv.simulation.rivals import RIVALS
+from botorch_tv.strategies.presets import PRESETS
 
-ALGORITHMS = [names[0] for names in NAMED]
+ALGORITHMS = [one.names[0] for one in PRESETS.values()]
 
 
 def test_algorithms_look_the_same_in_any_company():
