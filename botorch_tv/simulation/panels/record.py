@@ -385,9 +385,10 @@ def _read_table(path: Path, times: str | None) -> Panel:
         f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
     )
     moments: list[np.ndarray] = []
-    readings: dict[int, list[float]] = {}
-    for place, column in cells.items():
-        name, numbers = names[place], [_number(cell) for cell in column]
+    readings: dict[int, list[float | None]] = {}
+    for place, name in enumerate(names):
+        column = cells[place]
+        numbers = [_number(cell) for cell in column]
         if headed and name == "" and place == 0 and called[0] != times and None not in numbers:
             continue  # the index of a data frame
         if called[place] == times or (times is None and name.lower() in _TIME_NAMES):
@@ -510,10 +511,11 @@ def _times(file: str, cells: pd.Series, named: bool) -> np.ndarray:
         )
     zoned = cells.str.fullmatch(_ZONE)
     if zoned.any() and not zoned.all():  # those without one would be read as UTC
-        lacking, having = zoned.idxmin(), zoned.idxmax()
+        lacking, having = int(zoned.argmin()), int(zoned.argmax())
         raise ValueError(
-            f"{file} line {lacking}: {cells[lacking]!r} has no time zone, but {cells[having]!r} in "
-            f"line {having} has one; give all dates one, or none."
+            f"{file} line {cells.index[lacking]}: {cells.iloc[lacking]!r} has no time zone, but "
+            f"{cells.iloc[having]!r} in line {cells.index[having]} has one; give all dates one, or "
+            "none."
         )
     return readings[0]
 

@@ -194,7 +194,7 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
         places: Positions in increasing order.
         gaps: Smallest distance between neighbours: one for all, or one for each pair.
     """
-    from scipy.optimize import isotonic_regression
+    from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
 
     packed = np.cumsum([0.0, *np.broadcast_to(gaps, len(places) - 1)])  # as close as allowed
     spread: list[float] = (isotonic_regression(places - packed).x + packed).tolist()

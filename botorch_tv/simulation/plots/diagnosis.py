@@ -236,8 +236,9 @@ def _fill(
     """A band between two values of every round."""
     edges = np.append(rounds, rounds[-1] + 1) - 0.5
     low, high = np.append(low, low[-1]), np.append(high, high[-1])
-    look = {"color": BLUE, "alpha": alpha, "linewidth": 0}
-    axes.fill_between(edges, low, high, step="post", label=label, **look)
+    axes.fill_between(
+        edges, low, high, step="post", label=label, color=BLUE, alpha=alpha, linewidth=0
+    )
 
 
 def _headline(label: str, trial: int, alarms: pd.DataFrame) -> str:
