@@ -26,7 +26,9 @@ from botorch_tv.validation import as_path, require
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
 COLORS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)
-GRAY = "#555555"
+GRAY, SILVER, WINE = "#555555", "#888888", "#882255"
+Where = str | os.PathLike[str] | None
+"""The file of a picture; its extension selects the format."""
 FILE_DPI = 150  # dots per inch of pictures written, whatever notebooks are set to
 
 

@@ -136,11 +136,6 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def is_ours(made: object) -> bool:
-    """Whether a function or a class is of this package."""
-    return (getattr(made, "__module__", None) or "").startswith("botorch_tv.")
-
-
 def is_users(module: str | None) -> bool:
     """Whether a module is neither of this package, nor of Python, nor of an installed package."""
     top = (module or "__main__").partition(".")[0]

@@ -6,7 +6,7 @@ import torch
 
 from botorch_tv.forgetting import Markov, PeriodicReset, SlidingWindow
 from botorch_tv.learning import Refit
-from botorch_tv.simulation.worlds.functions import RKHSFunctions
+from botorch_tv.simulation.worlds.grid import RKHSFunctions
 from botorch_tv.strategies import Grid, MultiStart, gp_ts, igp_ucb
 from botorch_tv.validation import require_integer, require_number
 

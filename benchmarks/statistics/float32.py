@@ -23,7 +23,7 @@ from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, cores, write
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kernel
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import Grid
 
 LABELS = ("GP-UCB", "TV-GP-UCB", "ET-GP-UCB")

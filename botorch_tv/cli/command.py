@@ -257,7 +257,7 @@ def _plot(arguments: argparse.Namespace) -> int:
 
 def _tell(result: StudyResult, written: str, stem: Path) -> None:
     """Print a study, and print and write the diagnosis and prediction errors that it recorded."""
-    from botorch_tv.simulation import diagnosis_report as report
+    from botorch_tv.simulation import result as report
     from botorch_tv.simulation.result import verdict
 
     print(f"{result.summary()}\n\n{verdict(result)}\n{written}")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from botorch_tv.papers.experiment import Outcome, Results
-from botorch_tv.simulation.tables import Paired, in_columns
+from botorch_tv.simulation.study_record import Paired, in_columns
 
 if TYPE_CHECKING:
     from botorch_tv.simulation import StudyResult

@@ -16,7 +16,7 @@ import torch
 
 from botorch_tv.papers.recordings import STAND_IN, Recordings
 from botorch_tv.simulation import GridWorld, Recorder, StudyResult, World, run_study
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import Strategy
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld, PredictionError, SineWorld, StudyResult
 from botorch_tv.simulation.panels import fit_epsilon
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import (
     Grid,
     Strategy,

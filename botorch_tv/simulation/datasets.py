@@ -158,16 +158,13 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
         ValueError: If the file is damaged, or no netCDF file.
     """
     path = as_path("StudyResult.load: path", path, "give the name of a file.")
-    if path.is_dir():
-        raise FileNotFoundError(
-            f"{path} is a folder; if it is that of a study, run_study(..., save_to={str(path)!r}) "
-            "reads it, and save() of its result writes the file."
-        )
     if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}: check the path.")
-    engine = _engine()
+        raise FileNotFoundError(
+            f"There is no file {path}: check the path, or run_study(..., save_to=FOLDER) on the "
+            "folder of a study."
+        )
     try:
-        data = xr.open_dataset(path, engine=engine, cache=False)
+        data = xr.open_dataset(path, engine=_engine(), cache=False)
         if data.nbytes <= most:
             with data:
                 data = data.load()
@@ -179,7 +176,9 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
             f"{str(error).splitlines()[0][:120] if str(error) else 'no message'}). "
             "Restore it from a copy, or run the study again."
         ) from error
-    data.attrs = {name: _plain(value) for name, value in data.attrs.items()}
+    data.attrs = {  # the file returns scalars of numpy
+        name: one.item() if isinstance(one, np.generic) else one for name, one in data.attrs.items()
+    }
     return data.assign_coords(strategy=data["strategy"].astype(str)) if "strategy" in data else data
 
 
@@ -198,16 +197,10 @@ def _chunking(variable: xr.Variable, trials: int) -> dict[str, object]:
 def _engine() -> Literal["h5netcdf"]:
     """The name of the netCDF engine, after checking that it is installed."""
     try:
-        for module in ("h5netcdf", "h5py"):
-            importlib.import_module(module)
+        importlib.import_module("h5py"), importlib.import_module("h5netcdf")
     except ImportError as error:
         raise ImportError(
-            f"Saving and loading studies need {error.name}, which is not installed: "
+            f"Files of studies need {error.name}, which is not installed: "
             "pip install 'botorch-tv[study]'"
         ) from error
     return "h5netcdf"
-
-
-def _plain(value: Any) -> Any:
-    """Convert an attribute from the numpy scalar that the file returns."""
-    return value.item() if isinstance(value, np.generic) else value

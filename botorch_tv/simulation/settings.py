@@ -129,8 +129,7 @@ class ResultLayout:
     @property
     def numbers_per_trial(self) -> int:
         """How many numbers are recorded per strategy and trial while it is played."""
-        rounds = sum(math.prod(one.shape) for one in self.every_round.values())
-        return self.horizon * rounds + sum(math.prod(one.shape) for one in self.averaged.values())
+        return sum(math.prod(shape) for shape, _ in self.block(1).values())
 
     def block(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Shapes and types of the variables of one strategy in some trials.
@@ -334,11 +333,6 @@ def require_precision(label: str, strategy: Strategy, state: State, horizon: int
         "give dtype=torch.float64, fewer rounds, or a strategy that forgets, by a period, a window "
         "or a rate of change.",
     )
-
-
-def _text(text: str) -> str:
-    """Escape what a file cannot hold: NUL, and characters without UTF-8 encoding."""
-    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _name(dtype: torch.dtype) -> str:

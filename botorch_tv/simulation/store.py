@@ -148,14 +148,13 @@ class Store:
         except OSError:
             return False
 
-    def find(self, labels: Iterable[str], chunk: Chunk) -> dict[str, Block]:
-        """The finished blocks of some strategies, by label.
-
-        Damaged ones do not count; a warning says that they are computed again.
+    def find(self, labels: Iterable[str], chunk: Chunk, *, warn: bool = False) -> dict[str, Block]:
+        """The finished blocks of some strategies, by label; damaged blocks do not count.
 
         Args:
             labels: The strategies.
             chunk: The trials.
+            warn: Whether to warn that a damaged block is computed again.
 
         Raises:
             ValueError: If a file belongs to another study.
@@ -170,7 +169,8 @@ class Store:
                     continue
                 except _Damaged as error:
                     message = f"{file} is damaged ({error}); its trials are computed again."
-                    warnings.warn(message, stacklevel=3)
+                    if warn:
+                        warnings.warn(message, stacklevel=3)
         return found
 
     def save(self, label: str, chunk: Chunk, block: Block) -> None:
@@ -184,9 +184,15 @@ class Store:
         own = {"study": self.digests[label], "first": chunk.first, "made_with": block.made_with}
         members: dict[str, Any] = {**block.arrays, **own}
         np.savez(packed, **members)
-        write_whole(
-            next(self._files(label, chunk)), lambda opened: opened.write(packed.getbuffer())
-        )
+        file = next(self._files(label, chunk))
+        try:
+            write_whole(file, lambda opened: opened.write(packed.getbuffer()))
+        except OSError as error:
+            error.add_note(
+                f"run_study: {file} could not be written. The blocks finished before are intact: "
+                "make room, and the same call resumes from them."
+            )
+            raise
 
     @contextmanager
     def claim(self, chunk: Chunk, patience: float, stop: Event) -> Iterator[bool]:

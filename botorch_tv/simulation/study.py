@@ -170,7 +170,7 @@ def run_study(
     tasks = []
     for number, first in enumerate(range(0, trials, chunk)):
         block, missing = Chunk(first, min(chunk, trials - first)), list(strategies)
-        found = {} if store is None else store.find(strategies, block)
+        found = {} if store is None else store.find(strategies, block, warn=True)
         for label, one in found.items():
             whole.take(label, block, one)
             missing.remove(label)

@@ -43,7 +43,7 @@ OTHERS = {
     "paper": (["paper", "no-such"], "no-such", "known:", "et-table2"),
     "paper data": (["paper", "et-table2", "--data", "nowhere"], "nowhere", "no folder", "give the"),
     "plot missing": (["plot", "none.nc"], "none.nc", "There is no file", "check the path"),
-    "plot folder": (["plot", "."], ".", "is a folder", "save() of its result"),
+    "plot folder": (["plot", "."], ".", "There is no file", "save_to=FOLDER"),
 }
 
 

@@ -24,7 +24,7 @@ from botorch_tv.acquisition import Constant, ExpectedImprovement
 from botorch_tv.forgetting import Decay, EventTrigger, ExponentialWeights, Markov
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, StudyResult
-from botorch_tv.simulation.panels.table import load_panel
+from botorch_tv.simulation.panels.record import load_panel
 
 D = torch.float64
 SIDE = Box([(0.0, 1.0)])

@@ -17,7 +17,7 @@ from botorch_tv.simulation import (
     run_study,
 )
 from botorch_tv.simulation.panels import make_panel
-from botorch_tv.simulation.worlds.functions import (
+from botorch_tv.simulation.worlds.grid import (
     FixedFunctions,
     GaussianDraw,
     RKHSFunctions,
@@ -147,18 +147,12 @@ def data(call, value, limit, cure):
 
 
 THINGS = {
-    "world a class": Row(
-        lambda: run_study(MarkovWorld, PLAYERS), "<class", "from a World", "give one"
-    ),
     "strategies a list": Row(
         lambda: run_study(WORLD, [PLAYERS]), "strategies is [{", "need a label", "give a dict"
     ),
     "no strategies": Row(lambda: run_study(WORLD, {}), "is {}", "at least one", "give a dict"),
     "a label": Row(
         lambda: run_study(WORLD, {1: PLAYERS["GP"]}), "label 1", "cannot be printed", "give text"
-    ),
-    "a strategy": Row(
-        lambda: run_study(WORLD, {"GP": "gp"}), "'GP' is 'gp'", "give a Strategy", "gp_ucb(kernel"
     ),
     "centers": data(
         lambda: SineWorld(LINE, kernel=KERNEL, centers=torch.zeros(3, 2), noise=0.1),

@@ -7,7 +7,7 @@ import pandas as pd
 from botorch_tv.papers import claims
 from botorch_tv.papers.claims import Claim, outcome_text
 from botorch_tv.papers.experiment import Outcome
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.simulation.study_record import Paired
 
 CLAIMS = [
     claims.tested(Claim("slow", "ET-GP-UCB", "GP-UCB", 3.0), Paired(12.34, 2.0)),

@@ -32,7 +32,7 @@ from botorch_tv.simulation.rules import numbers_per_trial, require_compiled
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings, chunk_size
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
-from botorch_tv.simulation.worlds.functions import GaussianDraw
+from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import Grid, Strategy
 
 CPU, CHUNK, HORIZON = torch.device("cpu"), Chunk(3, 4), 75

@@ -29,20 +29,6 @@ class Yields(GridWorld):
             yield self.values  # type: ignore[misc]
 
 
-class Hasty(Yields):
-    def __init__(self) -> None:
-        self.values = torch.zeros(2, 3)
-
-    def __repr__(self) -> str:
-        return f"Hasty on {self.domain}"
-
-
-class WithDomain(Hasty):
-    def __init__(self) -> None:
-        super().__init__()
-        self.domain = GRID
-
-
 @pytest.mark.parametrize(
     ("strategies", "message"),
     [
@@ -52,31 +38,12 @@ class WithDomain(Hasty):
         ),
         (PLAYER, "strategies is GPStrategy.*, but results need a label"),
         (None, "strategies is None, but"),
-        ({"GP": None}, r"the strategy 'GP' is None; give a Strategy, such as gp_ucb\("),
-        ({"GP": gp_ucb}, "the strategy 'GP' is <function gp_ucb.*>; give a Strategy"),
         ({3: PLAYER}, "the label 3 cannot be printed or kept in a file; give text"),
     ],
 )
 def test_strategies(strategies: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^run_study: {message}"):
         run_study(WORLD, strategies, trials=1, horizon=1)
-
-
-@pytest.mark.parametrize(
-    ("world", "message"),
-    [
-        (GRID, r"world is Grid.*, but .* give one, such as MarkovWorld\(domain, "),
-        (MarkovWorld, "world is <class .*MarkovWorld"),
-        (Hasty(), r"Hasty has no domain or no noise; call super\(\).__init__\(domain, noise\)"),
-        (
-            WithDomain(),
-            r"WithDomain has no domain or no noise; call super\(\).__init__",
-        ),
-    ],
-)
-def test_world(world: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^run_study: {message}"):
-        run_study(world, {"GP": PLAYER}, trials=1, horizon=1)
 
 
 @pytest.mark.parametrize(

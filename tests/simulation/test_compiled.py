@@ -36,7 +36,7 @@ from botorch_tv.simulation.rules import MOST_ARMS, MOST_SLOTS, Rules, require_co
 from botorch_tv.simulation.settings import Chunk, StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
-from botorch_tv.simulation.worlds.functions import GaussianDraw
+from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import Grid, State, Strategy, gp_ts
 
 pytest.importorskip("numba")

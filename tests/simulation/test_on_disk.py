@@ -31,8 +31,8 @@ from botorch_tv.simulation import (
     settings,
 )
 from botorch_tv.simulation import result as results
-from botorch_tv.simulation.diagnosis_report import diagnosis_table, write_diagnosis, write_maps
 from botorch_tv.simulation.plots.curves import regret_curves
+from botorch_tv.simulation.result import diagnosis_table, write_diagnosis, write_maps
 from botorch_tv.simulation.store import Store, discard
 from botorch_tv.test_functions import MarkovFunction
 
@@ -92,7 +92,10 @@ def test_everything_is_as_in_memory(whole: StudyResult, tmp_path: Path) -> None:
     assert result.paired_difference("ET", "TV") == pytest.approx(
         whole.paired_difference("ET", "TV")
     )
-    equal(result.select(["TV", "ET"]).summary(), whole.select(["TV", "ET"]).summary())
+    equal(
+        StudyResult(result.data.sel(strategy=["TV", "ET"])).summary(),
+        StudyResult(whole.data.sel(strategy=["TV", "ET"])).summary(),
+    )
     assert isinstance(result.plot(tmp_path / "regret.png"), Figure)
     assert len(write_diagnosis(result, tmp_path / "found")) == 5
     assert len(write_maps(result, tmp_path / "found")) == 1
@@ -220,9 +223,12 @@ def test_results_that_cannot_be_merged_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = study(tmp_path)
-    one, other = result.select(["ET"]), result.select(["TV", "TS"])
+    one, other = (
+        StudyResult(result.data.sel(strategy=["ET"])),
+        StudyResult(result.data.sel(strategy=["TV", "TS"])),
+    )
     together = one.merge(other)
-    expected = result.select(together.strategies).data["index"]
+    expected = StudyResult(result.data.sel(strategy=together.strategies)).data["index"]
     np.testing.assert_array_equal(together.data["index"], expected)
     monkeypatch.setattr(results, "free_bytes", lambda device: 1000)
     with pytest.raises(ValueError, match=r"both together take .* 1,000 bytes of memory .*save_to"):

@@ -271,7 +271,7 @@ def test_a_damaged_description(finished, name, content) -> None:
     kept = file.read_text()
     before = files(finished)
     file.write_text(content)
-    with pytest.raises(ValueError, match=r"\.json is damaged\. Restore it from a copy"):
+    with pytest.raises(ValueError, match=r"\.json is damaged, .* Restore it from a copy"):
         study(finished)
     assert files(finished) == before
     file.write_text(kept)
@@ -311,7 +311,7 @@ def test_a_missing_description(whole, finished) -> None:
 def test_a_folder_of_another_version(finished) -> None:
     file = finished / "study.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 99}))
-    with pytest.raises(ValueError, match="has format 99, but this version of botorch_tv reads 4"):
+    with pytest.raises(ValueError, match="written in another format than 4"):
         study(finished)
 
 
@@ -375,7 +375,7 @@ def test_matrices_that_other_threads_computed(tmp_path) -> None:
     for share in (1.0, 1 + 1e-15):
         again = study(tmp_path, trials=1, strategies=told(share))
         assert again.data.attrs["trials_found"] == 1
-    with pytest.raises(ValueError, match=r"kernel is float64 25 x 25, sha256 .* save them once"):
+    with pytest.raises(ValueError, match=r"kernel is float64 25 x 25, sha256 .* there and"):
         study(tmp_path, trials=1, strategies=told(1 + 1e-8))
 
 
@@ -390,8 +390,8 @@ def test_a_full_disk(whole, tmp_path) -> None:
     error = child.told()
     child.end()
     assert isinstance(error, OSError)
-    assert "0000016-8.npz could not be written (File too large)" in str(error)
-    assert "The blocks finished before are intact" in str(error)
+    assert "File too large" in str(error)
+    assert "0000016-8.npz could not be written. The blocks finished" in error.__notes__[0]
     assert files(tmp_path) == before
     assert not list(tmp_path.glob("*/.*.part"))
     assert same(study(tmp_path), whole)
@@ -400,7 +400,7 @@ def test_a_full_disk(whole, tmp_path) -> None:
 def test_a_file_in_the_way(tmp_path) -> None:
     (tmp_path / "taken").write_text("mine")
     for path in (tmp_path / "taken", tmp_path / "taken" / "below"):
-        with pytest.raises(OSError, match=r"cannot be used as the folder of a study"):
+        with pytest.raises(OSError, match="taken"):
             study(path)
     assert (tmp_path / "taken").read_text() == "mine"
 
@@ -416,9 +416,7 @@ def test_a_folder_that_is_read_only(tmp_path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
 def test_a_folder_that_cannot_be_made() -> None:
-    with pytest.raises(
-        OSError, match=r"save_to=/proc/self/kept cannot be used .* made and written"
-    ):
+    with pytest.raises(OSError, match="/proc/self/kept"):
         study(Path("/proc/self/kept"))
 
 
@@ -430,7 +428,7 @@ def test_a_finished_study_is_read_where_nothing_can_be_written(finished, monkeyp
         monkeypatch.setattr(os, name, refused)
     monkeypatch.setattr("filelock.FileLock.acquire", refused)
     assert study(finished).data.attrs["trials_found"] == TRIALS
-    with pytest.raises(OSError, match=r"save_to=.* cannot be used .*read-only"):
+    with pytest.raises(OSError, match="read-only"):
         study(finished, trials=TRIALS + CHUNK)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_tv import Box, Loop, Strategy, et_gp_ucb, run_study
 from botorch_tv.forgetting import ConfirmedTrigger, EventTrigger
 from botorch_tv.simulation import AbruptWorld
-from botorch_tv.simulation.worlds.functions import GaussianDraw
+from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import DiscreteSearch, State
 
 X = GRID.X

@@ -12,7 +12,7 @@ from botorch_tv.forgetting import SlidingWindow, UncertaintyInjection
 from botorch_tv.learning import Refit
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StaticWorld
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.functions import GaussianDraw, RKHSFunctions
+from botorch_tv.simulation.worlds.grid import GaussianDraw, RKHSFunctions
 from botorch_tv.strategies import (
     Box,
     Grid,

@@ -7,7 +7,7 @@ from conformance.rounds import Setting
 
 from botorch_tv.forgetting import EventTrigger, PeriodicReset, SlidingWindow
 from botorch_tv.simulation import StaticWorld, run_study
-from botorch_tv.simulation.worlds.functions import GaussianDraw
+from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import Box, GPStrategy, Grid, Strategy, gp_ucb, r_gp_ucb
 
 SETTING = Setting(points=3, kernel="se", noise=0.1, rounds=8)

@@ -1,15 +1,29 @@
-"""Readings of many sensors over time, and synthetic ones for tests and examples."""
+"""Readings of many sensors over time: loaded from files, or synthetic."""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+import itertools
 import math
+import os
+import re
+import warnings
+import zipfile
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from botorch_tv.validation import refuse_masked, require, require_integer, require_number
+from botorch_tv.files import require_regular
+from botorch_tv.validation import as_path, refuse_masked, require, require_integer, require_number
 
 Moment = str | int | float | datetime | np.datetime64
 """A time: a date for panels whose times are dates, else a number."""
@@ -225,3 +239,297 @@ def make_panel(
         times=np.datetime64("2000-01-01T00:00") + minutes if day <= 1440 else None,
         coordinates=places,
     )
+
+
+# ---------------------------------------------------------------- loading
+
+ENDINGS = (".npz", ".csv", ".csv.gz")
+_GAPS = {"", "na", "n/a", "nan", "null", "none"}
+_TIME_NAMES = {"date", "datetime", "time", "timestamp"}
+_WITH_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?"
+_WITH_POINT = _WITH_COMMA.replace(",", r"\.", 1)
+_THOUSANDS = r"[+-]?\d{1,3}(?:\.\d{3})+,\d*"
+_ONE_MARK = r"[+-]?[1-9]\d{0,2}[.,]\d{3}"
+# A year and a month, or three parts ending in a number: 2019-03, 1/3/2019, 1 Mar 2019.
+_DATE = re.compile(r"\d{4}-\d\d?$|(\w+[-/., ]+){2}\d+")
+_COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""Formats of dates without separators, by the number of their digits."""
+_ZONE = r"(?i).*[T\s:]\d\d(?:[.,]\d+)?\s*(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)"
+
+
+def load_panel(
+    path: str | os.PathLike[str],
+    key: str | None = None,
+    *,
+    axes: Sequence[str] = (),
+    times: str | None = None,
+    every: int = 1,
+) -> Panel:
+    """Load a panel: a row per time, a column per arm.
+
+    In an ``.npz`` file the axes after the first are flattened, the last running fastest; other
+    arrays of the file may hold positions along each axis and the times of rows.
+
+    Columns of a ``.csv`` or ``.csv.gz`` file in UTF-8 are separated by commas, semicolons or tabs;
+    unless commas separate columns, they may be decimal commas. A column of dates becomes the
+    panel's times, and so does a column named date, datetime, time or timestamp, in which 20260301
+    and 2026030108 are dates, too. A first column without a name, such as the index of a data frame,
+    is skipped. The first line names the arms if it holds text, or if it is the only line of
+    distinct whole numbers, as in tables of numbered sensors. Missing readings are empty cells, NA
+    or NaN. Thousands, decimals, dates and time zones that can be read in two ways are refused, such
+    as dates like 1/2/2026 throughout.
+
+    Args:
+        path: The file.
+        key: Which array of an ``.npz`` file; by default the largest numeric one of at least two
+            dimensions.
+        axes: The arrays of an ``.npz`` file that hold positions along the axes after the first,
+            such as ``("lat", "lon")``. They become the coordinates of the arms, in this order.
+        times: The array of an ``.npz`` file that holds the time of each row, or the column of a
+            table, by its name or, without names, its number from 0; ``""`` if no column does.
+        every: Stride along each axis after the first of an ``.npz`` file, for a coarser grid.
+
+    Raises:
+        ValueError: If the extension is unknown, a named array or column is missing or does not fit,
+            the file holds no such table, lines differ in length, a cell is neither a number nor
+            empty, or a table can be read in two ways.
+        FileNotFoundError: If there is no such file.
+    """
+    path = as_path("load_panel: path", path, "give the name of a file.")
+    require(
+        path.name.lower().endswith(ENDINGS),
+        f"{path.name} cannot be read as a panel: its name must end in {', '.join(ENDINGS)}.",
+    )
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}: check the path.")
+    every = require_integer("load_panel: every", every, 1, "1 takes all.")
+    if path.name.lower().endswith(".npz"):
+        return _read_arrays(path, key, axes, times, every)
+    require(
+        key is None and not axes and every == 1,
+        f"{path.name} is a single table, but key is {key!r}, axes are {tuple(axes)} and every is "
+        f"{every}; leave them out, since they are for the arrays of .npz files.",
+    )
+    return _read_table(path, times)
+
+
+def _read_arrays(
+    path: Path, key: str | None, axes: Sequence[str], times: str | None, every: int
+) -> Panel:
+    # numpy would take any other file for a pickle, and its error would mislead.
+    require(
+        zipfile.is_zipfile(path), f"{path.name} is damaged or not an .npz file; write it again."
+    )
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            for name in archive.files:
+                with suppress(ValueError):  # an array of Python objects
+                    arrays[name] = archive[name]
+    except (zipfile.BadZipFile, zlib.error, EOFError, MemoryError) as error:
+        raise ValueError(f"{path.name} is damaged: {error}; write it again.") from error
+    tables = {
+        name: array
+        for name, array in arrays.items()
+        if array.dtype.kind in "iuf" and array.ndim >= 2 and array.size > 0
+    }
+    chosen = max(tables, key=lambda name: tables[name].size, default="") if key is None else key
+    require(
+        chosen in tables,
+        f"{path.name} has no numeric array {chosen!r} of two or more dimensions, rounds x arms; "
+        f"such are: {', '.join(tables) or 'none'}.",
+    )
+    values = np.asarray(tables[chosen], dtype=np.float64)
+    lengths = values.shape[1:]
+    require(
+        len(axes) in (0, len(lengths)),
+        f"axes are {', '.join(axes)}, but {chosen!r} has {len(lengths)} axes after the first; name "
+        "an array for each, or none.",
+    )
+
+    def vector(name: str, length: int, kinds: str) -> np.ndarray:
+        array = arrays.get(name, np.empty(0, dtype=object))
+        require(
+            array.shape == (length,) and array.dtype.kind in kinds,
+            f"{path.name} has no array {name!r} of {length} numbers"
+            f"{' or dates' if 'M' in kinds else ''}; it has "
+            f"{', '.join(f'{one} {it.dtype} {it.shape}' for one, it in arrays.items())}.",
+        )
+        return array
+
+    along = [vector(axis, length, "iuf") for axis, length in zip(axes, lengths)]
+    rows = None if times is None else vector(times, len(values), "iufmM")
+    taken = [np.arange(0, length, every) for length in lengths]
+    for number, entries in enumerate(taken, start=1):
+        values = values.take(entries, axis=number)
+    names = [",".join(map(str, place)) for place in itertools.product(*taken)]
+    places = [positions[entries] for positions, entries in zip(along, taken)]
+    coordinates = np.array(list(itertools.product(*places)), dtype=np.float64) if along else None
+    return Panel(values.reshape(len(values), -1), tuple(names), rows, coordinates)
+
+
+def _read_table(path: Path, times: str | None) -> Panel:
+    file, cells = path.name, _read_cells(path)
+    first = cells.iloc[0]
+    whole = cells.apply(lambda column: column.str.fullmatch(r"\d+")).all(axis=1)
+    headed = any(_number(cell) is None and not _is_date(cell) for cell in first)
+    # Or numbers of sensors: distinct whole numbers above readings of which none are all whole.
+    headed |= len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
+    names = [cell if headed else "" for cell in first]
+    cells = cells.iloc[1:] if headed else cells
+    require(len(cells) > 0, f"{file} has a line of names but no readings; add some below.")
+    called = [name or str(place) for place, name in enumerate(names)]
+    require(
+        not times or called.count(times) == 1,
+        f"{file} does not have exactly one column {times!r} for times; its columns are "
+        f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
+    )
+    moments: list[np.ndarray] = []
+    readings: dict[int, list[float | None]] = {}
+    for place, name in enumerate(names):
+        column = cells[place]
+        numbers = [_number(cell) for cell in column]
+        if headed and name == "" and place == 0 and called[0] != times and None not in numbers:
+            continue  # the index of a data frame
+        if called[place] == times or (times is None and name.lower() in _TIME_NAMES):
+            moments.append(_times(file, column, named=True))
+        elif times is None and _is_date(column.iloc[0]):
+            moments.append(_times(file, column, named=False))
+        else:
+            wrong = column[[one is None for one in numbers]]
+            for line, cell in wrong.items():
+                raise ValueError(
+                    f"{file} line {line}, column {called[place]!r}: {cell!r} is not a number; "
+                    "leave the cell empty where a reading is missing."
+                )
+            readings[place] = numbers
+    require(len(moments) < 2, f"{file} has two columns of dates; leave one out.")
+    require(len(readings) > 0, f"{file} has only dates; add a column of readings.")
+    labels = tuple(names[place] or str(number) for number, place in enumerate(readings))
+    values = np.array(list(readings.values()), dtype=np.float64).T
+    return Panel(np.ascontiguousarray(values), labels, moments[0] if moments else None)
+
+
+def _read_cells(path: Path) -> pd.DataFrame:
+    """The cells of a text table by line of the file, with decimal points.
+
+    Raises:
+        ValueError: If it is no table, or decimals or thousands can be read in two ways.
+    """
+    require_regular(path)
+    file = path.name
+    opener = gzip.open if file.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as opened:
+            text = opened.read()
+        separator = next((one for one in ";\t" if one in text.partition("\n")[0]), ",")
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        rows = dict((reader.line_num, [cell.strip() for cell in row]) for row in reader if row)
+    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(
+            f"{file} cannot be read as a table ({error}); give a CSV file in UTF-8."
+        ) from error
+    require(len(rows) > 0, f"{file} is empty; it needs a line per time and a column per arm.")
+    width = len(next(iter(rows.values())))
+    for line, row in rows.items():
+        require(
+            len(row) == width,
+            f"{file} is ragged: line {line} has {len(row)} cells, the first has {width}; leave a "
+            "cell empty where a reading is missing.",
+        )
+    cells = pd.DataFrame.from_dict(rows, orient="index", dtype=str)
+    return cells if separator == "," else _with_points(file, cells)
+
+
+def _with_points(file: str, cells: pd.DataFrame) -> pd.DataFrame:
+    """Replace decimal commas by points; refuse marks that may separate thousands."""
+    for name, column in zip(cells.iloc[0], (cells[place][1:] for place in cells)):
+        marked = column[column.str.contains("[.,]")]
+        if marked.str.fullmatch(_ONE_MARK).all() and column.str.fullmatch(r"[+-]?\d+").any():
+            for line, cell in marked.items():
+                raise ValueError(
+                    f"{file} line {line}, column {name!r}: {cell!r} may have a thousands "
+                    "separator, because other cells are whole numbers, or be a decimal; write "
+                    "thousands without a separator, or all decimals with as many digits."
+                )
+    every = cells.stack().droplevel(1)
+    thousands, commas, points = (
+        every[every.str.fullmatch(one)] for one in (_THOUSANDS, _WITH_COMMA, _WITH_POINT)
+    )
+    for line, cell in (thousands if len(thousands) or not len(commas) else points).items():
+        if len(thousands) or len(commas):
+            raise ValueError(
+                f"{file} line {line}: {cell!r} has points that may separate thousands, because "
+                "other numbers have decimal commas; write all numbers with one of the two alone."
+            )
+    decimal = re.compile(_WITH_COMMA)
+    return cells.map(lambda one: one.replace(",", ".") if decimal.fullmatch(one) else one)
+
+
+def _number(cell: str) -> float | None:
+    """A reading, NaN where it is missing; None if the cell is neither."""
+    if cell.lower() in _GAPS:
+        return float("nan")
+    try:
+        return None if "_" in cell else float(cell)  # Python alone reads 1_000 as a number
+    except ValueError:
+        return None
+
+
+def _is_date(cell: str) -> bool:
+    return bool(_DATE.match(cell)) and len(_dates([cell])) > 0
+
+
+def _times(file: str, cells: pd.Series, named: bool) -> np.ndarray:
+    """A column as times, which are numbers only if it is named.
+
+    Raises:
+        ValueError: If they are no times, or can be read in two ways.
+    """
+    numbers = [_number(cell) for cell in cells]
+    if named and None not in numbers:
+        digits = cells.iloc[0]
+        if len(digits) in _COMPACT and cells.str.fullmatch(rf"\d{{{len(digits)}}}").all():
+            dates = pd.to_datetime(cells, format=_COMPACT[len(digits)], errors="coerce")
+            # Seconds since 1970, read so, have earlier years or months above 12.
+            if dates.dt.year.between(1900, 2199).all():
+                return dates.to_numpy("datetime64[us]")
+        return np.array(numbers, dtype=np.float64)
+    readings = _dates(list(cells))
+    for line, cell in cells.items() if not readings else ():
+        if not _is_date(cell) or line == cells.index[-1]:
+            raise ValueError(
+                f"{file} line {line}: {cell!r} is not a date, or not written like "
+                f"{cells.iloc[0]!r}; write all alike, such as 2026-03-01."
+            )
+    if len(readings) > 1:
+        row = int(np.flatnonzero(readings[0] != readings[1])[0])
+        days = " or ".join(str(one[row].astype("datetime64[D]")) for one in readings)
+        raise ValueError(
+            f"{file} line {cells.index[row]}: {cells.iloc[row]!r} may be {days}, and no row "
+            "decides which; write the year first, as in 2026-03-01."
+        )
+    zoned = cells.str.fullmatch(_ZONE)
+    if zoned.any() and not zoned.all():  # those without one would be read as UTC
+        lacking, having = int(zoned.argmin()), int(zoned.argmax())
+        raise ValueError(
+            f"{file} line {cells.index[lacking]}: {cells.iloc[lacking]!r} has no time zone, but "
+            f"{cells.iloc[having]!r} in line {cells.index[having]} has one; give all dates one, or "
+            "none."
+        )
+    return readings[0]
+
+
+def _dates(cells: list[str]) -> list[np.ndarray]:
+    """The possible meanings of dates: one for ISO dates, else month first and day first."""
+    found: list[np.ndarray] = []
+    options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
+    for one in options:
+        with warnings.catch_warnings(), suppress(ValueError, OverflowError):
+            warnings.simplefilter("ignore", UserWarning)  # pandas warns when it guesses a format
+            times = pd.to_datetime(cells, utc=True, **one).tz_convert(None).to_numpy()
+            if "format" in one:
+                return [times]
+            if not found or not np.array_equal(found[0], times):
+                found.append(times)
+    return found

@@ -143,8 +143,8 @@ def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Eigendecompositio
 def filled_from_row(values: np.ndarray, covariance: Eigendecomposition, noise: float) -> np.ndarray:
     """Replace missing readings by their mean given the other arms of the row.
 
-    With A = K + σ² I, gaps g and observed readings o of a row, that mean is A_go A_oo⁻¹ y_o, which
-    equals -(P_gg)⁻¹ P_go y_o with P = A⁻¹; the smaller of the two systems is solved.
+    With A = K + σ² I and P = A⁻¹, the gaps g of a row whose observed readings y_o are known have
+    the mean -(P_gg)⁻¹ P_go y_o.
 
     Args:
         values: `rounds x arms`, NaN where missing.
@@ -161,17 +161,11 @@ def filled_from_row(values: np.ndarray, covariance: Eigendecomposition, noise: f
         return whole
     eigenvalues, vectors = covariance
     arms = np.eye(len(vectors))
-    total = covariance.matrix() + noise * arms
     precision = (arms - (vectors * (eigenvalues / (eigenvalues + noise))) @ vectors.T) / noise
     for row in partly:
         gaps, read = np.flatnonzero(missing[row]), np.flatnonzero(~missing[row])
-        known = values[row, read]
-        if len(gaps) < len(read):
-            pull = -precision[np.ix_(gaps, read)] @ known
-            whole[row, gaps] = np.linalg.solve(precision[np.ix_(gaps, gaps)], pull)
-        else:
-            weights = np.linalg.solve(total[np.ix_(read, read)], known)
-            whole[row, gaps] = total[np.ix_(gaps, read)] @ weights
+        pull = -precision[np.ix_(gaps, read)] @ values[row, read]
+        whole[row, gaps] = np.linalg.solve(precision[np.ix_(gaps, gaps)], pull)
     return whole
 
 

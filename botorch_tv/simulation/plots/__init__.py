@@ -4,14 +4,14 @@ Every function returns a matplotlib Figure of its own, outside pyplot's global s
 on a server without a screen and shows itself in Jupyter when it is the last value of a cell.
 """
 
-from botorch_tv.simulation.plots.diagnosis import plot_calibration, plot_triggers
-from botorch_tv.simulation.plots.recorded import plot_prediction_error, plot_weights
-from botorch_tv.simulation.plots.regret import (
+from botorch_tv.simulation.plots.curves import (
     plot_first_reset,
     plot_panels,
     plot_regret,
     plot_simple_regret,
 )
+from botorch_tv.simulation.plots.diagnosis import plot_calibration, plot_triggers
+from botorch_tv.simulation.plots.recorded import plot_prediction_error, plot_weights
 
 __all__ = [
     "plot_calibration",

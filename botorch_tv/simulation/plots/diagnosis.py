@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -10,15 +9,25 @@ import numpy as np
 import xarray as xr
 from matplotlib.ticker import MaxNLocator
 
-from botorch_tv.drawing import BLUE, GRAY, ORANGE, VERMILION, canvas, figure_of, lighten, written
-from botorch_tv.simulation.diagnosis import trigger_table, typical_trial, with_trigger
+from botorch_tv.drawing import (
+    BLACK,
+    BLUE,
+    GRAY,
+    ORANGE,
+    VERMILION,
+    Where,
+    canvas,
+    figure_of,
+    lighten,
+    written,
+)
+from botorch_tv.simulation.diagnosis import CAUSES, trigger_table, typical_trial, with_trigger
 from botorch_tv.simulation.plots.curves import (
     Curve,
     LineStyle,
     draw_curves,
     line_styles,
     name_curves,
-    spread_apart,
 )
 from botorch_tv.simulation.recorders import model_noise, recorded
 from botorch_tv.simulation.study_record import StudyRecord
@@ -33,11 +42,7 @@ BLOCKS = 25  # approximate number of points that rounds are averaged into
 
 
 def plot_calibration(
-    result: StudyRecord,
-    path: str | os.PathLike[str] | None = None,
-    level: float = LEVEL,
-    *,
-    ax: Axes | None = None,
+    result: StudyRecord, path: Where = None, level: float = LEVEL, *, ax: Axes | None = None
 ) -> Figure:
     """Reliability diagrams of objective and observation, and calibration over time.
 
@@ -58,13 +63,12 @@ def plot_calibration(
     styles = line_styles(result.strategies)
     if ax is not None:
         figure = figure_of(ax, path)
-        _draw_objective(ax, shares, styles)
+        _draw_reliability(ax, shares, "objective", styles)
         return figure
     figure = canvas(13.5, 4.7)
     left, middle, right = figure.subplots(1, 3)
-    _draw_objective(left, shares, styles)
+    _draw_reliability(left, shares, "objective", styles)
     _draw_reliability(middle, shares, "observation", styles)
-    middle.set_title("Observation in mean ± z √(sd² + σ²)", loc="left", fontsize=10.5)
     curves = _known_curves(by_round, "objective")
     draw_curves(right, by_round["round"].values, curves, styles)
     right.axhline(level, color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
@@ -81,23 +85,6 @@ def plot_calibration(
     return written(figure, path, caption)
 
 
-def _draw_objective(axes: Axes, shares: xr.Dataset, styles: Mapping[str, LineStyle]) -> None:
-    _draw_reliability(axes, shares, "objective", styles)
-    axes.set_title("Objective in mean ± z sd", loc="left", fontsize=10.5)
-    axes.set_ylabel("share of rounds inside")
-    for label, look in styles.items():  # a dot for the band played, mean ± √β sd
-        one = shares.sel(strategy=label)
-        axes.plot(
-            float(one["played_level"]),
-            float(one["played"]),
-            "o",
-            color=look.color,
-            markeredgecolor="white",
-            markersize=7,
-            clip_on=False,
-        )
-
-
 def _draw_reliability(
     axes: Axes, shares: xr.Dataset, name: str, styles: Mapping[str, LineStyle]
 ) -> None:
@@ -110,6 +97,14 @@ def _draw_reliability(
     axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, last])
     axes.xaxis.set_major_formatter("{x:g}")
     name_curves(axes, curves, styles)
+    spread = "sd" if name == "objective" else "√(sd² + σ²)"
+    axes.set_title(f"{name.title()} in mean ± z {spread}", loc="left", fontsize=10.5)
+    if name == "objective":
+        axes.set_ylabel("share of rounds inside")
+        for label, look in styles.items():  # a dot for the band played, mean ± √β sd
+            one = shares.sel(strategy=label)
+            ends = float(one["played_level"]), float(one["played"])
+            axes.plot(*ends, "o", color=look.color, markeredgecolor="white", clip_on=False)
 
 
 def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
@@ -122,14 +117,11 @@ def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
     return curves
 
 
-DIGIT = 0.11  # width of a digit in inches
-
-
 def plot_triggers(
     result: StudyRecord,
     strategy: str | None = None,
     trial: int | None = None,
-    path: str | os.PathLike[str] | None = None,
+    path: Where = None,
     *,
     ax: Axes | None = None,
 ) -> Figure:
@@ -163,7 +155,6 @@ def plot_triggers(
             f"{label} does not reset by a trigger with a band; choose from {', '.join(armed)}."
         )
     number = int(data["trial"].values[typical_trial(data, label)]) if trial is None else trial
-    result.require_trial(number)
     one = data.sel(trial=[number])
     alarms = trigger_table(one.sel(strategy=[label]))
     values = {
@@ -194,22 +185,13 @@ def plot_triggers(
 def _draw_predictions(
     axes: Axes, rounds: np.ndarray, values: dict[str, np.ndarray], alarms: pd.DataFrame
 ) -> None:
-    edges = _edges(rounds)
-    mean, band, objective = (_steps(values[name]) for name in ("mean", "band", "objective"))
-    axes.fill_between(
-        edges,
-        mean - band,
-        mean + band,
-        color=BLUE,
-        alpha=0.15,
-        linewidth=0,
-        step="post",
-        label="band: no alarm inside",
-    )
-    axes.step(edges, mean, where="post", color=BLUE, linewidth=1.2, label="predicted mean")
-    axes.step(edges, objective, where="post", color="black", linewidth=0.9, label="objective")
-    size = _dot_size(len(rounds))
-    axes.plot(rounds, values["observation"], ".", color=GRAY, markersize=size, label="observation")
+    mean, band, objective = values["mean"], values["band"], values["objective"]
+    _fill(axes, rounds, mean - band, mean + band, alpha=0.15, label="band: no alarm inside")
+    edges = np.append(rounds, rounds[-1] + 1) - 0.5  # a round spans a unit of the axis
+    for line, color, label in ((mean, BLUE, "predicted mean"), (objective, BLACK, "objective")):
+        steps = np.append(line, line[-1])
+        axes.step(edges, steps, where="post", color=color, linewidth=1.1, label=label)
+    axes.plot(rounds, values["observation"], ".", color=GRAY, markersize=4, label="observation")
     if len(alarms):
         when, seen = alarms["round"], alarms["observation"]
         axes.plot(when, seen, "D", color=VERMILION, markersize=5, label="alarm")
@@ -219,7 +201,7 @@ def _draw_predictions(
     axes.set_xlim(edges[0], edges[-1])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     lighten(axes)
-    _legend(axes)
+    axes.legend(ncols=5, frameon=False, fontsize=8.5, loc="lower left", bbox_to_anchor=(0, 1))
 
 
 def _draw_surprises(
@@ -231,19 +213,10 @@ def _draw_surprises(
 ) -> None:
     mean, band, sd = values["mean"], values["band"], values["sd"]
     axes.axhspan(-1, 1, color=BLUE, alpha=0.15, linewidth=0, label="band: noise's part")
-    part = _steps(sd / (sd + noise_sd))
-    axes.fill_between(
-        _edges(rounds),
-        -part,
-        part,
-        color=BLUE,
-        alpha=0.25,
-        linewidth=0,
-        step="post",
-        label="model's part",
-    )
+    part = sd / (sd + noise_sd)
+    _fill(axes, rounds, -part, part, alpha=0.25, label="model's part")
     surprise = (values["observation"] - mean) / band
-    axes.plot(rounds, surprise, ".", color=GRAY, markersize=_dot_size(len(rounds)))
+    axes.plot(rounds, surprise, ".", color=GRAY, markersize=4)
     when, limit = alarms["round"].to_numpy(), alarms["band"].to_numpy(dtype=float)
     objective = (alarms["objective"] - alarms["mean"]).to_numpy(dtype=float) / limit
     observed = (alarms["observation"] - alarms["mean"]).to_numpy(dtype=float) / limit
@@ -252,72 +225,23 @@ def _draw_surprises(
         axes.vlines(when, objective, observed, color=ORANGE, linewidth=2.2, label="noise")
     axes.plot(when, observed, "D", color=VERMILION, markersize=5)
     reach = 1.3 * float(np.nanmax(np.abs(surprise), initial=1.15))
-    # Beyond its dot an alarm has a number, also where the picture is made smaller.
-    reach = max(reach, 1.5 * float(np.max(np.abs(observed), initial=0.0)))
     axes.set(ylim=(-reach, reach), ylabel="(y − mean) / band", xlabel="round")
-    _number(axes, rounds, when, observed)
     lighten(axes)
-    _legend(axes)
+    axes.legend(ncols=5, frameon=False, fontsize=8.5, loc="lower left", bbox_to_anchor=(0, 1))
 
 
-def _edges(rounds: np.ndarray) -> np.ndarray:
-    """The edges of rounds, each of which spans a unit of the axis."""
-    edges: np.ndarray = np.append(rounds, rounds[-1] + 1) - 0.5
-    return edges
-
-
-def _steps(values: np.ndarray) -> np.ndarray:
-    """The value of every round at its first edge, the last one repeated."""
-    return np.append(values, values[-1])
-
-
-def _legend(axes: Axes) -> None:
-    axes.legend(
-        ncols=5,
-        frameon=False,
-        fontsize=8.5,
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        borderaxespad=0.2,
+def _fill(
+    axes: Axes, rounds: np.ndarray, low: np.ndarray, high: np.ndarray, alpha: float, label: str
+) -> None:
+    """A band between two values of every round."""
+    edges = np.append(rounds, rounds[-1] + 1) - 0.5
+    low, high = np.append(low, low[-1]), np.append(high, high[-1])
+    axes.fill_between(
+        edges, low, high, step="post", label=label, color=BLUE, alpha=alpha, linewidth=0
     )
 
 
-def _number(axes: Axes, rounds: np.ndarray, when: np.ndarray, height: np.ndarray) -> None:
-    """Write the round of every alarm at its dot, moved apart where they would overlap."""
-    inches = axes.get_window_extent().width / axes.figure.dpi
-    gap = DIGIT * len(str(rounds[-1])) / inches * (axes.get_xlim()[1] - axes.get_xlim()[0])
-    for above in (True, False):
-        chosen = (height > 0) == above
-        for number, place, end in zip(
-            when[chosen], spread_apart(list(when[chosen]), gap), height[chosen]
-        ):
-            axes.annotate(
-                str(number),
-                (place, end),
-                xytext=(0, 6 if above else -6),
-                textcoords="offset points",
-                ha="center",
-                va="bottom" if above else "top",
-                fontsize=8,
-                color=VERMILION,
-            )
-
-
 def _headline(label: str, trial: int, alarms: pd.DataFrame) -> str:
-    if len(alarms) == 0:
-        return f"{label}, trial {trial}: no alarm"
     counts = alarms["cause"].value_counts()
-    reasons = {
-        "objective": "as the objective had left its band",
-        "noise": "by noise alone",
-        "both": "by both",
-    }
-    times = f"{len(alarms)} alarms" if len(alarms) > 1 else "1 alarm"
-    if len(counts) == 1:
-        return f"{label}, trial {trial}: {times}, {reasons[counts.index[0]]}"
-    causes = ", ".join(f"{counts[name]} {why}" for name, why in reasons.items() if name in counts)
-    return f"{label}, trial {trial}: {times}; {causes}"
-
-
-def _dot_size(rounds: int) -> float:
-    return 5.0 if rounds <= 100 else 3.5
+    causes = ", ".join(f"{counts[one]} by {one}" for one in CAUSES if one in counts)
+    return f"{label}, trial {trial}: alarms {len(alarms)}{causes and f' ({causes})'}"

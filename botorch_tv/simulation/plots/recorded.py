@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.ticker import MaxNLocator
 
-from botorch_tv.drawing import VERMILION, canvas, figure_of, lighten, panel, written
+from botorch_tv.drawing import VERMILION, Where, canvas, figure_of, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
     Curve,
     draw_curves,
@@ -19,8 +18,7 @@ from botorch_tv.simulation.plots.curves import (
     settle_scale,
 )
 from botorch_tv.simulation.recorders import PLACE
-from botorch_tv.simulation.study_record import StudyRecord
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.simulation.study_record import Paired, StudyRecord
 from botorch_tv.validation import require
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ ELONGATED = 4.0
 
 def plot_prediction_error(
     result: StudyRecord,
-    path: str | os.PathLike[str] | None = None,
+    path: Where = None,
     *,
     across: int = 0,
     names: Sequence[str] = ("$x_1$", "$x_2$"),
@@ -229,7 +227,7 @@ def plot_weights(
     result: StudyRecord,
     strategy: str | None = None,
     trial: int | None = None,
-    path: str | os.PathLike[str] | None = None,
+    path: Where = None,
     *,
     ax: Axes | None = None,
 ) -> Figure:
@@ -248,8 +246,6 @@ def plot_weights(
     """
     label = _able_label(result, strategy)
     data = result.data
-    if trial is not None:
-        result.require_trial(trial)
     own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
     panels = []
     for name, heading in TITLES.items():

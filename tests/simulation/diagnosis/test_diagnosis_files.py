@@ -5,7 +5,7 @@ from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 from botorch_tv.cli import command as cli
 from botorch_tv.simulation import StudyResult
-from botorch_tv.simulation.diagnosis_report import (
+from botorch_tv.simulation.result import (
     calibration_table,
     diagnosis_table,
     diagnosis_text,

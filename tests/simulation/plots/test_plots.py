@@ -35,7 +35,7 @@ def test_curve_by_hand():
 
 
 def test_names_move_apart_and_no_further():
-    assert spread_apart([0.1, 0.5, 0.9], 0.1) == [0.1, 0.5, 0.9]
+    assert spread_apart([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
     assert spread_apart([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
     moved = spread_apart([0.2, 0.5, 0.51, 0.52, 0.9], 0.1)
     assert moved == pytest.approx([0.2, 0.41, 0.51, 0.61, 0.9])

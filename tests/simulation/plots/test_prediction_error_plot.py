@@ -9,7 +9,7 @@ from botorch_tv.cli.command import main
 from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, run_study
 from botorch_tv.simulation.plots.recorded import arrangement, lattice
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.tables import Paired
+from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb
 
 # Tiny grids have arms far apart.
