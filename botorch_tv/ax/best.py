@@ -20,7 +20,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from botorch_tv.ax.adaptive import AdaptiveNode, TrialSpace
-from botorch_tv.ax.surrogate import Clock, check_fixed, check_now, set_present
+from botorch_tv.ax.surrogate import Clock, check_now, set_present
 from botorch_tv.validation import require_number, shown
 
 MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
@@ -56,17 +56,18 @@ def best_now(
         ValueError: If the time is no finite number.
         UnsupportedError: If there are several objectives, or a constraint is relative.
     """
-    predict, name, knows = _predictor(client)
+    predict, name, node = _predictor(client)
     experiment = client._experiment
-    now = _time(client, fixed_parameters, name)
+    now = float(_time(client, fixed_parameters, name)[name])
     config = experiment.optimization_config
     _check_objective(config)
-    tried = _tried(experiment, config, name, knows)
+    tried = _tried(experiment, config, name, node)
     points = [{**arm.parameters, name: now} for _, arm in tried]
     predicted = predict(points, now)
     _check_measured(config, predicted[0])
     eligible = [i for i in range(len(tried)) if _allowed(config, predicted[i])]
-    likely = _likely(client, points, now)
+    # After a prediction, which makes the strategy learn.
+    likely = [True] * len(points) if node is None else node.likely(points, now)
     if eligible and not any(likely[i] for i in eligible):
         raise UserInputError(
             f"Each of the {len(eligible)} settings tried is more likely to fail than to succeed at "
@@ -101,7 +102,7 @@ def predict_now(
         UserInputError, ValueError: As :func:`best_now`, or if a point is not in the search space.
     """
     predict, name, _ = _predictor(client)
-    now = _time(client, fixed_parameters, name)
+    now = float(_time(client, fixed_parameters, name)[name])
     settings = [{**one, name: now} for one in points]
     for one in settings:
         client._experiment.search_space.check_membership(
@@ -116,17 +117,14 @@ Predicted = list[dict[str, tuple[float, float]]]
 
 def _predictor(
     client: Client,
-) -> tuple[
-    Callable[[list[TParameterization], float], Predicted], str, Callable[[TParameterization], bool]
-]:
-    """The predictor, the name of the time parameter, and whether a setting can be predicted."""
+) -> tuple[Callable[[list[TParameterization], float], Predicted], str, AdaptiveNode | None]:
+    """The predictor, the name of the time parameter, and the adaptive node that predicts, if so."""
     strategy = client._maybe_generation_strategy
     for part, name in timed(client):
         if isinstance(part, AdaptiveNode):
-            knows = TrialSpace(client._experiment.search_space, name).covers
-            return partial(_by_node, part, client._experiment), name, knows
+            return partial(_by_node, part, client._experiment), name, part
         if "surrogate_spec" in part.generator_kwargs:
-            return partial(_by_model, part, client._experiment), name, lambda setting: True
+            return partial(_by_model, part, client._experiment), name, None
     raise UserInputError(
         f"The generation strategy is {None if strategy is None else strategy.name!r}, which knows "
         "no present time; give client.set_generation_strategy that of "
@@ -146,22 +144,12 @@ def timed(client: Client) -> Iterator[tuple[AdaptiveNode | GeneratorSpec, str]]:
                 yield spec, spec.generator_kwargs["transform_configs"]["Clock"]["time_parameter"]
 
 
-def _likely(client: Client, points: list[TParameterization], now: float) -> list[bool]:
-    """Which settings are likelier to succeed than to fail; all where no strategy learns it.
-
-    After a prediction, which makes the strategy learn.
-    """
-    nodes = (part for part, _ in timed(client) if isinstance(part, AdaptiveNode))
-    node = next(nodes, None)
-    return [True] * len(points) if node is None else node.likely(points, now)
-
-
 def _by_node(
     node: AdaptiveNode, experiment: Experiment, points: list[TParameterization], now: float
 ) -> Predicted:
-    _check_objective(experiment.optimization_config)
+    predicted = node.predicted(experiment, points, now)
     (metric,) = experiment.optimization_config.objective.metric_names
-    return [{metric: one} for one in node.predicted(experiment, points, now)]
+    return [{metric: one} for one in predicted]
 
 
 def _by_model(
@@ -175,26 +163,6 @@ def _by_model(
         {name: (float(mean[name][i]), float(covariance[name][name][i]) ** 0.5) for name in mean}
         for i in range(len(points))
     ]
-
-
-def _time(client: Client, fixed_parameters: dict[str, float], name: str) -> float:
-    """The present."""
-    if not isinstance(fixed_parameters, Mapping):
-        raise UserInputError(
-            f"fixed_parameters is {shown(fixed_parameters)}, but it names the parameter of time; "
-            f"give {{{name!r}: now}}."
-        )
-    others = sorted(set(fixed_parameters) - {name})
-    if others:
-        raise UserInputError(
-            f"fixed_parameters has {others}, but the parameter of time is {name!r}; give "
-            f"fixed_parameters={{{name!r}: now}}."
-        )
-    now = fixed_parameters.get(name)
-    check_fixed(now, name, "best_now(client, ")
-    present = require_number(name, now, "(-inf, inf)", "give the present time.")
-    check_now(present, client._experiment.search_space.parameters[name])
-    return present
 
 
 def _check_objective(config: OptimizationConfig | None) -> None:
@@ -217,9 +185,10 @@ def _tried(
     experiment: Experiment,
     config: OptimizationConfig,
     name: str,
-    knows: Callable[[TParameterization], bool],
+    node: AdaptiveNode | None,
 ) -> list[tuple[int, Arm]]:
     """Each known setting whose objective was measured, with the trial that ran it last."""
+    space = None if node is None else TrialSpace(experiment.search_space, name)
     measured = experiment.lookup_data().df
     last: dict[str, tuple[int, Arm]] = {}
     for index, trial in sorted(experiment.trials.items()):
@@ -228,7 +197,7 @@ def _tried(
         done = trial.status in MEASURED and known.issuperset(config.objective.metric_names)
         if not done or not isinstance(trial, Trial) or trial.arm is None:
             continue
-        if knows(trial.arm.parameters):
+        if space is None or space.covers(trial.arm.parameters):
             setting = {key: value for key, value in trial.arm.parameters.items() if key != name}
             last[Arm.md5hash(setting)] = (index, trial.arm)
     if not last:
@@ -295,7 +264,8 @@ def complete_trial_at(
             "completed; attach another measurement by client.attach_trial."
         )
     suggested = trial.arm.parameters
-    measured = {**suggested, **_checked_time(client, fixed_parameters)}
+    _, name = next(timed(client), (None, None))
+    measured = {**suggested, **_time(client, fixed_parameters, name)}
     if measured == suggested:
         client.complete_trial(trial_index=trial_index, raw_data=raw_data)
         return trial_index
@@ -309,20 +279,21 @@ def complete_trial_at(
     return index
 
 
-def _checked_time(client: Client, fixed_parameters: dict[str, float]) -> dict[str, float | int]:
-    """The time of a measurement by its parameter's name."""
-    _, name = next(timed(client), (None, None))
+def _time(
+    client: Client, fixed_parameters: dict[str, float], name: str | None
+) -> dict[str, float | int]:
+    """The time by its parameter's name, which is None where no strategy knows it."""
     parameters = client._experiment.search_space.parameters
     given = list(fixed_parameters) if isinstance(fixed_parameters, Mapping) else []
     parameter = parameters.get(given[0]) if len(given) == 1 else None
     if not isinstance(parameter, RangeParameter) or name not in (None, parameter.name):
-        wanted = "the time, a range parameter" if name is None else f"{{{name!r}: time}}"
+        wanted = "the range parameter that is time" if name is None else f"{{{name!r}: now}}"
         raise UserInputError(
-            f"fixed_parameters is {shown(fixed_parameters)}, but the setting of a trial stays as "
-            f"it was suggested, and only its time may be another; give {wanted} alone."
+            f"fixed_parameters is {shown(fixed_parameters)}, but it takes the time alone; give "
+            f"fixed_parameters={wanted}."
         )
     time = require_number(
-        parameter.name, fixed_parameters[parameter.name], "(-inf, inf)", "give the time it was."
+        parameter.name, fixed_parameters[parameter.name], "(-inf, inf)", "give the time."
     )
     check_now(time, parameter)
     if parameter.cast(time) != time:

@@ -90,32 +90,18 @@ def check_search_space(search_space: SearchSpace, time_parameter: str) -> None:
     Raises:
         UserInputError: If it is not.
     """
-    parameters = search_space.parameters
-    fix = (
-        f"give configure_experiment a RangeParameterConfig(name={time_parameter!r}, "
-        'parameter_type="float", bounds=(0, horizon)) among the others.'
-    )
-    if time_parameter not in parameters:
+    parameter = search_space.parameters.get(time_parameter)
+    if (
+        not isinstance(parameter, RangeParameter)
+        or parameter.parameter_type != ParameterType.FLOAT
+        or parameter.log_scale
+        or parameter.logit_scale
+    ):
         raise UserInputError(
-            f"The time parameter is {time_parameter!r}, but the search space has "
-            f"{sorted(parameters)}; {fix}"
-        )
-    parameter = parameters[time_parameter]
-    if not isinstance(parameter, RangeParameter):
-        raise UserInputError(
-            f"The time parameter {time_parameter!r} is a {type(parameter).__name__}, but times are "
-            f"numbers from a range; {fix}"
-        )
-    if parameter.parameter_type != ParameterType.FLOAT:
-        raise UserInputError(
-            f"The time parameter {time_parameter!r} takes integers, to which Ax would cut times "
-            f"such as 3.5; {fix}"
-        )
-    if parameter.log_scale or parameter.logit_scale:
-        scale = "log" if parameter.log_scale else "logit"
-        raise UserInputError(
-            f"The time parameter {time_parameter!r} is on a {scale} scale, but rates of change "
-            "count per unit of time; leave out its scaling."
+            f"The time parameter {time_parameter!r} is {parameter}, among "
+            f"{sorted(search_space.parameters)}, but rates of change count per unit of a range of "
+            f"floats on a linear scale; give configure_experiment a RangeParameterConfig(name="
+            f'{time_parameter!r}, parameter_type="float", bounds=(0, horizon)) among the others.'
         )
     if len(search_space.tunable_parameters) < 2:
         raise UserInputError(
@@ -138,8 +124,8 @@ def check_now(now: float, parameter: RangeParameter) -> None:
         )
 
 
-def check_fixed(now: object, time_parameter: str, call: str = "get_next_trials(..., ") -> None:
-    """Raise unless the present time was given; ``call`` is where it belongs.
+def check_fixed(now: object, time_parameter: str) -> None:
+    """Raise unless the present time was given.
 
     Raises:
         UserInputError: If ``now`` is None.
@@ -147,7 +133,7 @@ def check_fixed(now: object, time_parameter: str, call: str = "get_next_trials(.
     if now is None:
         raise UserInputError(
             f"The time of the trial is not given, but {time_parameter!r} is time and cannot be "
-            f"chosen; call {call}fixed_parameters={{{time_parameter!r}: now}})."
+            f"chosen; call get_next_trials(..., fixed_parameters={{{time_parameter!r}: now}})."
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import fmean, median, pstdev
-from typing import Any, NamedTuple, Never, cast
+from typing import Any, NamedTuple, cast
 
 import optuna
 import torch
@@ -35,7 +35,7 @@ from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.outcomes import Success, as_if_measured, recommended
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import refuse_unknown, require, require_integer, shown
+from botorch_tv.validation import require, require_integer, shown
 
 
 def default_strategy(columns: int) -> Strategy:
@@ -60,17 +60,6 @@ def learning_strategy() -> Strategy:
 
 UNIT_FROM = 8
 """Values that set the units for strategies that do not estimate them."""
-STRATEGY_TAKES_IT = "A strategy takes it, DriftSampler(tv_gp_ucb(kernel=..., noise=..., ...))."
-OTHER_NAMES = {
-    **dict.fromkeys(("kernel", "noise", "epsilon", "width", "mean"), STRATEGY_TAKES_IT),
-    **dict.fromkeys(
-        ("maximize", "minimize", "direction"), "Give optuna.create_study(direction=...)."
-    ),
-    "constraints_func": "Inside the objective call trial.set_constraint(name, value) (Optuna 5); a "
-    "trial with a value above 0 is infeasible.",
-}
-"""What to give instead of arguments that a strategy or a study takes."""
-
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
@@ -150,10 +139,8 @@ class DriftSampler(BaseSampler):
         independent_sampler: Sampler of parameters that are not in all trials, and of the first
             trial; random by default.
         warn_independent_sampling: Whether to log its use after the first trials.
-        unknown: Rejected, with the likely name if misspelt.
 
     Raises:
-        TypeError: If there is no such argument.
         ValueError: If an argument is of the wrong type or out of range.
 
     Example:
@@ -172,18 +159,12 @@ class DriftSampler(BaseSampler):
         seed: int | None = None,
         independent_sampler: BaseSampler | None = None,
         warn_independent_sampling: bool = True,
-        **unknown: Never,
     ) -> None:
-        refuse_unknown("DriftSampler", unknown, DriftSampler, OTHER_NAMES)
-        require(
-            not isinstance(strategy, str),
-            f"DriftSampler: strategy is {shown(strategy)}; if that is the user attribute with the "
-            f"time of each trial, give time_key={shown(strategy)}.",
-        )
         require(
             strategy is None or isinstance(strategy, Strategy),
             f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; give one "
-            "such as tv_gp_ucb(kernel=..., noise=..., epsilon=...), or leave it out.",
+            "such as tv_gp_ucb(kernel=..., noise=..., epsilon=...), or leave it out; time_key= "
+            "is the user attribute with the time of each trial.",
         )
         require(
             strategy is None or not strategy.consults,

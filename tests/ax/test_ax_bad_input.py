@@ -34,10 +34,10 @@ ROWS = [(0.0, 0.1, 1.0), (2.0, 0.5, 2.0), (4.0, 0.7, 0.0)]
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ([X], "is 't', but the search space has \\['x'\\]; give configure_experiment"),
-        ([X, LOG], "'t' is on a log scale"),
-        ([X, CHOICE], "'t' is a ChoiceParameter"),
-        ([X, WHOLE], "'t' takes integers"),
+        ([X], "'t' is None, among \\['x'\\].* give configure_experiment"),
+        ([X, LOG], "'t' is RangeParameter.*log_scale=True.* a linear scale"),
+        ([X, CHOICE], "'t' is ChoiceParameter.* a linear scale"),
+        ([X, WHOLE], "'t' is RangeParameter.*INT.* of floats"),
         ([T], "no parameter to choose but 't'"),
     ],
     ids=["missing", "log", "choice", "integers", "alone"],
@@ -114,10 +114,10 @@ def test_data_that_ax_refuses_leave_no_trial_running(experiment, ask):
         ({"t": None}, ValueError, "t is None, which is no plain number"),
         ({"t": -7.0}, UserInputError, r"at -7\.0, but its bounds are \(0\.0, 100\.0\)"),
         ({"t": 5000}, UserInputError, r"at 5000, but its bounds are \(0\.0, 100\.0\)"),
-        ({"x": 0.3}, UserInputError, r"is \{'x': 0\.3\}, .* give \{'t': time\} alone"),
-        ({"t": 3.0, "x": 0.3}, UserInputError, r"give \{'t': time\} alone"),
-        ({}, UserInputError, r"is \{\}, .* give \{'t': time\} alone"),
-        (12.5, UserInputError, r"is 12\.5, .* give \{'t': time\} alone"),
+        ({"x": 0.3}, UserInputError, r"is \{'x': 0\.3\}, .* give fixed_parameters=\{'t': now\}"),
+        ({"t": 3.0, "x": 0.3}, UserInputError, r"give fixed_parameters=\{'t': now\}"),
+        ({}, UserInputError, r"is \{\}, .* give fixed_parameters=\{'t': now\}"),
+        (12.5, UserInputError, r"is 12\.5, .* give fixed_parameters=\{'t': now\}"),
     ],
 )
 @pytest.mark.parametrize("kind", ["fitted", "adaptive"])

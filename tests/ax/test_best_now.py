@@ -112,18 +112,22 @@ def test_what_is_refused(experiment, ask, tell):
     with pytest.raises(UserInputError, match="No trial has been completed with its objective"):
         best_now(client, {"t": 1.0})
     tell(client, ROWS[:3])
-    with pytest.raises(UserInputError, match=r"has \['hour'\], but the parameter of time is 't'"):
+    with pytest.raises(
+        UserInputError, match=r"is \{'hour': .*; give fixed_parameters=\{'t': now\}"
+    ):
         best_now(client, {"hour": 1.0})
-    with pytest.raises(UserInputError, match=r"is 1\.0, but it names .*; give \{'t': now\}"):
+    with pytest.raises(
+        UserInputError, match=r"is 1\.0, but it takes the time alone; give .*\{'t': now\}"
+    ):
         best_now(client, 1.0)
-    with pytest.raises(UserInputError, match=r"call best_now\(client, fixed_parameters=\{'t': now"):
+    with pytest.raises(UserInputError, match=r"give fixed_parameters=\{'t': now"):
         best_now(client, {})
     with pytest.raises(UserInputError, match=r"fixed at 1\.0, but a trial was measured at 2\.0"):
         best_now(client, {"t": 1.0})
     with pytest.raises(UserInputError, match=r"at 101\.0, but its bounds are \(0\.0, 100\.0\)"):
         best_now(client, {"t": 101.0})
     for bad in (float("nan"), "now"):
-        with pytest.raises(ValueError, match=r"t is .* must be finite; give the present time"):
+        with pytest.raises(ValueError, match=r"t is .* must be finite; give the time"):
             best_now(client, {"t": bad})
     client.configure_optimization(objective="y, -z")
     with pytest.raises(UnsupportedError, match="get_pareto_frontier"):

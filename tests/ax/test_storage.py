@@ -12,7 +12,7 @@ from ax.storage.json_store.encoder import object_to_json
 
 from botorch_tv import acquisition as a
 from botorch_tv import forgetting as f
-from botorch_tv.ax.storage import VALUES, label
+from botorch_tv.ax.strategy import VALUES, label
 from botorch_tv.models import TimeVaryingGP
 
 RECORDS = [

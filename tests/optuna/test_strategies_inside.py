@@ -162,7 +162,7 @@ def test_startup_fills_the_space(told):
     ("settings", "words"),
     [
         ({"strategy": 3}, "must be a Strategy"),
-        ({"strategy": "hour"}, "time of each trial, give time_key='hour'"),
+        ({"strategy": "hour"}, "time_key= is the user attribute"),
         ({"time_key": 3}, "name of a user attribute"),
         ({"unit": 3600}, "positive span of time"),
         ({"n_startup_trials": 0}, "n_startup_trials"),
@@ -202,17 +202,3 @@ def test_strategy_is_not_changed(told):
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
     assert told.maximize is True
     assert isinstance(told, Strategy)
-
-
-@pytest.mark.parametrize(
-    ("name", "fix"),
-    [
-        ("epsilon", r"A strategy takes it, DriftSampler\(tv_gp_ucb"),
-        ("direction", r"Give optuna\.create_study\(direction=\.\.\.\)\.$"),
-        ("constraints_func", r"Inside the objective call trial\.set_constraint\(name, value\)"),
-        ("seeds", r"Did you mean seed\?$"),
-    ],
-)
-def test_an_argument_that_there_is_not(name, fix):
-    with pytest.raises(TypeError, match=rf"^DriftSampler: there is no argument {name}\. {fix}"):
-        DriftSampler(**{name: 0.1})
