@@ -1,8 +1,6 @@
 """What children of the tests need, imported and found out once by the server that they are forked
 from, so that they start in milliseconds."""
 
-import botorch_tv.commands.loop
-import botorch_tv.simulation.folder
 import lasting  # noqa: F401
 import pytest  # noqa: F401
 

@@ -12,15 +12,13 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import botorch_tv
 from botorch_tv.cli.loop import add_loop_options, option
 from botorch_tv.cli.options import add_compare_options
 
 if TYPE_CHECKING:
-    import torch
-
     from botorch_tv.simulation import StudyResult
 
 EXIT_REFUTED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
@@ -41,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = argparse.Namespace()
     try:
-        arguments = _parser().parse_args(argv)
+        _parser().parse_args(argv, arguments)
         with warnings.catch_warnings():
             # Libraries that this package imports use it; a user cannot change that.
             warnings.filterwarnings(
@@ -69,15 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _how_to_go_on(arguments: argparse.Namespace) -> str:
     """How an interrupted study can be resumed."""
     given = vars(arguments)
-    if given.get("run") is _paper:
-        if given["quick"] or given["id"] == "list":
-            return ""
-        return f"; the same command goes on from the trials kept in {arguments.out}"
-    if "save_to" in given:
-        return f"; the same command goes on from the trials kept in {arguments.save_to}"
-    if given.get("run") is _compare:
+    if given.get("run") is _compare and "save_to" not in given:
         return "; with --save-to FOLDER the next one can go on where it ended"
-    return ""
+    folder = given.get("save_to", given.get("out") if given.get("quick") is False else None)
+    return f"; the same command goes on from the trials kept in {folder}" if folder else ""
 
 
 def _is_for_the_user(error: Exception) -> bool:
@@ -90,13 +83,6 @@ def _is_for_the_user(error: Exception) -> bool:
 
 
 class _Parser(argparse.ArgumentParser):
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse here what is left over, as the parser of all commands has another help."""
-        found, rest = super().parse_known_args(args, namespace)
-        if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return found, rest
-
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message} (see {self.prog} --help)")
 
@@ -163,11 +149,13 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    given = vars(arguments)
+    import torch
+
     from botorch_tv.cli.compare import comparison
     from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
     from botorch_tv.simulation.settings import usable_device
 
+    given = vars(arguments)
     recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
     recorders += [PredictionError()] if arguments.prediction_error else []
     world, strategies, horizon, told = comparison(arguments)
@@ -181,7 +169,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         horizon=horizon,
         seed=arguments.seed,
         device=device,
-        dtype=_dtype(arguments.dtype),
+        dtype=getattr(torch, arguments.dtype),
         chunk=given.get("chunk"),
         record=recorders,
         save_to=given.get("save_to"),
@@ -190,21 +178,21 @@ def _compare(arguments: argparse.Namespace) -> int:
     result.save(folder / "compare.nc")
     result.summary().to_csv(folder / "compare.csv")
     result.plot(folder / "compare.png")
-    _tell(result)
-    print(f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png")
-    _tell_diagnosis(result, folder / "compare")
-    _tell_prediction_error(result, folder / "compare")
+    written = f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png"
+    _tell(result, written, folder / "compare")
     return 0
 
 
 def _paper(arguments: argparse.Namespace) -> int:
-    given = vars(arguments)
+    import torch
+
     from botorch_tv.papers import EXPERIMENTS, experiment_named
     from botorch_tv.papers.claims import outcome_text
     from botorch_tv.papers.recordings import Recordings
     from botorch_tv.simulation.settings import usable_device
     from botorch_tv.simulation.store import discard
 
+    given = vars(arguments)
     if arguments.id == "list":
         for one in EXPERIMENTS.values():
             size = f"{one.trials} trials x {one.horizon} rounds"
@@ -232,7 +220,7 @@ def _paper(arguments: argparse.Namespace) -> int:
             quick=arguments.quick,
             seed=arguments.seed,
             device=device,
-            dtype=_dtype(arguments.dtype),
+            dtype=getattr(torch, arguments.dtype),
             chunk=given.get("chunk"),
             lasting=not arguments.quick,
             progress="quiet" not in given,
@@ -263,49 +251,24 @@ def _plot(arguments: argparse.Namespace) -> int:
     result = StudyResult.load(arguments.file)
     picture = arguments.out or arguments.file.with_suffix(".png")
     result.plot(picture)
-    _tell(result)
-    print(f"Written: {picture}")
-    _tell_diagnosis(result, picture.with_suffix(""))
-    _tell_prediction_error(result, picture.with_suffix(""))
+    _tell(result, f"Written: {picture}", picture.with_suffix(""))
     return 0
 
 
-def _tell(result: StudyResult) -> None:
+def _tell(result: StudyResult, written: str, stem: Path) -> None:
+    """Print a study, and print and write the diagnosis and prediction errors that it recorded."""
+    from botorch_tv.simulation import diagnosis_report as report
     from botorch_tv.simulation.result import verdict
 
-    print(f"{result.summary()}\n\n{verdict(result)}")
-
-
-def _tell_diagnosis(result: StudyResult, stem: Path) -> None:
-    """Print and write the diagnosis of a study that recorded it."""
-    if not result.diagnosed:
-        return
-    from botorch_tv.simulation.diagnosis_report import (
-        diagnosis_table,
-        diagnosis_text,
-        write_diagnosis,
-    )
-
-    print(f"\n{diagnosis_text(diagnosis_table(result))}")
-    names = ", ".join(path.name for path in write_diagnosis(result, stem))
-    print(f"Written to {stem.parent}: {names}")
-
-
-def _tell_prediction_error(result: StudyResult, stem: Path) -> None:
-    """Print prediction errors and draw their maps, for a study that recorded them."""
-    if "prediction_error" not in result.data:
-        return
-    from botorch_tv.simulation.diagnosis_report import errors_text, write_maps
-
-    print(f"\n{errors_text(result)}")
-    for path in write_maps(result, stem):
-        print(f"Written: {path}")
-
-
-def _dtype(name: str) -> torch.dtype:
-    import torch
-
-    return {"float64": torch.float64, "float32": torch.float32}[name]
+    print(f"{result.summary()}\n\n{verdict(result)}\n{written}")
+    if result.diagnosed:
+        print(f"\n{report.diagnosis_text(report.diagnosis_table(result))}")
+        names = ", ".join(path.name for path in report.write_diagnosis(result, stem))
+        print(f"Written to {stem.parent}: {names}")
+    if "prediction_error" in result.data:
+        print(f"\n{report.errors_text(result)}")
+        for path in report.write_maps(result, stem):
+            print(f"Written: {path}")
 
 
 def _folder(path: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import NamedTuple
 
 import torch
 from gpytorch.kernels import Kernel
@@ -27,25 +26,13 @@ from botorch_tv.strategies import Grid, Strategy
 from botorch_tv.theory import reset_period
 from botorch_tv.validation import require
 
-
-class Comparison(NamedTuple):
-    """A comparison, except for the number of trials.
-
-    Args:
-        world: The world.
-        strategies: The strategies, by label.
-        horizon: Rounds T.
-        told: What was read and fitted, in words; empty if nothing was.
-    """
-
-    world: World
-    strategies: dict[str, Strategy]
-    horizon: int
-    told: str
+Compared = tuple[World, dict[str, Strategy], int, str]
 
 
-def comparison(arguments: argparse.Namespace) -> Comparison:
-    """The world and the strategies that the options of `compare` ask for.
+def comparison(arguments: argparse.Namespace) -> Compared:
+    """The world, the strategies by label, the horizon, and what was fitted, in words.
+
+    As the options of `compare` ask for.
 
     Raises:
         ValueError: If options contradict each other or are out of range, or a panel is unusable.
@@ -54,7 +41,7 @@ def comparison(arguments: argparse.Namespace) -> Comparison:
     return _recorded(arguments) if "panel" in arguments else _drawn(arguments)
 
 
-def _drawn(arguments: argparse.Namespace) -> Comparison:
+def _drawn(arguments: argparse.Namespace) -> Compared:
     for name in REPLAYED:
         require(name not in arguments, f"{_flag(name)} is about a record; give --panel FILE.")
     if arguments.dtype == "float32" and not noted(arguments, "strategies"):
@@ -78,13 +65,18 @@ def _drawn(arguments: argparse.Namespace) -> Comparison:
         epsilon=arguments.epsilon,
         noise=arguments.noise,
     )
-    return Comparison(world, strategies, arguments.horizon, told="")
+    return world, strategies, arguments.horizon, ""
 
 
-def _recorded(arguments: argparse.Namespace) -> Comparison:
+def _recorded(arguments: argparse.Namespace) -> Compared:
     given = vars(arguments)
     for name in DRAWN:
-        require(not noted(arguments, name), _not_of_a_panel(name))
+        require(
+            not noted(arguments, name),
+            f"{_flag(name)} is about worlds that are drawn, but --panel replays a record, to which "
+            "covariance and rate of change are fitted; leave it out (see --epsilon-model and "
+            "--noise-share).",
+        )
     panel = load_panel(arguments.panel, given.get("key"), times=given.get("times"))
     if "without" in given:
         panel = _without(panel, given["without"])
@@ -119,7 +111,7 @@ def _recorded(arguments: argparse.Namespace) -> Comparison:
         arguments, kernel=world.kernel, noise=world.model_noise, epsilon=world.epsilon
     )
     told = _fitted(arguments.panel.name, panel, world, train)
-    return Comparison(world, strategies, arguments.horizon, told)
+    return world, strategies, arguments.horizon, told
 
 
 def _fitted(file: str, panel: Panel, world: PanelWorld, train: int) -> str:
@@ -190,19 +182,6 @@ def _line_up(
 def _most_arms() -> int:
     """Arms whose covariance still fits into free memory: two M x M matrices in float64."""
     return int((free_bytes(torch.device("cpu")) / 16) ** 0.5)
-
-
-def _not_of_a_panel(name: str) -> str:
-    instead = {
-        "epsilon": "it is fitted, and --epsilon-model tells TV another",
-        "noise": "--noise-share sets that of the model",
-        "kernel": "it is fitted",
-        "lengthscale": "its covariance is fitted",
-    }
-    return (
-        f"{_flag(name)} is about worlds that are drawn, but --panel replays a record; leave it out "
-        f"({instead.get(name, 'its arms are the columns')})."
-    )
 
 
 def _flag(name: str) -> str:

@@ -132,7 +132,7 @@ def _new(arguments: argparse.Namespace) -> int:
         loop.save(arguments.file)
     print(f"Written: {arguments.file}")
     for name, one in box.items():
-        print(f"  {name}: {_said(one)}")
+        print(f"  {name}: {one!r}")
     return 0
 
 
@@ -146,14 +146,12 @@ def _ask(arguments: argparse.Namespace) -> int:
 
 
 def _tell(arguments: argparse.Namespace) -> int:
-    given = vars(arguments)
     if (arguments.y is None) != arguments.failed:
         raise ValueError("give either Y, what came out, or --failed.")
-    from botorch_tv.loop.file import answer_in_file
-
-    path, number, when = arguments.file, given.get("number"), given.get("time")
-    with _alone(path):
-        answer_in_file(path, arguments.y, suggestion=number, time=when)
+    given = vars(arguments)
+    with _changed(arguments.file) as loop:
+        number, when = given.get("number"), given.get("time")
+        loop.tell(arguments.y, suggestion=number, time=when, ok=not arguments.failed)
     return 0
 
 
@@ -163,10 +161,7 @@ def _observe(arguments: argparse.Namespace) -> int:
         raise ValueError("give either Y, what came out, before NAME=VALUE ..., or --failed.")
     if not arguments.failed:
         first, *values = values
-        try:
-            y = _number(first)
-        except argparse.ArgumentTypeError as error:
-            raise ValueError(f"{error}.") from error
+        y = _number(first)
     with _changed(arguments.file) as loop:
         point, when = _point(loop, values), vars(arguments).get("time")
         loop.observe(point, y, ok=not arguments.failed, time=when)
@@ -177,23 +172,36 @@ def _observe(arguments: argparse.Namespace) -> int:
 def _import(arguments: argparse.Namespace) -> int:
     from botorch_tv.strategies.spans import counted
 
-    path, times, y = arguments.table, vars(arguments).get("times"), arguments.y
+    path, y, rows, new, gaps = arguments.table, arguments.y, [], 0, 0
     with _changed(arguments.file) as loop:
-        kinds = _kinds(loop)
-        table, times = _read_table(path, list(kinds), y, times, loop._units.clock.unit is not None)
-        failed = [not TRUTHS[ok] for ok in table[OK]] if OK in table and OK not in kinds else []
-        rows, gaps = [], 0
-        for place, (line, row) in enumerate(zip(table.index, table.to_dict("records"))):
-            if failed and failed[place]:
-                row[y] = None
-            elif row[y].strip().lower() in GAPS:
-                gaps += 1
-                continue
+        kinds, table = _kinds(loop), _read_table(path)
+        columns = [str(name) for name in table]
+        times = vars(arguments).get("times", TIME if TIME in columns else None)
+        if times is None and loop._units.clock.unit is not None:  # which would date all to now
+            raise ValueError(
+                f"{path} has no column {TIME!r}, but {', '.join(columns)}; give the one of dates "
+                "by --times, or begin a loop that counts in numbers, botorch-tv loop new --unit "
+                "rounds."
+            )
+        ok = OK if OK in columns and OK not in (*kinds, y, times) else None
+        used = [*kinds, y, *(one for one in (times, ok) if one is not None)]
+        for name in used:
+            if columns.count(name) != 1:
+                have = "two columns" if name in columns else "no column"
+                raise ValueError(
+                    f"{path} has {have} {name!r}, of {', '.join(columns)}; name columns as "
+                    "parameters are, and those of what came out and when by --y and --times."
+                )
+        for line, row in zip(table.index, table.to_dict("records")):
             with _at_line(line, path):
-                when = None if times is None else _time(row[times].strip(), f"column {times}: ")
-                point = _point(loop, [f"{name}={row[name].strip()}" for name in kinds])
-                rows.append((when, line, point, None if row[y] is None else _number(row[y])))
-        there, new = _measured(loop), 0
+                good = ok is None or _succeeded(row[ok])
+                if good and row[y].lower() in GAPS:
+                    gaps += 1
+                    continue
+                when = None if times is None else _time(row[times], f"column {times}: ")
+                point = _point(loop, [f"{name}={row[name]}" for name in kinds])
+                rows.append((when, line, point, _number(row[y]) if good else None))
+        there = _measured(loop)
         # Each that came before others would have these replayed, as in a table newest first.
         for when, line, point, value in sorted(rows, key=lambda one: _seconds(one[0])):
             if not _is_there(there, point, value, when):
@@ -203,7 +211,7 @@ def _import(arguments: argparse.Namespace) -> int:
     gaps_said = f"; {gaps} without {y} are left out" if gaps else ""
     again = f"; {len(rows) - new} were there already" if new < len(rows) else ""
     print(f"Taken in: {counted(new, 'measurements')}{again}{gaps_said}")
-    others = [str(name) for name in table if name not in (*kinds, y, times, OK)]
+    others = [name for name in columns if name not in used]
     if others:
         print(f"Not looked at: {', '.join(others)}")
     _warn_if_ahead(loop)
@@ -212,34 +220,31 @@ def _import(arguments: argparse.Namespace) -> int:
 
 TIME, OK = "time", "ok"
 """Usual names of the columns of times, and of whether measurements succeeded."""
-TRUTHS = {"true": True, "1": True, "false": False, "0": False}
-"""Cells of the latter, in lower case; an empty one counts as True."""
 GAPS = {"", "na", "n/a", "nan", "none", "null"}
 """Cells that stand for a missing value, in lower case."""
 
 
-def _read_table(
-    path: Path, names: list[str], y: str, times: str | None, dated: bool
-) -> tuple[pd.DataFrame, str | None]:
-    """A table of past measurements, as text, and the column of its times.
+def _succeeded(cell: str) -> bool:
+    """Whether a measurement succeeded, by its cell in the column ``ok``; a gap counts as True."""
+    if cell.lower() not in ("true", "1", "false", "0", *GAPS):
+        raise ValueError(
+            f"column {OK!r} has {cell!r}; give True, or False where the measurement failed."
+        )
+    return cell.lower() not in ("false", "0")
 
-    Args:
-        path: A ``.csv`` file; pandas finds out what separates its columns.
-        names: Names of the parameters.
-        y: Column of the values measured.
-        times: Column of times; by default the one called ``time``, if there is one.
-        dated: Whether times are required: the loop would date rows without a time to now.
+
+def _read_table(path: Path) -> pd.DataFrame:
+    """A table of past measurements, as text with decimal points.
 
     Raises:
-        ValueError: If it is no table, lacks a column, has two columns of one name, or another value
-            than True or False in the column ``ok``.
+        ValueError: If it is no table, or commas or points may separate thousands.
     """
     import pandas as pd
 
     require_regular(path)
     try:
-        first = str(pd.read_csv(path, header=None, dtype=str, nrows=1, sep="\0").iloc[0, 0])
-        separator = max(",;\t", key=first.count)
+        with path.open(encoding="utf-8-sig") as file:
+            separator = max(",;\t", key=file.readline().count)
         cells = pd.read_csv(
             path,
             header=None,
@@ -249,39 +254,39 @@ def _read_table(
             sep=separator,
             encoding="utf-8-sig",
         )
-    except (ValueError, LookupError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} cannot be read as a table ({error}); give a CSV file.") from error
     cells.index += 1
-    cells = cells[(cells != "").any(axis=1)]
+    cells = cells[(cells != "").any(axis=1)].map(str.strip)
     if separator != ",":
         cells = _with_points(path, cells)
-    columns = [name.strip() for name in cells.iloc[0]]
-    table = cells.iloc[1:].set_axis(columns, axis=1)
+    table = cells.iloc[1:].set_axis(list(cells.iloc[0]), axis=1)
     if not len(table):
         raise ValueError(f"{path} has no rows below a line of names.")
-    times = TIME if times is None and TIME in columns else times
-    if times is None and dated:
-        raise ValueError(
-            f"{path} has no column {TIME!r}, but {', '.join(columns)}; give the one of dates by "
-            "--times, or begin a loop that counts in numbers, botorch-tv loop new --unit rounds."
-        )
-    for name in [*names, y, *([] if times is None else [times]), *([OK] if OK in columns else [])]:
-        if columns.count(name) != 1:
-            have = "two columns" if columns.count(name) > 1 else "no column"
+    return table
+
+
+def _with_points(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
+    """A table with decimal points in place of decimal commas.
+
+    Raises:
+        ValueError: If commas or points may separate thousands.
+    """
+    comma, point = r"[-+]?\d*,\d+([eE][-+]?\d+)?", r"[-+]?\d*\.\d+([eE][-+]?\d+)?"
+    texts = cells.to_numpy().ravel()
+    commas = [one for one in texts if re.fullmatch(comma, one)]
+    points = [one for one in texts if re.fullmatch(point, one)]
+    both = [one for one in texts if re.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+,\d+", one)]
+    doubtful = r"[-+]?[1-9]\d{0,2},\d{3}"
+    for name in cells:
+        found = [one for one in cells[name] if re.fullmatch(comma, one)]
+        if both or (commas and points) or (found and all(re.fullmatch(doubtful, x) for x in found)):
+            odd = [*both, *found, *commas, *points]
             raise ValueError(
-                f"{path} has {have} {name!r}, of {', '.join(columns)}; name columns as parameters "
-                "are, and those of what came out and when by --y and --times."
+                f"{path} has {odd[0]!r}, but a comma or a point may separate thousands; write all "
+                "numbers with decimal points."
             )
-    if OK in columns and OK not in (*names, y, times):
-        table[OK] = [ok.strip().lower() for ok in table[OK]]
-        table[OK] = ["true" if ok in GAPS else ok for ok in table[OK]]
-        for line, ok in table[OK].items():
-            if ok not in TRUTHS:
-                raise ValueError(
-                    f"{path} has {ok!r} in line {line}, column {OK!r}; give True, or False where "
-                    "the measurement failed."
-                )
-    return table, times
+    return cells.map(lambda one: one.replace(",", ".") if re.fullmatch(comma, one) else one)
 
 
 def _warn_if_ahead(loop: Loop) -> None:
@@ -303,7 +308,7 @@ def _at_line(line: int, path: Path, times: str | None = None) -> Iterator[None]:
     where = f"In line {line} of {path}; nothing is taken in."
     try:
         yield
-    except (argparse.ArgumentTypeError, InputDataError, ValueError) as error:
+    except (InputDataError, ValueError) as error:
         words = re.sub("^time is", f"column {times} is", str(error))
         raise ValueError(f"{words.removesuffix('.')}. {where}") from error
 
@@ -399,9 +404,10 @@ def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
 def _changed(path: Path) -> Iterator[Loop]:
     """Load the loop of a file, and save it after it was changed without an error.
 
-    Says on stderr if a loop without a unit was given its first date, which sets its unit.
+    Other processes wait meanwhile. Says on stderr if a loop without a unit was given its first
+    date, which sets its unit.
     """
-    with _alone(path):
+    with _in_shell_words(path), alone(path):
         loop = _loaded(path)
         before = loop._units.clock.unit
         yield loop
@@ -414,13 +420,6 @@ def _changed(path: Path) -> Iterator[Loop]:
             "loop, and give times as numbers or none.",
             file=sys.stderr,
         )
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Keep other processes from changing a file, which must exist."""
-    with _in_shell_words(path), alone(path):
-        yield
 
 
 @contextmanager
@@ -485,29 +484,23 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
     from botorch_tv import Choice, Float, Integer
 
     name, _, rest = text.partition("=")
-    if re.fullmatch(r"[-+\d.,e]+:[-+\d.,e]+(:int|:log)*", rest) and "," in rest:
-        raise ValueError(
-            f"{text!r} is no parameter; commas stand between choices, and the decimal sign is a "
-            f"point; {FORM}."
-        )
-    if name and "," in rest and all(rest.split(",")):
-        return name, Choice(*rest.split(","))
-    low, *more = rest.split(":")
-    high, kinds = (more[0], more[1:]) if more else ("", [])
-    if not (name and _is_number(low) and _is_number(high) and set(kinds) <= {"int", "log"}):
-        raise ValueError(f"{text!r} is no parameter; {FORM}.")
-    log = "log" in kinds
+    ends = re.fullmatch("([^:]+):([^:]+)((?::int|:log)*)", rest)
     try:
-        if "int" not in kinds:
-            return name, Float(float(low), float(high), log=log)
-        if not (float(low).is_integer() and float(high).is_integer()):
-            raise ValueError("whole numbers lie between whole numbers.")
-        return name, Integer(int(float(low)), int(float(high)), log=log)
+        if re.fullmatch(r"[-+\d.,e]+:[-+\d.,e]+(:int|:log)*", rest) and "," in rest:
+            raise ValueError("commas stand between choices, and the decimal sign is a point")
+        if name and "," in rest and all(rest.split(",")):
+            return name, Choice(*rest.split(","))
+        if not (name and ends):
+            raise ValueError("a range is missing")
+        low, high, log = float(ends[1]), float(ends[2]), ":log" in ends[3]
+        if ":int" not in ends[3]:
+            return name, Float(low, high, log=log)
+        if not (low.is_integer() and high.is_integer()):
+            raise ValueError("whole numbers lie between whole numbers")
+        return name, Integer(int(low), int(high), log=log)
     except ValueError as error:
         words = re.sub("^(Float|Integer): ", "", str(error)).replace("log=False", "no :log")
-        raise ValueError(
-            f"{text!r} is no parameter: {words} {FORM[0].upper()}{FORM[1:]}."
-        ) from error
+        raise ValueError(f"{text!r} is no parameter: {words.rstrip('.')}; {FORM}.") from error
 
 
 def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
@@ -559,32 +552,15 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
         return name, value  # which the loop refuses, and says what it takes
 
 
-def _said(one: Float | Integer | Choice) -> str:
-    """A parameter in words, so that a typing error is seen at once."""
-    from botorch_tv import Choice, Integer
-
-    if isinstance(one, Choice):
-        return f"{', '.join(map(str, one.choices[:-1]))} or {one.choices[-1]}"
-    kind = "whole numbers " if isinstance(one, Integer) else ""
-    log = " on a logarithmic scale" if one.log else ""
-    return f"{kind}from {one.low:.12g} to {one.high:.12g}{log}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+class _BadOption(argparse.ArgumentTypeError, ValueError):
+    """A value of an option or of a table; argparse shows the words of this kind alone."""
 
 
 def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number; give what came out, such as -3.7"
-        ) from error
+        raise _BadOption(f"{text!r} is no number; give what came out, such as -3.7.") from error
 
 
 def _time(text: str, where: str = "") -> Time:
@@ -595,39 +571,13 @@ def _time(text: str, where: str = "") -> Time:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(
+        raise _BadOption(
             f"{where}{text!r} is neither a number nor a date; give one such as "
-            "2026-03-01T08:30+01:00"
+            "2026-03-01T08:30+01:00."
         ) from error
 
 
-def _with_points(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
-    """A table with decimal points in place of decimal commas.
-
-    Raises:
-        ValueError: If commas or points may separate thousands.
-    """
-    comma, both = r"[-+]?\d*,\d+([eE][-+]?\d+)?", r"[-+]?\d{1,3}(\.\d{3})+(,\d+)?"
-    texts = [one.strip() for one in cells.to_numpy().ravel()]
-    commas = [one for one in texts if re.fullmatch(comma, one)]
-    points = [one for one in texts if re.fullmatch(r"[-+]?\d*\.\d+([eE][-+]?\d+)?", one)]
-    thousands = [one for one in texts if re.fullmatch(both, one) and "," in one]
-    if thousands or (commas and points):
-        raise ValueError(
-            f"{path} has {(thousands or points)[0]!r} and {(commas or thousands)[0]!r}, of which "
-            "one may separate thousands; write all numbers with decimal points or commas alone."
-        )
-    for name in cells:
-        found = [one for one in cells[name] if re.fullmatch(comma, one.strip())]
-        if found and all(re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", one.strip()) for one in found):
-            raise ValueError(
-                f"{path} has {found[0]!r}, whose comma may be a decimal sign or separate "
-                "thousands; write numbers with decimal points."
-            )
-    return cells.map(lambda one: one.replace(",", ".") if re.fullmatch(comma, one.strip()) else one)
-
-
-Measured = dict[float | None, list[tuple[float, Any]]]
+Measured = dict[float | None, list[tuple[float, list[Any]]]]
 """When and where each value was measured."""
 
 
@@ -640,17 +590,27 @@ def _measured(loop: Loop) -> Measured:
     history = loop.history
     rows = [*zip(history.y.tolist(), history.points, history.times)]
     for y, point, time in [*rows, *((one.y, one.point, one.time) for one in loop.superseded)]:
-        found.setdefault(None if math.isnan(y) else y, []).append((_seconds(time), point))
+        there = found.setdefault(None if math.isnan(y) else y, [])
+        there.append((_seconds(time), _coordinates(point)))
     return found
 
 
 def _is_there(measured: Measured, point: Any, y: float | None, time: Time | None) -> bool:
     """Whether the same value was measured at the same point and time; never without a time."""
     near = 1e-3 if isinstance(time, datetime) else 0.0  # dates are rounded in files
+
+    def same(one: Any, two: Any) -> bool:
+        whole = isinstance(one, float) and isinstance(two, (int, float))
+        return math.isclose(one, two, rel_tol=1e-9) if whole else bool(one == two)
+
     return time is not None and any(
-        abs(_seconds(time) - at) <= near and _same(point, other)
+        abs(_seconds(time) - at) <= near and all(map(same, _coordinates(point), other))
         for at, other in measured.get(y, [])
     )
+
+
+def _coordinates(point: Any) -> list[Any]:
+    return list(point.values() if isinstance(point, dict) else point)
 
 
 def _seconds(time: Time | None) -> float:
@@ -658,17 +618,3 @@ def _seconds(time: Time | None) -> float:
     if isinstance(time, datetime):
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     return time or 0.0
-
-
-def _same(point: Any, other: Any) -> bool:
-    """Whether two points agree up to rounding."""
-    if isinstance(point, Mapping):
-        if set(point) != set(other):
-            return False
-        point, other = point.values(), [other[name] for name in point]
-    return all(
-        math.isclose(one, two, rel_tol=1e-9)
-        if isinstance(one, float) and isinstance(two, (int, float))
-        else one == two
-        for one, two in zip(point, other)
-    )

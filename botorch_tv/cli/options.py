@@ -6,9 +6,9 @@ Nothing heavy is imported here, so `--help` answers at once.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from botorch_tv.cli.loop import option
 
@@ -39,13 +39,7 @@ PANEL_C1, PANEL_C2 = 0.8, 0.4
 class Noted(argparse.Action):
     """Stores a value and notes that it was given, unlike a default."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, flag: Any = None) -> None:
         setattr(namespace, self.dest, values)
         namespace.noted = [*getattr(namespace, "noted", []), self.dest]
 
@@ -60,15 +54,6 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     told = f"comma list of {', '.join(STRATEGIES)} (default: %(default)s, in float32 "
     told += f"without Adaptive; with --panel {PANEL_STRATEGIES})"
     option(parser, "--strategies", told, "GP,R,SW,TV,WGP,UI,ET,Adaptive", action=Noted)
-    _add_world_options(parser)
-    _add_panel_options(parser)
-    _add_strategy_options(parser)
-    option(parser, "--trials", "worlds drawn, or first arms of a panel", 64)
-    told = "rounds T per trial (default: %(default)s; with --panel all test rows)"
-    option(parser, "--horizon", told, 200, action=Noted)
-
-
-def _add_world_options(parser: argparse.ArgumentParser) -> None:
     add = partial(option, parser.add_argument_group("world that is drawn"), action=Noted)
     add("--epsilon", "rate of change per round", 0.03)
     add("--noise", "variance of the noise", 0.02)
@@ -77,8 +62,6 @@ def _add_world_options(parser: argparse.ArgumentParser) -> None:
     add("--points", "grid points per dimension", 50)
     add("--dim", "dimension of the unit cube", 2)
 
-
-def _add_panel_options(parser: argparse.ArgumentParser) -> None:
     told = "Its first rows fit covariance, noise and rate of change; the rows after are played."
     add = partial(option, parser.add_argument_group("world that was recorded", told))
     told = "replay a record, a row per time and a column per arm: .npz, .csv or .csv.gz"
@@ -100,8 +83,6 @@ def _add_panel_options(parser: argparse.ArgumentParser) -> None:
     told = "noise of the model as a share of the variance (default: 0.05)"
     add("--noise-share", told, type=float, metavar="SHARE")
 
-
-def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     add = partial(option, parser.add_argument_group("strategies"))
     add("--period", "of R, BR and R-PERP (default: 12 epsilon^(-1/4), rounded up)", type=int)
     add("--window", "of SW (default: as the period)", type=int)
@@ -124,13 +105,10 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     told = f"see --c1 (default: %(default)s; with --panel {PANEL_C2})"
     add("--c2", told, 4.0, action=Noted)
 
+    option(parser, "--trials", "worlds drawn, or first arms of a panel", 64)
+    told = "rounds T per trial (default: %(default)s; with --panel all test rows)"
+    option(parser, "--horizon", told, 200, action=Noted)
+
 
 def _first_arm(text: str) -> str | int:
-    if text in ("random", "each"):
-        return text
-    try:
-        return int(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither 'random' nor 'each' nor a number"
-        ) from error
+    return text if text in ("random", "each") else int(text)

@@ -33,7 +33,7 @@ COMPARE = {
     "c2": (["--c2", "0"], "0.0", "[1e-100, 1e100]", "the papers use 4"),
     "device": (["--device", "tpu9"], "'tpu9'", "but PyTorch knows no such device", "give 'cpu'"),
     "dtype": (["--dtype", "float16"], "'float16'", "choose from", "--help"),
-    "option": (["--speed", "9"], "--speed", "unrecognized", "botorch-tv compare --help"),
+    "option": (["--speed", "9"], "--speed", "unrecognized", "botorch-tv --help"),
     "panel missing": (["--panel", "none.csv"], "none.csv", "There is no", "file"),
     "train without panel": (["--train", "5"], "--train", "panel", "--panel"),
 }

@@ -103,7 +103,7 @@ def test_arms_that_fall_silent_are_named_and_can_be_left_out(tmp_path, capsys):
         (["--train", "45"], "train is 45, but there are 45 rows"),
         (["--horizon", "16"], "--horizon is 16, but after 30 training rows 15 are left"),
         (["--first-arm", "6"], "first_arm is 6"),
-        (["--first-arm", "any"], "'any' is neither 'random' nor 'each' nor a number"),
+        (["--first-arm", "any"], "invalid .*first_arm value: 'any'"),
         (["--without", "no"], "--without no: the panel has no arm of this name; it has 0,0, 0,1"),
         (["--center", "none"], "invalid choice"),
         (["--groups", "1"], "groups is 1"),
