@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -102,16 +102,11 @@ class LoopClock:
         refuse_masked(name, value)
         when = as_datetime(name, value)
         if self.start is None and self.unit is None:
-            if when is not None:
+            if when is not None or isinstance(value, (str, date)):
                 raise InputDataError(
-                    f"{name} is {when}, but the times of this loop are numbers; give a number. "
-                    "Loops count from a datetime that begin with one, or as "
-                    "Loop(..., unit='hours')."
-                )
-            if isinstance(value, (str, date)):
-                raise InputDataError(
-                    f"{name} is {shown(value)}, but times are numbers or datetimes; give one such "
-                    "as datetime.now(UTC)."
+                    f"{name} is {shown(value)}, but the times of this loop are numbers; give a "
+                    "number. Loops count from a datetime that begin with one, such as "
+                    "datetime.now(UTC), or as Loop(..., unit='hours')."
                 )
             return as_number(name, value, fix)
         if when is None:
@@ -122,31 +117,27 @@ class LoopClock:
             )
         assert self.start is not None
         if (when.tzinfo is None) != (self.start.tzinfo is None):
-            has, fix = "a zone", "have none; leave it out"
-            if when.tzinfo is None:
-                has, fix = "no zone", "have one; give one such as datetime.now(UTC)"
-            raise InputDataError(f"{name} is {when}, with {has}, but those of this loop {fix}.")
+            have = "have none; leave it out" if when.tzinfo else "have one, as datetime.now(UTC)"
+            raise InputDataError(
+                f"{name} is {when}, with{'' if when.tzinfo else 'out'} a zone, but the times of "
+                f"this loop {have}."
+            )
         # Python subtracts times of one zone as clocks show them, an hour off in summer.
         return (_universal(when) - _universal(self.start)) / SPANS[self._unit]
 
     def numbers(self, value: object, rows: int) -> list[float]:
         """The times of a table as numbers, counted from the earliest; see :meth:`number`."""
-        if earliest(value) is None and self.start is None:
-            text = next((one for one in _rows(value) if isinstance(one, str)), None)
-            if text is not None:
-                raise InputDataError(
-                    f"time has {text!r}, but times are numbers or datetimes; give "
-                    "pandas.to_datetime(time), with dayfirst=True or False where days and months "
-                    "are written as numbers, or datetime.fromisoformat of each."
-                )
+        texts = any(isinstance(one, str) for one in _rows(value))
+        if earliest(value) is None and self.start is None and not texts:
             return as_series("time", value, rows)
-        whole = list(value)  # type: ignore[call-overload]
+        whole = list(_rows(value))
         if len(whole) != rows:
             raise InputDataError(
                 f"time has {counted(len(whole), 'times')}, but X has {counted(rows, 'rows')}; "
                 "give one per row."
             )
-        return [self.number("time", one, "give the time of the measurement.") for one in whole]
+        fix = "give the time of the measurement."
+        return [self.number("time", one, fix) for one in whole]
 
     def shown(self, number: float) -> Time:
         """A time in the user's form."""
@@ -266,34 +257,34 @@ class Units:
 
     def written(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row of a file, with names and in the user's units."""
-        own = dict(row)
-        for name in TIME_FIELDS:
-            if self.clock.start is not None and name in own:
-                own[name] = self.clock.shown(own[name]).isoformat()  # type: ignore[union-attr]
-        if self.parameters is not None:
-            if "point" in own:
-                own["point"] = self._named(own["point"])
-            if "points" in own:
-                own["points"] = [self._named(point) for point in own["points"]]
-        return own
 
-    def read(self, row: Any) -> Any:
+        def text(number: float) -> str:
+            return cast(datetime, self.clock.shown(number)).isoformat()
+
+        return self._converted(row, text, self._named)
+
+    def read(self, row: Any) -> dict[str, Any]:
         """Inverse of :meth:`written`.
 
         Raises:
             KeyError, TypeError, ValueError, InputDataError: If the row is damaged.
         """
-        require(isinstance(row, dict), f"{row!r} is no row")
+
+        def number(text: str) -> float:
+            return self.clock.number("time", datetime.fromisoformat(text), "")
+
+        return self._converted(row, number, self._place)
+
+    def _converted(
+        self, row: Mapping[str, Any], time: Callable[[Any], Any], point: Callable[[Any], Any]
+    ) -> dict[str, Any]:
         own = dict(row)
-        for name in TIME_FIELDS:
-            if self.clock.start is not None and name in own:
-                require(isinstance(own[name], str), f"{name} is {own[name]!r}, which is no date")
-                own[name] = self.clock.number(name, datetime.fromisoformat(own[name]), "")
-        if self.parameters is not None:
-            if "point" in own:
-                own["point"] = self._place(own["point"])
-            if "points" in own:
-                own["points"] = [self._place(point) for point in own["points"]]
+        if self.clock.start is not None:
+            own |= {name: time(own[name]) for name in TIME_FIELDS if name in own}
+        if self.parameters is not None and "point" in own:
+            own["point"] = point(own["point"])
+        if self.parameters is not None and "points" in own:
+            own["points"] = [point(one) for one in own["points"]]
         return own
 
     def _named(self, point: Sequence[float]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import warnings
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields, replace
@@ -21,25 +20,22 @@ from torch import Tensor
 from botorch_tv.files import require_regular, write_whole
 from botorch_tv.identity import Description, describe, differences, libraries
 from botorch_tv.inference.search import DiscreteSearch, MultiStart, Search
-from botorch_tv.loop.clock import ClockData, LoopClock, Time, Units, parameters_of
-from botorch_tv.loop.input import SAYS_FAILED, as_number
+from botorch_tv.loop.clock import ClockData, LoopClock, Units
 from botorch_tv.loop.log import (
     Answer,
     Planned,
     Question,
     Reply,
     Superseded,
-    extended,
     recounted,
 )
-from botorch_tv.loop.table import meant
 from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.spans import counted
-from botorch_tv.validation import largest, latest, require
+from botorch_tv.validation import require
 
 LARGEST = 2**62
 """Counters beyond are damage."""
@@ -61,7 +57,7 @@ def typed(kind: type[Kind], data: Mapping[str, Any], name: str) -> Kind:
     Raises:
         KeyError, TypeError, ValueError: If the data are damaged.
     """
-    require(isinstance(data, dict), f"{name} is {_short(data)}, which has no fields")
+    require(isinstance(data, dict), f"{name} is {_brief(data)}, which has no fields")
     later = {one.name for one in fields(kind) if one.default is not MISSING}  # type: ignore[arg-type]
     hints = {
         one: hint for one, hint in get_type_hints(kind).items() if one in data or one not in later
@@ -75,26 +71,26 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     if NoneType in kinds:
         return None if value is None else _value(kinds[0], value, name)
     if get_origin(hint) is tuple:
-        require(isinstance(value, list), f"{name} is {_short(value)}, which is no list")
+        require(isinstance(value, list), f"{name} is {_brief(value)}, which is no list")
         return tuple(_value(kinds[0], one, name) for one in value)
     if hint is int:
         least = -LARGEST if name == "number" else 0  # negative for what nobody suggested
         whole = type(value) is int and least <= value < LARGEST
-        require(whole, f"{name} is {_short(value)}, which is no whole number from 0 on")
+        require(whole, f"{name} is {_brief(value)}, which is no whole number from 0 on")
         return value
     if hint is float:
         plain = type(value) is float or (type(value) is int and abs(value) < LARGEST)
         finite = plain and math.isfinite(value)
-        require(finite, f"{name} is {_short(value)}, which is no finite number")
+        require(finite, f"{name} is {_brief(value)}, which is no finite number")
         return float(value)
     if hint is str or get_origin(hint) is dict:
-        require(isinstance(value, get_origin(hint) or hint), f"{name} is {_short(value)}")
+        require(isinstance(value, get_origin(hint) or hint), f"{name} is {_brief(value)}")
         return value
     return value if hint is Any else typed(hint, value, name)
 
 
-def _short(value: object) -> str:
-    text = repr(value) if not isinstance(value, (list, dict)) else f"a {type(value).__name__}"
+def _brief(value: object) -> str:
+    text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -207,6 +203,8 @@ VERSION = 2
 """Version of the format; it changes when older files can no longer be read."""
 CHECKSUM = b',\n  "sha256": '
 """Start of the last line, a digest of all lines before; without that line nothing is checked."""
+SHORT = 4
+"""Digits of the digest of a field; the checksum is whole."""
 STALE, DIGESTS = "stale", "digests"
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NAMES = {
@@ -322,12 +320,27 @@ class LoopFile:
                     require(isinstance(content[name], list), f"{name} is no list")
                     content[name] = [units.read(one) for one in content[name]]
                 file = typed(cls, content, "the file")
-                file._warn_of_versions(content["made_with"], path)
+                here = libraries()
+                unlike = differences({one: content["made_with"].get(one) for one in here}, here)
+                if unlike:
+                    warnings.warn(
+                        f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers "
+                        "are told anew, so that the loop is of one piece, but choices may differ "
+                        "from those that the others would have made; install these to go on "
+                        "exactly.",
+                        stacklevel=3,
+                    )
                 if changes:
                     there = content[DIGESTS]["answers"]
                     added = {one.number for one in file.answers if str(one.number) not in there}
                     file = file._recounted(touched | added)
-                    _warn_of_changes(changes, path)
+                    more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
+                    warnings.warn(
+                        f"{path} was changed by hand since it was saved: "
+                        f"{'; '.join(changes[:NAMED])}{more}. The loop goes on from that; once it "
+                        "is saved again, this is not mentioned any more.",
+                        stacklevel=3,
+                    )
                 return file
         raise ValueError(
             f"{path} has version {version!r}, but this version of botorch_tv reads {VERSION}; "
@@ -352,17 +365,6 @@ class LoopFile:
         names = ("answers", "open", "consultations", "replies")
         anew = recounted(*(getattr(self, name) for name in names))
         return replace(self, **dict(zip(names, map(tuple, anew))), stale=tuple(stale))  # type: ignore[arg-type]
-
-    def _warn_of_versions(self, made_with: Mapping[str, str], path: Path) -> None:
-        here = libraries()
-        unlike = differences({name: made_with.get(name) for name in here}, here)
-        if unlike:
-            warnings.warn(
-                f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers are told "
-                "anew, so that the loop is of one piece, but choices may differ from those that "
-                "the others would have made; install these to go on exactly.",
-                stacklevel=4,
-            )
 
     def strategy_or(self, given: Strategy | None, path: Path) -> Strategy:
         """The strategy given, or that of a loop for which none was.
@@ -405,12 +407,8 @@ class LoopFile:
             raise ValueError(f"{path}: its domain cannot be made from the file; pass domain=.")
         return domain
 
-    def check(self, domain: Domain, path: Path) -> None:
-        """Raise a ``ValueError`` unless the rows fit the domain and each other."""
-        with refused(f"{path} is damaged", COPY):
-            self._check(domain)
-
-    def _check(self, domain: Domain) -> None:
+    def check(self, domain: Domain) -> None:
+        """Raise an error unless the rows fit the domain and each other."""
         n = len(self.answers)
         plans: list[Planned] = [*self.answers, *self.open]
         rows: list[Planned | Question] = [*plans, *self.replies, *self.consultations]
@@ -500,12 +498,16 @@ def _require_same(there: Description, here: Description, name: str, path: Path) 
 
 
 def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:SHORT]
+
+
+def _of_row(row: Mapping[str, Any]) -> str:
+    return "".join(_digest(row[field]) for field in sorted(row))
 
 
 def _digests(content: Mapping[str, Any]) -> dict[str, Any]:
     """Short digests of the content: of each field of the rows by number, and of all else."""
-    rows = {name: {str(row["number"]): _digest(row) for row in content[name]} for name in NAMES}
+    rows = {name: {str(row["number"]): _of_row(row) for row in content[name]} for name in NAMES}
     others = {one: _digest(value) for one, value in content.items() if one not in NAMES}
     return {**rows, "others": others}
 
@@ -534,12 +536,18 @@ def _changes(content: Mapping[str, Any], text: bytes) -> tuple[list[str], set[in
         left = dict(former[name])
         for row in content[name]:
             number = row["number"]
-            was = left.pop(str(number), None)
-            if was == _digest(row):
+            was, now = left.pop(str(number), None), _of_row(row)
+            if was == now:
                 continue
             if name in ("answers", "open"):
                 touched.add(number)
-            words.append(f"{called} {number} {'was added' if was is None else 'was changed'}")
+            found = [
+                f"{field} is now {_brief(row[field])}"
+                for at, field in zip(range(0, len(now), SHORT), sorted(row))
+                if was is not None and was[at : at + SHORT] != now[at : at + SHORT]
+            ]
+            changed = " was added" if was is None else f": {', '.join(found)}"
+            words.append(f"{called} {number}{changed}")
         words += [f"{called} {number} is gone" for number in left]
     for one, was in former["others"].items():
         if one not in content:
@@ -549,70 +557,5 @@ def _changes(content: Mapping[str, Any], text: bytes) -> tuple[list[str], set[in
     return words or ["spaces or other signs, but no value"], touched
 
 
-def _brief(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _warn_of_changes(changes: list[str], path: Path) -> None:
-    more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
-    warnings.warn(
-        f"{path} was changed by hand since it was saved: {'; '.join(changes[:NAMED])}{more}. The "
-        "loop goes on from that; once it is saved again, this is not mentioned any more.",
-        stacklevel=4,
-    )
-
-
 def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:300]}"
-
-
-def answer_in_file(
-    path: Path,
-    y: float | None,
-    *,
-    suggestion: int | None = None,
-    time: Time | None = None,
-) -> None:
-    """Do what ``Loop.load``, ``tell`` and ``save`` do, in the time that reading the file takes.
-
-    A loop that is loaded tells its strategy every answer again. Adding one does not need that under
-    :func:`~botorch_tv.strategies.adaptive_gp_ucb`, the only strategy served here: it compares no
-    answer with a prediction, and no rule of retention drops any.
-
-    Args:
-        path: The file.
-        y: The value measured; None if the measurement failed.
-        suggestion: Number of the suggestion answered; by default the only open one.
-        time: When it was measured; by default the suggestion's time.
-
-    Raises:
-        InputDataError: If the suggestion is not open, or a number is out of range.
-        ValueError: If the file is damaged, or of another strategy.
-        OSError: If the file cannot be read or written. In all cases it stays as it was.
-    """
-    file = LoopFile.read(path)
-    file.strategy_or(None, path)  # which refuses any other
-    domain = file.domain_or(None, file.place("cpu", path), path)
-    file.check(domain, path)
-    units = Units(parameters_of(domain), LoopClock.of(file.clock), file.kind)
-    waiting = {one.number: one for one in file.open}
-    plan = meant(suggestion, waiting, file.asked, [*file.answers, *file.superseded], units)
-    if y is not None:
-        y = as_number("y", y, SAYS_FAILED)
-        _require_at_most("y", y, largest(file.kind), "choose another unit.")
-    when = plan.planned_for
-    if time is not None:
-        when = units.clock.number("time", time, "give the time of the measurement.")
-        _require_at_most("time", when, latest(file.kind), "count from an origin of your own.")
-    answers = list(file.answers)
-    arrived = len(answers)
-    answer = extended(Answer, plan, y=y, time=when, noise=None, arrival=arrived)
-    answers.insert(bisect_right(answers, when, key=lambda one: one.time), answer)
-    left = tuple(one for one in file.open if one.number != plan.number)
-    replace(file, open=left, answers=tuple(answers)).write(path)
-
-
-def _require_at_most(name: str, value: float, most: float, fix: str) -> None:
-    if abs(value) > most:
-        raise InputDataError(f"{name} is {value:g}, but in size at most {most:g}; {fix}")

@@ -91,13 +91,9 @@ def as_truth(name: str, value: object) -> bool:
     """
     if np.ma.is_masked(value):
         return False
-    one = getattr(value, "item", None)
-    try:
-        truth = value if one is None else one()
-        if not isinstance(truth, numbers.Real) or truth not in (0, 1):
-            raise ValueError
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputDataError(f"{name} is {shown(value)}; give True or False.") from error
+    truth = value.item() if hasattr(value, "item") else value
+    if not isinstance(truth, numbers.Real) or truth not in (0, 1):
+        raise InputDataError(f"{name} is {shown(value)}; give True or False.")
     return bool(truth)
 
 
@@ -186,8 +182,7 @@ def as_table(X: object, y: object, state: State) -> Tensor:
     """
     if state.domain.dim == 1 and _parameters(state) is None:
         for name, column, dim, shape in (("X", X, 2, "n x 1"), ("y", y, 1, "n")):
-            given = _tensor(column).dim() if _is_numbers(column) else dim
-            if given != dim:
+            if np.ndim(column) != dim:  # type: ignore[arg-type]
                 raise InputDataError(
                     f"{name} is {shown(column)}, but in one dimension X must have shape n x 1 and "
                     f"y shape n, so that they cannot be swapped; give {name} as {shape}."
@@ -232,15 +227,6 @@ def _labels(value: object) -> Any:
     return labels if hasattr(labels, "equals") else None
 
 
-def _is_numbers(value: object) -> bool:
-    """Whether a value is a column or rows of numbers."""
-    try:
-        _tensor(value)
-    except (TypeError, ValueError, RuntimeError):
-        return False
-    return True
-
-
 def as_place(value: object, state: State) -> Tensor:
     """One point, `d`; see :func:`as_places`.
 
@@ -249,11 +235,8 @@ def as_place(value: object, state: State) -> Tensor:
             points; or as for :func:`as_places`.
     """
     if isinstance(value, numbers.Real):
-        parameters = _parameters(state)
-        form = f"[{shown(value)}]"
-        if parameters is not None:
-            told = (shown(value) if len(parameters) == 1 else "...",) * len(parameters)
-            form = f"{{{', '.join(f'{one!r}: {text}' for one, text in zip(parameters, told))}}}"
+        names = _parameters(state)
+        form = "[...]" if names is None else f"{{{', '.join(f'{one!r}: ...' for one in names)}}}"
         raise InputDataError(
             f"X is {shown(value)}, but a point is a row of {state.domain.dim}, so that it "
             f"cannot be swapped with a value; give {form}, and the value behind it."
@@ -274,20 +257,13 @@ def as_known(state: State, context: Numbers | None) -> Tensor | None:
         InputDataError: If it is missing, of another size, or given for a domain without context.
     """
     c = state.domain.columns - state.domain.dim
-    if context is None and c:
-        raise InputDataError(
-            f"context is missing, but {state.domain!r} has one; give its {counted(c, 'numbers')}."
-        )
-    if context is None:
+    if context is None and c == 0:
         return None
-    if c == 0:
+    known = None if context is None or c == 0 else as_points("context", context, c, state)
+    if known is None or len(known) != 1:
         raise InputDataError(
-            f"context is {context}, but {state.domain!r} takes none; use a Box with context_dim."
-        )
-    known = as_points("context", context, c, state)
-    if len(known) != 1:
-        raise InputDataError(
-            f"context is {context}, but {state.domain!r} needs {counted(c, 'numbers')}."
+            f"context is {context}, but {state.domain!r} takes {counted(c, 'numbers')}; see "
+            "Box(context_dim=)."
         )
     return as_context(state, known[0])
 
@@ -318,15 +294,13 @@ def measurements(
     c = state.domain.columns - state.domain.dim
     n = len(points)
     good = [True] * n if ok is None else _truths("ok", ok, n)
-    values = as_series("y", _where_good(y, good), n, good)
+    values = as_series("y", y, n, good)
     times = as_series("time", list(range(1, n + 1)) if time is None else time, n)
     noises: Sequence[float | None] = [None] * n
-    if isinstance(noise, list) and None in noise:
-        given = [one is not None for one in noise]
-        series = as_series("noise", _where_good(noise, given), n, given)
+    if noise is not None:
+        given = [one is not None for one in noise] if isinstance(noise, list) else [True] * n
+        series = as_series("noise", noise, n, given)
         noises = [one if there else None for one, there in zip(series, given)]
-    elif noise is not None:
-        noises = as_series("noise", noise, n)
     contexts: Sequence[Numbers | None] = [context] * n
     if context is not None and c:
         known = as_points("context", context, c, state)
@@ -352,21 +326,42 @@ def _truths(name: str, value: object, rows: int) -> list[bool]:
 
 
 def as_series(
-    name: str, value: object, rows: int, good: Sequence[bool] | None = None
+    name: str,
+    value: object,
+    rows: int,
+    good: Sequence[bool] | None = None,
+    there: str = "X has",
 ) -> list[float]:
     """A finite number per row of a table, or per row that is ``good``.
 
     Raises:
         InputDataError: If the number of rows differs or a number is not finite.
     """
-    series = _column(name, value, rows, f"X has {counted(rows, 'rows')}; give one number per row.")
-    for row, one in enumerate(series):
+    fix = f"{there} {counted(rows, 'rows')}; give one number per row."
+    given: Any = value
+    if good is not None and not all(good) and len(good) == np.size(given):
+        entries = given.reshape(-1) if hasattr(given, "reshape") else given
+        given = [one if counts else math.nan for one, counts in zip(entries, good)]
+    refuse_masked(name, given)
+    try:
+        series = _tensor(given, dtype=torch.float64).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        each = value if isinstance(value, Iterable) else ()
+        text = next((one for one in each if isinstance(one, str)), None)
+        raise InputDataError(
+            f"{name} has {shown(value if text is None else text)}, which is no number, but "
+            f"{fix}{decimal_comma(text)}"
+        ) from error
+    if series.numel() != rows or series.dim() > 2:
+        raise InputDataError(f"{name} has shape {tuple(series.shape)}, but {fix}")
+    column: list[float] = series.reshape(-1).tolist()
+    for row, one in enumerate(column):
         if not math.isfinite(one) and (good is None or good[row]):
             failed = ", or say ok=False for them" if name == "y" else ""
             raise InputDataError(
                 f"{name} is {one} in row {row}; leave out rows without a measurement{failed}."
             )
-    return series
+    return column
 
 
 def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
@@ -380,53 +375,9 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
     Raises:
         InputDataError: If there is not one value per point, or an answer is not finite.
     """
-    asked = f"the expert was asked about {counted(points, 'points')}; give one"
-    rest = "for each, and ok=False for points without answer."
-    if ok is None or isinstance(ok, bool):
-        good = [ok is not False] * points
-    else:
-        ok = ok.filled(False) if isinstance(ok, np.ma.MaskedArray) else ok
-        good = _column("ok", ok, points, f"{asked} bool {rest}", torch.bool)
+    every = ok is None or isinstance(ok, bool)
+    good = [ok is not False] * points if every else _truths("ok", ok, points)
     if y is None and not any(good):
         return (None,) * points
-    if isinstance(y, (list, tuple)):
-        y = [math.nan if one is None else one for one in y]
-    y = _where_good(y, good)
-    values = _column("y", y, points, f"{asked} value {rest}")
-    for place, (value, counts) in enumerate(zip(values, good)):
-        if counts and not math.isfinite(value):
-            raise InputDataError(
-                f"answer number {place} is {value}, but answers are finite; pass ok=False for "
-                "points that the expert did not answer."
-            )
-    return tuple(float(value) if counts else None for value, counts in zip(values, good))
-
-
-def _where_good(column: Any, good: list[bool]) -> Any:
-    """A column with NaN in rows that failed, whose values do not matter."""
-    if all(good) or not hasattr(column, "__len__") or len(column) != len(good):
-        return column
-    column = column.reshape(-1) if hasattr(column, "reshape") else column
-    return [one if counts else math.nan for one, counts in zip(column, good)]
-
-
-def _column(
-    name: str, value: object, rows: int, fix: str, dtype: torch.dtype = torch.float64
-) -> list[Any]:
-    """A column as a list with one value per row."""
-    refuse_masked(name, value)
-    try:
-        series = _tensor(value, dtype=None if dtype == torch.bool else dtype).cpu()
-        if series.dtype != dtype:  # numbers would all be taken for True
-            raise TypeError
-    except (TypeError, ValueError, RuntimeError) as error:
-        each = [] if isinstance(value, str) or not isinstance(value, Iterable) else value
-        text = next((one for one in each if isinstance(one, str)), None)
-        if text is not None:
-            words = f"{name} has {text!r}, which is no number, but {fix}{decimal_comma(text)}"
-            raise InputDataError(words) from error
-        raise InputDataError(f"{name} is {value!r}, but {fix}") from error
-    if series.numel() != rows or series.dim() > 2:
-        raise InputDataError(f"{name} has shape {tuple(series.shape)}, but {fix}")
-    numbers: list[Any] = series.reshape(-1).tolist()
-    return numbers
+    values = as_series("y", y, points, good, "the consultation has")
+    return tuple(value if counts else None for value, counts in zip(values, good))

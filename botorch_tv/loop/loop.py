@@ -53,7 +53,6 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import ExpertWarning
 from botorch_tv.validation import shown
 
@@ -232,11 +231,10 @@ class Loop(Record):
                 measurement, or the context does not fit. The loop is not changed.
         """
         if len(self._open) >= self.pending:
-            oldest, many = next(iter(self._open)), counted(len(self._open), "suggestions")
-            verb = "is" if len(self._open) == 1 else "are"
+            oldest = next(iter(self._open))
             raise InputDataError(
-                f"{many} {verb} open and pending is {self.pending}: "
-                f"{listed(self._open, self._units)}. tell(y, suggestion={oldest}) says what came "
+                f"pending is {self.pending}, and open are {listed(self._open, self._units)}. "
+                f"tell(y, suggestion={oldest}) says what came "
                 f"out, discard({oldest}) that it will never come, and "
                 f"loop.pending = {self.pending + 1} allows one more."
             )
@@ -399,9 +397,8 @@ class Loop(Record):
         elif ok is not None or y is not None:
             value = as_number("y", y, f"amend({number}, ok=False) says that it failed.")
         when = wrong.time if time is None else self._number("time", time)
-        right = replace(wrong, y=value, time=when)
-        if wrong.number < 0:
-            right = replace(right, planned_for=when)
+        planned_for = when if wrong.number < 0 else wrong.planned_for
+        right = replace(wrong, y=value, time=when, planned_for=planned_for)
         if right == wrong:
             raise InputDataError(
                 f"measurement {number}, which {wrong.outcome}, would stay as it is: nothing to "
@@ -508,8 +505,8 @@ class Loop(Record):
     # ---------------------------------------------------------------- within
 
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Planned:
-        closed = [*self._log.answers, *self._superseded]
-        return meant(suggestion, self._open, self._asked, closed, self._units)
+        answered = [one.number for one in (*self._log.answers, *self._superseded)]
+        return meant(suggestion, self._open, self._asked, answered, self._units)
 
     def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> None:
         variance = "give the variance of this measurement."
@@ -529,19 +526,13 @@ class Loop(Record):
         Raises:
             InputDataError: If there is none.
         """
-        whole = None if isinstance(number, bool) else number
         for one in self._log.answers:
-            if one.number == whole:
+            if one.number == number and not isinstance(number, bool):
                 return one
-        fix = (
-            "give the number of a suggestion that was answered or, for a measurement that was not "
-            "suggested, -1, -2, ..., as in table()"
+        raise InputDataError(
+            f"there is no measurement {shown(number)}: give the number of a suggestion that was "
+            "answered or, for a measurement that was not suggested, -1, -2, ..., as in table()."
         )
-        if whole in self._open:
-            fix = f"its suggestion is open; tell(y, suggestion={whole}) answers it"
-        elif any(one.number == whole for one in self._superseded):
-            fix = "it was removed; observe(X, y, time=...) takes in another"
-        raise InputDataError(f"there is no measurement {shown(number)}: {fix}.")
 
     def _change(self, wrong: Answer, right: Answer | None) -> None:
         """Replace or remove an answer, and compute everything since as if it had never been."""

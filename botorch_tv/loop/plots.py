@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from botorch.posteriors import Posterior
 from torch import Tensor
@@ -66,15 +65,6 @@ class Scale(NamedTuple):
             settle_log(axis, min(values), max(values))
 
 
-class Slice(NamedTuple):
-    """The posterior along one parameter, through the best point, by places on an axis."""
-
-    values: list[float]
-    mean: np.ndarray
-    sd: np.ndarray
-    best: float
-
-
 def draw_loop(
     table: pd.DataFrame,
     domain: Domain,
@@ -96,10 +86,6 @@ def draw_loop(
         ax: As there.
     """
     scales = _scales(domain, units)
-    slices = []
-    if best is not None and predict is not None:
-        for side, scale in enumerate(scales.values()):
-            slices.append(_slice(domain, units, best, predict, side, scale))
     if ax is not None:
         figure = figure_of(ax, path)
         _draw_values(ax, table)
@@ -111,13 +97,14 @@ def draw_loop(
     values.set_title("Measured, and predicted before", loc="left")
     _draw_values(values, table)
     for row, (name, scale) in enumerate(scales.items()):
-        chosen = figure.add_subplot(grid[1 + row, 0 if slices else slice(None)])
+        chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
         _draw_chosen(chosen, table, row, name, scale)
         if row == 0:
             chosen.set_title("Where", loc="left")
-        if slices:
+        if best is not None and predict is not None:
             axes = figure.add_subplot(grid[1 + row, 1])
-            _draw_slice(axes, slices[row], name, scale)
+            _draw_slice(axes, domain, units, best, predict, row, scale)
+            axes.set_xlabel(name)
             if row == 0:
                 axes.set_title("Now, through the best point, ± 2 sd", loc="left")
     if table["time"].dtype.kind == "f":  # dates need no name
@@ -171,8 +158,25 @@ def _draw_chosen(axes: Axes, table: pd.DataFrame, row: int, name: str, scale: Sc
     lighten(axes)
 
 
-def _draw_slice(axes: Axes, part: Slice, name: str, scale: Scale) -> None:
-    x, mean, sd, best = part
+def _draw_slice(
+    axes: Axes,
+    domain: Domain,
+    units: Units,
+    best: Tensor,
+    predict: Callable[[Tensor], Posterior],
+    side: int,
+    scale: Scale,
+) -> None:
+    """The posterior along one parameter, through the best point."""
+
+    def place(point: list[float]) -> float:
+        values = units.point(point[: domain.dim])
+        return scale.place(list(values.values() if isinstance(values, dict) else values)[side])
+
+    X = _along(domain, best, side)
+    posterior, x = predict(X), [place(row) for row in X.tolist()]
+    mean = posterior.mean.squeeze(-1).cpu().numpy()
+    sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt().cpu().numpy()
     if scale.choices is not None:  # nothing lies between two of them
         pale = (BELIEF, 0.18)
         axes.errorbar(
@@ -182,10 +186,9 @@ def _draw_slice(axes: Axes, part: Slice, name: str, scale: Scale) -> None:
     else:
         axes.plot(x, mean, color=BELIEF, marker="o" if len(x) <= FEW else "", markersize=3)
         axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=BELIEF, alpha=0.18, linewidth=0)
-    axes.axvline(best, color=GRAY, linestyle="dotted")
+    axes.axvline(place(best.tolist()), color=GRAY, linestyle="dotted")
     axes.set_xscale("log" if scale.log else "linear")
     scale.settle(axes.xaxis, x)
-    axes.set_xlabel(name)
     axes.set_ylabel("y")
     lighten(axes)
 
@@ -199,25 +202,6 @@ def _scales(domain: Domain, units: Units) -> dict[str, Scale]:
         else Scale(log=one.log, choices=None)
         for name, one in units.parameters.items()
     }
-
-
-def _slice(
-    domain: Domain,
-    units: Units,
-    best: Tensor,
-    predict: Callable[[Tensor], Posterior],
-    side: int,
-    scale: Scale,
-) -> Slice:
-    def place(point: list[float]) -> float:
-        values = units.point(point[: domain.dim])
-        return scale.place(list(values.values() if isinstance(values, dict) else values)[side])
-
-    X = _along(domain, best, side)
-    posterior = predict(X)
-    sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt()
-    means = posterior.mean.squeeze(-1).cpu().numpy()
-    return Slice([place(row) for row in X.tolist()], means, sd.cpu().numpy(), place(best.tolist()))
 
 
 def _along(domain: Domain, best: Tensor, side: int) -> Tensor:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import torch
 from botorch.exceptions import InputDataError
@@ -22,7 +22,7 @@ from botorch_tv.forgetting.base import is_static
 from botorch_tv.identity import Description, describe
 from botorch_tv.inference.box import BoxPrior
 from botorch_tv.loop.clock import LoopClock, Time, Units, parameters_of, point_in_words
-from botorch_tv.loop.file import LoopFile, as_domain, domain_data, refused
+from botorch_tv.loop.file import COPY, LoopFile, as_domain, domain_data, refused
 from botorch_tv.loop.input import Numbers, Points, as_known, as_places, in_order
 from botorch_tv.loop.log import (
     MeasurementLog,
@@ -33,7 +33,7 @@ from botorch_tv.loop.log import (
     oldest_for,
     replayed,
 )
-from botorch_tv.loop.snapshot import place_of_next, read_snapshot, write_snapshot
+from botorch_tv.loop.snapshot import EVERY, LATE, read_snapshot, served, write_snapshot
 from botorch_tv.loop.table import (
     LastAnswer,
     NumberedSuggestion,
@@ -73,36 +73,20 @@ class LoopLock:
     """A reentrant lock, which lets threads share a loop; copies and pickles of it are unlocked."""
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        self.lock = RLock()
 
     def __reduce__(self) -> tuple[type[LoopLock], tuple[()]]:
         return LoopLock, ()
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
 
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-
-class Lockable(Protocol):
-    """An object with a lock."""
-
-    _lock: LoopLock
-
-
-Held = TypeVar("Held", bound=Lockable)
-
-
-def locked(
-    method: Callable[Concatenate[Held, Given], Result],
-) -> Callable[Concatenate[Held, Given], Result]:
-    """A method that holds the object's lock while it runs."""
+def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
+    """A method of a loop that holds its lock while it runs."""
 
     @functools.wraps(method)
-    def wrapped(self: Held, /, *args: Given.args, **named: Given.kwargs) -> Result:
-        with self._lock:
-            return method(self, *args, **named)
+    def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
+        loop: Any = args[0]
+        with loop._lock.lock:
+            return method(*args, **named)
 
     return wrapped
 
@@ -129,7 +113,27 @@ class Record:
         seed = require_integer("Loop: seed", seed, 0, fix)
         require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
         given = in_order("Loop", (first, second), strategy=strategy, domain=domain)
-        strategy, domain = _strategy_and_domain(given[0], given[1], maximize)
+        strategy, domain = given
+        require(
+            maximize is None or isinstance(maximize, bool),
+            f"Loop: maximize is {shown(maximize)}, but it must be True or False.",
+        )
+        if domain is None:
+            raise ValueError(
+                "Loop: no domain; give the ranges, as in Loop({'temperature': (20, 80)})."
+            )
+        if strategy is None:
+            strategy = adaptive_gp_ucb(maximize=maximize is not False)
+        require(
+            maximize is None or maximize == strategy.maximize,
+            f"Loop: maximize is {maximize}, but the strategy has {strategy.maximize}; say it to "
+            "the strategy alone.",
+        )
+        require(
+            strategy.remakes_suggestions,
+            f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
+            "does not write down; use ask() and tell() of the strategy, or one of its members.",
+        )
         self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
@@ -304,7 +308,8 @@ class Record:
         domain = None if domain is None else as_domain(domain)
         place = file.place(device, path)
         domain = file.domain_or(domain, place, path)
-        file.check(domain, path)
+        with refused(f"{path} is damaged", COPY):
+            file.check(domain)
         fix = "pass domain=, or give a copy of the file."
         with refused(f"{path}: the strategy cannot begin on its domain", fix):
             loop = cls(strategy, domain, pending=file.pending, dtype=file.kind, device=place)
@@ -322,41 +327,36 @@ class Record:
                 )
             else:
                 self._replay(file, path, snapshot=snapshot)
-        always = bool(self._strategy.predicts(self._log.start))
-        for plan in waiting:
-            require(
-                plan.predicted is not None or not always,
-                f"{path} is damaged: {plan.name} is open, but without prediction; give a copy.",
-            )
+        if bool(self._strategy.predicts(self._log.start)):
+            for plan in waiting:
+                require(
+                    plan.predicted is not None,
+                    f"{path} is damaged: {plan.name} is open, but without prediction; give a copy.",
+                )
         self._open = {one.number: one for one in waiting}
         self._consultations = {one.number: one for one in file.consultations}
         self._superseded = list(file.superseded)
         self._unsuggested = max([0, *(-one.number for one in (*file.answers, *file.superseded))])
         self._asked, self._consulted = file.asked, file.consulted
-        require(
-            (file.generator is not None) == self._draws,
-            f"{path} is damaged: its random numbers are "
-            f"{'missing' if self._draws else 'there, but this strategy draws none'}; give a copy.",
-        )
-        if file.generator is not None:
-            damage = f"{path} is damaged: its random numbers are no state of a generator"
-            with refused(damage, "give a copy of it."):
+        with refused(f"{path} is damaged", "give a copy of it."):
+            wrong = "its random numbers are missing, or no state of a generator"
+            require((file.generator is not None) == self._draws, wrong)
+            if file.generator is not None:
                 drawn = list(base64.b64decode(file.generator, validate=True))
                 self._generator.set_state(torch.tensor(drawn, dtype=torch.uint8, device="cpu"))
 
     def _replay(self, file: LoopFile, path: Path, *, snapshot: bool) -> None:
         """Replay the answers and replies of a file, from a snapshot if there is one."""
-        log, following = self._log, None
-        if snapshot:
-            begun = read_snapshot(path, file, self._strategy, log.start)
+        log, following = self._log, len(file.answers) - LATE
+        if snapshot and served(file, self._strategy):
+            begun = read_snapshot(path, file, log.start)
             if begun is not None:
                 moment, resets = begun
                 answers = file.answers[: moment.size]
                 log = log._replace(moments=(moment,), answers=answers, resets=tuple(resets))
-            following = place_of_next(file, self._strategy, len(log.answers))
-        if following is not None:
-            log = log.changed(file.answers[:following], self._oldest)
-            write_snapshot(path, file, log.moments[-1], log.resets)
+            if following >= len(log.answers) + EVERY:
+                log = log.changed(file.answers[:following], self._oldest)
+                write_snapshot(path, file, log.moments[-1], log.resets)
         log = log.changed(file.answers, self._oldest)
         for reply in file.replies:
             log = log.absorbed(reply)
@@ -440,14 +440,12 @@ class Record:
             context: As in :meth:`ask`; without it the best point of a domain with context is left
                 out.
         """
-        process, state = self._strategy.process, self.state
+        clock, strategy, state = self._units.clock, self._strategy, self.state
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
-        decay = process.decay if learned is None else learned
-        clock, strategy = self._units.clock, self._strategy
-        unit = clock.unit or ""
+        process, unit = strategy.process, clock.unit or ""
         words = [
             strategy.describe(state, said=clock.said, unit=unit),
-            forgetting_in_words(decay, process.inflation, unit),
+            forgetting_in_words(learned or process.decay, process.inflation, unit),
             self._measured_in_words(),
         ]
         if self._log.answers and self._has_best(context):
@@ -583,9 +581,9 @@ class Record:
         failed = sum(one.y is None for one in answers)
         times = [one.time for one, reset in zip(answers, self._log.resets) if reset]
         many = counted(len(answers), "measurements")
-        words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
-        if len(answers) == 1:
-            words = f"{many}, of time {said(answers[0].time)}"
+        words = f"{many}, of time {said(answers[0].time)}"
+        if len(answers) > 1:
+            words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
         words += (f", of which {failed} failed" if failed else "") + changed
         if self._strategy.process.retention:
             last = f", the last at time {said(times[-1])}" if times else ""
@@ -599,42 +597,6 @@ class Record:
         return X if known is None else torch.cat([X, known.expand(*X.shape[:-1], -1)], -1)
 
 
-def _strategy_and_domain(
-    strategy: Strategy | None, domain: Domain | Bounds | None, maximize: bool | None
-) -> tuple[Strategy, Domain | Bounds]:
-    """The arguments of a loop, whose strategy may have been left out.
-
-    Raises:
-        ValueError: If they are incomplete, or contradict each other.
-    """
-    require(
-        maximize is None or isinstance(maximize, bool),
-        f"Loop: maximize is {shown(maximize)}, but it must be True or False; give False where "
-        "the smallest value is wanted.",
-    )
-    if domain is None:
-        raise ValueError("Loop: no domain; give the ranges, as in Loop({'temperature': (20, 80)}).")
-    if strategy is None:
-        strategy = adaptive_gp_ucb(maximize=maximize is not False)
-    require(
-        maximize is None or maximize == strategy.maximize,
-        f"Loop: maximize is {maximize}, but the strategy has {strategy.maximize}; say it to "
-        "the strategy alone.",
-    )
-    require(
-        strategy.remakes_suggestions,
-        f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
-        "does not write down; use ask() and tell() of the strategy, or one of its members.",
-    )
-    return strategy, domain
-
-
-SHORTEST, LONGEST = 2.0**-30, 2.0**40
-"""Ages between which halves are looked for."""
-DIGITS = 40
-"""Halvings of an interval."""
-
-
 def forgetting_in_words(decay: Decay, inflation: Inflation, unit: str) -> str:
     """After how long a measurement counts less; empty where it always counts in full.
 
@@ -643,40 +605,20 @@ def forgetting_in_words(decay: Decay, inflation: Inflation, unit: str) -> str:
         inflation: How noise grows.
         unit: Of time, "hours"; empty where times are numbers.
     """
+    ages = 2 ** torch.linspace(-30, 40, 2**17, dtype=torch.float64, device="cpu")
+    start = torch.zeros_like(ages)
 
-    def correlation(age: Tensor) -> Tensor:
-        start = torch.zeros_like(age)
-        variances = decay.covariance(start, start) * decay.covariance(age, age)
-        return decay.covariance(start, age) / variances.sqrt()
-
-    def after(share: Callable[[Tensor], Tensor]) -> str:
-        age = _age_of_half(share)
-        if math.isinf(age):
+    def after(share: Tensor) -> str:
+        below = (share.reshape(-1, len(ages)) <= 0.5).all(0).nonzero()
+        if not len(below):
             return "never, as far as can be told"
-        return f"after {span_in_words(age, unit)}"
+        return f"after {span_in_words(float(ages[below[0]]), unit)}"
 
     words = []
     if not is_static(decay):
-        words.append(f"its correlation with the objective falls to 1/2 {after(correlation)}")
+        variances = decay.covariance(start, start) * decay.covariance(ages, ages)
+        share = decay.covariance(start, ages) / variances.sqrt()
+        words.append(f"its correlation with the objective falls to 1/2 {after(share)}")
     if not is_static(inflation):
-        weight = after(lambda age: torch.exp(-inflation.log_factor(age)))
-        words.append(f"its noise doubles {weight}")
+        words.append(f"its noise doubles {after(torch.exp(-inflation.log_factor(ages)))}")
     return f"As a measurement ages, {' and '.join(words)}." if words else ""
-
-
-def _age_of_half(share: Callable[[Tensor], Tensor]) -> float:
-    """The age at which a share, 1 at age 0, first is 1/2 or less; infinite where it never is."""
-
-    def falls(age: float) -> bool:
-        return bool((share(torch.tensor(age, dtype=torch.float64, device="cpu")) <= 0.5).all())
-
-    high = SHORTEST
-    while not falls(high):
-        high *= 2
-        if high > LONGEST:
-            return float("inf")
-    low = high / 2 if high > SHORTEST else 0.0
-    for _ in range(DIGITS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if falls(middle) else (middle, high)
-    return high

@@ -37,21 +37,6 @@ LATE = 8
 ENDING = "told"
 
 
-def place_of_next(file: LoopFile, strategy: Strategy, begun: int) -> int | None:
-    """After how many answers of a file a state is worth being written; None where none is.
-
-    Only strategies that are told nothing are served: others tell an answer in next to no time, or
-    need all of them.
-
-    Args:
-        file: The file.
-        strategy: Of the loop.
-        begun: Answers of the state that is there already.
-    """
-    place = len(file.answers) - LATE
-    return place if _served(file, strategy) and place >= begun + EVERY else None
-
-
 def write_snapshot(path: Path, file: LoopFile, moment: Moment, resets: Sequence[bool]) -> None:
     """Write the state after the first answers of a file beside it.
 
@@ -78,19 +63,14 @@ def write_snapshot(path: Path, file: LoopFile, moment: Moment, resets: Sequence[
         write_whole(beside(path, ENDING), lambda out: out.writelines((seal, whole)))
 
 
-def read_snapshot(
-    path: Path, file: LoopFile, strategy: Strategy, start: State
-) -> tuple[Moment, list[bool]] | None:
+def read_snapshot(path: Path, file: LoopFile, start: State) -> tuple[Moment, list[bool]] | None:
     """The state after the first answers of a file; None unless it is there and theirs.
 
     Args:
         path: The file.
         file: Its content.
-        strategy: Of the loop.
         start: The state before any answer.
     """
-    if not _served(file, strategy):
-        return None
     try:
         sealed = beside(path, ENDING).read_bytes()
         seal, whole = sealed[:64], sealed[64:]
@@ -106,7 +86,8 @@ def read_snapshot(
         return None
 
 
-def _served(file: LoopFile, strategy: Strategy) -> bool:
+def served(file: LoopFile, strategy: Strategy) -> bool:
+    """Whether a snapshot serves: other strategies need all answers, or little time for them."""
     return type(strategy) is Adaptive and not file.replies
 
 
@@ -127,10 +108,10 @@ def _digest(file: LoopFile, answers: Sequence[Answer]) -> str:
 
 def _stored(part: Any) -> Any:
     """The numbers of a state; None for what does not change with answers."""
+    if isinstance(part, Rows):
+        part = part.tensor()
     if isinstance(part, Tensor):
         return part.detach().clone()
-    if isinstance(part, Rows):
-        return part.tensor().detach().clone()
     if isinstance(part, tuple):
         return [_stored(one) for one in part]
     return part if isinstance(part, (bool, int, float)) else None
@@ -140,29 +121,10 @@ def _restored(start: Any, stored: Any) -> Any:
     """A state of these numbers, of the same form as the one before any answer.
 
     A tensor may have become None since, as ``Data.empty`` does once every trial has data.
-
-    Raises:
-        ValueError: If it is not of that form.
     """
-    if isinstance(start, Tensor):
-        if stored is not None:
-            require(
-                isinstance(stored, Tensor)
-                and (stored.shape, stored.dtype) == (start.shape, start.dtype),
-                "a tensor is of another form",
-            )
-        return stored
     if isinstance(start, Rows):
-        rows = start.tensor()
-        alike = isinstance(stored, Tensor) and stored.dtype == rows.dtype
-        require(alike and stored.dim() == rows.dim(), "rows are of another form")
         return start.replaced(stored)
     if isinstance(start, tuple):
-        require(isinstance(stored, list) and len(stored) == len(start), "parts are missing")
-        parts = [_restored(one, other) for one, other in zip(start, stored)]
+        parts = [_restored(one, other) for one, other in zip(start, stored, strict=True)]
         return type(start)(*parts) if hasattr(start, "_fields") else tuple(parts)
-    if isinstance(start, (bool, int, float)):
-        require(type(stored) is type(start), "a number is of another kind")
-        return stored
-    require(stored is None, "there is more than there was")
-    return start
+    return stored if isinstance(start, (Tensor, bool, int, float)) else start

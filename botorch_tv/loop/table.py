@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,8 +11,8 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.loop.clock import Time, Units, Values, in_digits
-from botorch_tv.loop.log import Answer, Planned, Question, Superseded, like, short
+from botorch_tv.loop.clock import Time, Units, Values, point_in_words
+from botorch_tv.loop.log import Answer, Planned, Question, like, short
 from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.spans import counted
@@ -91,7 +91,7 @@ def meant(
     suggestion: int | NumberedSuggestion | None,
     rows: Mapping[int, Planned],
     asked: int,
-    closed: Sequence[Answer],
+    answered: Collection[int],
     units: Units,
 ) -> Planned:
     """The open suggestion that is meant.
@@ -100,48 +100,39 @@ def meant(
         suggestion: It or its number; None for the only one.
         rows: The open suggestions by number.
         asked: How many there have been.
-        closed: The answers, for the error.
+        answered: Numbers of those that were answered, for the error.
         units: In which they are shown.
 
     Raises:
         InputDataError: If it is not open.
     """
+    waiting = f"open: {listed(rows, units)}" if rows else "none is open"
     if suggestion is None:
         if not rows:
             raise InputDataError(
                 "no suggestion is open; ask() for one, or observe(X, y) what nobody suggested."
             )
-        first = next(iter(rows))
-        if len(rows) > 1:
+        first, *others = rows
+        if others:
             raise InputDataError(
-                f"{len(rows)} suggestions are open: {listed(rows, units)}; say which is meant, as "
-                f"in suggestion={first}."
+                f"{len(rows)} suggestions are {waiting}; say which is meant, as in "
+                f"suggestion={first}."
             )
         return rows[first]
-    number = (
-        suggestion if isinstance(suggestion, int) else getattr(suggestion, "number", suggestion)
-    )
-    others = f"open: {listed(rows, units)}" if rows else "none is open"
+    number = getattr(suggestion, "number", suggestion)
     if type(number) is not int or not 1 <= number <= asked:
         raise InputDataError(
-            f"there is no suggestion {number!r}; {others}. Give a number, or a suggestion as ask() "
-            "returned it."
+            f"there is no suggestion {number!r}; {waiting}. Give a number, or a suggestion as "
+            "ask() returned it."
         )
     if number not in rows:
-        became = "discarded; observe(X, y, time=...) takes in a measurement made after all"
-        answer = next((one for one in closed if one.number == number), None)
-        if isinstance(answer, Superseded):
-            became = "answered already, but the answer was removed; observe(X, y, time=...) takes "
-            became += "in another measurement"
-        elif answer is not None:
-            became = (
-                f"answered already: at time {units.clock.said(answer.time)} it {answer.outcome}; "
-                f"amend({number}, y=...) corrects that, and observe(X, y, time=...) takes in "
-                "another measurement"
-            )
-        raise InputDataError(f"suggestion {number} has been {became}; {others}.")
+        became = "answered" if number in answered else "discarded"
+        raise InputDataError(
+            f"suggestion {number} has been {became} already; {waiting}. amend({number}, y=...) "
+            "corrects an answer, and observe(X, y, time=...) takes in another measurement."
+        )
     row = rows[number]
-    if not isinstance(suggestion, int) and suggestion.row != row:
+    if getattr(suggestion, "row", row) != row:
         raise InputDataError(
             f"{suggestion!r} is of another loop; here number {number} is {units.said(row)}."
         )
@@ -217,25 +208,14 @@ class Table(NamedTuple):
     times: Sequence[Time]
 
     def __repr__(self) -> str:
-        oldest = next(iter(self.points), None)
-        plain = [f"x{one}" for one in range(self.X.shape[1])]
-        names = ["number", "time", *(oldest if isinstance(oldest, dict) else plain)]
-        names += [*(f"context{one}" for one in range(self.context.shape[1])), "y", "noise", "reset"]
-        first = max(0, len(self.y) - SHOWN)
-        lines = [names, *(self._line(row) for row in range(first, len(self.y)))]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
-        text = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
-        if first:
-            text.insert(1, f"... {first} earlier rows")
-        return "\n".join(text)
-
-    def _line(self, row: int) -> list[str]:
-        number, point, when = int(self.number[row]), self.points[row], self.times[row]
-        place = point.values() if isinstance(point, dict) else point
-        values = [*self.context[row].tolist(), float(self.y[row]), float(self.noise[row])]
-        shown = [in_digits(value) for value in (*place, *values)]
-        time = f"{when:.6g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
-        return [str(number), time, *shown, "yes" if self.reset[row] else ""]
+        rows = range(len(self.y))[-SHOWN:]
+        lines = [
+            f"{int(self.number[row])}: at {point_in_words(self.points[row])}, time "
+            f"{self.times[row]}, y {float(self.y[row]):.6g}, noise {float(self.noise[row]):.6g}"
+            f"{', reset' if self.reset[row] else ''}"
+            for row in rows
+        ]
+        return "\n".join([f"{len(self.y)} measurements, the newest {len(rows)}:", *lines])
 
 
 class SupersededMeasurement(NamedTuple):
@@ -325,24 +305,22 @@ def data_frame(
         ) from error
     number, *rest = COLUMNS
     points, context = _columns_of_points(domain, units.parameters)
-    cells, nan = [], math.nan
+    cells = []
     for one, reset in zip(rows, resets):
         values = units.point(one.point[: domain.dim])
         before = one.predicted if one.number > 0 else None
-        cells.append(
-            (
-                one.number,
-                *(values.values() if isinstance(values, dict) else values),
-                *one.point[domain.dim :],
-                units.clock.shown(one.time),
-                nan if one.y is None else one.y,
-                one.y is not None,
-                noise if one.noise is None else one.noise,
-                nan if before is None else before.mean,
-                nan if before is None else before.sd,
-                reset,
-            )
+        row = (
+            one.number,
+            *(values.values() if isinstance(values, dict) else values),
+            *one.point[domain.dim :],
+            units.clock.shown(one.time),
+            math.nan if one.y is None else one.y,
+            one.y is not None,
+            noise if one.noise is None else one.noise,
+            *((math.nan, math.nan) if before is None else (before.mean, before.sd)),
+            reset,
         )
+        cells.append(row)
     columns = [number, *points, *context, *rest]
     # From dicts, as pandas then finds the kind of each column.
     return pd.DataFrame([dict(zip(columns, row)) for row in cells], columns=columns)
@@ -357,23 +335,18 @@ def columns_from(
         ValueError: If a column is missing, or came besides.
     """
     frame, others = given["X"], [name for name, one in given.items() if one is not None]
-    require(
-        others == ["X"],
-        "Loop.from_table: without y, X is a table that has all columns, but "
-        f"{', '.join(others)} came; give X alone, or y with the others.",
-    )
     names, known = _columns_of_points(domain, parameters)
     missing = [one for one in (*names, *known, "y") if one not in frame.columns]
     require(
-        not missing,
-        f"Loop.from_table: X has no column {', '.join(missing)}; give y, or a DataFrame as "
-        "loop.table() returns it.",
+        others == ["X"] and not missing,
+        f"Loop.from_table: without y, X is a table that has all columns; {', '.join(others)} came, "
+        f"and X has no column {', '.join(missing) or 'too few'}; give y, or a DataFrame as "
+        "loop.table() returns it, alone.",
     )
     points = frame[names]
     points = points.to_numpy() if parameters is None else points.set_axis(list(parameters), axis=1)
     there = {name: frame[name] for name in ("time", "noise", "ok") if name in frame.columns}
     if "noise" in there:
-        usual = there["noise"].isna()
-        there["noise"] = [None if own else one for one, own in zip(there["noise"], usual)]
+        there["noise"] = [None if one != one else one for one in there["noise"]]
     context = frame[known].to_numpy() if known else None
     return given | {"X": points, "y": frame["y"], "context": context} | there

@@ -65,8 +65,8 @@ REFUSED: dict[str, tuple[Callable[[dict], object], str]] = {
     "no such arm": (lambda c: c["answers"][0].update(arm=99), "needs one for each point"),
     "another arm": (lambda c: c["answers"][1].update(arm=0), "which is not arm"),
     "fraction": (lambda c: c["answers"][1].update(arm=0.5), "0.5, which is no whole number"),
-    "text": (lambda c: c["answers"][1].update(y="0.5"), "y is '0.5', which is no finite number"),
-    "infinite": (lambda c: c["answers"][1].update(time=float("inf")), "time is inf, which"),
+    "text": (lambda c: c["answers"][1].update(y="0.5"), 'y is "0.5", which is no finite number'),
+    "infinite": (lambda c: c["answers"][1].update(time=float("inf")), "time is Infinity, which"),
     "noise": (
         lambda c: c["answers"][1].update(noise=-1.0),
         "-1.0 as noise variance is not positive",

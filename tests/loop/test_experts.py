@@ -463,26 +463,32 @@ REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
     ),
     "too few": (
         lambda loop: loop.absorb(5, [0.1, 0.2]),
-        r"y has shape \(2,\), but the expert was asked about 4 points; give one value for each",
+        r"y has shape \(2,\), but the consultation has 4 rows; give one number per row",
     ),
-    "too many": (lambda loop: loop.absorb(5, [0.1] * 5), r"y has shape \(5,\), but .* 4 points"),
-    "one": (lambda loop: loop.absorb(5, 0.1), r"y has shape \(\), but .* 4 points"),
-    "none": (lambda loop: loop.absorb(5), "y is None, but the expert was asked about 4 points"),
-    "text": (lambda loop: loop.absorb(5, "good"), "y is 'good', but the expert was asked"),
+    "too many": (lambda loop: loop.absorb(5, [0.1] * 5), r"y has shape \(5,\), but .* 4 rows"),
+    "one": (lambda loop: loop.absorb(5, 0.1), r"y has shape \(\), but .* 4 rows"),
+    "none": (
+        lambda loop: loop.absorb(5),
+        "y has None, .*the consultation has 4 rows",
+    ),
+    "text": (lambda loop: loop.absorb(5, "good"), "no number, but the consultation has 4"),
     "NaN": (
         lambda loop: loop.absorb(5, [0.1, 0.2, nan, 0.4]),
-        "answer number 2 is nan, but answers are finite; pass ok=False for points that the expert",
+        "y is nan in row 2; .* say ok=False for them",
     ),
-    "gap": (lambda loop: loop.absorb(5, [0.1, None, 0.3, 0.4]), "answer number 1 is nan"),
+    "gap": (
+        lambda loop: loop.absorb(5, [0.1, None, 0.3, 0.4]),
+        "None, 0.3, 0.4.*no number",
+    ),
     "infinite": (
         lambda loop: loop.absorb(5, [0.1, -inf, nan, 0.4], ok=[True, True, False, True]),
-        "answer number 1 is -inf",
+        "y is -inf in row 1",
     ),
     "few ok": (
         lambda loop: loop.absorb(5, [0.1] * 4, ok=[True]),
-        r"ok has shape \(1,\), but .* 4 points; give one bool for each",
+        r"ok is \[True\], but .* 4 rows; give one bool per row",
     ),
-    "ok in numbers": (lambda loop: loop.absorb(5, [0.1] * 4, ok=[1, 1, 0, 1]), "ok is .* one bool"),
+    "ok in numbers": (lambda loop: loop.absorb(5, [0.1] * 4, ok=[1, 2, 0, 1]), "ok in row 1 is 2"),
 }
 
 

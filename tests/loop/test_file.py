@@ -295,7 +295,7 @@ def test_no_changed_digit_goes_unnoticed(saved: Path) -> None:
     place = text.index('"y": ') + 7
     changed = text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
     saved.write_text(changed)
-    with pytest.warns(UserWarning, match=r"loop.json was changed by hand .*: measurement 1 was"):
+    with pytest.warns(UserWarning, match=r"loop.json was changed by hand .*: measurement 1: y is"):
         Loop.load(saved, STRATEGIES["Markov"]())
     changed, count = re.subn(r',\n  "digests": [^\n]*(?=,\n)', "", changed)
     assert count == 1  # as files of earlier versions

@@ -52,5 +52,5 @@ def test_a_copy_has_a_turn_of_its_own() -> None:
     loop = made()
     loop.tell(1.0, suggestion=loop.ask())
     for one in (copy.deepcopy(loop), pickle.loads(pickle.dumps(loop))):
-        with loop._lock, ThreadPoolExecutor(1) as pool:
+        with loop._lock.lock, ThreadPoolExecutor(1) as pool:
             assert pool.submit(one.ask).result(timeout=60).number == 2

@@ -156,7 +156,7 @@ REFUSED: dict[str, tuple[Callable[[Strategy], object], str]] = {
     "no y": (lambda s: Loop.from_table(s, BOX, X), "Strategy, Box, list came, but it takes"),
     "both": (
         lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]),
-        "X is a table that has all columns, but X, ok came",
+        "X is a table that has all columns; X, ok came",
     ),
     "noise": (lambda s: Loop.from_table(s, BOX, X[:1], [1.0], noise=[np.nan]), "noise is nan"),
     "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=np.nan)), "y is nan in row 0"),

@@ -264,11 +264,11 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     ),
     "times in words": (
         lambda loop: Loop.from_table([(0, 1)], [[0.5]], [1.0], time=["2026-03-01"]),
-        "time has '2026-03-01', but times are numbers or datetimes; give pandas.to_datetime",
+        r"time is '2026-03-01', but .* are numbers; .* such as datetime\.now",
     ),
     "days first": (
         lambda loop: Loop.from_table([(0, 1)], [[0.5]], [1.0], time=["01.03.2026 08:00"]),
-        r"give pandas.to_datetime\(time\), with dayfirst=True or False",
+        r"time is '01.03.2026 08:00', but .* are numbers",
     ),
     "column too many": (
         lambda loop: Loop.from_table({"rate": (0, 1)}, [{"rate": 0.5, "rates": 1}], [1.0]),
@@ -284,7 +284,7 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     ),
     "decimal comma": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": "0,5"}], [1.0]),
-        r"x is '0,5', but it must be .* is a point; pandas.read_csv\(..., decimal=','\)",
+        "x is '0,5', but it must be one number",
     ),
     "values with commas": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"x": 0.2}], ["12", "12,3"]),
@@ -300,10 +300,13 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     ),
     "no names": (lambda loop: loop.observe([30, 0.1, 2], 1.0), "parameters have names here"),
     "number": (lambda loop: loop.ask(now=3.0), "now is 3.0, but the times .* are datetimes"),
-    "no zone": (lambda loop: loop.ask(now=NAIVE), "with no zone, but those of this loop have one"),
+    "no zone": (
+        lambda loop: loop.ask(now=NAIVE),
+        "without a zone, but the times of this loop have one",
+    ),
     "past": (lambda loop: loop.ask(now=START), "newest measurement was made at 2026-03-28 21:00"),
     "answer": (lambda loop: loop.tell(1.0, suggestion=2, time=5.0), "time is 5.0, but the times"),
-    "closed": (lambda loop: loop.tell(1.0, suggestion=1), "at time 2026-03-28 21:00:00.* it gave"),
+    "closed": (lambda loop: loop.tell(1.0, suggestion=1), "answered already; open: number 2"),
     "room": (lambda loop: loop.ask(), "at temperature .*, layers . for time 2026-03-29"),
 }
 
@@ -328,7 +331,7 @@ def test_numbers_and_datetimes_do_not_mix() -> None:
         loop.tell(0.5, time=START)
     zoned = machine()
     zoned.ask(now=NAIVE)
-    with pytest.raises(InputDataError, match="with a zone, but those of this loop have none"):
+    with pytest.raises(InputDataError, match="with a zone, but the times of this loop have none"):
         zoned.tell(0.5, time=START)
     with pytest.raises(ValueError, match="unit is 'fortnights'"):
         machine(unit="fortnights")
@@ -340,7 +343,7 @@ def test_numbers_and_datetimes_do_not_mix() -> None:
 
 def test_what_failed_to_begin_leaves_the_kind_of_time_open() -> None:
     loop = Loop(strategy(), Box({"a": (0, 1)}, context_dim=1, search=QUICK))
-    with pytest.raises(InputDataError, match="context is missing"):
+    with pytest.raises(InputDataError, match="context is None, but"):
         loop.ask(now=START)
     assert loop.ask(now=2.0, context=[0.1]).time == 2.0
 
