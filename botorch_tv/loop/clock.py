@@ -117,11 +117,10 @@ class LoopClock:
             )
         assert self.start is not None
         if (when.tzinfo is None) != (self.start.tzinfo is None):
-            have = "have none; leave it out" if when.tzinfo else "have one, as datetime.now(UTC)"
-            raise InputDataError(
-                f"{name} is {when}, with{'' if when.tzinfo else 'out'} a zone, but the times of "
-                f"this loop {have}."
-            )
+            has, fix = "a zone", "have none; leave it out"
+            if when.tzinfo is None:
+                has, fix = "no zone", "have one; give one such as datetime.now(UTC)"
+            raise InputDataError(f"{name} is {when}, with {has}, but the times of this loop {fix}.")
         # Python subtracts times of one zone as clocks show them, an hour off in summer.
         return (_universal(when) - _universal(self.start)) / SPANS[self._unit]
 
