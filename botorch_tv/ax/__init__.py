@@ -13,8 +13,7 @@ except ImportError as error:
 
 from botorch_tv.ax.adaptive import AdaptiveNode, adaptive_generation_strategy
 from botorch_tv.ax.best import best_now, complete_trial_at, predict_now
-from botorch_tv.ax.storage import register
-from botorch_tv.ax.strategy import time_varying_generation_strategy
+from botorch_tv.ax.strategy import register, time_varying_generation_strategy
 from botorch_tv.ax.surrogate import Clock, PresentAcquisition, time_varying_model_config
 
 register()

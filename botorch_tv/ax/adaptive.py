@@ -90,14 +90,18 @@ class TrialSpace(Space):
 
     def place(self, parameters: Mapping[str, Any]) -> tuple[float, ...]:
         """A trial's parameters as a point, `D` numbers."""
-        inner = {name: _inner(one, parameters[name]) for name, one in self.parameters.items()}
+        inner = {}
+        for name, one in self.parameters.items():
+            value = parameters[name]
+            inner[name] = one.values.index(value) if _ordered(one) else value
         return self.point(inner)
 
     def parameterization(self, point: Any) -> TParameterization:
         """A point `D` as a trial's parameters, but for time."""
-        inner = self.params(point)
-        outer = {name: _outer(one, inner[name]) for name, one in self.parameters.items()}
-        return outer | self.fixed
+        inner, outer = self.params(point), dict(self.fixed)
+        for name, one in self.parameters.items():
+            outer[name] = one.values[inner[name]] if _ordered(one) else one.cast(inner[name])
+        return outer
 
 
 def _axis(parameter: Parameter) -> Axis:
@@ -117,14 +121,6 @@ def _axis(parameter: Parameter) -> Axis:
 
 def _ordered(parameter: Parameter) -> bool:
     return isinstance(parameter, ChoiceParameter) and bool(parameter.is_ordered)
-
-
-def _inner(parameter: Parameter, value: Any) -> Any:
-    return parameter.values.index(value) if _ordered(parameter) else value
-
-
-def _outer(parameter: Parameter, value: Any) -> Any:
-    return parameter.values[value] if _ordered(parameter) else parameter.cast(value)
 
 
 def adaptive_generation_strategy(

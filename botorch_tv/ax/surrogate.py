@@ -124,8 +124,8 @@ def check_now(now: float, parameter: RangeParameter) -> None:
         )
 
 
-def check_fixed(now: object, time_parameter: str, call: str = "get_next_trials(..., ") -> None:
-    """Raise unless the present time was given; ``call`` is where it belongs.
+def check_fixed(now: object, time_parameter: str) -> None:
+    """Raise unless the present time was given.
 
     Raises:
         UserInputError: If ``now`` is None.
@@ -133,7 +133,7 @@ def check_fixed(now: object, time_parameter: str, call: str = "get_next_trials(.
     if now is None:
         raise UserInputError(
             f"The time of the trial is not given, but {time_parameter!r} is time and cannot be "
-            f"chosen; call {call}fixed_parameters={{{time_parameter!r}: now}})."
+            f"chosen; call get_next_trials(..., fixed_parameters={{{time_parameter!r}: now}})."
         )
 
 

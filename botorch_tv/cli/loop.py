@@ -161,10 +161,7 @@ def _observe(arguments: argparse.Namespace) -> int:
         raise ValueError("give either Y, what came out, before NAME=VALUE ..., or --failed.")
     if not arguments.failed:
         first, *values = values
-        try:
-            y = _number(first)
-        except argparse.ArgumentTypeError as error:
-            raise ValueError(f"{error}.") from error
+        y = _number(first)
     with _changed(arguments.file) as loop:
         point, when = _point(loop, values), vars(arguments).get("time")
         loop.observe(point, y, ok=not arguments.failed, time=when)
@@ -178,7 +175,7 @@ def _import(arguments: argparse.Namespace) -> int:
     path, y, rows, new, gaps = arguments.table, arguments.y, [], 0, 0
     with _changed(arguments.file) as loop:
         kinds, table = _kinds(loop), _read_table(path)
-        columns = list(table)
+        columns = [str(name) for name in table]
         times = vars(arguments).get("times", TIME if TIME in columns else None)
         if times is None and loop._units.clock.unit is not None:  # which would date all to now
             raise ValueError(
@@ -311,7 +308,7 @@ def _at_line(line: int, path: Path, times: str | None = None) -> Iterator[None]:
     where = f"In line {line} of {path}; nothing is taken in."
     try:
         yield
-    except (argparse.ArgumentTypeError, InputDataError, ValueError) as error:
+    except (InputDataError, ValueError) as error:
         words = re.sub("^time is", f"column {times} is", str(error))
         raise ValueError(f"{words.removesuffix('.')}. {where}") from error
 
@@ -555,13 +552,15 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
         return name, value  # which the loop refuses, and says what it takes
 
 
+class _BadOption(argparse.ArgumentTypeError, ValueError):
+    """A value of an option or of a table; argparse shows the words of this kind alone."""
+
+
 def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number; give what came out, such as -3.7"
-        ) from error
+        raise _BadOption(f"{text!r} is no number; give what came out, such as -3.7.") from error
 
 
 def _time(text: str, where: str = "") -> Time:
@@ -572,9 +571,9 @@ def _time(text: str, where: str = "") -> Time:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(
+        raise _BadOption(
             f"{where}{text!r} is neither a number nor a date; give one such as "
-            "2026-03-01T08:30+01:00"
+            "2026-03-01T08:30+01:00."
         ) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -116,11 +116,10 @@ class LoopClock:
             )
         assert self.start is not None
         if (when.tzinfo is None) != (self.start.tzinfo is None):
-            have = "have none; leave it out" if when.tzinfo else "have one, as datetime.now(UTC)"
-            raise InputDataError(
-                f"{name} is {when}, with{'' if when.tzinfo else 'out'} a zone, but the times of "
-                f"this loop {have}."
-            )
+            has, fix = "a zone", "have none; leave it out"
+            if when.tzinfo is None:
+                has, fix = "no zone", "have one; give one such as datetime.now(UTC)"
+            raise InputDataError(f"{name} is {when}, with {has}, but the times of this loop {fix}.")
         # Python subtracts times of one zone as clocks show them, an hour off in summer.
         return (_universal(when) - _universal(self.start)) / SPANS[self._unit]
 
@@ -256,9 +255,11 @@ class Units:
 
     def written(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row of a file, with names and in the user's units."""
-        return self._converted(
-            row, lambda number: self.clock.shown(number).isoformat(), self._named
-        )  # type: ignore[union-attr]
+
+        def text(number: float) -> str:
+            return cast(datetime, self.clock.shown(number)).isoformat()
+
+        return self._converted(row, text, self._named)
 
     def read(self, row: Any) -> dict[str, Any]:
         """Inverse of :meth:`written`.

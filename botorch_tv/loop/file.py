@@ -319,7 +319,16 @@ class LoopFile:
                     require(isinstance(content[name], list), f"{name} is no list")
                     content[name] = [units.read(one) for one in content[name]]
                 file = typed(cls, content, "the file")
-                file._warn_of_versions(content["made_with"], path)
+                here = libraries()
+                unlike = differences({one: content["made_with"].get(one) for one in here}, here)
+                if unlike:
+                    warnings.warn(
+                        f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers "
+                        "are told anew, so that the loop is of one piece, but choices may differ "
+                        "from those that the others would have made; install these to go on "
+                        "exactly.",
+                        stacklevel=3,
+                    )
                 if changes:
                     there = content[DIGESTS]["answers"]
                     added = {one.number for one in file.answers if str(one.number) not in there}
@@ -355,17 +364,6 @@ class LoopFile:
         names = ("answers", "open", "consultations", "replies")
         anew = recounted(*(getattr(self, name) for name in names))
         return replace(self, **dict(zip(names, map(tuple, anew))), stale=tuple(stale))  # type: ignore[arg-type]
-
-    def _warn_of_versions(self, made_with: Mapping[str, str], path: Path) -> None:
-        here = libraries()
-        unlike = differences({name: made_with.get(name) for name in here}, here)
-        if unlike:
-            warnings.warn(
-                f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers are told "
-                "anew, so that the loop is of one piece, but choices may differ from those that "
-                "the others would have made; install these to go on exactly.",
-                stacklevel=4,
-            )
 
     def strategy_or(self, given: Strategy | None, path: Path) -> Strategy:
         """The strategy given, or that of a loop for which none was.
@@ -408,12 +406,8 @@ class LoopFile:
             raise ValueError(f"{path}: its domain cannot be made from the file; pass domain=.")
         return domain
 
-    def check(self, domain: Domain, path: Path) -> None:
-        """Raise a ``ValueError`` unless the rows fit the domain and each other."""
-        with refused(f"{path} is damaged", COPY):
-            self._check(domain)
-
-    def _check(self, domain: Domain) -> None:
+    def check(self, domain: Domain) -> None:
+        """Raise an error unless the rows fit the domain and each other."""
         n = len(self.answers)
         plans: list[Planned] = [*self.answers, *self.open]
         rows: list[Planned | Question] = [*plans, *self.replies, *self.consultations]

@@ -296,12 +296,10 @@ def measurements(
     values = as_series("y", y, n, good)
     times = as_series("time", list(range(1, n + 1)) if time is None else time, n)
     noises: Sequence[float | None] = [None] * n
-    if isinstance(noise, list) and None in noise:
-        given = [one is not None for one in noise]
+    if noise is not None:
+        given = [one is not None for one in noise] if isinstance(noise, list) else [True] * n
         series = as_series("noise", noise, n, given)
         noises = [one if there else None for one, there in zip(series, given)]
-    elif noise is not None:
-        noises = as_series("noise", noise, n)
     contexts: Sequence[Numbers | None] = [context] * n
     if context is not None and c:
         known = as_points("context", context, c, state)
@@ -339,12 +337,13 @@ def as_series(
         InputDataError: If the number of rows differs or a number is not finite.
     """
     fix = f"{there} {counted(rows, 'rows')}; give one number per row."
-    if good is not None and not all(good) and len(good) == np.size(value):  # type: ignore[arg-type]
-        column = value.reshape(-1) if hasattr(value, "reshape") else value
-        value = [one if counts else math.nan for one, counts in zip(column, good)]  # type: ignore[call-overload]
-    refuse_masked(name, value)
+    given: Any = value
+    if good is not None and not all(good) and len(good) == np.size(given):
+        entries = given.reshape(-1) if hasattr(given, "reshape") else given
+        given = [one if counts else math.nan for one, counts in zip(entries, good)]
+    refuse_masked(name, given)
     try:
-        series = _tensor(value, dtype=torch.float64).cpu()
+        series = _tensor(given, dtype=torch.float64).cpu()
     except (TypeError, ValueError, RuntimeError) as error:
         each = value if isinstance(value, Iterable) else ()
         text = next((one for one in each if isinstance(one, str)), None)

@@ -527,7 +527,7 @@ class Loop(Record):
             InputDataError: If there is none.
         """
         for one in self._log.answers:
-            if one.number == number and type(number) is int:
+            if one.number == number and not isinstance(number, bool):
                 return one
         raise InputDataError(
             f"there is no measurement {shown(number)}: give the number of a suggestion that was "

@@ -22,7 +22,7 @@ from botorch_tv.forgetting.base import is_static
 from botorch_tv.identity import Description, describe
 from botorch_tv.inference.box import BoxPrior
 from botorch_tv.loop.clock import LoopClock, Time, Units, parameters_of, point_in_words
-from botorch_tv.loop.file import LoopFile, as_domain, domain_data, refused
+from botorch_tv.loop.file import COPY, LoopFile, as_domain, domain_data, refused
 from botorch_tv.loop.input import Numbers, Points, as_known, as_places, in_order
 from botorch_tv.loop.log import (
     MeasurementLog,
@@ -307,7 +307,8 @@ class Record:
         domain = None if domain is None else as_domain(domain)
         place = file.place(device, path)
         domain = file.domain_or(domain, place, path)
-        file.check(domain, path)
+        with refused(f"{path} is damaged", COPY):
+            file.check(domain)
         fix = "pass domain=, or give a copy of the file."
         with refused(f"{path}: the strategy cannot begin on its domain", fix):
             loop = cls(strategy, domain, pending=file.pending, dtype=file.kind, device=place)

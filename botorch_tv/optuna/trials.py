@@ -80,20 +80,15 @@ class TrialClock:
             ValueError: If it is of another kind than the times of the trials.
         """
         if self.key is not None:
-            return (
-                max(times)
-                if now is None
-                else require_number(
-                    "now", now, "(-inf, inf)", f"give a number, as {self.key!r} has them."
-                )
+            fix = f"give a number, as {self.key!r} has them."
+            return max(times) if now is None else require_number("now", now, "(-inf, inf)", fix)
+        when = datetime.now() if now is None else now
+        if not isinstance(when, datetime) or when.tzinfo is not None:
+            raise ValueError(
+                f"now is {shown(now)}, but trials have time stamps; give a datetime without time "
+                "zone, as Optuna's are, or leave it out."
             )
-        require(
-            now is None or (isinstance(now, datetime) and now.tzinfo is None),
-            f"now is {shown(now)}, but trials have time stamps; give a datetime without time zone, "
-            "as Optuna's are, or leave it out.",
-        )
-        assert now is None or isinstance(now, datetime)
-        return self._number(now or datetime.now())
+        return self._number(when)
 
     def _attribute(self, trial: FrozenTrial) -> float:
         assert self.key is not None
@@ -235,10 +230,6 @@ def failures(trial: FrozenTrial) -> int:
 
 
 def _infeasible(trial: FrozenTrial) -> bool:
-    return any(one > 0 for one in _constraints(trial))
-
-
-def _constraints(trial: FrozenTrial) -> Sequence[float]:
     if hasattr(trial, "constraints"):
-        return list(trial.constraints.values())
-    return trial.system_attrs.get("constraints") or ()  # as Optuna 4 keeps them
+        return any(one > 0 for one in trial.constraints.values())
+    return any(one > 0 for one in trial.system_attrs.get("constraints") or ())  # of Optuna 4

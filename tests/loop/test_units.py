@@ -302,7 +302,7 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     "number": (lambda loop: loop.ask(now=3.0), "now is 3.0, but the times .* are datetimes"),
     "no zone": (
         lambda loop: loop.ask(now=NAIVE),
-        "without a zone, but the times of this loop have one",
+        "with no zone, but the times of this loop have one",
     ),
     "past": (lambda loop: loop.ask(now=START), "newest measurement was made at 2026-03-28 21:00"),
     "answer": (lambda loop: loop.tell(1.0, suggestion=2, time=5.0), "time is 5.0, but the times"),

@@ -5,8 +5,16 @@ import torch
 
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.loop.log import OLDEST, Answer, trial_answer, trial_log
-from botorch_tv.loop.retrial import EVERY, PATIENCE, overdue, retried
+from botorch_tv.loop.log import (
+    EVERY,
+    OLDEST,
+    PATIENCE,
+    Answer,
+    overdue,
+    retried,
+    trial_answer,
+    trial_log,
+)
 from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
 
 SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
@@ -30,7 +38,7 @@ def tried(letters: str, others: str | None = None) -> torch.Tensor:
 
 def value(letters: str, others: str | None = None) -> object:
     due = overdue(SPACE, tried(letters, others))
-    return due if due is None else SPACE.axes[due.axis].of.choices[due.level]
+    return due if due is None else SPACE.axes[due[0]].of.choices[due[1]]
 
 
 BOTH = "tf" * 400
@@ -77,8 +85,8 @@ def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
     for _ in range(60 * EVERY):
         due = overdue(many, points)
         if due is not None:
-            seen.append(due.level)
-        new = torch.tensor([many.point({"m": 0 if due is None else due.level})])
+            seen.append(due[1])
+        new = torch.tensor([many.point({"m": 0 if due is None else due[1]})])
         points = torch.cat([points, new.double()])
     assert set(seen) == set(range(1, 40))
     assert len(seen) <= 60
