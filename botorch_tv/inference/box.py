@@ -119,14 +119,11 @@ def _require_one_formula(kernel: Kernel, points: Tensor, matrix: Tensor) -> None
         raise InputDataError(
             f"the kernel {name} cannot be evaluated for two trials together: {error}; {fix}"
         ) from error
-    for what, found, wanted in (
-        ("covariances of trials together", covariance, matrix[:, :1]),
-        ("variances, with diag=True,", variance, matrix.diagonal()),
-    ):
+    for found, wanted in ((covariance, matrix[:, :1]), (variance, matrix.diagonal())):
         if found.shape != (2, *wanted.shape) or not bool((found - wanted).abs().max() <= limit):
             raise InputDataError(
-                f"the kernel {name} gives {what} that are not those of its matrix of the same "
-                f"points; {fix}"
+                f"the kernel {name} gives covariances of trials together, or variances with "
+                f"diag=True, that are not those of its matrix of the same points; {fix}"
             )
 
 

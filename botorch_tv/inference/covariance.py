@@ -114,7 +114,7 @@ def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
     """
     if picks and kernel.active_dims is not None:
         seen = kernel.active_dims.tolist()
-        if seen and max(seen) >= columns:
+        if max(seen, default=0) >= columns:
             raise InputDataError(
                 f"the kernel {describe_kernel(kernel)} looks at columns {seen}, but points have "
                 f"{columns}, counted from 0; give other active_dims."
@@ -411,11 +411,9 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     for dim, use in enumerate(used):
         selected = selected.index_select(dim, use.nonzero().squeeze(-1))
     places = selected.flatten().nonzero().squeeze(-1)
+    diagonal, least = covariance.diagonal(), DRAWN_PIVOTS[0] * float(corner)
     columns, pivots, _, _ = pivoted_cholesky(
-        covariance.diagonal(),
-        covariance.__getitem__,
-        len(covariance),
-        DRAWN_PIVOTS[0] * float(corner),
+        diagonal, covariance.__getitem__, len(covariance), least
     )
     # Φᵀ C, one dimension after the other; every product sends a dimension to the end.
     turned = columns.reshape(*grid_shape, len(pivots))
