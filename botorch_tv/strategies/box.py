@@ -469,8 +469,9 @@ def _checked_corners(bounds: object) -> Tensor:
         or len(bounds) != 2
         or not bounds.numel()
     ):
-        is_tensor = isinstance(bounds, Tensor)
-        given = f"{bounds.dtype} of {tuple(bounds.shape)}" if is_tensor else repr(bounds)
+        given = repr(bounds)
+        if isinstance(bounds, Tensor):
+            given = f"{bounds.dtype} of {tuple(bounds.shape)}"
         raise InputDataError(
             f"Box: bounds is {given}, but it must be a floating-point tensor of shape 2 x d, lower "
             "bounds in the first row; or give [(low, high), ...], or {name: (low, high), ...}."

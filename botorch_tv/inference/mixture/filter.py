@@ -27,14 +27,8 @@ LARGEST = 1e100
 SHAPE = 2.0
 """A = B of the inverse gamma on s² at first, in units of the starts' spread.
 
-The starts so count twice, here and as measurements, and who begins with some that are alike by
-chance takes the world to be as flat for a dozen rounds. The density of no unit, 1 / s², counts them
-once. Tried on 30 x 30 arms, on functions other than those reported, it did not lose less over 100
-rounds (static +.005 ± .015 of .352 a round, one abrupt change +.003 ± .019 of .515, narrow peaks
-+.04 ± .06 of 1.78), and more on two peaks of which one moves (+.15 ± .06 of 1.82): a scale known
-less is explored for longer. Together with noise ratios of 0.005, 0.02 and 0.08 it lost less over
-400 rounds of a static world (-.030 ± .010 of .112), and again more on the two peaks (+.19 ± .05);
-neither alone did so beyond the errors of 24 functions."""
+The starts so count twice, here and as measurements; with the density of no unit, 1 / s², a scale
+known less is explored for longer. See benchmarks/results/ablations.md."""
 
 
 class Group(NamedTuple):
