@@ -310,37 +310,32 @@ def _after_jump(
     log_weight = group.log_weight + torch.where(jumps, H, 1.0).log()
     log_weight = log_weight + log_student(e, S, A, group.scale)
 
-    def by_member(part: Tensor) -> Tensor:
-        return _by_member(part, histories)
-
-    logs = by_member(log_weight)
-    share, possible = logs.softmax(-1), by_member(jumps).any(-1)
+    by_member = (-1, histories)
+    logs = log_weight.unflatten(1, by_member)
+    share, possible = logs.softmax(-1), jumps.unflatten(1, by_member).any(-1)
     total = torch.where(possible, logs.logsumexp(-1), -torch.inf)
     z = g * (e / S).unsqueeze(-1)
     z[..., -1] += level
-    z = by_member(z)
+    z = z.unflatten(1, by_member)
     mean = (share.unsqueeze(-1) * z).sum(-2)
-    scale = (share * by_member(group.scale + 0.5 * e.square() / S)).sum(-1)
+    scale = (share * (group.scale + 0.5 * e.square() / S).unflatten(1, by_member)).sum(-1)
     apart = z - mean.unsqueeze(-2)
-    rows = torch.cat([by_member(g), apart], -2)
+    rows = torch.cat([g.unflatten(1, by_member), apart], -2)
     spread = (A + 0.5) / scale
-    weight = torch.cat([-share / by_member(S), share * spread.unsqueeze(-1)], -1)
+    weight = torch.cat([-share / S.unflatten(1, by_member), share * spread.unsqueeze(-1)], -1)
     covariance = (rows * weight.unsqueeze(-1)).mT @ rows
     covariance.diagonal(dim1=-2, dim2=-1)[..., :-1].add_(1.0)
-    covariance[..., -1, -1] += (share * by_member(corner)).sum(-1)
+    covariance[..., -1, -1] += (share * corner.unflatten(1, by_member)).sum(-1)
     return Group(mean, covariance, scale, total, time.unsqueeze(-1).expand_as(total))
-
-
-def _by_member(part: Tensor, histories: int) -> Tensor:
-    """`T x (J · histories) x * -> T x J x histories x *`."""
-    return part.reshape(part.shape[0], -1, histories, *part.shape[2:])
 
 
 def _take_in(after: Group, jump: Group, members: Members) -> None:
     """Put histories of a new jump in the places of others, where there can have been one."""
     still, histories = members.still, members.histories
-    logs = _by_member(after.log_weight[:, still:].clone(), histories)
-    since = _by_member(after.since[:, still:].clone(), histories)
+    logs, since = (
+        part[:, still:].clone().unflatten(1, (-1, histories))
+        for part in (after.log_weight, after.since)
+    )
     newest = since.topk(PROTECTED, -1).values[..., -1:]
     spared = (since >= newest) & (logs > -torch.inf)
     place = logs.masked_fill(spared, torch.inf).argmin(-1)
