@@ -88,14 +88,8 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
     matrix = evaluated(kernel, points.double())
     require_symmetric(matrix, EVALUATED_TOLERANCE)
     _require_one_formula(kernel, points.double(), matrix)
-    variance = matrix.diagonal().amax().to(points)
-    if not float(variance) > 0:
-        raise InputDataError(
-            f"the kernel's largest variance is {float(variance)} in the middle, in corners and "
-            "elsewhere in the box, but it must be positive; check its parameters."
-        )
     require_semidefinite(0.5 * (matrix + matrix.T))
-    return BoxPrior(own, variance)
+    return BoxPrior(own, matrix.diagonal().amax().to(points))
 
 
 @torch.no_grad()
