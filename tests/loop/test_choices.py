@@ -23,8 +23,7 @@ from botorch_tv import (
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.cli import command as cli
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.loop.retrial import PATIENCE
-from botorch_tv.loop.snapshot import EVERY
+from botorch_tv.loop.retrial import EVERY, PATIENCE
 from botorch_tv.strategies import MultiStart
 
 BOX = {
