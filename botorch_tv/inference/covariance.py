@@ -200,13 +200,11 @@ def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANC
             f"the kernel matrix has shape {tuple(covariance.shape)}; it must be M x M, one row and "
             "one column per arm."
         )
-    wrong = ~covariance.isfinite()
-    if bool(wrong.any()):
-        row, column = wrong.nonzero()[0].tolist()
+    wrong = (~covariance.isfinite()).nonzero()
+    if len(wrong):
         raise InputDataError(
-            f"the kernel matrix has entries that are NaN or infinite, {int(wrong.sum())} of "
-            f"{wrong.numel()}, the first in row {row} and column {column}; it must be finite: "
-            "check the kernel's parameters and the points."
+            f"the kernel matrix has {len(wrong)} entries that are NaN or infinite, the first at "
+            f"{wrong[0].tolist()}; it must be finite: check the kernel's parameters and the points."
         )
     asymmetry = float((covariance - covariance.T).abs().max())
     limit = tolerance * float(covariance.abs().max())

@@ -235,16 +235,14 @@ class DiscreteSearch(Search):
         return DeviceCopies(self.X)
 
     def check(self, box: Region) -> None:
-        if not isinstance(self.X, Tensor) or not self.X.is_floating_point():
-            given = self.X.dtype if isinstance(self.X, Tensor) else type(self.X).__name__
+        X, given = self.X, type(self.X).__name__
+        if isinstance(X, Tensor):
+            given = f"{X.dtype} of {tuple(X.shape)}"
+        shaped = isinstance(X, Tensor) and X.dim() == 2 and len(X) > 0 and X.shape[1] == box.dim
+        if not shaped or not X.is_floating_point():
             raise InputDataError(
                 f"DiscreteSearch: X is {given}, but it must be a floating-point tensor of shape "
-                "M x d; pass X.double(), or torch.tensor(X, dtype=torch.float64)."
-            )
-        if self.X.dim() != 2 or self.X.shape[1] != box.dim or len(self.X) == 0:
-            raise InputDataError(
-                f"DiscreteSearch: X has shape {tuple(self.X.shape)}, but {box!r} needs "
-                f"M x {box.dim}; pass at least one point per row."
+                f"M x {box.dim}, one point per row; pass torch.tensor(X, dtype=torch.float64)."
             )
         box.require_inside(self.X, "DiscreteSearch: X")
 

@@ -310,22 +310,22 @@ def _after_jump(
     log_weight = group.log_weight + torch.where(jumps, H, 1.0).log()
     log_weight = log_weight + log_student(e, S, A, group.scale)
 
-    by_member = (-1, histories)
-    logs = log_weight.unflatten(1, by_member)
-    share, possible = logs.softmax(-1), jumps.unflatten(1, by_member).any(-1)
+    by_member = len(H), -1, histories
+    logs = log_weight.reshape(by_member)
+    share, possible = logs.softmax(-1), jumps.reshape(by_member).any(-1)
     total = torch.where(possible, logs.logsumexp(-1), -torch.inf)
     z = g * (e / S).unsqueeze(-1)
     z[..., -1] += level
-    z = z.unflatten(1, by_member)
+    z = z.reshape(*by_member, z.shape[-1])
     mean = (share.unsqueeze(-1) * z).sum(-2)
-    scale = (share * (group.scale + 0.5 * e.square() / S).unflatten(1, by_member)).sum(-1)
+    scale = (share * (group.scale + 0.5 * e.square() / S).reshape(by_member)).sum(-1)
     apart = z - mean.unsqueeze(-2)
-    rows = torch.cat([g.unflatten(1, by_member), apart], -2)
+    rows = torch.cat([g.reshape(*by_member, g.shape[-1]), apart], -2)
     spread = (A + 0.5) / scale
-    weight = torch.cat([-share / S.unflatten(1, by_member), share * spread.unsqueeze(-1)], -1)
+    weight = torch.cat([-share / S.reshape(by_member), share * spread.unsqueeze(-1)], -1)
     covariance = (rows * weight.unsqueeze(-1)).mT @ rows
     covariance.diagonal(dim1=-2, dim2=-1)[..., :-1].add_(1.0)
-    covariance[..., -1, -1] += (share * corner.unflatten(1, by_member)).sum(-1)
+    covariance[..., -1, -1] += (share * corner.reshape(by_member)).sum(-1)
     return Group(mean, covariance, scale, total, time.unsqueeze(-1).expand_as(total))
 
 
@@ -333,7 +333,7 @@ def _take_in(after: Group, jump: Group, members: Members) -> None:
     """Put histories of a new jump in the places of others, where there can have been one."""
     still, histories = members.still, members.histories
     logs, since = (
-        part[:, still:].clone().unflatten(1, (-1, histories))
+        part[:, still:].clone().view(len(part), -1, histories)
         for part in (after.log_weight, after.since)
     )
     newest = since.topk(PROTECTED, -1).values[..., -1:]
