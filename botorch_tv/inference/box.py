@@ -88,14 +88,8 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
     matrix = evaluated(kernel, points.double())
     require_symmetric(matrix, EVALUATED_TOLERANCE)
     _require_one_formula(kernel, points.double(), matrix)
-    variance = matrix.diagonal().amax().to(points)
-    if not float(variance) > 0:
-        raise InputDataError(
-            f"the kernel's largest variance is {float(variance)} in the middle, in corners and "
-            "elsewhere in the box, but it must be positive; check its parameters."
-        )
     require_semidefinite(0.5 * (matrix + matrix.T))
-    return BoxPrior(own, variance)
+    return BoxPrior(own, matrix.diagonal().amax().to(points))
 
 
 @torch.no_grad()
@@ -119,14 +113,11 @@ def _require_one_formula(kernel: Kernel, points: Tensor, matrix: Tensor) -> None
         raise InputDataError(
             f"the kernel {name} cannot be evaluated for two trials together: {error}; {fix}"
         ) from error
-    for what, found, wanted in (
-        ("covariances of trials together", covariance, matrix[:, :1]),
-        ("variances, with diag=True,", variance, matrix.diagonal()),
-    ):
+    for found, wanted in ((covariance, matrix[:, :1]), (variance, matrix.diagonal())):
         if found.shape != (2, *wanted.shape) or not bool((found - wanted).abs().max() <= limit):
             raise InputDataError(
-                f"the kernel {name} gives {what} that are not those of its matrix of the same "
-                f"points; {fix}"
+                f"the kernel {name} gives covariances of trials together, or variances with "
+                f"diag=True, that are not those of its matrix of the same points; {fix}"
             )
 
 

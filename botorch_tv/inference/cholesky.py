@@ -137,14 +137,9 @@ class Factor(OfTrials):
 
     def whitened(self, columns: Tensor) -> Tensor:
         """M⁻¹ times some columns, given and returned as rows, `trials x q x n`."""
-        parts = [
-            columns[..., :last] @ self.base[:, first:last, :last].mT
-            for first, last in self._strips()
-        ]
-        if self.rows.shape[-2]:
+        parts = [columns[..., :b] @ self.base[:, a:b, :b].mT for a, b in self._strips()]
+        if self.rows.shape[-2] or not parts:
             parts.append(columns @ self.rows.mT)
-        if not parts:
-            return columns
         rows = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         return rows if self.removed is None else rows - (rows @ self.removed) @ self.removed.mT
 
@@ -196,10 +191,8 @@ class Log(NamedTuple):
     def agreeing(self, other: Log) -> int:
         """How many of the first rows are the same in all trials."""
         common = min(self.root.shape[-1], other.root.shape[-1])
-        moves = self.elapsed is not None
-        if other.prior is not self.prior or moves != (other.elapsed is not None):
-            return 0
-        if self.choice[:, :0].shape != other.choice[:, :0].shape or not common:
+        alike = other.prior is self.prior and (self.elapsed is None) == (other.elapsed is None)
+        if not common or not alike or self.choice[:, :0].shape != other.choice[:, :0].shape:
             return 0
         same = (self.choice[:, :common] == other.choice[:, :common]).all(-1)
         same &= self.root[:, :common] == other.root[:, :common]

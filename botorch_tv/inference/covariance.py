@@ -114,7 +114,7 @@ def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
     """
     if picks and kernel.active_dims is not None:
         seen = kernel.active_dims.tolist()
-        if seen and max(seen) >= columns:
+        if max(seen, default=0) >= columns:
             raise InputDataError(
                 f"the kernel {describe_kernel(kernel)} looks at columns {seen}, but points have "
                 f"{columns}, counted from 0; give other active_dims."
@@ -200,13 +200,11 @@ def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANC
             f"the kernel matrix has shape {tuple(covariance.shape)}; it must be M x M, one row and "
             "one column per arm."
         )
-    wrong = ~covariance.isfinite()
-    if bool(wrong.any()):
-        row, column = wrong.nonzero()[0].tolist()
+    wrong = (~covariance.isfinite()).nonzero()
+    if len(wrong):
         raise InputDataError(
-            f"the kernel matrix has entries that are NaN or infinite, {int(wrong.sum())} of "
-            f"{wrong.numel()}, the first in row {row} and column {column}; it must be finite: "
-            "check the kernel's parameters and the points."
+            f"the kernel matrix has {len(wrong)} entries that are NaN or infinite, the first at "
+            f"{wrong[0].tolist()}; it must be finite: check the kernel's parameters and the points."
         )
     asymmetry = float((covariance - covariance.T).abs().max())
     limit = tolerance * float(covariance.abs().max())
@@ -411,11 +409,9 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     for dim, use in enumerate(used):
         selected = selected.index_select(dim, use.nonzero().squeeze(-1))
     places = selected.flatten().nonzero().squeeze(-1)
+    diagonal, least = covariance.diagonal(), DRAWN_PIVOTS[0] * float(corner)
     columns, pivots, _, _ = pivoted_cholesky(
-        covariance.diagonal(),
-        covariance.__getitem__,
-        len(covariance),
-        DRAWN_PIVOTS[0] * float(corner),
+        diagonal, covariance.__getitem__, len(covariance), least
     )
     # Φᵀ C, one dimension after the other; every product sends a dimension to the end.
     turned = columns.reshape(*grid_shape, len(pivots))

@@ -203,9 +203,7 @@ def _stationary(kernel: Kernel) -> Stationary | None:
         base = _stationary(kernel.base_kernel)
         if base is None:
             return None
-        scale = kernel.outputscale[..., None, None]
-        if scale.dim() == 2:
-            scale = scale.view(1, 1)
+        scale = kernel.outputscale[..., None, None]  # `1 x 1`, or `trials x 1 x 1`
         # GPyTorch's ScaleKernel takes over the columns of the kernel inside, and picks them itself.
         return replace(base, outputscale=base.outputscale * scale, columns=kernel.active_dims)
     smoothness = smoothness_of(kernel)

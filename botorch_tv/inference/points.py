@@ -252,13 +252,10 @@ class RegressionPosterior(GaussianPosterior):
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         trials, groups, q, _ = X.shape
-        cross = self._cross(X.flatten(1, 2))
+        cross, flat = self._cross(X.flatten(1, 2)), X.flatten(0, 1)
         whitened = self._whitened(cross).view(trials, groups, q, cross.shape[-1])
-        each = self.kernel
-        if groups != 1:
-            each = each.select(torch.arange(trials, device=X.device).repeat_interleave(groups))
-        flat = X.flatten(0, 1)
-        prior = each.covariance(flat, flat).view(trials, groups, q, q)
+        number = torch.arange(trials, device=X.device).repeat_interleave(groups)
+        prior = self.kernel.select(number).covariance(flat, flat).view(trials, groups, q, q)
         if self.prior_factor is not None:
             prior = prior * self.prior_factor[:, None, None, None]
         mean = _times(cross, self.weights).view(trials, groups, q)
@@ -311,12 +308,11 @@ def point_posterior(
         factor: Of the observations, where it is known; they need no temporal factors among all
             rows then, unless a function is drawn.
     """
-    X, y, root = observations.choice, observations.y, observations.precision_root
+    X, root, decay = observations.choice, observations.precision_root, observations.decay
     if factor is None:
-        decay = observations.decay
         time = None if decay is None else lambda first, last: decay[:, first:last, :last]
         factor = factor_of(gram_of(kernel, X, root, time), root)
-    targets = _times_factor(factor, root * y)
+    targets = _times_factor(factor, root * observations.y)
     offset = None
     if observations.estimates_mean:
         ones = _times_factor(factor, root)
@@ -451,14 +447,12 @@ class PointRegression(PointInference):
     def predict(
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> RegressionPosterior:
-        kernel, moves = _box_prior(data).points, self.process.moves
-        pairs = normal is not None and moves
-        observations = self._flat_observations(data, present, pairs=pairs)
-        draw = None
-        if normal is not None:
-            draw = _path_draw(kernel, observations, normal, most)
-        factor = self._factor(data, present, observations)
-        return point_posterior(kernel, observations, draw, factor)
+        kernel, moves = _box_prior(data).points, normal is not None and self.process.moves
+        observations = self._flat_observations(data, present, pairs=moves)
+        draw = None if normal is None else _path_draw(kernel, observations, normal, most)
+        return point_posterior(
+            kernel, observations, draw, self._factor(data, present, observations)
+        )
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         observations = self._flat_observations(data, present, inflation_power=2)
@@ -492,10 +486,8 @@ class PointRegression(PointInference):
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         kept, moves = self.process.most_kept(horizon), self.process.moves
-        matrices = POSTERIOR_MATRICES + (DECAY_MATRICES if moves else 0)
-        block = matrices * kept * min(kept, FACTOR_BLOCK)
-        if self.samples and moves:
-            block += matrices * kept**2
+        matrices = POSTERIOR_MATRICES + DECAY_MATRICES * moves
+        block = matrices * kept * (min(kept, FACTOR_BLOCK) + kept * (self.samples and moves))
         if self.process.slides and kept >= FEWEST_REMAINING:
             kept += FACTOR_BLOCK  # that have left, but not the factor yet
         # The last rows of the factor stay while the box is searched.
@@ -504,8 +496,7 @@ class PointRegression(PointInference):
 
     def looks(self, data: Data, horizon: int) -> Looks:
         kept = self.process.most_kept(horizon)
-        besides = WAVES * FREQUENCIES if self.samples else 0
-        return Looks(min(FAMILIAR, kept), kept, besides=besides)
+        return Looks(min(FAMILIAR, kept), kept, besides=WAVES * FREQUENCIES * self.samples)
 
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
         factor = _box_prior(data).noise_factor
@@ -543,8 +534,8 @@ def _path_draw(
     that a trial draws the same in any batch.
     """
     trials, n, columns = observations.choice.shape
-    if isinstance(kernel, Stationary) and kernel.columns is not None:
-        columns = len(kernel.columns)
+    picked = kernel.columns if isinstance(kernel, Stationary) else None
+    columns = columns if picked is None else len(picked)
 
     def flat(*shape: int) -> Tensor:
         return normal(*shape).reshape(trials, *shape)

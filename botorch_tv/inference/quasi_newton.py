@@ -111,6 +111,7 @@ class Descent:
         self._fresh = torch.ones_like(self._going)
         self._identity = torch.eye(start.shape[-1], dtype=start.dtype, device=start.device)
         self._inverse = self._identity.expand(*value.shape, -1, -1)
+        self._uphill: Tensor
         self._turn()
         length = self._uphill.norm(dim=-1).clamp_min(torch.finfo(start.dtype).tiny)
         factor = (FIRST_STEP / length).unsqueeze(-1)

@@ -7,11 +7,11 @@ outgrown every range is S_i = 0 too, so that nothing overflows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
 from botorch_tv.inference.cholesky import cholesky, inverted, log_diagonal
@@ -127,15 +127,12 @@ def regress_on_arms(
     Returns:
         The posterior; equal to that of :func:`regress`.
     """
-    batch_shape, together = observations.y.shape[:-1], _together(basis, observations.y.shape[-1])
     parts: list[ArmRegressionPosterior] = []
-    for first in range(0, max(1, batch_shape.numel()), together):
-        block = _block(observations, batch_shape, first, together)
-        posterior = regress(basis, block)
-        drawn = None
+    for some, block in _blocks(basis, observations):
+        posterior, drawn = regress(basis, block), None
         if normal is not None:
-            some = normal.reshape(-1, basis.normals)[first : first + together]
-            drawn = basis.expand(posterior.draw(basis, block.prior_factor, some))
+            own = normal.reshape(-1, basis.normals)[some]
+            drawn = basis.expand(posterior.draw(basis, block.prior_factor, own))
         parts.append(
             ArmRegressionPosterior(
                 mean=basis.expand(posterior.coordinates),
@@ -145,7 +142,12 @@ def regress_on_arms(
                 sample=drawn,
             )
         )
-    return ArmRegressionPosterior(*(_joined(part, batch_shape) for part in zip(*parts)))  # type: ignore[arg-type]
+    shape = observations.y.shape[:-1]
+    joined = (
+        None if part[0] is None else torch.cat(part).view((*shape, *part[0].shape[1:]))
+        for part in zip(*parts)
+    )
+    return ArmRegressionPosterior(*joined)  # type: ignore[arg-type]
 
 
 def _together(basis: Basis, rows: int) -> int:
@@ -191,22 +193,13 @@ def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 
-def _joined(parts: tuple[Tensor | None, ...], batch_shape: Size) -> Tensor | None:
-    """Blocks of trials as one batch; None where nothing was computed."""
-    tensors = [part for part in parts if part is not None]
-    if not tensors:
-        return None
-    return torch.cat(tensors).view((*batch_shape, *tensors[0].shape[1:]))
-
-
-def _block(observations: Observations, batch_shape: Size, first: int, trials: int) -> Observations:
-    """Some trials of a batch, flattened."""
-
-    def taken(part: Tensor) -> Tensor:
-        flat = part.reshape(batch_shape.numel(), *part.shape[len(batch_shape) :])
-        return flat[first : first + trials]
-
-    return observations.each(taken)
+def _blocks(basis: Basis, observations: Observations) -> Iterator[tuple[slice, Observations]]:
+    """Some trials of a flattened batch at a time, and which."""
+    dims, trials = observations.y.dim() - 1, observations.y.shape[:-1].numel()
+    together = _together(basis, observations.y.shape[-1])
+    for first in range(0, max(1, trials), together):
+        some = slice(first, first + together)
+        yield some, observations.each(lambda one: one.reshape(trials, *one.shape[dims:])[some])  # noqa: B023
 
 
 def regress(basis: Basis, observations: Observations) -> Regression:
@@ -258,7 +251,7 @@ def _covariance_form(basis: Basis, observations: Observations) -> Regression:
         offset = trend.constant
         targets = targets - offset.unsqueeze(-1) * ones
     coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
-    return Regression(rows, coordinates, log_diagonal(factor), offset=offset, trend=trend)
+    return Regression(rows, coordinates, log_diagonal(factor), False, offset, trend)
 
 
 def _information_form(basis: Basis, observations: Observations) -> Regression:
@@ -269,18 +262,15 @@ def _information_form(basis: Basis, observations: Observations) -> Regression:
     whitened = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
     offset = trend = None
     if observations.estimates_mean:
-        ones = rows @ (observations.precision_root.unsqueeze(-2) @ scaled).mT
-        trend = Trend(
-            (ones.mT @ rows).squeeze(-2),
-            (observations.precision_root * targets).sum(-1) - (ones * whitened).sum((-2, -1)),
-            observations.precision_root.square().sum(-1) - ones.square().sum((-2, -1)),
-        )
+        root = observations.precision_root
+        ones = rows @ (root.unsqueeze(-2) @ scaled).mT
+        cross = (root * targets).sum(-1) - (ones * whitened).sum((-2, -1))
+        weight = root.square().sum(-1) - ones.square().sum((-2, -1))
+        trend = Trend((ones.mT @ rows).squeeze(-2), cross, weight)
         offset = trend.constant
         whitened = whitened - offset[..., None, None] * ones
     coordinates = (whitened.mT @ rows).squeeze(-2)
-    return Regression(
-        rows, coordinates, log_diagonal(factor), is_posterior=True, offset=offset, trend=trend
-    )
+    return Regression(rows, coordinates, log_diagonal(factor), True, offset, trend)
 
 
 def _information_factor(basis: Basis, observations: Observations) -> tuple[Tensor, Tensor]:
@@ -302,16 +292,15 @@ def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
 
 def information_gain(basis: Basis, observations: Observations) -> Tensor:
     """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`, block by block."""
-    batch_shape, together = observations.y.shape[:-1], _together(basis, observations.y.shape[-1])
-    starts = range(0, max(1, batch_shape.numel()), together)
-    blocks = [_block(observations, batch_shape, first, together) for first in starts]
-    return torch.cat([_gain_of(basis, block) for block in blocks]).view(batch_shape)
-
-
-def _gain_of(basis: Basis, observations: Observations) -> Tensor:
-    if _fits_information_form(basis, observations):
-        return log_diagonal(_information_factor(basis, observations)[-1])
-    return log_diagonal(whitened_factor(basis, observations))
+    gains = [
+        log_diagonal(
+            _information_factor(basis, block)[-1]
+            if _fits_information_form(basis, block)
+            else whitened_factor(basis, block)
+        )
+        for _, block in _blocks(basis, observations)
+    ]
+    return torch.cat(gains).view(observations.y.shape[:-1])
 
 
 def whitened_factor(basis: Basis, observations: Observations) -> Tensor:

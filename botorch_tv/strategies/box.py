@@ -462,11 +462,16 @@ def _checked_corners(bounds: object) -> Tensor:
             ) from error
         require_sides("Box: bounds", bounds)
         bounds = torch.tensor(sides, dtype=torch.float64, device="cpu").view(-1, 2).T
-    is_tensor = isinstance(bounds, Tensor) and bounds.is_floating_point()
-    if not is_tensor or bounds.dim() != 2 or len(bounds) != 2 or not bounds.numel():
+    if (
+        not isinstance(bounds, Tensor)
+        or not bounds.is_floating_point()
+        or bounds.dim() != 2
+        or len(bounds) != 2
+        or not bounds.numel()
+    ):
         given = repr(bounds)
         if isinstance(bounds, Tensor):
-            given = f"{bounds.dtype} of shape {tuple(bounds.shape)}"
+            given = f"{bounds.dtype} of {tuple(bounds.shape)}"
         raise InputDataError(
             f"Box: bounds is {given}, but it must be a floating-point tensor of shape 2 x d, lower "
             "bounds in the first row; or give [(low, high), ...], or {name: (low, high), ...}."

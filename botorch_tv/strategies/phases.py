@@ -131,7 +131,7 @@ class PhasedElimination(KernelStrategy):
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         state = super()._initial(domain, prior, shape)
         assert isinstance(prior, Basis)
-        memory = state.memory._replace(exploration=self._first(prior, shape))
+        memory = state.memory._replace(exploration=self._phase(prior, shape, 0))
         return state._replace(memory=memory)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
@@ -143,33 +143,15 @@ class PhasedElimination(KernelStrategy):
         meant = torch.where(planned.any(-1, keepdim=True), planned, before.left)
         place = meant.to(torch.uint8).argmax(-1, keepdim=True)
         phase = before._replace(left=before.left.scatter(-1, place, False))
-        begins = self._beginning(after.told)
-        if begins is not None:
-            phase = self._next(before.alive, after, begins, before.plan.shape[-1])
-        return after._replace(memory=Memory(after.memory.retention, phase)), info
-
-    def _beginning(self, told: int) -> int | None:
-        """The number of the phase that begins after so many rounds, of its period; None if none."""
+        prior, shape, done = state.basis, state.time.shape, after.told % self.period
         begins = [0, *accumulate(phase_lengths(self.period))][:-1]
-        done = told % self.period
-        return begins.index(done) if done in begins else None
-
-    def _next(self, alive: Tensor, state: State, number: int, rounds: int) -> Phase:
-        """The phase of a number, after one of so many rounds in which some arms were alive."""
-        prior, shape = state.basis, state.time.shape
         assert isinstance(prior, Basis)
-        if number == 0:
-            return self._first(prior, shape)
-        alive = alive & self._may_be_best(alive, state, rounds)
-        length = phase_lengths(self.period)[number]
-        phase = self._phase(prior, alive.reshape(-1, prior.arms), length)
-        return Phase(*(part.view(*shape, part.shape[-1]) for part in phase))
-
-    def _first(self, prior: Basis, shape: Size) -> Phase:
-        """The first phase of a period, the same for all trials."""
-        alive = torch.ones(1, prior.arms, dtype=torch.bool, device=prior.variance.device)
-        phase = self._phase(prior, alive, phase_lengths(self.period)[0])
-        return Phase(*(part.squeeze(0).expand(*shape, part.shape[-1]) for part in phase))
+        if done == 0:
+            phase = self._phase(prior, shape, 0)
+        elif done in begins:
+            alive = before.alive & self._may_be_best(before.alive, after, before.plan.shape[-1])
+            phase = self._phase(prior, shape, begins.index(done), alive)
+        return after._replace(memory=Memory(after.memory.retention, phase)), info
 
     def _may_be_best(self, alive: Tensor, state: State, rounds: int) -> Tensor:
         """Whether the band of an arm reaches up to the others' lower ends, `batch_shape x M`."""
@@ -186,15 +168,20 @@ class PhasedElimination(KernelStrategy):
         lower = (mean - width).masked_fill(~alive, -math.inf).amax(-1, keepdim=True)
         return mean + width >= lower
 
-    def _phase(self, prior: Basis, alive: Tensor, length: int) -> Phase:
-        """A plan of flat trials: the most uncertain arm alive, over and over.
+    def _phase(self, prior: Basis, shape: Size, number: int, alive: Tensor | None = None) -> Phase:
+        """The plan of a phase of a period: the most uncertain arm alive, over and over.
 
         Args:
             prior: The kernel over the arms.
-            alive: `trials x M`.
-            length: N.
+            shape: `batch_shape`.
+            number: Which phase, from 0 on.
+            alive: `batch_shape x M`; None where all arms are, the same for all trials.
         """
-        trials = len(alive)
+        lead = [1] * len(shape) if alive is None else shape
+        if alive is None:
+            alive = torch.ones(1, prior.arms, dtype=torch.bool, device=prior.variance.device)
+        alive = alive.reshape(-1, prior.arms)
+        trials, length = len(alive), phase_lengths(self.period)[number]
         variance = prior.variance.expand(trials, -1)
         rows = prior.variance.new_zeros(trials, 0, prior.size)
         plan: list[Tensor] = []
@@ -208,7 +195,8 @@ class PhasedElimination(KernelStrategy):
             rows = torch.cat([rows, row.unsqueeze(-2)], -2)
             plan.append(arm)
         whole = torch.stack(plan, -1)
-        return Phase(alive, whole, torch.ones_like(whole, dtype=torch.bool))
+        phase = alive, whole, torch.ones_like(whole, dtype=torch.bool)
+        return Phase(*(part.view(*lead, part.shape[-1]).expand(*shape, -1) for part in phase))
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
         """As :meth:`Strategy.numbers_per_trial`, with the rows that a plan takes."""

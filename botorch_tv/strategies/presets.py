@@ -576,19 +576,7 @@ def adaptive_gp_ucb(
         bank: The candidate processes; :class:`~botorch_tv.inference.mixture.bank.Bank` by default.
         starts: Measurements that set the units.
     """
-    # With c1 = 1.2 fewer runs stay on a lower peak of a static world, 0 of 64 for 5 over 400 rounds
-    # (-.047 ± .022 of .152 a round, by a bank without rates and jumps), but it loses more where
-    # peaks are to be followed: abrupt changes +.108 ± .016 of .501, Markov at .03 +.045 ± .020 of
-    # .694, narrow peaks +.29 ± .09 of 1.63. A bound of its own for the level m, which raises what
-    # is far from all measurements alone, does as the wider one: +.080 ± .018, +.053 ± .024 and
-    # +.28 ± .09. A band with 1.5 times the variance for members that neither drift nor jump alone
-    # frees runs of static worlds that stay on a lower peak, and costs the others as much: static
-    # -.001 ± .011 of .104, abrupt changes +.031 ± .015 of .314, narrow peaks +.080 ± .046 of 1.64;
-    # growing to that between rounds 50 and 100, static +.003 ± .010, to twice the variance between
-    # 100 and 200 +.018 ± .011. With c1 = 0.4, over 16 trials of 100 rounds, it loses less on narrow
-    # peaks (-.12 ± .08 of 1.70), as much on abrupt changes and Markov (-.03 ± .04, +.02 ± .06), and
-    # more on static worlds (+.07 ± .06 of .33; 5 runs for 2 stay on a lower peak), where its bands
-    # hold less (91 % for 93). All paired, on 30 x 30 arms and functions other than those reported.
+    # What other widths lose is in benchmarks/results/ablations.md.
     width = Logarithmic() if width is None else width
     bank = Bank() if bank is None else bank
     return Adaptive(bank=bank, starts=starts, width=width, maximize=common["maximize"])

@@ -88,10 +88,10 @@ BOXES = {
         among(torch.tensor([[0.5, 1.1]], dtype=D)), "1.1", "lies outside Box", "widen the bounds"
     ),
     "X NaN": data(among(torch.tensor([[0.5, NAN]], dtype=D)), "nan", "finite", "clamp it"),
-    "X of another size": data(among(torch.rand(4, 3)), "(4, 3)", "needs M x 2", "one point per"),
-    "X empty": data(among(torch.empty(0, 2)), "(0, 2)", "needs M x 2", "one point per row"),
+    "X of another size": data(among(torch.rand(4, 3)), "(4, 3)", "shape M x 2", "one point per"),
+    "X empty": data(among(torch.empty(0, 2)), "(0, 2)", "shape M x 2", "one point per row"),
     "X of integers": data(
-        among(torch.zeros(3, 2).long()), "torch.int64", "floating-point tensor", "X.double()"
+        among(torch.zeros(3, 2).long()), "torch.int64", "floating-point tensor", "torch.tensor(X"
     ),
     "X a list": data(among([[0.5, 0.5]]), "list", "floating-point tensor", "torch.tensor(X"),
 }

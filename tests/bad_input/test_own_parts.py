@@ -215,7 +215,7 @@ ROWS |= {
         InputDataError,
     )
     for words, wrong in (
-        ("variances, with diag=True", {"alone": 1.0}),
+        ("variances with diag=True", {"alone": 1.0}),
         ("two trials together", {"together": False}),
         ("covariances of trials together", {"steady": False}),
     )

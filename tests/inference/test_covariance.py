@@ -77,7 +77,7 @@ def test_one_bad_entry_is_found(inference):
     X = torch.cat([LINE.X, torch.full((1, 1), 0.999, dtype=D)])
     for value in (torch.nan, torch.inf):
         kernel = Formula(lambda x, z, value=value: spoilt(x, z, value))
-        with pytest.raises(InputDataError, match=r"2 of 169, the first in row 11 and column 12"):
+        with pytest.raises(InputDataError, match=r"has 2 entries .* the first at \[11, 12\]"):
             gp_ucb(kernel=kernel, noise=0.1, inference=inference).init(Grid(X))
 
 

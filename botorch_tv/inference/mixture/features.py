@@ -106,10 +106,8 @@ def features(
 
     Of all as many, those of Karhunen and Loève leave the least variance on average over points
     whose coordinates lie evenly on their sides, a quarter of them at the ends. At the lengthscales
-    that a bank has there, an error of 0.001 takes no more than 200 in up to two coordinates; in
-    three 320 leave 0.0013 of the variance at most. Of four, six, eight, ten and twenty 320 leave,
-    on average over the cube, 5, 30, 52, 64 and 87 % of the variance at the least lengthscale, 0.1,
-    1, 3, 5 and 18 % at the next, and 0.1 % or less, of twenty 0.7 %, at the largest.
+    that a bank has there, an error of 0.001 takes no more than 200 in up to two coordinates; what
+    320 leave of more is in benchmarks/results/ablations.md.
 
     Args:
         lengthscale: ℓ.

@@ -27,14 +27,8 @@ LARGEST = 1e100
 SHAPE = 2.0
 """A = B of the inverse gamma on s² at first, in units of the starts' spread.
 
-The starts so count twice, here and as measurements, and who begins with some that are alike by
-chance takes the world to be as flat for a dozen rounds. The density of no unit, 1 / s², counts them
-once. Tried on 30 x 30 arms, on functions other than those reported, it did not lose less over 100
-rounds (static +.005 ± .015 of .352 a round, one abrupt change +.003 ± .019 of .515, narrow peaks
-+.04 ± .06 of 1.78), and more on two peaks of which one moves (+.15 ± .06 of 1.82): a scale known
-less is explored for longer. Together with noise ratios of 0.005, 0.02 and 0.08 it lost less over
-400 rounds of a static world (-.030 ± .010 of .112), and again more on the two peaks (+.19 ± .05);
-neither alone did so beyond the errors of 24 functions."""
+The starts so count twice, here and as measurements; with the density of no unit, 1 / s², a scale
+known less is explored for longer. See benchmarks/results/ablations.md."""
 
 
 class Group(NamedTuple):
@@ -316,37 +310,32 @@ def _after_jump(
     log_weight = group.log_weight + torch.where(jumps, H, 1.0).log()
     log_weight = log_weight + log_student(e, S, A, group.scale)
 
-    def by_member(part: Tensor) -> Tensor:
-        return _by_member(part, histories)
-
-    logs = by_member(log_weight)
-    share, possible = logs.softmax(-1), by_member(jumps).any(-1)
+    by_member = len(H), -1, histories
+    logs = log_weight.reshape(by_member)
+    share, possible = logs.softmax(-1), jumps.reshape(by_member).any(-1)
     total = torch.where(possible, logs.logsumexp(-1), -torch.inf)
     z = g * (e / S).unsqueeze(-1)
     z[..., -1] += level
-    z = by_member(z)
+    z = z.reshape(*by_member, z.shape[-1])
     mean = (share.unsqueeze(-1) * z).sum(-2)
-    scale = (share * by_member(group.scale + 0.5 * e.square() / S)).sum(-1)
+    scale = (share * (group.scale + 0.5 * e.square() / S).reshape(by_member)).sum(-1)
     apart = z - mean.unsqueeze(-2)
-    rows = torch.cat([by_member(g), apart], -2)
+    rows = torch.cat([g.reshape(*by_member, g.shape[-1]), apart], -2)
     spread = (A + 0.5) / scale
-    weight = torch.cat([-share / by_member(S), share * spread.unsqueeze(-1)], -1)
+    weight = torch.cat([-share / S.reshape(by_member), share * spread.unsqueeze(-1)], -1)
     covariance = (rows * weight.unsqueeze(-1)).mT @ rows
     covariance.diagonal(dim1=-2, dim2=-1)[..., :-1].add_(1.0)
-    covariance[..., -1, -1] += (share * by_member(corner)).sum(-1)
+    covariance[..., -1, -1] += (share * corner.reshape(by_member)).sum(-1)
     return Group(mean, covariance, scale, total, time.unsqueeze(-1).expand_as(total))
-
-
-def _by_member(part: Tensor, histories: int) -> Tensor:
-    """`T x (J · histories) x * -> T x J x histories x *`."""
-    return part.reshape(part.shape[0], -1, histories, *part.shape[2:])
 
 
 def _take_in(after: Group, jump: Group, members: Members) -> None:
     """Put histories of a new jump in the places of others, where there can have been one."""
     still, histories = members.still, members.histories
-    logs = _by_member(after.log_weight[:, still:].clone(), histories)
-    since = _by_member(after.since[:, still:].clone(), histories)
+    logs, since = (
+        part[:, still:].clone().view(len(part), -1, histories)
+        for part in (after.log_weight, after.since)
+    )
     newest = since.topk(PROTECTED, -1).values[..., -1:]
     spared = (since >= newest) & (logs > -torch.inf)
     place = logs.masked_fill(spared, torch.inf).argmin(-1)

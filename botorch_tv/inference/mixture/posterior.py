@@ -133,31 +133,21 @@ def _of_group(
     along = torch.stack([worth * (1 - H) * a for a, H in passages], -2)
     edges = along @ P[..., -1]
     edges[..., -1] = (worth * P[..., -1, -1]).sum(-1, keepdim=True)
-    both = zip(passages, blocks.unbind(1), edges.unbind(1))
-    return [Moments(weight, *_passed(group, w, worth, *one), worth.sum(-1)) for one in both]
-
-
-def _passed(
-    group: Group,
-    w: Tensor,
-    worth: Tensor,
-    passage: tuple[Tensor, Tensor],
-    block: Tensor,
-    edge: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Mean and covariance, from that of the features kept and the constant's row."""
-    left, stays = (with_constants(one, group.mean) for one in (passage[0], 1 - passage[1]))
-    before = left * group.mean
-    now, share = stays * before, w.unsqueeze(-1)
-    mean = (share * now).sum(-2)
-    fresh = (worth.unsqueeze(-1) * (1 - stays * left.square())).sum(-2)
-    # A jump since, and members that differ, add what lies between their means.
-    jumped = (share * stays * (1 - stays)).sqrt() * before
-    rows = torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
-    covariance = block.contiguous()
-    covariance[:, -1], covariance[..., -1] = edge, edge
-    covariance.diagonal(dim1=-2, dim2=-1).add_(fresh)
-    return mean, covariance.baddbmm_(rows.mT, rows)
+    found, share = [], w.unsqueeze(-1)
+    for (a, H), block, edge in zip(passages, blocks.unbind(1), edges.unbind(1)):
+        left, stays = (with_constants(one, group.mean) for one in (a, 1 - H))
+        before = left * group.mean
+        now = stays * before
+        mean = (share * now).sum(-2)
+        # A jump since, and members that differ, add what lies between their means.
+        jumped = (share * stays * (1 - stays)).sqrt() * before
+        rows = torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
+        covariance = block.contiguous()
+        covariance[:, -1], covariance[..., -1] = edge, edge
+        fresh = (worth.unsqueeze(-1) * (1 - stays * left.square())).sum(-2)
+        covariance.diagonal(dim1=-2, dim2=-1).add_(fresh)
+        found.append(Moments(weight, mean, covariance.baddbmm_(rows.mT, rows), worth.sum(-1)))
+    return found
 
 
 class StackedMoments:
