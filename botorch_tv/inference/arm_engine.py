@@ -20,10 +20,12 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import FIRST_SLOTS
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.regression import Observations, Trend, whitened_factor
 from botorch_tv.inference.tensors import room_for
+
+FIRST_SLOTS = 16
+"""Arms for which there is room at first, and rounds between two looks at a device's counts."""
 
 
 @dataclass(eq=False)

@@ -15,9 +15,14 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.costs import CACHED_NUMBERS, DENSE_SHARE
 from botorch_tv.inference.linalg import ramp, scaled
 from botorch_tv.inference.tensors import Scratch
+
+DENSE_SHARE = 1 / 12
+"""Arms played, as a share of all, from which on a sum of their rows of a covariance is a product
+with all of it: a number fetched for one trial costs about ten multiplications of such a product."""
+CACHED_NUMBERS = 2**17
+"""Intermediate results are kept to this size where they can be: one megabyte in float64."""
 
 
 class Frame(NamedTuple):

@@ -14,10 +14,12 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.arm_engine import PlayedArms, RunningPosterior, inverse_root
 from botorch_tv.inference.basis import Basis, FeatureBasis
-from botorch_tv.inference.costs import FEWEST_ROWS
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.regression import Observations, regress
 from botorch_tv.inference.tensors import Rows, room_for
+
+FEWEST_ROWS = 32
+"""Rows are not absorbed before there are this many, so that touching all of B stays rare."""
 
 
 @dataclass(eq=False)

@@ -22,9 +22,9 @@ import numba
 import numpy as np
 import torch
 
+from botorch_tv.inference.arms import REFRESH_ROUNDS
 from botorch_tv.inference.basis import Basis, ProductBasis
-from botorch_tv.inference.costs import REFRESH_ROUNDS
-from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, in_numbers
+from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, in_numbers, stacked
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
@@ -642,13 +642,10 @@ class CompiledTable:
 
     def finished(self) -> tuple[list[str], Arrays]:
         """What was recorded, and of which strategies in this order."""
-        names = {"index": "arm", "regret": "regret", "resets": "resets"}
-        arrays = {
-            name: np.stack([getattr(one, own) for one in self.trials.values()])
-            for name, own in names.items()
-        }
-        none = np.zeros((len(self.trials), *self._shape), dtype=np.int32)
-        return list(self.trials), {**arrays, "side_queries": none}
+        trials = self.trials.values()
+        return list(self.trials), stacked(
+            [{"index": one.arm, "regret": one.regret, "resets": one.resets} for one in trials]
+        )
 
     def _set(self, objective: Objective) -> Scene:
         """The scene of objectives like this one."""

@@ -21,12 +21,11 @@ from botorch_tv.acquisition.exploration import (
 )
 from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import SEARCH_NUMBERS
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.linalg import TIE_TOLERANCE, at_index, first_maximum, random_maximum
 from botorch_tv.inference.mixture.bank import BankPrior
 from botorch_tv.inference.points import PointPosterior, with_context
-from botorch_tv.inference.search import Sought
+from botorch_tv.inference.search import SEARCH_NUMBERS, Sought
 from botorch_tv.inference.tensors import OfTrials, Scratch
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.draws import Draws, leading_normals
