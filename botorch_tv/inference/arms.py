@@ -303,7 +303,8 @@ class Recursion(Inference):
             kernel's, each None where nothing moves; and that constant, None where it is known; each
             `batch_shape`.
         """
-        running = running_of(data)
+        running = data.running
+        assert isinstance(running, RunningPosterior)
         mean, trend = running.mean, running.trend
         square = prior = grown = estimate = None
         if index is not None:
