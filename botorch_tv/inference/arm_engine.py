@@ -20,10 +20,12 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import FIRST_SLOTS
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.regression import Observations, Trend, whitened_factor
 from botorch_tv.inference.tensors import room_for
+
+FIRST_SLOTS = 16
+"""Arms for which there is room at first, and rounds between two looks at a device's counts."""
 
 
 @dataclass(eq=False)
@@ -183,11 +185,6 @@ class RunningPosterior(ABC):
         """
 
 
-def inverse_root(total: Tensor, sign: int) -> Tensor:
-    """The inverse root of variance plus noise, negative where an observation is removed."""
-    return (total.abs_() if sign < 0 else total).rsqrt_()
-
-
 @dataclass(eq=False)
 class PlayedArms(RunningPosterior):
     """D = K_·A P K_A· for the arms A played: P = (K_AA + N_A)⁻¹ over a static objective.
@@ -307,7 +304,7 @@ class PlayedArms(RunningPosterior):
         place = index.unsqueeze(-1)
         self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
         trials, width = self.count.numel(), self.used + 1  # slots not used weigh nothing
-        arms, inverse = self.slots(width)
+        arms, inverse = self.arms[..., :width], self.inverse[..., :width, :width]
         slot = (arms == place).view(torch.uint8).argmax(-1)
         between = basis.between(place, arms).reshape(trials, 1, width)
         square = inverse.reshape(trials, width, width)
@@ -320,7 +317,8 @@ class PlayedArms(RunningPosterior):
             torch.maximum(self.count, slot + 1, out=self.count)
         # No more is left of the arm's variance than z says.
         variance = torch.bmm(between, z.view(trials, width, 1)).view_as(index)
-        root = inverse_root(variance + noise, sign)
+        total = variance + noise  # negative where an observation is removed
+        root = (total.abs_() if sign < 0 else total).rsqrt_()
         z.mul_(root.unsqueeze(-1))
         inverse.addcmul_(z.unsqueeze(-1), z.unsqueeze(-2), value=sign)
         out = basis.scratch.take("arms", self.mean.shape, self.mean)

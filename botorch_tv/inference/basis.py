@@ -15,9 +15,14 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.costs import CACHED_NUMBERS, DENSE_SHARE
 from botorch_tv.inference.linalg import ramp, scaled
 from botorch_tv.inference.tensors import Scratch
+
+DENSE_SHARE = 1 / 12
+"""Arms played, as a share of all, from which on a sum of their rows of a covariance is a product
+with all of it: a number fetched for one trial costs about ten multiplications of such a product."""
+CACHED_NUMBERS = 2**17
+"""Intermediate results are kept to this size where they can be: one megabyte in float64."""
 
 
 class Frame(NamedTuple):
@@ -345,9 +350,15 @@ class ProductBasis(FeatureBasis):
         return covariance
 
     def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
-        shape = weights.shape[:-1]
-        if len(self.factors) == 2:
-            return self._along(self._core(arms, weights), self.factors, shape, out)
+        shape, count = weights.shape[:-1], weights.shape[-1]
+        if len(self.factors) == 2:  # by Σ_a w_a φ₁(a) φ₂(a)ᵀ
+            rows = []
+            for dim, table in enumerate(self._arm_factors):
+                room = self.scratch.take(f"row {dim}", (arms.numel(), table.shape[-1]), weights)
+                rows.append(torch.index_select(table, 0, arms.reshape(-1), out=room))
+            first, second = (row.view(shape.numel(), count, -1) for row in rows)
+            core = first.mul_(weights.reshape(-1, count, 1)).mT @ second
+            return self._along(core.view(shape.numel(), -1), self.factors, shape, out)
         sparse = self.scratch.take("sparse", (*shape, self.arms), weights).zero_()
         sparse.scatter_add_(-1, arms, weights)
         # K_d = Φ_d Φ_dᵀ, and what is short in between is cheap to multiply by the other kernels.
@@ -358,18 +369,6 @@ class ProductBasis(FeatureBasis):
     def numbers_of_mixture(self, arms: int) -> int:
         along = sum(len(factor) for factor in self.factors) + sum(self._ranks)
         return arms * along + 2 * self.arms
-
-    def _core(self, arms: Tensor, weights: Tensor) -> Tensor:
-        """Σ_a w_a φ₁(a) φ₂(a)ᵀ of two dimensions, `batch_shape x n -> N x r_1 r_2`."""
-        trials, count = weights.shape[:-1].numel(), weights.shape[-1]
-        rows = []
-        for dim, table in enumerate(self._arm_factors):
-            shape = (trials * count, table.shape[-1])
-            row = self.scratch.take(f"row {dim}", shape, weights)
-            rows.append(torch.index_select(table, 0, arms.reshape(-1), out=row))
-        first, second = (row.view(trials, count, -1) for row in rows)
-        first.mul_(weights.reshape(trials, count, 1))
-        return (first.mT @ second).view(trials, -1)
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² for two dimensions, Hᵢ the coordinates of row i as an r_1 x r_2 matrix.

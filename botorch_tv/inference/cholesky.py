@@ -30,8 +30,14 @@ import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_tv.inference.costs import FACTOR_BLOCK, FACTOR_GROWTH, STRIP
 from botorch_tv.inference.tensors import OfTrials, without_gradients
+
+FACTOR_BLOCK = 64
+"""Observations whose rows of a factor are computed, and kept, together."""
+FACTOR_GROWTH = 1.25
+"""Room for a growing factor, as a multiple of what is needed."""
+STRIP = 256
+"""Rows of a triangle multiplied at a time: more take more of its zeros along, fewer are slower."""
 
 Gram = Callable[[int, int], Tensor]
 """Rows ``first`` to ``last`` of S (K ∘ D) S up to their own column, `trials x q x last`."""

@@ -18,9 +18,15 @@ from torch import Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, Frame, ProductBasis
 from botorch_tv.inference.cholesky import pivoted_cholesky
-from botorch_tv.inference.costs import RANK_SHARE
 from botorch_tv.inference.linalg import ramp
 from botorch_tv.memory import bytes_in_words, free_bytes
+
+RANK_SHARE = 0.25
+"""Features pay up to this rank, as a share of the arms.
+
+A term costs r memory-bound numbers and a product of M r multiplications in features, M memory-bound
+numbers over the arms; a product does at least four multiplications while one number is fetched.
+"""
 
 
 def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.arm_engine import PlayedArms, RunningPosterior, inverse_root
+from botorch_tv.inference.arm_engine import PlayedArms, RunningPosterior
 from botorch_tv.inference.basis import Basis, FeatureBasis
-from botorch_tv.inference.costs import FEWEST_ROWS
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.regression import Observations, regress
 from botorch_tv.inference.tensors import Rows, room_for
+
+FEWEST_ROWS = 32
+"""Rows are not absorbed before there are this many, so that touching all of B stays rare."""
 
 
 @dataclass(eq=False)
@@ -125,7 +127,8 @@ class Filter(RunningPosterior):
             row = row * prior.unsqueeze(-1)
         row = row - self.at(basis, alone).squeeze(-2)
         variance = basis.inner(row.unsqueeze(-2), alone)[..., 0, 0]
-        root = inverse_root(variance + noise, sign)
+        total = variance + noise  # negative where an observation is removed
+        root = (total.abs_() if sign < 0 else total).rsqrt_()
         row.mul_(root.unsqueeze(-1))
         self.rows = self.rows.append(row)
         self.weights = torch.nn.functional.pad(self.weights, (0, 1), value=sign)
@@ -191,7 +194,8 @@ class RootFilter(RunningPosterior):
     ) -> tuple[Tensor, Tensor, Tensor]:
         direction = (basis.row(index).unsqueeze(-2) @ self.root).squeeze(-2)
         variance = direction.square().sum(-1)
-        root = inverse_root(variance + noise, sign)
+        total = variance + noise  # negative where an observation is removed
+        root = (total.abs_() if sign < 0 else total).rsqrt_()
         direction.mul_(root.unsqueeze(-1))
         coordinates = (self.root @ direction.unsqueeze(-1)).squeeze(-1)
         # Noise as a share of variance and noise; more than 1 where an observation is removed.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.costs import FEW_NUMBERS
 from botorch_tv.inference.tensors import Scratch
+
+FEW_NUMBERS = 2**15
+"""Scores up to which an argmax of bytes, one operation, is faster than a maximum of ranks."""
 
 TIE_TOLERANCE = 1e-7
 """Scores this close, in units of the largest prior standard deviation, are equal."""

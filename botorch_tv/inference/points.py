@@ -19,8 +19,10 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.arms import log_numbers
+from botorch_tv.inference.basis import CACHED_NUMBERS
 from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.cholesky import (
+    FACTOR_BLOCK,
     Factor,
     Gram,
     GrowingFactor,
@@ -28,15 +30,6 @@ from botorch_tv.inference.cholesky import (
     cholesky,
     factor_of,
     numbers_of_factor,
-)
-from botorch_tv.inference.costs import (
-    CACHED_NUMBERS,
-    DECAY_MATRICES,
-    FACTOR_BLOCK,
-    FAMILIAR,
-    FEWEST_REMAINING,
-    POSTERIOR_MATRICES,
-    WAVES,
 )
 from botorch_tv.inference.data import Data, Present, Prior
 from botorch_tv.inference.point_kernel import (
@@ -59,6 +52,18 @@ from botorch_tv.inference.process import (
 )
 from botorch_tv.inference.regression import Observations, constant_mean
 from botorch_tv.inference.tensors import OfTrials
+
+FAMILIAR = 256
+"""Observations that a search of a box begins at: the newest where a round is to take the same time
+always, those of the best means elsewhere. Raw samples find the places of others."""
+FEWEST_REMAINING = 768
+"""Rows in use from which on it pays to keep a block's rows in a factor when they have left."""
+POSTERIOR_MATRICES = 6
+"""Matrices of a block of observations against all that a posterior is computed in."""
+DECAY_MATRICES = 2
+"""Further matrices if covariances decay with time."""
+WAVES = 4
+"""Numbers per frequency that the value of a function drawn is computed in."""
 
 SMALLEST_VARIANCE = 1e-18
 """Variances are at least this share of the prior's, so that the root has a derivative."""

@@ -25,10 +25,12 @@ from botorch_tv.forgetting.base import is_static
 from botorch_tv.inference.arm_engine import RunningPosterior
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.cholesky import GrowingFactor
-from botorch_tv.inference.costs import SCORING
 from botorch_tv.inference.data import Change, Data, Present, Prior
 from botorch_tv.inference.mixture.filter import RunningMixture
 from botorch_tv.inference.regression import Observations
+
+SCORING = 4
+"""Matrices of points against observations that a score is computed in."""
 
 BY_COUNT_OR_TIME = (KeepAll, PeriodicReset, SlidingWindow)
 """Rules known to look at no observation."""

@@ -15,7 +15,11 @@ from torch import Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
 from botorch_tv.inference.cholesky import cholesky, inverted, log_diagonal
-from botorch_tv.inference.costs import BLOCK_NUMBERS, GROWTH_STEPS
+
+BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
+"""Numbers in the largest matrix of a block of trials: what a cache or a memory holds at ease."""
+GROWTH_STEPS = 64
+"""Numbers of observations at which what grows with them is looked at."""
 
 
 class Observations(NamedTuple):

@@ -14,12 +14,16 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.inference.costs import CLIMBING, SEARCH_NUMBERS
 from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum
 from botorch_tv.inference.process import Looks
 from botorch_tv.inference.quasi_newton import Descent, Objective
 from botorch_tv.inference.tensors import DeviceCopies, Scratch
 from botorch_tv.validation import settle_integer
+
+SEARCH_NUMBERS = 2**22
+"""Numbers in the largest matrix of a block of raw samples."""
+CLIMBING = 12
+"""Matrices of points against either where its derivative is computed besides."""
 
 AROUND = 4
 """Times as many points as are wanted are looked at for those nearest to a point in a cube."""

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.arm_engine import PlayedArms
-from botorch_tv.inference.costs import FIRST_SLOTS, REFRESH_ROUNDS
+from botorch_tv.inference.arm_engine import FIRST_SLOTS, PlayedArms
+from botorch_tv.inference.arms import REFRESH_ROUNDS
 from botorch_tv.inference.linalg import at_index, first_maximum
-from botorch_tv.simulation.rules import Known
+from botorch_tv.simulation.rules import Known, stacked
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
@@ -40,16 +40,6 @@ class Stage(NamedTuple):
     """`trials`."""
     noise: Tensor
     """Errors of measurement, `trials`."""
-
-
-class Log(NamedTuple):
-    """What is recorded, each `rounds x trials`."""
-
-    arm: Tensor
-    regret: Tensor
-    resets: Tensor
-    y: Tensor
-    """Of no round where all are retained."""
 
 
 class Player:
@@ -84,33 +74,28 @@ class Player:
         def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=like.device)
 
-        def table(values: np.ndarray) -> Tensor:
-            return torch.from_numpy(values).to(like.device)
-
-        self._sqrt_beta = table(rules.sqrt_beta)
-        self._gain_root, self._gain_slope = table(rules.gain_root), table(rules.gain_slope)
-        self._attenuation, self._prior = table(rules.attenuation), table(rules.prior)
-        self._band_sd, self._band_noise = table(rules.band_sd), table(rules.band_noise)
+        self._table = {
+            name: torch.from_numpy(value).to(like.device)
+            for name, value in rules._asdict().items()
+            if isinstance(value, np.ndarray)
+        }
         self._first = rules.prior[0] * like
         self.posterior = PlayedArms.none(self.basis, Size([trials]), self._first, trend=False)
         self._most = known.slots + 1
         self._bound = 0  # no trial uses more slots
         self._noise = torch.full_like(self.posterior.information_gain, rules.noise)
-        self.number, self.elapsed, self.since = zeros(trials), zeros(trials), zeros(trials) + 1
+        self.elapsed, self.since = zeros(trials), zeros(trials) + 1
         self.round, self.place = zeros(1), zeros(1)
-        self.log = Log(
-            arm=zeros(horizon, trials),
-            regret=zeros(horizon, trials, dtype=like.dtype),
-            resets=zeros(horizon, trials, dtype=torch.bool),
-            y=zeros(horizon if rules.window else 0, trials, dtype=like.dtype),
-        )
+        self.log = {
+            "index": zeros(horizon, trials),
+            "regret": zeros(horizon, trials, dtype=like.dtype),
+            "resets": zeros(horizon, trials, dtype=torch.bool),
+            "y": zeros(horizon if rules.window else 0, trials, dtype=like.dtype),
+        }
         # All that lasts from round to round.
-        posterior = self.posterior
-        self._record([
-            posterior.mean, posterior.variance, posterior.information_gain, posterior.arms,
-            posterior.inverse, posterior.count, self.number, self.elapsed, self.since,
-            self.round, self.place, *self.log,
-        ])  # fmt: skip
+        lasting = [one for one in vars(self.posterior).values() if isinstance(one, Tensor)]
+        clocks = [self.elapsed, self.since, self.round, self.place]
+        self._record([*lasting, *clocks, *self.log.values()])
 
     def play_round(self, step: int) -> None:
         """A round, and what Python decides before and after it; ``step`` counts from 0."""
@@ -133,37 +118,33 @@ class Player:
 
     def logged(self) -> dict[str, np.ndarray]:
         """What was recorded, by name, each `trials x rounds`."""
-        log, period = self.log, self.known.rules.period
-        resets = log.resets.T.cpu().numpy()
+        found = {name: self.log[name].T.cpu().numpy() for name in ("index", "regret", "resets")}
+        period = self.known.rules.period
         if period:
-            resets[:, period::period] = True
-        return {
-            "index": log.arm.T.cpu().numpy().astype(np.int32),
-            "regret": np.ascontiguousarray(log.regret.T.cpu().numpy()),
-            "resets": np.ascontiguousarray(resets),
-        }
+            found["resets"][:, period::period] = True
+        return {**found, "index": found["index"].astype(np.int32)}
 
     def play(self) -> None:
         """A round, as it is recorded."""
-        rules, log, stage, now = self.known.rules, self.log, self._stage, self.round
+        rules, log, now = self.known.rules, self.log, self.round
+        stage, table = self._stage, self._table
         arm = self._choose()
         truth = at_index(stage.values, arm)
         y = truth + stage.noise
-        log.arm.index_copy_(0, now, arm.unsqueeze(0))
-        log.regret.index_copy_(0, now, ((stage.best - truth) * rules.sign).unsqueeze(0))
+        log["index"].index_copy_(0, now, arm.unsqueeze(0))
+        log["regret"].index_copy_(0, now, ((stage.best - truth) * rules.sign).unsqueeze(0))
         if rules.window:
-            log.y.index_copy_(0, now, y.unsqueeze(0))
+            log["y"].index_copy_(0, now, y.unsqueeze(0))
         residual = y - rules.mean
-        if len(self._band_sd):
+        if len(table["band_sd"]):
             sd = at_index(self.posterior.variance, arm).clamp_min_(0).sqrt_()
-            band = torch.addcmul(self._band_noise[self.since], self._band_sd[self.since], sd)
+            band = torch.addcmul(table["band_noise"][self.since], table["band_sd"][self.since], sd)
             fired = (residual - at_index(self.posterior.mean, arm)).abs_() > band
-            log.resets.index_copy_(0, now, fired.unsqueeze(0))
+            log["resets"].index_copy_(0, now, fired.unsqueeze(0))
             self.since.add_(1)
             self._forget(fired)
-        prior = self._prior[self.elapsed] if rules.moves else None
+        prior = table["prior"][self.elapsed] if rules.moves else None
         self.posterior.observe(self.basis, arm, residual, self._noise, prior)
-        self.number.add_(1)
         now.add_(1)
 
     def remove(self) -> None:
@@ -177,25 +158,24 @@ class Player:
         self.place.add_(1)
 
     def _observe_logged(self, number: Tensor, *, remove: bool) -> None:
-        arm, y = (one.index_select(0, number).squeeze(0) for one in (self.log.arm, self.log.y))
+        arm, y = (self.log[one].index_select(0, number).squeeze(0) for one in ("index", "y"))
         residual = y - self.known.rules.mean
         self.posterior.observe(self.basis, arm, residual, self._noise, remove=remove)
-        self.number.add_(-1 if remove else 1)
 
     def _choose(self) -> Tensor:
         """Let a round pass; then the first arm of those whose upper bound is highest."""
-        rules, posterior = self.known.rules, self.posterior
+        rules, posterior, table = self.known.rules, self.posterior, self._table
         if rules.moves:
-            begun, elapsed = self.number > 0, self.elapsed
-            attenuation = torch.where(begun, self._attenuation[elapsed], 1.0)
-            lost = attenuation.square() * self._prior[elapsed]
-            grown = (self._prior[elapsed + 1] - lost) * begun
+            begun, elapsed = posterior.count > 0, self.elapsed
+            attenuation = torch.where(begun, table["attenuation"][elapsed], 1.0)
+            lost = attenuation.square() * table["prior"][elapsed]
+            grown = (table["prior"][elapsed + 1] - lost) * begun
             elapsed.add_(begun)
             posterior.move(self.basis, attenuation, grown)
-        sqrt_beta = self._sqrt_beta.index_select(0, self.round)
-        if len(self._gain_slope):
+        sqrt_beta = table["sqrt_beta"].index_select(0, self.round)
+        if len(table["gain_slope"]):
             root, slope = (
-                one.index_select(0, self.round) for one in (self._gain_root, self._gain_slope)
+                table[one].index_select(0, self.round) for one in ("gain_root", "gain_slope")
             )
             gain = posterior.information_gain
             sqrt_beta = torch.addcmul(root, slope, gain).sqrt_().add_(sqrt_beta)
@@ -203,16 +183,15 @@ class Player:
         score = scratch.take("score", posterior.mean.shape, posterior.mean)
         torch.clamp(posterior.variance, min=0, out=score).sqrt_().mul_(sqrt_beta.unsqueeze(-1))
         score.add_(posterior.mean, alpha=rules.sign)
-        return first_maximum(score, rules.tie, scratch).masked_fill_(self.number == 0, 0)
+        return first_maximum(score, rules.tie, scratch).masked_fill_(posterior.count == 0, 0)
 
     def _forget_all(self) -> None:
-        self._forget(torch.ones_like(self.number, dtype=torch.bool))
+        self._forget(torch.ones_like(self.since, dtype=torch.bool))
         self._bound = 0
 
     def _forget(self, trials: Tensor) -> None:
         """Forget everything in some trials, `trials`, bool."""
         self.posterior.clear(self._first, trials)
-        self.number.masked_fill_(trials, 0)
         self.elapsed.masked_fill_(trials, 0)
         self.since.masked_fill_(trials, 1)
 
@@ -253,7 +232,7 @@ class CapturedTable:
         capture: Capture | None,
     ) -> None:
         self._recorder = Recorder(capture)
-        self._shape = trials, horizon = chunk.trials, settings.horizon
+        trials, horizon = chunk.trials, settings.horizon
         self._noise = settings.errors(chunk)
         some = next(iter(served.values())).basis.variance
         self._stage = Stage(
@@ -288,10 +267,7 @@ class CapturedTable:
 
     def finished(self) -> tuple[list[str], Arrays]:
         """What was recorded, and of which strategies in this order."""
-        logs = [one.logged() for one in self.players.values()]
-        none = np.zeros((len(logs), *self._shape), dtype=np.int32)
-        arrays = {name: np.stack([one[name] for one in logs]) for name in logs[0]}
-        return list(self.players), {**arrays, "side_queries": none}
+        return list(self.players), stacked([one.logged() for one in self.players.values()])
 
     def _brought(self, objective: OnArms) -> tuple[Tensor, Work]:
         """Where objectives like this one are to be written, and what brings them to the stage."""

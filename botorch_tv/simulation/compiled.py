@@ -22,9 +22,9 @@ import numba
 import numpy as np
 import torch
 
+from botorch_tv.inference.arms import REFRESH_ROUNDS
 from botorch_tv.inference.basis import Basis, ProductBasis
-from botorch_tv.inference.costs import REFRESH_ROUNDS
-from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, in_numbers
+from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, in_numbers, stacked
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
@@ -363,10 +363,6 @@ def _observe(
         share, row = sign * weights[a], inverse[a]
         for b in range(used):
             row[b] = square * row[b] + share * weights[b]
-    if removed == 1:  # rounding is left where the arm holds nothing any more
-        for a in range(used):
-            inverse[slot, a] = 0.0
-            inverse[a, slot] = 0.0
     step = core.ravel()
     if factors.product:
         _expand(factors.sides, core, room.half, room.values)
@@ -376,6 +372,15 @@ def _observe(
     for m in range(len(mean)):
         mean[m] += surprise * step[m]
         variances[m] -= sign * step[m] * step[m]
+    if removed == 1:  # the last slot takes the place of one that holds nothing any more
+        last = used - 1
+        counts[SLOTS] = last
+        lefts[slot], rights[slot] = lefts[last], rights[last]
+        for a in range(last):
+            inverse[slot, a] = inverse[last, a]
+        for a in range(last):
+            inverse[a, slot] = inverse[a, last]
+        inverse[slot, slot] = inverse[last, last]
 
 
 @_compiled
@@ -530,7 +535,8 @@ def factors(basis: Basis) -> Factors:
     every = torch.arange(basis.arms, device="cpu")
     covariance = np.ascontiguousarray(basis.gram(every).numpy())
     one = np.ones((1, 1))
-    return Factors(nowhere(one), covariance, one, covariance, product=False)
+    there = Sides(one, np.zeros((0, 0)), mirrored=False)  # a row is brought to the arms already
+    return Factors(there, covariance, one, covariance, product=False)
 
 
 def halves(basis: ProductBasis) -> tuple[np.ndarray, np.ndarray]:
@@ -561,11 +567,6 @@ def sides(basis: ProductBasis) -> tuple[Sides, np.ndarray]:
     found = Sides(wide, np.ascontiguousarray(padded(right, 3).T), mirrored)
     first, second = np.divmod(basis.kept.numpy(), right.shape[1])
     return found, columns[first] * len(found.right) + second
-
-
-def nowhere(left: np.ndarray) -> Sides:
-    """What brings nothing to the arms, where it is there already."""
-    return Sides(left, np.zeros((0, 0)), mirrored=False)
 
 
 def padded(matrix: np.ndarray, columns: int) -> np.ndarray:
@@ -642,19 +643,17 @@ class CompiledTable:
 
     def finished(self) -> tuple[list[str], Arrays]:
         """What was recorded, and of which strategies in this order."""
-        names = {"index": "arm", "regret": "regret", "resets": "resets"}
-        arrays = {
-            name: np.stack([getattr(one, own) for one in self.trials.values()])
-            for name, own in names.items()
-        }
-        none = np.zeros((len(self.trials), *self._shape), dtype=np.int32)
-        return list(self.trials), {**arrays, "side_queries": none}
+        trials = self.trials.values()
+        return list(self.trials), stacked(
+            [{"index": one.arm, "regret": one.regret, "resets": one.resets} for one in trials]
+        )
 
     def _set(self, objective: Objective) -> Scene:
         """The scene of objectives like this one."""
         (any_service, *_) = self.services.values()
         trials, arms = self._shape[0], len(any_service.rules.variance)
-        numbers, features, places = arms, nowhere(np.zeros((0, 0))), np.zeros(0, dtype=np.int64)
+        numbers, nothing, places = arms, np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+        features = Sides(nothing, nothing, mirrored=False)
         if isinstance(objective, InFeatures):
             features, places = sides(objective.basis)
             numbers = len(places)

@@ -17,14 +17,13 @@ from botorch_tv.acquisition.exploration import Candidates, Exploration, Ties, bo
 from botorch_tv.acquisition.widths import DoublyWeighted, Width, WidthContext
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, per_trial
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import SEARCH_NUMBERS
 from botorch_tv.inference.data import Data, Present
 from botorch_tv.inference.linalg import TIE_TOLERANCE, at_index, first_maximum, random_maximum
 from botorch_tv.inference.mixture.bank import BankPrior
 from botorch_tv.inference.mixture.posterior import PointMixture
 from botorch_tv.inference.points import PointInference, PointPosterior, with_context
 from botorch_tv.inference.process import Inference, Joint, Process
-from botorch_tv.inference.search import Sought
+from botorch_tv.inference.search import SEARCH_NUMBERS, Sought
 from botorch_tv.inference.tensors import OfTrials, Scratch
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid

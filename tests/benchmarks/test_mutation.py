@@ -94,7 +94,7 @@ def test_files_have_faults_by_their_lines():
 
 def test_the_core_is_what_computes():
     names = draw.core(ROOT)
-    assert {"botorch_tv/inference/recursion.py", "botorch_tv/simulation/streams.py"} <= set(names)
+    assert {"botorch_tv/inference/arms.py", "botorch_tv/simulation/streams.py"} <= set(names)
     assert not any("botorch_tv/loop/" in name or "__init__" in name for name in names)
 
 

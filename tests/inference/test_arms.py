@@ -5,9 +5,8 @@ import torch
 from conformance.rounds import Setting
 
 from botorch_tv.forgetting import Kept, Retention, Wiener
-from botorch_tv.inference.arms import ArmRecursion, amplifies
+from botorch_tv.inference.arms import LEAST_NOISE, ArmRecursion, amplifies
 from botorch_tv.inference.basis import ArmBasis
-from botorch_tv.inference.costs import LEAST_NOISE
 from botorch_tv.strategies import GPStrategy
 
 VARIANCES = (1e-4, 1.0, 2500.0)

@@ -332,7 +332,7 @@ def test_memory_is_that_of_captured_rounds(monkeypatch):
         parts = [*vars(player).values(), *vars(player.posterior).values()]
         buffers = [one for one in parts if isinstance(one, torch.Tensor)]
         buffers += player.basis.scratch._local.__dict__.values()
-        buffers += player.log
+        buffers += player.log.values()
         held = sum(one.numel() for one in buffers) / CHUNK.trials
         estimate = numbers_per_trial(player.known, HORIZON)
         assert held < estimate < 6 * held

@@ -26,13 +26,13 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     Wiener,
 )
+from botorch_tv.inference.arms import LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.inference.basis import ProductBasis
-from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
 from botorch_tv.simulation.compiled import Service, served, sides
 from botorch_tv.simulation.recorders import Diagnosis
 from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progress
-from botorch_tv.simulation.rules import MOST_ARMS, MOST_SLOTS, Rules, require_compiled
+from botorch_tv.simulation.rules import LEAST_LOST, MOST_ARMS, MOST_SLOTS, Rules, require_compiled
 from botorch_tv.simulation.settings import Chunk, StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld

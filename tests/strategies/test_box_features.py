@@ -19,12 +19,12 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.inference.box import BoxPrior, PointBasis
-from botorch_tv.inference.costs import FAMILIAR, FEW_FEATURES
 from botorch_tv.inference.data import Present
 from botorch_tv.inference.point_recursion import PointRecursion
-from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.points import FAMILIAR, PointRegression
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import Box, Features, GPStrategy, MultiStart, tv_gp_ucb
+from botorch_tv.strategies.gp_strategy import FEW_FEATURES
 
 D = torch.float64
 SEARCH = MultiStart(raw_samples=64, evaluations=40)

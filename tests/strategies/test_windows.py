@@ -12,7 +12,7 @@ from oracles.dense import DenseBandit
 
 from botorch_tv.forgetting import EventTrigger, SlidingWindow
 from botorch_tv.inference.arm_engine import PlayedArms
-from botorch_tv.inference.costs import LEAST_NOISE
+from botorch_tv.inference.arms import LEAST_NOISE
 from botorch_tv.inference.filter import Filter
 from botorch_tv.strategies import GPStrategy, Grid, State, Strategy, gp_ucb, sw_gp_ucb
 
