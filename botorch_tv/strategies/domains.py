@@ -75,11 +75,16 @@ class Grid(Domain):
 
     Attributes:
         X: The arms, `M x d`.
+        dim: Dimension d of the points.
+        columns: The same.
         shape: Points per dimension of a regular grid, else ``(M,)``.
 
     Raises:
         InputDataError: If ``X`` is not a finite floating-point `M x d` tensor with M, d >= 1.
     """
+
+    dim = columns = 0
+    device = torch.device("cpu")
 
     def __init__(self, X: Tensor) -> None:
         if not isinstance(X, Tensor) or X.dim() != 2 or X.shape[0] < 1 or X.shape[1] < 1:
@@ -99,6 +104,7 @@ class Grid(Domain):
                 f"{X[~X.isfinite()][0].item()}, but arms are finite points; leave out the others."
             )
         self.X = X.detach().clone()
+        self.dim, self.columns, self.device = X.shape[1], X.shape[1], X.device
         self.shape: tuple[int, ...] = (len(X),)
         self._factored: dict[tuple[object, ...], Basis] = {}
 
@@ -134,19 +140,6 @@ class Grid(Domain):
         grid = cls(X.to(bounds.device) if isinstance(bounds, Tensor) else X)
         grid.shape = (points,) * dim
         return grid
-
-    @property
-    def dim(self) -> int:
-        """Dimension d of the points."""
-        return self.X.shape[1]
-
-    @property
-    def columns(self) -> int:
-        return self.X.shape[1]
-
-    @property
-    def device(self) -> torch.device:
-        return self.X.device
 
     def __len__(self) -> int:
         return len(self.X)
@@ -205,7 +198,10 @@ class Grid(Domain):
         return self.index_of(X)
 
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
-        points = self._arms.like(like)[choice]
+        X = self.X
+        if X.dtype != like.dtype or X.device != like.device:
+            X = self._arms.like(like)
+        points = X[choice]
         return points if choice.dim() else points.clone()  # of a single number, it is a view
 
     @cached_property

@@ -221,16 +221,15 @@ class KernelStrategy(ProcessStrategy):
             "inference='exact' does."
         )
 
-    @property
+    @functools.cached_property
     def _learns(self) -> Refit | None:
         """What is learned online; None for nothing."""
         return None
 
     def _check(self, state: State, measured: Measured) -> None:
-        y, variance, when = measured.y, measured.noise, measured.time
-        learning = self._learns
-        warn_of_observation(self.process, learning, state, y, variance, when)
-        if learning is None:
+        _, y, variance, when, *_ = measured
+        warn_of_observation(self.process, self._learns, state, y, variance, when)
+        if self._learns is None and state.data.rounds == 2:
             warn_of_clock(self.process, state, when)
 
     def _require_scales(self, variance: float, dtype: torch.dtype) -> None:
@@ -345,7 +344,7 @@ class GPStrategy(KernelStrategy):
             self.decay, self.inflation, tuple(one for one in rules if type(one) is not KeepAll)
         )
 
-    @property
+    @functools.cached_property
     def _learns(self) -> Refit | None:
         return self.learning
 

@@ -37,7 +37,7 @@ from botorch_tv.strategies.state import (
     Info,
     State,
     Suggestion,
-    draws_from,
+    draws_for,
 )
 from botorch_tv.validation import require, require_floating, require_number, shown
 
@@ -331,7 +331,8 @@ class Strategy(ABC):
                 domain, or there is not one generator per trial.
         """
         require_state(state)
-        return self._ask(state, now, as_context(state, context), draws_from(generator, state))
+        draws = draws_for(generator, state.data.time.shape, state.data.prior.variance)
+        return self._ask(state, now, as_context(state, context), draws)
 
     @without_gradients
     def suggestion_at(

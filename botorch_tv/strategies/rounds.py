@@ -98,7 +98,7 @@ class ProcessStrategy(Strategy):
             measured.least_noise,
             all_good=all_good,
         )
-        answers: list[Kept | Tensor] = []
+        answers: list[Kept] = []
         if self.process.retention:
             answers = self._answers(state, grown, grown.time, before.since, newest)
         after, change = grown.keep(answers, all_good=all_good)
@@ -152,7 +152,7 @@ class ProcessStrategy(Strategy):
         now: Tensor,
         since: Tensor,
         newest: Observation | None = None,
-    ) -> list[Kept | Tensor]:
+    ) -> list[Kept]:
         """What each rule retains.
 
         Args:
@@ -176,8 +176,15 @@ class ProcessStrategy(Strategy):
                 newest=newest,
                 memory=memory,
             )
-            answer = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
-            answers.append(_owned(answer))
+            given = rule.keep(log) if data.rounds > WATCHED else _watched(rule, "keep", log)
+            kept = checked(given, data.time, data.rounds - data.dropped)
+            # In memory of their own; the next answer may come in the same.
+            if kept.rows is not None or kept.aside is not None:
+                kept = kept._replace(
+                    rows=None if kept.rows is None else kept.rows.clone(),
+                    aside=None if kept.aside is None else kept.aside.clone(),
+                )
+            answers.append(kept)
         return answers
 
     def _remembered(self, state: State, newest: Observation, reset: Tensor) -> Memory:
@@ -329,21 +336,6 @@ def _watched(part: Part, method: str, log: Log) -> Any:
             f"{type(part).__name__}.{method} of {part!r} writes into what it is shown, which "
             "states share: this one is damaged. Compute without in-place operations, or on "
             "log.time.clone()."
-        )
-    return answer
-
-
-def _owned(answer: Kept | Tensor) -> Kept | Tensor:
-    """An answer whose rows are in memory of their own; the next may come in the same."""
-    if isinstance(answer, Tensor):
-        return answer.clone()
-    if isinstance(answer, Kept) and (
-        isinstance(answer.rows, Tensor) or isinstance(answer.aside, Tensor)
-    ):
-        rows, aside = answer.rows, answer.aside
-        return answer._replace(
-            rows=None if rows is None else rows.clone(),
-            aside=None if aside is None else aside.clone(),
         )
     return answer
 
