@@ -18,7 +18,7 @@ from botorch_tv.inference.linalg import leading
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint
 from botorch_tv.inference.tensors import without_gradients
-from botorch_tv.strategies.checks import Measured
+from botorch_tv.strategies.checks import Measured, require_tensors
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Draws, Info, Memory, State, Suggestion
@@ -46,14 +46,14 @@ class Committee(Strategy):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        require(
-            isinstance(self.members, (tuple, list)) and len(self.members) > 0,
-            f"{name}: members is {shown(self.members)}, but it must be a tuple of strategies.",
-        )
+        given = isinstance(self.members, (tuple, list)) and len(self.members) > 0
+        wanted = f"{name}: members is {shown(self.members)}, but it must be a tuple of strategies."
+        require(given, wanted)
         object.__setattr__(self, "members", tuple(self.members))
         for one in self.members:
+            alone = isinstance(one, Strategy) and not isinstance(one, Committee)
             require(
-                isinstance(one, Strategy) and not isinstance(one, Committee) and not one.consults,
+                alone and not one.consults,
                 f"{name}: a member is {shown(one)}, but members are strategies that decide by "
                 "themselves: no committees, and none that consults an expert.",
             )
@@ -156,40 +156,27 @@ class Committee(Strategy):
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
         """In every trial the suggestion of one member."""
-
-        def chosen(name: str) -> Tensor:
-            return _picked([getattr(one, name) for one in suggestions], member)
-
-        on_box = suggestions[0].index is None
-        return Suggestion(
-            X=chosen("X"),
-            index=None if on_box else chosen("index"),
-            mean=chosen("mean"),
-            sd=chosen("sd"),
-            sqrt_beta=chosen("sqrt_beta"),
-            time=suggestions[0].time,
-            made_by=self._fingerprint,
-            member=member,
-        )
+        names = ["X", "mean", "sd", "sqrt_beta"]
+        names += [] if suggestions[0].index is None else ["index"]
+        parts = {
+            name: _picked([getattr(one, name) for one in suggestions], member) for name in names
+        }
+        return suggestions[0]._replace(**parts, made_by=self._fingerprint, member=member)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        usual = [one._default_noise(noise) for one in self.members]
+        usual = [one._default_noise(noise) for one in self.members]  # all may refuse it
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
         """Check an observation as the first member does; all members accept the same."""
-        member, number = measured.suggestion.member, len(self.members)
-        fits = member is None or (
-            isinstance(member, Tensor)
-            and member.dtype == torch.int64
-            and member.shape == state.time.shape
-            and bool(((member >= 0) & (member < number)).all())
-        )
-        if not fits:
-            raise InputDataError(
-                f"suggestion.member is {shown(member)}, but there are {number} members, "
-                f"and {tuple(state.time.shape)} trials; tell what ask() gave."
-            )
+        member, like = measured.suggestion.member, state.data.time
+        if member is not None:
+            require_tensors(like, ("suggestion.member", member, like.shape, torch.int64))
+            if not bool(((member >= 0) & (member < len(self.members))).all()):
+                raise InputDataError(
+                    f"suggestion.member is {shown(member)}, but there are {len(self.members)} "
+                    "members; tell what ask() gave."
+                )
         self.members[0]._check(state.members[0], measured)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:

@@ -25,6 +25,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from typing import (
+    Any,
     Literal,
     NamedTuple,
     ParamSpec,
@@ -102,28 +103,21 @@ PRESETS: dict[str, Preset] = {}
 """All presets, by the name of the function."""
 
 
-class Argument(NamedTuple):
-    """An argument of many presets."""
-
-    description: str
-    default: object = NEEDED
-
-
-ARGUMENTS = {
-    "kernel": Argument(
-        "Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`."
+ARGUMENTS: dict[str, tuple[str, object]] = {
+    "kernel": (
+        "Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`.",
+        NEEDED,
     ),
-    "noise": Argument("Noise variance of an observation."),
-    "B": Argument("Bound on the RKHS norm of the objective.", 1.0),
-    "R": Argument("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
-    "delta": Argument("Probability that the band, and so the regret bound, fails.", 0.1),
-    "width": Argument("The confidence schedule sqrt(beta_t); the paper's by default.", None),
-    "maximize": Argument("False to minimise.", True),
-    "mean": Argument(
-        'Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0
-    ),
-    "inference": Argument('"auto", "features" or "exact", see :class:`GPStrategy`.', "auto"),
+    "noise": ("Noise variance of an observation.", NEEDED),
+    "B": ("Bound on the RKHS norm of the objective.", 1.0),
+    "R": ("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
+    "delta": ("Probability that the band, and so the regret bound, fails.", 0.1),
+    "width": ("The confidence schedule sqrt(beta_t); the paper's by default.", None),
+    "maximize": ("False to minimise.", True),
+    "mean": ('Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0),
+    "inference": ('"auto", "features" or "exact", see :class:`GPStrategy`.', "auto"),
 }
+"""Descriptions and defaults of arguments of many presets."""
 
 
 class Modelled(TypedDict, total=False):
@@ -161,23 +155,10 @@ class SubGaussian(Bounded, total=False):
     R: float | None
 
 
-class Settled(Modelled):
-    """Arguments of the constructors of strategies among these."""
-
-    width: Width
-
-
-def with_width(common: Common, width: Width) -> Settled:
+def with_width(common: Common, width: Width) -> dict[str, Any]:
     """The arguments of a strategy, with ``width`` as the default width."""
-    given = common["width"]
-    return {
-        "kernel": common["kernel"],
-        "noise": common["noise"],
-        "maximize": common["maximize"],
-        "mean": common["mean"],
-        "inference": common["inference"],
-        "width": width if given is None else given,
-    }
+    given = {name: common[name] for name in ("kernel", "noise", "maximize", "mean", "inference")}
+    return given | {"width": width if common["width"] is None else common["width"]}
 
 
 def preset(
@@ -200,8 +181,8 @@ def preset(
         *first, rest = own.parameters.values()
         kinds = get_type_hints(*get_args(rest.annotation))
         common = [
-            inspect.Parameter(name, rest.KEYWORD_ONLY, default=one.default, annotation=kinds[name])
-            for name, one in ARGUMENTS.items()
+            inspect.Parameter(name, rest.KEYWORD_ONLY, default=default, annotation=kinds[name])
+            for name, (_, default) in ARGUMENTS.items()
             if name in kinds
         ]
         signature = own.replace(parameters=[*common[:2], *first, *common[2:]])
@@ -217,9 +198,7 @@ def preset(
             return make(**bound.arguments)  # type: ignore[call-arg]
 
         entries = [
-            textwrap.fill(
-                f"{one.name}: {ARGUMENTS[one.name].description}", 88, subsequent_indent=4 * " "
-            )
+            textwrap.fill(f"{one.name}: {ARGUMENTS[one.name][0]}", 88, subsequent_indent=4 * " ")
             for one in common
         ]
         lines = [inspect.getdoc(make) or "", *([] if first else ["", "Args:"])]
@@ -576,19 +555,6 @@ def adaptive_gp_ucb(
         bank: The candidate processes; :class:`~botorch_tv.inference.mixture.bank.Bank` by default.
         starts: Measurements that set the units.
     """
-    # With c1 = 1.2 fewer runs stay on a lower peak of a static world, 0 of 64 for 5 over 400 rounds
-    # (-.047 ± .022 of .152 a round, by a bank without rates and jumps), but it loses more where
-    # peaks are to be followed: abrupt changes +.108 ± .016 of .501, Markov at .03 +.045 ± .020 of
-    # .694, narrow peaks +.29 ± .09 of 1.63. A bound of its own for the level m, which raises what
-    # is far from all measurements alone, does as the wider one: +.080 ± .018, +.053 ± .024 and
-    # +.28 ± .09. A band with 1.5 times the variance for members that neither drift nor jump alone
-    # frees runs of static worlds that stay on a lower peak, and costs the others as much: static
-    # -.001 ± .011 of .104, abrupt changes +.031 ± .015 of .314, narrow peaks +.080 ± .046 of 1.64;
-    # growing to that between rounds 50 and 100, static +.003 ± .010, to twice the variance between
-    # 100 and 200 +.018 ± .011. With c1 = 0.4, over 16 trials of 100 rounds, it loses less on narrow
-    # peaks (-.12 ± .08 of 1.70), as much on abrupt changes and Markov (-.03 ± .04, +.02 ± .06), and
-    # more on static worlds (+.07 ± .06 of .33; 5 runs for 2 stay on a lower peak), where its bands
-    # hold less (91 % for 93). All paired, on 30 x 30 arms and functions other than those reported.
     width = Logarithmic() if width is None else width
     bank = Bank() if bank is None else bank
     return Adaptive(bank=bank, starts=starts, width=width, maximize=common["maximize"])
