@@ -182,9 +182,17 @@ class Committee(Strategy):
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         suggestion = measured.suggestion
         followed = self.leading(state) if suggestion.member is None else suggestion.member
-        heard = [_heard_by(one, measured) for one in self.members]
-        parts = zip(self.members, state.members, heard)
-        variance = _picked([_believed(one, own, new.noise) for one, own, new in parts], followed)
+        heard, believed = [], []
+        for one, own in self._pairs(state):
+            new = measured
+            if measured.given_noise is None:  # each has its own
+                usual = one.process.noise
+                noise = torch.where(measured.noise.isfinite(), usual, measured.noise)
+                new = measured._replace(noise=noise, least_noise=usual)
+            heard.append(new)
+            inference = one.inference_for(own.domain, own.basis)
+            believed.append(inference.believed_noise(own.data, new.noise))
+        variance = _picked(believed, followed)
         memory = self.learn(state, suggestion, measured.y, variance)
         states, infos = [], []
         for number, (one, own, new) in enumerate(zip(self.members, state.members, heard)):
@@ -249,20 +257,6 @@ class Committee(Strategy):
     def _led(self, state: State, answer: Callable[[Strategy, State], Tensor]) -> Tensor:
         """The answer of each trial's leading member, `batch_shape x ...`."""
         return _picked([answer(*pair) for pair in self._pairs(state)], self.leading(state))
-
-
-def _heard_by(member: Strategy, measured: Measured) -> Measured:
-    """An observation as one member has it: with its own variance, unless one was told."""
-    if measured.given_noise is not None:
-        return measured
-    variance = torch.where(measured.noise.isfinite(), member.process.noise, measured.noise)
-    return measured._replace(noise=variance, least_noise=member.process.noise)
-
-
-def _believed(member: Strategy, state: State, variance: Tensor) -> Tensor:
-    """A member's noise variance, infinite where the measurement failed, `batch_shape`."""
-    inference = member.inference_for(state.domain, state.basis)
-    return inference.believed_noise(state.data, variance)
 
 
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
