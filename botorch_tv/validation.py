@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import math
 import numbers
@@ -213,6 +214,7 @@ def require_bounds(name: str, value: Tensor, lower: Tensor, upper: Tensor, fix: 
         )
 
 
+@functools.cache
 def largest(dtype: torch.dtype) -> float:
     """The largest number accepted as data: 1e150 in float64, 1e15 in float32.
 

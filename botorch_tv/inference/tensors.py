@@ -248,6 +248,9 @@ def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not torch.is_inference_mode_enabled():
+            with torch.no_grad():
+                return function(*args, **kwargs)
         with torch.inference_mode(False), torch.no_grad():
             return function(*args, **kwargs)
 

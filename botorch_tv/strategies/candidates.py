@@ -18,7 +18,7 @@ from botorch_tv.acquisition.widths import DoublyWeighted, Width, WidthContext
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, per_trial
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data, Present
-from botorch_tv.inference.linalg import TIE_TOLERANCE, at_index, first_maximum, random_maximum
+from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum, random_maximum
 from botorch_tv.inference.mixture.bank import BankPrior
 from botorch_tv.inference.mixture.posterior import PointMixture
 from botorch_tv.inference.points import PointInference, PointPosterior, with_context
@@ -35,7 +35,7 @@ WATCHED = 2
 """Rounds in which it is looked whether parts write into tensors that others read."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Decision:
     """A round that is to be decided: what is known of f now, and what is chosen.
 
@@ -369,7 +369,8 @@ class ArmCandidates(RoundCandidates):
         return _Arm(self, choice)
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
-        return at_index(self.mean, choice), at_index(self.sd, choice)
+        index = choice.unsqueeze(-1)
+        return self.mean.gather(-1, index).squeeze(-1), self.sd.gather(-1, index).squeeze(-1)
 
     def anywhere(self) -> Tensor:
         arms = self.mean.shape[-1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import numbers
+import re
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
@@ -44,6 +45,7 @@ def fingerprinted(words: str, part: object) -> str:
     Raises:
         ValueError: If it cannot be described.
     """
+    words = re.sub(r" at 0x[0-9a-fA-F]+", "", words)  # places in memory differ between processes
     whole = json.dumps(describe(part, words), sort_keys=True, default=str)
     return f"{words}{MARK}{digest(whole.encode())}"
 
@@ -89,35 +91,34 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
         )
 
 
-def require_tensor(
-    name: str, value: object, shape: tuple[int, ...], like: Tensor, dtype: torch.dtype | None = None
+def require_tensors(
+    like: Tensor, *rows: tuple[str, object, tuple[int, ...], torch.dtype | None]
 ) -> None:
-    """Raise an ``InputDataError`` unless it is a tensor as the state's are.
+    """Raise an ``InputDataError`` unless some values are tensors as the state's are.
 
     Args:
-        name: What it is.
-        value: Anything.
-        shape: The shape it must have.
-        like: Gives the device, and the dtype unless ``dtype`` does.
-        dtype: The dtype it must have.
+        like: Gives the device, and the dtype unless a row does.
+        *rows: Of each value its name, itself, and the shape and the dtype that it must have.
     """
-    dtype = like.dtype if dtype is None else dtype
-    given = shown(value)
-    if isinstance(value, Tensor):
-        if value.shape == shape and value.dtype == dtype and value.device == like.device:
-            return
-        given = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
-    refuse_masked(name, value)
-    form = "a tensor" if shape else "a number, or a tensor"
-    raise InputDataError(
-        f"{name} is {given}, but it must be {form} of shape {tuple(shape)}, {dtype} on "
-        f"{like.device}; give each trial its own, torch.tensor({name}, dtype={dtype})."
-    )
+    own, device = like.dtype, like.device
+    for name, value, shape, kind in rows:
+        dtype = own if kind is None else kind
+        given = None
+        if isinstance(value, Tensor):
+            if value.shape == shape and value.dtype == dtype and value.device == device:
+                continue
+            given = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
+        refuse_masked(name, value)
+        form = "a tensor" if shape else "a number, or a tensor"
+        raise InputDataError(
+            f"{name} is {given or shown(value)}, but it must be {form} of shape {tuple(shape)}, "
+            f"{dtype} on {device}; give each trial its own, torch.tensor({name}, dtype={dtype})."
+        )
 
 
 def require_same_kind(name: str, tensor: Tensor, state: State) -> None:
     """Raise an ``InputDataError`` unless dtype and device are the state's."""
-    require_tensor(name, tensor, tensor.shape, state.data.prior.variance)
+    require_tensors(state.data.prior.variance, (name, tensor, tensor.shape, None))
 
 
 def require_forward(state: State, time: Tensor, name: str) -> None:
@@ -164,14 +165,14 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
 def as_context(state: State, context: Tensor | None) -> Tensor | None:
     """The context of a round, `batch_shape x c`; None if the domain has none."""
     domain, own = state.domain, state.data.prior.variance
-    given = domain.columns - domain.dim
-    if context is None and given == 0:
-        return None
-    if given == 0:
+    if domain.columns == domain.dim:
+        if context is None:
+            return None
         raise InputDataError(
             f"context is {shown(context)}, but {domain!r} takes none; leave it out."
         )
-    require_tensor("context", context, (*state.data.time.shape, given), own)
+    wanted = (*state.data.time.shape, domain.columns - domain.dim)
+    require_tensors(own, ("context", context, wanted, None))
     assert context is not None
     most = largest(own.dtype)
     require_trials(
@@ -186,7 +187,7 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
 def located(state: State, X: Tensor, points: Size) -> Tensor:
     """Points `batch_shape x points x d` as a log keeps them."""
     wanted = (*state.data.time.shape, *points, state.domain.columns)
-    require_tensor("X", X, wanted, state.data.prior.variance)
+    require_tensors(state.data.prior.variance, ("X", X, wanted, None))
     return state.domain.locate(X)
 
 
@@ -265,9 +266,10 @@ def as_measured(
         y = own.new_full((), y)
     if check:
         require_forward(state, when, "time")
-        require_tensor("y", y, shape, own)
-        if ok is not None:
-            require_tensor("ok", ok, shape, own, torch.bool)
+        good = y if ok is None else ok
+        require_tensors(
+            own, ("y", y, shape, None), ("ok", good, shape, None if ok is None else torch.bool)
+        )
     assert isinstance(y, Tensor)
     least = usual_noise
     if noise is None:
@@ -284,15 +286,17 @@ def as_measured(
         variance = torch.where(ok, variance, math.inf)
     if check:
         # Computations have y in units of the noise, too.
-        most = largest(own.dtype) * variance.sqrt().clamp_max(1)
-        require_trials(
-            (y.abs() <= most) | variance.isinf(),
-            y,
-            f"as observation y is not finite, or too large for {y.dtype}, whose limit under this "
-            "noise is",
-            "pass ok=False for a measurement that failed, or choose another unit.",
-            limit=most,
-        )
+        most = largest(own.dtype)
+        if shape or not abs(float(y)) <= most * min(1.0, float(variance) ** 0.5):
+            limit = most * variance.sqrt().clamp_max(1)
+            require_trials(
+                (y.abs() <= limit) | variance.isinf(),
+                y,
+                f"as observation y is not finite, or too large for {y.dtype}, whose limit under "
+                "this noise is",
+                "pass ok=False for a measurement that failed, or choose another unit.",
+                limit=limit,
+            )
     if ok is not None:
         y = torch.where(ok, y, 0.0)
     return Measured(suggestion, y, variance, when, least, ok, noise)
@@ -314,33 +318,32 @@ def _require_suggestion(
             f"width are others{ELSEWHERE}"
         )
     domain, own, shape = state.domain, state.data.prior.variance, state.data.time.shape
-    require_tensor("suggestion.X", X, (*shape, domain.columns), own)
-    require_tensor("suggestion.mean", mean, shape, own)
-    require_tensor("suggestion.sd", sd, shape, own)
-    require_tensor("suggestion.sqrt_beta", sqrt_beta, shape, own)
-    require_tensor("suggestion.time", time, shape, own, torch.float64)
+    require_tensors(
+        own,
+        ("suggestion.X", X, (*shape, domain.columns), None),
+        ("suggestion.mean", mean, shape, None),
+        ("suggestion.sd", sd, shape, None),
+        ("suggestion.sqrt_beta", sqrt_beta, shape, None),
+        ("suggestion.time", time, shape, torch.float64),
+    )
     if compared:
         reached = mean.abs() + sd.abs()
-        require_trials(
-            reached < math.inf,
-            reached,
-            "was predicted, and a trigger cannot compare an observation with that",
-            "pass strategy.suggestion_at(state, X).",
-        )
+        if not bool((reached < math.inf).all()):
+            what = "was predicted, and a trigger cannot compare an observation with that"
+            fix = "pass strategy.suggestion_at(state, X)."
+            require_trials(reached < math.inf, reached, what, fix)
     if not isinstance(domain, Grid):
         if index is not None:
             raise InputDataError(
                 f"the suggestion names the arm of a grid, but the state is on {domain!r}{ELSEWHERE}"
             )
         domain.locate(X)
-    elif (
-        not isinstance(index, Tensor)
-        or index.dtype != torch.int64
-        or index.shape != shape
-        or not bool(((index >= 0) & (index < len(domain.X))).all())
-        or not torch.equal(domain.points(index, X), X)
-    ):
-        raise InputDataError(f"the suggestion names no arm of {domain!r} at its point{ELSEWHERE}")
+        return
+    if isinstance(index, Tensor) and index.dtype == torch.int64 and index.shape == shape:
+        arm = index.clamp(0, len(domain.X) - 1)
+        if torch.equal(arm, index) and torch.equal(domain.points(arm, X), X):
+            return
+    raise InputDataError(f"the suggestion names no arm of {domain!r} at its point{ELSEWHERE}")
 
 
 def _given_noise(state: State, noise: float | Tensor, *, check: bool) -> Tensor:

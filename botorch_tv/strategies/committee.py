@@ -17,7 +17,7 @@ from botorch_tv.inference.data import Prior
 from botorch_tv.inference.linalg import leading
 from botorch_tv.inference.process import Inference, Joint, Process
 from botorch_tv.inference.tensors import without_gradients
-from botorch_tv.strategies.checks import Measured
+from botorch_tv.strategies.checks import Measured, require_tensors
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Draws, Info, Memory, State, Suggestion
@@ -45,14 +45,14 @@ class Committee(Strategy):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        require(
-            isinstance(self.members, (tuple, list)) and len(self.members) > 0,
-            f"{name}: members is {shown(self.members)}, but it must be a tuple of strategies.",
-        )
+        given = isinstance(self.members, (tuple, list)) and len(self.members) > 0
+        wanted = f"{name}: members is {shown(self.members)}, but it must be a tuple of strategies."
+        require(given, wanted)
         object.__setattr__(self, "members", tuple(self.members))
         for one in self.members:
+            alone = isinstance(one, Strategy) and not isinstance(one, Committee)
             require(
-                isinstance(one, Strategy) and not isinstance(one, Committee) and not one.consults,
+                alone and not one.consults,
                 f"{name}: a member is {shown(one)}, but members are strategies that decide by "
                 "themselves: no committees, and none that consults an expert.",
             )
@@ -155,48 +155,43 @@ class Committee(Strategy):
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
         """In every trial the suggestion of one member."""
-
-        def chosen(name: str) -> Tensor:
-            return _picked([getattr(one, name) for one in suggestions], member)
-
-        on_box = suggestions[0].index is None
-        return Suggestion(
-            X=chosen("X"),
-            index=None if on_box else chosen("index"),
-            mean=chosen("mean"),
-            sd=chosen("sd"),
-            sqrt_beta=chosen("sqrt_beta"),
-            time=suggestions[0].time,
-            made_by=self._fingerprint,
-            member=member,
-        )
+        names = ["X", "mean", "sd", "sqrt_beta"]
+        names += [] if suggestions[0].index is None else ["index"]
+        parts = {
+            name: _picked([getattr(one, name) for one in suggestions], member) for name in names
+        }
+        return suggestions[0]._replace(**parts, made_by=self._fingerprint, member=member)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        usual = [one._default_noise(noise) for one in self.members]
+        usual = [one._default_noise(noise) for one in self.members]  # all may refuse it
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
         """Check an observation as the first member does; all members accept the same."""
-        member, number = measured.suggestion.member, len(self.members)
-        fits = member is None or (
-            isinstance(member, Tensor)
-            and member.dtype == torch.int64
-            and member.shape == state.time.shape
-            and bool(((member >= 0) & (member < number)).all())
-        )
-        if not fits:
-            raise InputDataError(
-                f"suggestion.member is {shown(member)}, but there are {number} members, "
-                f"and {tuple(state.time.shape)} trials; tell what ask() gave."
-            )
+        member, like = measured.suggestion.member, state.data.time
+        if member is not None:
+            require_tensors(like, ("suggestion.member", member, like.shape, torch.int64))
+            if not bool(((member >= 0) & (member < len(self.members))).all()):
+                raise InputDataError(
+                    f"suggestion.member is {shown(member)}, but there are {len(self.members)} "
+                    "members; tell what ask() gave."
+                )
         self.members[0]._check(state.members[0], measured)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         suggestion = measured.suggestion
         followed = self.leading(state) if suggestion.member is None else suggestion.member
-        heard = [_heard_by(one, measured) for one in self.members]
-        parts = zip(self.members, state.members, heard)
-        variance = _picked([_believed(one, own, new.noise) for one, own, new in parts], followed)
+        heard, believed = [], []
+        for one, own in self._pairs(state):
+            new = measured
+            if measured.given_noise is None:  # each has its own
+                usual = one.process.noise
+                noise = torch.where(measured.noise.isfinite(), usual, measured.noise)
+                new = measured._replace(noise=noise, least_noise=usual)
+            heard.append(new)
+            inference = one.inference_for(own.domain, own.basis)
+            believed.append(inference.believed_noise(own.data, new.noise))
+        variance = _picked(believed, followed)
         memory = self.learn(state, suggestion, measured.y, variance)
         states, infos = [], []
         for number, (one, own, new) in enumerate(zip(self.members, state.members, heard)):
@@ -261,20 +256,6 @@ class Committee(Strategy):
     def _led(self, state: State, answer: Callable[[Strategy, State], Tensor]) -> Tensor:
         """The answer of each trial's leading member, `batch_shape x ...`."""
         return _picked([answer(*pair) for pair in self._pairs(state)], self.leading(state))
-
-
-def _heard_by(member: Strategy, measured: Measured) -> Measured:
-    """An observation as one member has it: with its own variance, unless one was told."""
-    if measured.given_noise is not None:
-        return measured
-    variance = torch.where(measured.noise.isfinite(), member.process.noise, measured.noise)
-    return measured._replace(noise=variance, least_noise=member.process.noise)
-
-
-def _believed(member: Strategy, state: State, variance: Tensor) -> Tensor:
-    """A member's noise variance, infinite where the measurement failed, `batch_shape`."""
-    inference = member.inference_for(state.domain, state.basis)
-    return inference.believed_noise(state.data, variance)
 
 
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.covariance import Inference, covariance_matrix, factor
 from botorch_tv.inference.point_kernel import formula
 from botorch_tv.inference.tensors import DeviceCopies, Rows
-from botorch_tv.validation import require_integer
+from botorch_tv.validation import require_integer, shown
 
 GRID_TOLERANCE = 1e-9
 """Distance within which a point is a grid point, relative to the extent of the grid."""
@@ -75,23 +75,25 @@ class Grid(Domain):
 
     Attributes:
         X: The arms, `M x d`.
+        dim: Dimension d of the points.
+        columns: The same.
         shape: Points per dimension of a regular grid, else ``(M,)``.
 
     Raises:
         InputDataError: If ``X`` is not a finite floating-point `M x d` tensor with M, d >= 1.
     """
 
+    dim = columns = 0
+    device = torch.device("cpu")
+
     def __init__(self, X: Tensor) -> None:
-        if not isinstance(X, Tensor) or X.dim() != 2 or X.shape[0] < 1 or X.shape[1] < 1:
-            described = f"{tuple(X.shape)}" if isinstance(X, Tensor) else type(X).__name__
-            fix = "use X.unsqueeze(-1) for points on a line."
+        shaped = isinstance(X, Tensor) and X.dim() == 2 and X.numel() > 0
+        if not shaped or not X.is_floating_point():
+            given = f"{X.dtype} {tuple(X.shape)}" if isinstance(X, Tensor) else type(X).__name__
             raise InputDataError(
-                f"Grid: X is {described}, but arms are a tensor of shape M x d with M, d >= 1; "
-                f"{fix if isinstance(X, Tensor) else 'give torch.tensor(X), a row for each.'}"
-            )
-        if not X.is_floating_point():
-            raise InputDataError(
-                f"Grid: X has dtype {X.dtype}, but arms are floating-point; pass X.double()."
+                f"Grid: X is {given}, but arms are a floating-point tensor of shape M x d with "
+                "M, d >= 1; give torch.tensor(X) with a row for each, X.unsqueeze(-1) for points "
+                "on a line, X.double() for integers."
             )
         if not bool(X.isfinite().all()):
             raise InputDataError(
@@ -99,6 +101,7 @@ class Grid(Domain):
                 f"{X[~X.isfinite()][0].item()}, but arms are finite points; leave out the others."
             )
         self.X = X.detach().clone()
+        self.dim, self.columns, self.device = X.shape[1], X.shape[1], X.device
         self.shape: tuple[int, ...] = (len(X),)
         self._factored: dict[tuple[object, ...], Basis] = {}
 
@@ -134,19 +137,6 @@ class Grid(Domain):
         grid = cls(X.to(bounds.device) if isinstance(bounds, Tensor) else X)
         grid.shape = (points,) * dim
         return grid
-
-    @property
-    def dim(self) -> int:
-        """Dimension d of the points."""
-        return self.X.shape[1]
-
-    @property
-    def columns(self) -> int:
-        return self.X.shape[1]
-
-    @property
-    def device(self) -> torch.device:
-        return self.X.device
 
     def __len__(self) -> int:
         return len(self.X)
@@ -205,7 +195,10 @@ class Grid(Domain):
         return self.index_of(X)
 
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
-        points = self._arms.like(like)[choice]
+        X = self.X
+        if X.dtype != like.dtype or X.device != like.device:
+            X = self._arms.like(like)
+        points = X[choice]
         return points if choice.dim() else points.clone()  # of a single number, it is a view
 
     @cached_property
@@ -265,26 +258,17 @@ def require_sides(name: str, bounds: Sequence[Any]) -> None:
 
 def _sides(bounds: Sequence[tuple[float, float]] | Tensor, dim: int) -> list[tuple[float, float]]:
     """Lower and upper end of each side."""
-    form = (
-        f"give one (low, high) per dimension, {dim} of them, or a tensor of shape 2 x {dim}, lower "
-        "bounds in the first row."
-    )
-    if isinstance(bounds, Tensor):
-        if tuple(bounds.shape) != (2, dim):
-            raise ValueError(f"Grid.regular: bounds is {tuple(bounds.shape)}; {form}")
-        pairs = bounds.T.tolist()
-    else:
-        try:
-            pairs = [(float(low), float(high)) for low, high in bounds]
-            require_sides("Grid.regular: bounds", bounds)
-        except (TypeError, ValueError):
-            raise ValueError(f"Grid.regular: bounds is {bounds!r}; {form}") from None
-        if len(pairs) != dim:
-            raise ValueError(f"Grid.regular: {len(pairs)} bounds for dim = {dim}; {form}")
-    for low, high in pairs:
-        if not -math.inf < low < high < math.inf:
-            raise ValueError(
-                f"Grid.regular: a side runs from {low} to {high}, but its lower end must be below "
-                f"the upper one and both finite; {form}"
-            )
-    return [(low, high) for low, high in pairs]
+    try:
+        rows = bounds.T.tolist() if isinstance(bounds, Tensor) else bounds
+        pairs = [(float(low), float(high)) for low, high in rows]
+    except (TypeError, ValueError):
+        pairs = []
+    if len(pairs) != dim or not all(-math.inf < low < high < math.inf for low, high in pairs):
+        raise ValueError(
+            f"Grid.regular: bounds is {shown(bounds)}, but dim is {dim}; give one (low, high) per "
+            f"dimension, finite and low below high, or a tensor of shape 2 x {dim}, lower bounds "
+            "in the first row."
+        )
+    if not isinstance(bounds, Tensor):
+        require_sides("Grid.regular: bounds", bounds)
+    return pairs

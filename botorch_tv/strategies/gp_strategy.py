@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -37,7 +36,6 @@ from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import NEARLY_EXACT, Measured, fingerprinted, least_noise
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
-from botorch_tv.strategies.protocol import without_addresses
 from botorch_tv.strategies.rounds import ProcessStrategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import (
@@ -73,6 +71,14 @@ KINDS: dict[str, tuple[Any, str]] = {
 """The type that a field must have, and what to give."""
 FORMULAS = ("kernel", "decay", "inflation", "width")
 """Copied, so that a strategy stays what it is; rules may be watched at work."""
+
+
+BEGUN_WITH = ("kernel", "noise", "mean", "decay", "inflation")
+"""What a state is computed with, so that no other can go on with it."""
+
+
+def _in_words(part: object) -> str:
+    return describe_kernel(part) if isinstance(part, (Kernel, Tensor)) else repr(part)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -117,11 +123,6 @@ class KernelStrategy(ProcessStrategy):
         require_sound(self.process.decay)
         require_inflating(self.process.inflation)
 
-    @property
-    @abstractmethod
-    def process(self) -> Process:
-        """All that a posterior depends on, besides the data."""
-
     def _process(
         self, decay: Decay, inflation: Inflation, retention: tuple[Retention, ...]
     ) -> Process:
@@ -136,47 +137,34 @@ class KernelStrategy(ProcessStrategy):
 
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
-        parts = ("kernel", "noise", "mean", "decay", "inflation")
+        parts = {one: getattr(self.process, one) for one in BEGUN_WITH}
         try:
             return tuple(
-                fingerprinted(
-                    without_addresses(f"{name} {self._in_words(name)}"), getattr(self.process, name)
-                )
-                for name in parts
+                fingerprinted(f"{name} {_in_words(one)}", one) for name, one in parts.items()
             )
         except Exception:  # a part without a working repr is no reason to fail
             return ()
 
-    def _in_words(self, name: str) -> str:
-        return (
-            describe_kernel(self.kernel)
-            if name == "kernel"
-            else repr(getattr(self, name, getattr(self.process, name, None)))
-        )
-
     def __repr__(self) -> str:
-        parts = ", ".join(f"{one.name}={self._in_words(one.name)}" for one in fields(self))
+        parts = ", ".join(
+            f"{one.name}={_in_words(getattr(self, one.name))}" for one in fields(self)
+        )
         return f"{type(self).__name__}({parts})"
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
         """How the posterior is computed on a domain, from what a prior there is held as."""
+        on_grid, in_features, on_points = self._inferences
         if isinstance(prior, PointBasis):
-            return self._in_features
-        return self._on_box if isinstance(domain, Box) else self._on_grid
+            return in_features
+        return on_points if isinstance(domain, Box) else on_grid
 
     @functools.cached_property
-    def _on_grid(self) -> Inference:
+    def _inferences(self) -> tuple[Inference, Inference, Inference]:
+        """On the arms of a grid, in features of a box, and on its points."""
         recursive = self._method != "exact" and ArmRecursion.serves(self.process)
-        kind = ArmRecursion if recursive else ArmRegression
-        return kind(self.process, samples=self.exploration.samples)
-
-    @functools.cached_property
-    def _in_features(self) -> Inference:
-        return PointRecursion(self.process, samples=self.exploration.samples)
-
-    @functools.cached_property
-    def _on_box(self) -> Inference:
-        return PointRegression(self.process, samples=self.exploration.samples)
+        on_grid = ArmRecursion if recursive else ArmRegression
+        kinds = (on_grid, PointRecursion, PointRegression)
+        return tuple(kind(self.process, samples=self.exploration.samples) for kind in kinds)  # type: ignore[return-value]
 
     @property
     def _method(self) -> Method:
@@ -230,16 +218,15 @@ class KernelStrategy(ProcessStrategy):
             "inference='exact' does."
         )
 
-    @property
+    @functools.cached_property
     def _learns(self) -> Refit | None:
         """What is learned online; None for nothing."""
         return None
 
     def _check(self, state: State, measured: Measured) -> None:
-        y, variance, when = measured.y, measured.noise, measured.time
-        learning = self._learns
-        warn_of_observation(self.process, learning, state, y, variance, when)
-        if learning is None:
+        _, y, variance, when, *_ = measured
+        warn_of_observation(self.process, self._learns, state, y, variance, when)
+        if self._learns is None and state.data.rounds == 2:
             warn_of_clock(self.process, state, when)
 
     def _require_scales(self, variance: float, dtype: torch.dtype) -> None:
@@ -253,43 +240,29 @@ class KernelStrategy(ProcessStrategy):
             InputDataError: If the kernel's variance leaves the range of the dtype.
             ValueError: If another number does.
         """
-        name, most, width, process = type(self).__name__, largest(dtype), self.width, self.process
+        name, most, decay = type(self).__name__, largest(dtype), self.process.decay
         if not 1 / most <= variance <= most:
             raise InputDataError(
                 f"the kernel's variance is {variance:g}, but in {dtype} it lies between "
                 f"{1 / most:g} and {most:g}; measure the objective in another unit."
             )
-        require_number(
-            f"{name}: noise",
-            self.noise,
-            f"[{least_noise(variance, dtype):g}, {most:g}]",
-            f"in {dtype}, beside a kernel of variance {variance:g}; use {NEARLY_EXACT[dtype]:g} "
-            "times that variance for nearly exact measurements.",
-        )
+        fix = f"in {dtype}, beside a kernel of variance {variance:g}; use {NEARLY_EXACT[dtype]:g} "
+        fix += "times that variance for nearly exact measurements."
+        least = least_noise(variance, dtype)
+        require_number(f"{name}: noise", self.noise, f"[{least:g}, {most:g}]", fix)
+        limit, fix = most * min(1.0, math.sqrt(self.noise)), f"in {dtype}; choose another unit."
         if not isinstance(self.mean, str):
-            limit = most * min(1.0, math.sqrt(self.noise))
-            require_number(
-                f"{name}: mean",
-                self.mean,
-                f"[{-limit:g}, {limit:g}]",
-                f"in {dtype}; measure the objective in another unit.",
-            )
+            require_number(f"{name}: mean", self.mean, f"[{-limit:g}, {limit:g}]", fix)
         one = torch.ones((), dtype=torch.float64, device="cpu")
-        require_number(
-            f"{name}: growth of the variance by {process.decay!r}",
-            float(process.decay.prior_variance(one)) * variance,
-            f"[0, {most:g}]",
-            f"per unit of time, in {dtype}; count time in a shorter unit.",
-        )
-        numbers: dict[str, object] = vars(width) if is_dataclass(width) else {}
+        growth = float(decay.prior_variance(one)) * variance
+        fix = f"per unit of time, in {dtype}; count time in a shorter unit."
+        named = f"{name}: growth of the variance by {decay!r}"
+        require_number(named, growth, f"[0, {most:g}]", fix)
+        numbers: dict[str, object] = vars(self.width) if is_dataclass(self.width) else {}
         for parameter, value in numbers.items():
             if isinstance(value, (int, float)):
-                require_number(
-                    f"{type(width).__name__}: {parameter}",
-                    value,
-                    f"[{-most:g}, {most:g}]",
-                    f"in {dtype}; use float64, or a smaller one.",
-                )
+                named, fix = f"{type(self.width).__name__}: {parameter}", f"in {dtype}; lower it."
+                require_number(named, value, f"[{-most:g}, {most:g}]", fix)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -354,7 +327,7 @@ class GPStrategy(KernelStrategy):
             self.decay, self.inflation, tuple(one for one in rules if type(one) is not KeepAll)
         )
 
-    @property
+    @functools.cached_property
     def _learns(self) -> Refit | None:
         return self.learning
 

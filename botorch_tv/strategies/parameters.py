@@ -459,7 +459,8 @@ class MixedSearch(Search):
             with torch.no_grad():
                 return torch.cat([sought.score(part.unsqueeze(0), None)[0] for part in parts])
 
-        raw = self._raw(sought.told, observed)
+        # Points that fill the space evenly, others in every round.
+        raw = self.space.spread(raw_points(RAW, len(self.space.axes), sought.told, observed))
         points = torch.cat([raw, seen])
         if self.fixed is not None:
             points[:, self.fixed[0]] = self.fixed[1].to(points)
@@ -498,10 +499,6 @@ class MixedSearch(Search):
         uniform = draws.uniform(len(self.space.axes))
         points = self.space.spread(uniform.reshape(-1, uniform.shape[-1]))
         return self.space.rounded(points).view(*uniform.shape[:-1], -1)
-
-    def _raw(self, told: int, like: Tensor) -> Tensor:
-        """Points that fill the space evenly, other ones in every round, `RAW x D`."""
-        return self.space.spread(raw_points(RAW, len(self.space.axes), told, like))
 
     def _climbed(self, X: Tensor, climb: Objective, evaluations: int) -> Tensor:
         """Where ascents in the continuous columns end, `q x D`."""

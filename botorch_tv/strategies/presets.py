@@ -25,6 +25,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from typing import (
+    Any,
     Literal,
     NamedTuple,
     ParamSpec,
@@ -102,28 +103,21 @@ PRESETS: dict[str, Preset] = {}
 """All presets, by the name of the function."""
 
 
-class Argument(NamedTuple):
-    """An argument of many presets."""
-
-    description: str
-    default: object = NEEDED
-
-
-ARGUMENTS = {
-    "kernel": Argument(
-        "Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`."
+ARGUMENTS: dict[str, tuple[str, object]] = {
+    "kernel": (
+        "Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`.",
+        NEEDED,
     ),
-    "noise": Argument("Noise variance of an observation."),
-    "B": Argument("Bound on the RKHS norm of the objective.", 1.0),
-    "R": Argument("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
-    "delta": Argument("Probability that the band, and so the regret bound, fails.", 0.1),
-    "width": Argument("The confidence schedule sqrt(beta_t); the paper's by default.", None),
-    "maximize": Argument("False to minimise.", True),
-    "mean": Argument(
-        'Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0
-    ),
-    "inference": Argument('"auto", "features" or "exact", see :class:`GPStrategy`.', "auto"),
+    "noise": ("Noise variance of an observation.", NEEDED),
+    "B": ("Bound on the RKHS norm of the objective.", 1.0),
+    "R": ("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
+    "delta": ("Probability that the band, and so the regret bound, fails.", 0.1),
+    "width": ("The confidence schedule sqrt(beta_t); the paper's by default.", None),
+    "maximize": ("False to minimise.", True),
+    "mean": ('Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0),
+    "inference": ('"auto", "features" or "exact", see :class:`GPStrategy`.', "auto"),
 }
+"""Descriptions and defaults of arguments of many presets."""
 
 
 class Modelled(TypedDict, total=False):
@@ -161,23 +155,10 @@ class SubGaussian(Bounded, total=False):
     R: float | None
 
 
-class Settled(Modelled):
-    """Arguments of the constructors of strategies among these."""
-
-    width: Width
-
-
-def with_width(common: Common, width: Width) -> Settled:
+def with_width(common: Common, width: Width) -> dict[str, Any]:
     """The arguments of a strategy, with ``width`` as the default width."""
-    given = common["width"]
-    return {
-        "kernel": common["kernel"],
-        "noise": common["noise"],
-        "maximize": common["maximize"],
-        "mean": common["mean"],
-        "inference": common["inference"],
-        "width": width if given is None else given,
-    }
+    given = {name: common[name] for name in ("kernel", "noise", "maximize", "mean", "inference")}
+    return given | {"width": width if common["width"] is None else common["width"]}
 
 
 def preset(
@@ -200,8 +181,8 @@ def preset(
         *first, rest = own.parameters.values()
         kinds = get_type_hints(*get_args(rest.annotation))
         common = [
-            inspect.Parameter(name, rest.KEYWORD_ONLY, default=one.default, annotation=kinds[name])
-            for name, one in ARGUMENTS.items()
+            inspect.Parameter(name, rest.KEYWORD_ONLY, default=default, annotation=kinds[name])
+            for name, (_, default) in ARGUMENTS.items()
             if name in kinds
         ]
         signature = own.replace(parameters=[*common[:2], *first, *common[2:]])
@@ -217,9 +198,7 @@ def preset(
             return make(**bound.arguments)  # type: ignore[call-arg]
 
         entries = [
-            textwrap.fill(
-                f"{one.name}: {ARGUMENTS[one.name].description}", 88, subsequent_indent=4 * " "
-            )
+            textwrap.fill(f"{one.name}: {ARGUMENTS[one.name][0]}", 88, subsequent_indent=4 * " ")
             for one in common
         ]
         lines = [inspect.getdoc(make) or "", *([] if first else ["", "Args:"])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from botorch_tv.strategies.state import (
     Info,
     State,
     Suggestion,
-    draws_from,
+    draws_for,
 )
 from botorch_tv.validation import require, require_floating, require_number, shown
 
@@ -246,7 +245,7 @@ class Strategy(ABC):
     def _fingerprint(self) -> str | None:
         """Identifies the maker of a suggestion; equal strategies have equal ones in any process."""
         try:
-            return fingerprinted(without_addresses(repr(self)), self._begun)
+            return fingerprinted(repr(self), self._begun)
         except Exception:  # a part without a working repr is no reason to fail
             return None
 
@@ -330,7 +329,8 @@ class Strategy(ABC):
                 domain, or there is not one generator per trial.
         """
         require_state(state)
-        return self._ask(state, now, as_context(state, context), draws_from(generator, state))
+        draws = draws_for(generator, state.data.time.shape, state.data.prior.variance)
+        return self._ask(state, now, as_context(state, context), draws)
 
     @without_gradients
     def suggestion_at(
@@ -535,7 +535,8 @@ class Strategy(ABC):
         from botorch_tv.strategies.model import StrategyModel
 
         require_state(state)
-        return StrategyModel(functools.partial(self.posterior, state, now=_kept(now)), state)
+        now = now.clone() if isinstance(now, Tensor) else now  # a caller's clock may go on in place
+        return StrategyModel(functools.partial(self.posterior, state, now=now), state)
 
 
 class Gaussian(MultivariateNormal):  # type: ignore[misc]
@@ -551,13 +552,3 @@ class Gaussian(MultivariateNormal):  # type: ignore[misc]
         diagonal: Tensor = self.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2)
         variance = diagonal.expand(self.batch_shape + self.event_shape)
         return variance.clamp_min(torch.finfo(variance.dtype).tiny)
-
-
-def without_addresses(words: str) -> str:
-    """Words without places in memory, the same in any process."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", words)
-
-
-def _kept(now: float | Tensor | None) -> float | Tensor | None:
-    """A clock of the caller may go on in place."""
-    return now.clone() if isinstance(now, Tensor) else now

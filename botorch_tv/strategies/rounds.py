@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -90,29 +91,17 @@ class ProcessStrategy(Strategy):
         believed = inference.believed_noise(state.data, measured.noise)
         newest = Observation(suggestion.X, measured.y, suggestion.mean, suggestion.sd, believed)
         before, expired = self._retained(state, measured.time)
-        grown = before.observed(
-            suggestion.choice,
-            measured.y,
-            measured.noise,
-            measured.time,
-            measured.least_noise,
-            all_good=all_good,
-        )
+        _, y, noise, time, least, *_ = measured
+        grown = before.observed(suggestion.choice, y, noise, time, least, all_good=all_good)
         answers: list[Kept] = []
         if self.process.retention:
             answers = self._answers(state, grown, grown.time, before.since, newest)
         after, change = grown.keep(answers, all_good=all_good)
-        advanced = state._replace(
-            data=inference.observe(
-                before, after, change, consume=consume and before.running is state.data.running
-            )
-        )
-        if expired is not None and change.reset is not None:
-            reset = expired | change.reset
-        elif expired is not None or change.reset is not None:
-            reset = (change.reset if expired is None else expired).clone()  # type: ignore[union-attr]
-        else:
-            reset = torch.zeros_like(measured.time, dtype=torch.bool)
+        consume = consume and before.running is state.data.running
+        advanced = state._replace(data=inference.observe(before, after, change, consume=consume))
+        reset = torch.zeros_like(measured.time, dtype=torch.bool)
+        for resets in (expired, change.reset):
+            reset = reset if resets is None else reset | resets
         if self._remembers:
             advanced = advanced._replace(memory=self._remembered(advanced, newest, reset))
         advanced = self._relearned(advanced)
@@ -165,19 +154,18 @@ class ProcessStrategy(Strategy):
         Raises:
             InputDataError: If a rule writes into the log.
         """
-        answers, rows = [], _Rows(state.domain, data)
+        answers, log_of = [], _log_of(state.domain, data, newest)
         for rule, memory in zip(self.process.retention, state.memory.retention):
-            log = Log(
-                rows,
-                now=now,
-                rounds=data.rounds,
-                since=since,
-                first_time=data.first_time,
-                newest=newest,
-                memory=memory,
-            )
-            kept = _watched(rule, "keep", log)
-            answers.append(checked(kept, data.time, data.rounds - data.dropped))
+            log = log_of(now=now, since=since, memory=memory)
+            given = rule.keep(log) if data.rounds > WATCHED else _watched(rule, "keep", log)
+            kept = checked(given, data.time, data.rounds - data.dropped)
+            # In memory of their own; the next answer may come in the same.
+            if kept.rows is not None or kept.aside is not None:
+                kept = kept._replace(
+                    rows=None if kept.rows is None else kept.rows.clone(),
+                    aside=None if kept.aside is None else kept.aside.clone(),
+                )
+            answers.append(kept)
         return answers
 
     def _remembered(self, state: State, newest: Observation, reset: Tensor) -> Memory:
@@ -188,19 +176,10 @@ class ProcessStrategy(Strategy):
             newest: The observation.
             reset: Which trials were reset in the round, `batch_shape`, bool.
         """
-        data, rows = state.data, _Rows(state.domain, state.data)
+        data, log_of = state.data, _log_of(state.domain, state.data, newest)
 
         def updated(part: Part, memory: Any) -> Any:
-            log = Log(
-                rows,
-                now=data.time,
-                rounds=data.rounds,
-                since=data.since,
-                first_time=data.first_time,
-                newest=newest,
-                reset=reset,
-                memory=memory,
-            )
+            log = log_of(now=data.time, since=data.since, reset=reset, memory=memory)
             made = _watched(part, "update", log)
             return as_memory(part, made, memory, data.prior.variance, reset.shape)
 
@@ -331,6 +310,11 @@ def _watched(part: Part, method: str, log: Log) -> Any:
             "log.time.clone()."
         )
     return answer
+
+
+def _log_of(domain: Domain, data: Data, newest: Observation | None) -> Callable[..., Log]:
+    rows, rounds, first_time = _Rows(domain, data), data.rounds, data.first_time
+    return functools.partial(Log, rows, rounds=rounds, first_time=first_time, newest=newest)
 
 
 class _Rows:

@@ -244,7 +244,7 @@ def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
     return draws.normal(room)[..., :count]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Drawn:
     """Numbers of one generator for all trials, or of one for each, which notices no others."""
 

@@ -50,17 +50,15 @@ GRIDS = {
     "no arms": data(lambda: Grid(torch.zeros(0, 2)), "(0, 2)", ARMS, ONE),
     "no columns": data(lambda: Grid(torch.zeros(2, 0)), "(2, 0)", ARMS, ONE),
     "integers": data(
-        lambda: Grid(torch.zeros(2, 1).long()), "torch.int64", "floating-point", "pass X.double()"
+        lambda: Grid(torch.zeros(2, 1).long()), "torch.int64", "floating-point", "X.double()"
     ),
     "NaN": data(lambda: Grid(torch.tensor([[0.0], [NAN]])), "nan", "finite", "leave out"),
     "infinite": data(lambda: Grid(torch.tensor([[0.0], [INF]])), "inf", "finite", "leave out"),
-    "sides short": Row(lambda: Grid.regular(3, 2, [(0, 1)]), "1 bounds", "for dim = 2", PAIRS),
-    "sides a number": Row(lambda: Grid.regular(3, 2, 5.0), "5.0", "2 of them", PAIRS),
-    "sides turned": Row(
-        lambda: Grid.regular(3, 1, [(6, 5)]), "from 6.0 to 5.0", "must be below", PAIRS
-    ),
+    "sides short": Row(lambda: Grid.regular(3, 2, [(0, 1)]), "[(0, 1)]", "dim is 2", PAIRS),
+    "sides a number": Row(lambda: Grid.regular(3, 2, 5.0), "5.0", "dim is 2", PAIRS),
+    "sides turned": Row(lambda: Grid.regular(3, 1, [(6, 5)]), "[(6, 5)]", "low below high", PAIRS),
     "sides infinite": Row(
-        lambda: Grid.regular(3, 1, [(0, INF)]), "from 0.0 to inf", "both finite", PAIRS
+        lambda: Grid.regular(3, 1, [(0, INF)]), "[(0, inf)]", "finite and low below", PAIRS
     ),
 }
 BOXES = {

@@ -208,7 +208,7 @@ def test_what_is_refused_leaves_the_state_as_it_was(name):
     y = torch.zeros(TRIALS, dtype=D)
     wrong = [
         (suggestion._replace(member=suggestion.member + 7), y, "suggestion.member"),
-        (suggestion._replace(member=0), y, "suggestion.member is 0"),
+        (suggestion._replace(member=0), y, "suggestion.member is 0, but"),
         (suggestion._replace(index=suggestion.index + 100), y, "names no arm"),
         (one.members[0].ask(state.members[0]), y, "was made by"),
         (suggestion, y * math.nan, "NaN|nan"),
