@@ -19,7 +19,7 @@ def test_it_tells_versions_and_that_all_is_exact(capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().out
     for name, version in libraries().items():
         assert re.search(rf"^{name} {re.escape(version)}(, code \w+)?$", told, flags=re.MULTILINE)
-    assert f"[study] xarray {version_of('xarray')}, " in told
+    assert f"xarray {version_of('xarray')}, " in told
     assert re.search(r"cpu: exact: \d\.\de-\d\d from dense regression after 100 rounds", told)
     assert str(Path.home()) not in told
     assert not re.search(r"(?<!\w)/\w+/", told)
