@@ -6,8 +6,7 @@ import torch
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.loop.log import OLDEST, Answer, trial_answer, trial_log
-from botorch_tv.loop.retrial import PATIENCE, overdue, retried
-from botorch_tv.loop.snapshot import EVERY
+from botorch_tv.loop.retrial import EVERY, PATIENCE, overdue, retried
 from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
 
 SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
