@@ -198,17 +198,12 @@ class MarkovFunction(TimeVaryingTestFunction):
         return (waves(X[..., :-1], frequencies) * own).sum(-1)
 
     def _best_at(self, t: Tensor) -> Tensor:
-        rounds = self._rounds(t)
-        if not self.batch_shape or t.dim() == 0:
-            rounds = rounds.expand((*self.batch_shape, *t.shape))
-            self._solve(rounds)
-            flat = rounds.reshape(*self.batch_shape, -1)
-            best = torch.take_along_dim(self._values, flat, dim=-1).reshape(rounds.shape)
-        else:
-            shape = torch.broadcast_shapes(t.shape[:-1], self.batch_shape)  # type: ignore[no-untyped-call]
-            rounds = rounds.expand(*shape, t.shape[-1])
-            self._solve(rounds.movedim(-1, 0).reshape(-1, *self.batch_shape).movedim(0, -1))
-            best = torch.take_along_dim(self._values.expand(*shape, -1), rounds, dim=-1)
+        if t.dim() == 0:
+            return self._best_at(t.unsqueeze(0)).squeeze(-1)
+        shape = torch.broadcast_shapes(t.shape[:-1], self.batch_shape)  # type: ignore[no-untyped-call]
+        rounds = self._rounds(t).expand(*shape, t.shape[-1])
+        self._solve(rounds.movedim(-1, 0).reshape(-1, *self.batch_shape).movedim(0, -1))
+        best = torch.take_along_dim(self._values.expand(*shape, -1), rounds, dim=-1)
         return best.to(t.dtype)
 
     def _rounds(self, t: Tensor) -> Tensor:

@@ -87,20 +87,14 @@ class SlicedFunction(SearchedFunction):
         self._check_grad_at_opt = function._check_grad_at_opt
         self._function = copy.deepcopy(function).to(self.bounds)
         self._span = function._bounds[-1]
-        self.starts = self._checked(starts)
-
-    def _checked(self, starts: Tensor | None) -> Tensor:
-        box = self.spatial_bounds.detach().cpu().double()
-        if starts is None:
-            return box.new_empty(0, self.spatial_dim)
-        given = starts.detach().cpu().double().clone()
-        fits = given.dim() == 2 and given.shape[-1] == self.spatial_dim
-        if not (fits and bool(((given >= box[0]) & (given <= box[1])).all())):
+        lower, upper = box = self.spatial_bounds.detach().cpu().double()
+        self.starts = box[:0] if starts is None else starts.detach().cpu().double().clone()
+        fits = self.starts.shape[1:] == lower.shape
+        if not (fits and bool(((self.starts >= lower) & (self.starts <= upper)).all())):
             raise InputDataError(
-                f"SlicedFunction: starts has shape {tuple(given.shape)}, or points outside the box "
-                f"{self._bounds[:-1]}; give points of the box without time, n x {self.spatial_dim}."
+                f"SlicedFunction: starts has shape {tuple(self.starts.shape)}, or points outside "
+                f"the box; give points of the box without time, n x {self.spatial_dim}."
             )
-        return given
 
     def _at_times(self, X: Tensor, t: Tensor) -> Tensor:
         """Points `... x d` and times `...` as points of the static function."""
