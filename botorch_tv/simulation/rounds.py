@@ -116,6 +116,9 @@ class Progress:
 
 # ---------------------------------------------------------------- what is recorded
 
+WRITTEN_TOGETHER = 16
+"""Rounds written at once, because every write costs a kernel launch."""
+
 
 class Records:
     """The records of a chunk.
@@ -130,28 +133,28 @@ class Records:
     def __init__(
         self, layout: ResultLayout, trials: int, *, dtype: torch.dtype, device: torch.device
     ) -> None:
-        self._strategies, self._horizon = layout.empty.sizes["strategy"], layout.horizon
-        shape = self._strategies, trials
+        strategies = self._strategies = layout.empty.sizes["strategy"]
+        self._horizon = layout.horizon
         # Rounds come first, so that a round is contiguous.
         self._rounds = {
             name: torch.empty(
-                (layout.horizon, *shape, *one.shape),
+                (layout.horizon, strategies, trials, *one.shape),
                 dtype=dtype if one.dtype is None else getattr(torch, one.dtype),
                 device=device,
             )
             for name, one in layout.every_round.items()
         }
         self._sums = {
-            name: torch.zeros(*shape, *one.shape, dtype=dtype, device=device)
+            name: torch.zeros(strategies, trials, *one.shape, dtype=dtype, device=device)
             for name, one in layout.averaged.items()
         }
-        self.begin_round(0)
-
-    def begin_round(self, step: int) -> None:
-        """Take what follows as of this round, counted from 0."""
-        self._rows = {name: whole[step].unbind() for name, whole in self._rounds.items()}
-        self._rows |= {name: whole.unbind() for name, whole in self._sums.items()}
-        self._counts = dict.fromkeys(self._rows, 0)
+        self._kinds = {name: (one.shape[2:], one.dtype) for name, one in self._rounds.items()}
+        self._kinds |= {name: (one.shape[1:], one.dtype) for name, one in self._sums.items()}
+        self._row: dict[str, list[Tensor]] = {name: [] for name in self._rounds}
+        self._first: dict[str, list[Tensor]] | None = {name: [] for name in self._rounds}
+        """What was given in the first rounds; a tensor given twice is overwritten by its owner."""
+        self._overwritten: set[str] = set()
+        self._added = dict.fromkeys(self._sums, 0)
 
     def note(self, number: int, recorder: Recorder, values: Mapping[str, Tensor]) -> None:
         """Take the values that a recorder returns for one strategy in the current round.
@@ -160,32 +163,49 @@ class Records:
             ValueError: If a variable, its shape or its type was not declared.
         """
         for name, value in values.items():
-            row = self._rows[name][number] if name in self._rows else None
-            if (
-                row is None
-                or value.shape != row.shape
-                or not torch.can_cast(value.dtype, row.dtype)
-            ):
-                declared = "nothing" if row is None else f"{row.dtype} of shape {tuple(row.shape)}"
+            shape, kind = self._kinds.get(name, (None, None))
+            if kind is None or value.shape != shape or not torch.can_cast(value.dtype, kind):
+                declared = "nothing" if shape is None else f"{kind} of shape {tuple(shape)}"
                 raise ValueError(
                     f"run_study: {recorder!r} recorded {name} as {value.dtype} of shape "
                     f"{tuple(value.shape)}, but its variables() declares {declared}, trials first; "
                     "make the two agree."
                 )
-            if name in self._sums:
-                row.add_(value)
+            if name in self._row:
+                if self._first is not None:
+                    self._first[name].append(value)
+                copied = self._first is not None or name in self._overwritten
+                self._row[name].append(value.clone() if copied else value)
             else:
-                row.copy_(value)
-            self._counts[name] += 1
+                self._sums[name][number] += value
+                self._added[name] += 1
 
-    def close_round(self) -> None:
-        """Raise a ``ValueError`` unless every variable was recorded once per strategy."""
-        for name, count in self._counts.items():
+    def close_round(self, step: int) -> None:
+        """Write the round for all strategies at once; single writes would dominate the run time.
+
+        Args:
+            step: The round, counted from 0.
+
+        Raises:
+            ValueError: If a variable was not recorded exactly once per strategy.
+        """
+        waiting = step % WRITTEN_TOGETHER
+        counts = {name: len(row) - waiting * self._strategies for name, row in self._row.items()}
+        for name, count in (counts | self._added).items():
             if count != self._strategies:
                 raise ValueError(
                     f"run_study: {name} was recorded {count} times in a round of "
                     f"{self._strategies} strategies; record every variable once for each."
                 )
+        if waiting + 1 == WRITTEN_TOGETHER or step + 1 == self._horizon:
+            for name, row in self._row.items():
+                torch.stack(row, out=self._rounds[name][step - waiting : step + 1].flatten(0, 1))
+                row.clear()
+            for name, given in (self._first or {}).items():
+                if len({one.untyped_storage().data_ptr() for one in given}) < len(given):
+                    self._overwritten.add(name)
+            self._first = None
+        self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> Arrays:
         """All records, on the host; call it after the last round."""
@@ -266,12 +286,11 @@ class EagerTable:
             step: The round, counted from 0.
             objective: The objectives of all trials.
         """
-        self.records.begin_round(step)
         best = objective.best(self.settings.maximize)
         noise = self.disturb.normal()
         for player in self.players:
             self._play(player, step, objective, best, noise)
-        self.records.close_round()
+        self.records.close_round(step)
 
     def _play(
         self, player: _Player, step: int, objective: Objective, best: Tensor, noise: Tensor

@@ -129,7 +129,8 @@ class ResultLayout:
     @property
     def numbers_per_trial(self) -> int:
         """How many numbers are recorded per strategy and trial while it is played."""
-        return sum(math.prod(shape) for shape, _ in self.block(1).values())
+        rounds = sum(math.prod(one.shape) for one in self.every_round.values())
+        return self.horizon * rounds + sum(math.prod(one.shape) for one in self.averaged.values())
 
     def block(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Shapes and types of the variables of one strategy in some trials.
