@@ -24,7 +24,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 import botorch_tv
-from botorch_tv.inference.covariance import describe_kernel
+from botorch_tv.gp.covariance import describe_kernel
 
 __all__ = ["Description", "describe", "differences"]
 

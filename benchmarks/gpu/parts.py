@@ -51,7 +51,7 @@ def _choices(size: Size) -> list[str]:
 
 
 def _tests(size: Size) -> list[str]:
-    return ["tests/inference/test_device_copies.py"] if size.quick else ["-m", "gpu", *TESTS]
+    return ["tests/gp/test_device_copies.py"] if size.quick else ["-m", "gpu", *TESTS]
 
 
 def _figure4(dtype: str) -> Callable[[Size], list[str]]:

@@ -1,7 +1,7 @@
 """Tries single faults of the core against the tests.
 
     python -m benchmarks.mutation --out FOLDER [--count 300] [--seed 0] [--workers 2]
-        [--limit 120] [--within botorch_tv/inference ...] [--again] [--write FILE]
+        [--limit 120] [--within botorch_tv/gp ...] [--again] [--write FILE]
 
 Every fault runs in a fork of a process that has imported and collected everything, against the
 tests that execute its line, likely killers first, up to the first that fails. FOLDER keeps what

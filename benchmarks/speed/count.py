@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from botorch_tv.inference.basis import Basis, FeatureBasis, ProductBasis
+from botorch_tv.gp.basis import Basis, FeatureBasis, ProductBasis
 
 ENGINE_VECTORS, WORLD_VECTORS = 6, 2
 

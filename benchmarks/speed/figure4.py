@@ -25,8 +25,8 @@ from benchmarks.speed.count import Count, world_count
 from benchmarks.speed.limits import DTYPES, LARGE
 from benchmarks.speed.rates import matmul_rates, memory_bandwidth
 from benchmarks.speed.shares import LOOKED_AT, Rates, distinct, mean_count
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.process import basis_of
+from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.process import basis_of
 from botorch_tv.papers.event_triggered import FIGURE_4
 from botorch_tv.simulation import StudyResult, run_study
 

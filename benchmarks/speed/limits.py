@@ -39,8 +39,8 @@ from benchmarks.speed.limits_report import draw, print_device
 from benchmarks.speed.rates import BEYOND_CACHE, Timed, bandwidths, matmul_rates
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
 from benchmarks.speed.shares import Rates, Size, measure
-from botorch_tv.inference.basis import Basis, ProductBasis
-from botorch_tv.inference.process import basis_of
+from botorch_tv.gp.basis import Basis, ProductBasis
+from botorch_tv.gp.process import basis_of
 from botorch_tv.strategies import Grid
 
 LABELS = ("GP-UCB", "TV-GP-UCB", "ET-GP-UCB")

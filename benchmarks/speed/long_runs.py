@@ -38,7 +38,7 @@ import torch
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, resident_bytes, write
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kernel
-from botorch_tv.inference.covariance import covariance_matrix
+from botorch_tv.gp.covariance import covariance_matrix
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.compiled import SLOTS, CompiledTable, Trials
 from botorch_tv.simulation.rounds import PreparedStudy

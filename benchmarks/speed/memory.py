@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 
 from torch import Tensor
 
-from botorch_tv.inference.basis import Basis
+from botorch_tv.gp.basis import Basis
 from botorch_tv.strategies import Grid, State
 
 

@@ -34,7 +34,7 @@ from benchmarks.speed.common import begin, resident_bytes, write
 from benchmarks.speed.memory import state_bytes
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, now, rewards
 from benchmarks.speed.world import MarkovRewards
-from botorch_tv.inference.tensors import Rows
+from botorch_tv.gp.tensors import Rows
 from botorch_tv.strategies import Grid, State, Strategy
 
 WARM_UP = 16  # rounds after loading, of which the first makes room in the log

@@ -12,8 +12,8 @@ from benchmarks.speed.count import Count, round_count
 from benchmarks.speed.runs import Play, play, replay, rewards
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.forgetting.base import is_static
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.process import basis_of
+from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.process import basis_of
 from botorch_tv.strategies import Grid, Strategy
 
 LOOKED_AT = 64  # trials in which the different arms are counted

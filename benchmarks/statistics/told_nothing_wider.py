@@ -54,7 +54,7 @@ from benchmarks.statistics.wider_worlds import (
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.even_points import even_points
 from botorch_tv.forgetting import EventTrigger
-from botorch_tv.inference.mixture.bank import FIRST
+from botorch_tv.gp.mixture.bank import FIRST
 from botorch_tv.learning import Refit
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation.rivals import unit_kernel

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.arguments import command_line
 from benchmarks.statistics.told_nothing_grid import LENGTHSCALE, NOISE, measure
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Strategy, adaptive_gp_ucb, et_gp_ucb, gp_ucb
 

@@ -40,8 +40,8 @@ from benchmarks.statistics import (
 from benchmarks.statistics.errors import standard_error
 from benchmarks.statistics.told_nothing import read
 from benchmarks.statistics.told_nothing_wider import REGRET, OfLibrary
-from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.posterior import running_mixture
+from botorch_tv.gp.mixture.bank import Bank
+from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import run_study
 from botorch_tv.strategies import Box, Grid, Strategy, adaptive_gp_ucb

@@ -16,7 +16,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import Log, Part
-from botorch_tv.inference.tensors import Scratch
+from botorch_tv.gp.tensors import Scratch
 from botorch_tv.validation import require, settle_number, shown
 
 Ties = Literal["first", "random"]

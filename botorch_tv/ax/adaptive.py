@@ -33,8 +33,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.exceptions import InputDataWarning
 
 from botorch_tv.ax.surrogate import check_fixed, check_now, check_search_space
-from botorch_tv.inference.mixture.bank import FIRST
-from botorch_tv.inference.tensors import without_gradients
+from botorch_tv.gp.mixture.bank import FIRST
+from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.log import (
     OLDEST,
     RECENT,
@@ -192,12 +192,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes, without what can be recomputed from the experiment."""
-        return self.__dict__ | {
-            "_known": None,
-            "_begun": None,
-            "_failed": [],
-            "_stopped": [],
-        }
+        return self.__dict__ | {"_known": None, "_begun": None, "_failed": [], "_stopped": []}
 
     # ---------------------------------------------------------------- what Ax asks
 

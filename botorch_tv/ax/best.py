@@ -182,10 +182,7 @@ def _check_objective(config: OptimizationConfig | None) -> None:
 
 
 def _tried(
-    experiment: Experiment,
-    config: OptimizationConfig,
-    name: str,
-    node: AdaptiveNode | None,
+    experiment: Experiment, config: OptimizationConfig, name: str, node: AdaptiveNode | None
 ) -> list[tuple[int, Arm]]:
     """Each known setting whose objective was measured, with the trial that ran it last."""
     space = None if node is None else TrialSpace(experiment.search_space, name)

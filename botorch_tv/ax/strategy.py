@@ -97,11 +97,7 @@ def time_varying_generation_strategy(
     if width is not None:
         bayesian["botorch_acqf_class"] = UpperConfidenceBound
         bayesian["acquisition_options"] = {"width": width}
-    random = {
-        "seed": seed,
-        "transforms": [Clock, *RANDOM_TRANSFORMS],
-        "transform_configs": clock,
-    }
+    random = {"seed": seed, "transforms": [Clock, *RANDOM_TRANSFORMS], "transform_configs": clock}
     # So many suggested or attached, and half of them measured.
     enough = [
         MinTrials(

@@ -10,14 +10,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.cli.options import (
-    DRAWN,
-    PANEL_C1,
-    PANEL_C2,
-    PANEL_STRATEGIES,
-    REPLAYED,
-    noted,
-)
+from botorch_tv.cli.options import DRAWN, PANEL_C1, PANEL_C2, PANEL_STRATEGIES, REPLAYED, noted
 from botorch_tv.memory import free_bytes
 from botorch_tv.simulation.panels import Panel, load_panel
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel

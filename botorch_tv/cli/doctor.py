@@ -37,7 +37,7 @@ def examine() -> tuple[str, bool]:
     lines += [extra_in_words(extra) for extra in EXTRAS]
     lines += [
         f"{os.cpu_count()} processors, {torch.get_num_threads()} threads, "
-        f"{free_bytes(torch.device('cpu')) / 2**30:.1f} GiB of memory free",
+        f"{free_bytes(torch.device('cpu')) / 2**30:.1f} GiB of memory free"
     ]
     devices = [torch.device("cpu")]
     for number in range(torch.cuda.device_count()):

@@ -38,9 +38,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.linalg import at_index
-from botorch_tv.inference.random import GOLDEN, mixed, shifted
-from botorch_tv.strategies.state import Draws, Generators, draws_for
+from botorch_tv.gp.linalg import at_index
+from botorch_tv.gp.random import GOLDEN, Draws, Generators, draws_for, mixed, shifted
 from botorch_tv.validation import require_integer, require_trials
 
 KEY_PARTS = 4
@@ -367,11 +366,7 @@ def default_steps(points: Tensor, size: Tensor) -> Tensor:
 
 
 def greedy_map(
-    covariance: Tensor,
-    count: int,
-    points: Tensor | None = None,
-    *,
-    tie: float | None = None,
+    covariance: Tensor, count: int, points: Tensor | None = None, *, tie: float | None = None
 ) -> GreedySubset:
     """The greedy approximation of the most probable subset.
 

@@ -228,11 +228,7 @@ class Declared(Module):  # type: ignore[misc]
             if bool((self.unit != 1).any()):
                 fix = f"that is over {self.unit.median():g} units of time, as it is learned; {fix}"
         require_bounds(
-            f"{type(self).__name__}: {name}",
-            checked,
-            bounds.lower_bound,
-            bounds.upper_bound,
-            fix,
+            f"{type(self).__name__}: {name}", checked, bounds.lower_bound, bounds.upper_bound, fix
         )
         bound_to_it = {
             key: self.value(key).detach()

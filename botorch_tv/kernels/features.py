@@ -40,10 +40,7 @@ class _ArmsAndTime(nn.Module):
 
 @GenKernelFeatures.register(SpatioTemporalKernel)  # type: ignore[untyped-decorator]
 def _gen_kernel_features_spatio_temporal(
-    kernel: SpatioTemporalKernel,
-    *,
-    num_inputs: int,
-    num_outputs: int,
+    kernel: SpatioTemporalKernel, *, num_inputs: int, num_outputs: int
 ) -> FeatureMap:
     """Fourier features of the product: the frequencies of both factors side by side.
 

@@ -23,7 +23,7 @@ from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.base import is_static, median_gap, with_values
 from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.forgetting.decay import PerTrial
-from botorch_tv.inference.quasi_newton import Minimum, minimize
+from botorch_tv.gp.quasi_newton import Minimum, minimize
 from botorch_tv.kernels.stationary import LearnableKernel, profile, profile_slope
 from botorch_tv.learning.layout import ParameterLayout, layout
 from botorch_tv.learning.refit import Refit

@@ -8,10 +8,4 @@ from botorch_tv.likelihoods.age_noise import (
     InjectionAging,
 )
 
-__all__ = [
-    "AgeNoiseLikelihood",
-    "Aging",
-    "ExponentialAging",
-    "FixedAging",
-    "InjectionAging",
-]
+__all__ = ["AgeNoiseLikelihood", "Aging", "ExponentialAging", "FixedAging", "InjectionAging"]

@@ -18,17 +18,10 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.files import require_regular, write_whole
+from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.identity import Description, describe, differences, libraries
-from botorch_tv.inference.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.loop.clock import ClockData, LoopClock, Units
-from botorch_tv.loop.log import (
-    Answer,
-    Planned,
-    Question,
-    Reply,
-    Superseded,
-    recounted,
-)
+from botorch_tv.loop.log import Answer, Planned, Question, Reply, Superseded, recounted
 from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.parameters import MixedSearch

@@ -325,11 +325,7 @@ def _truths(name: str, value: object, rows: int) -> list[bool]:
 
 
 def as_series(
-    name: str,
-    value: object,
-    rows: int,
-    good: Sequence[bool] | None = None,
-    there: str = "X has",
+    name: str, value: object, rows: int, good: Sequence[bool] | None = None, there: str = "X has"
 ) -> list[float]:
     """A finite number per row of a table, or per row that is ``good``.
 

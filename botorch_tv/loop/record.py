@@ -19,8 +19,8 @@ from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation
 from botorch_tv.forgetting.base import is_static
+from botorch_tv.gp.box import BoxPrior
 from botorch_tv.identity import Description, describe
-from botorch_tv.inference.box import BoxPrior
 from botorch_tv.loop.clock import LoopClock, Time, Units, parameters_of, point_in_words
 from botorch_tv.loop.file import COPY, LoopFile, as_domain, domain_data, refused
 from botorch_tv.loop.input import Numbers, Points, as_known, as_places, in_order

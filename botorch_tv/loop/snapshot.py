@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from botorch_tv.files import beside, write_whole
+from botorch_tv.gp.tensors import Rows
 from botorch_tv.identity import libraries
-from botorch_tv.inference.tensors import Rows
 from botorch_tv.loop.file import DAMAGE, LoopFile
 from botorch_tv.loop.log import Answer, Moment
 from botorch_tv.strategies.adaptive import Adaptive

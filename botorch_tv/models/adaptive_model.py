@@ -20,7 +20,7 @@ from botorch.sampling.normal import NormalMCSampler
 from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Size, Tensor
 
-from botorch_tv.inference.mixture.bank import (
+from botorch_tv.gp.mixture.bank import (
     FIRST,
     MOST_COLUMNS,
     Bank,
@@ -29,13 +29,8 @@ from botorch_tv.inference.mixture.bank import (
     prior_on_box,
     units_after,
 )
-from botorch_tv.inference.mixture.filter import (
-    RunningMixture,
-    advanced,
-    member_weights,
-    mixture_prior,
-)
-from botorch_tv.inference.mixture.forecast import Forecast, Places, forecast, places
+from botorch_tv.gp.mixture.filter import RunningMixture, advanced, member_weights, mixture_prior
+from botorch_tv.gp.mixture.forecast import Forecast, Places, forecast, places
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.models.checks import (
     check_data,
@@ -537,7 +532,7 @@ def adaptive_model(
 ) -> AdaptiveModel:
     """A model without prior knowledge of rate, lengthscale, noise or scale, and without fitting.
 
-    See :mod:`botorch_tv.inference.mixture` for its members. Observations may be in any units: the
+    See :mod:`botorch_tv.gp.mixture` for its members. Observations may be in any units: the
     first four in order of time, with others made at the time of the fourth, or more if these do not
     differ, set the units of y and of time, as in ``adaptive_gp_ucb()``, which has the same
     posterior given the same data. The posterior is a

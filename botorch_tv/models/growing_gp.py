@@ -32,7 +32,7 @@ from linear_operator import to_dense, to_linear_operator
 from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
 from torch import Tensor, nn
 
-from botorch_tv.inference.cholesky import cholesky, correlation, further_rows, solved
+from botorch_tv.gp.cholesky import cholesky, correlation, further_rows, solved
 from botorch_tv.likelihoods.age_noise import joined, stacked
 from botorch_tv.models.checks import check_data, check_rows
 from botorch_tv.validation import require

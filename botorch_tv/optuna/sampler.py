@@ -24,8 +24,8 @@ from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import Markov
-from botorch_tv.inference.mixture.bank import FIRST, MOST_COLUMNS
-from botorch_tv.inference.tensors import without_gradients
+from botorch_tv.gp.mixture.bank import FIRST, MOST_COLUMNS
+from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import OLDEST, MeasurementLog, Place, trial_answer, trial_log
 from botorch_tv.optuna.trials import Sorted, StudySpace, TrialClock, failures, sort
@@ -253,11 +253,7 @@ class DriftSampler(BaseSampler):
             self._independent_sampler.before_trial(study, trial)
 
     def after_trial(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        state: TrialState,
-        values: Sequence[float] | None,
+        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
     ) -> None:
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
@@ -374,10 +370,7 @@ class BestNow(NamedTuple):
 
 @without_gradients
 def best_now(
-    study: Study,
-    sampler: DriftSampler | None = None,
-    *,
-    now: float | datetime | None = None,
+    study: Study, sampler: DriftSampler | None = None, *, now: float | datetime | None = None
 ) -> BestNow:
     """The parameters with the best lower bound, mean - sd / 2, at the present time, tried or not.
 

@@ -4,7 +4,7 @@ Every operation of a device has to be started by Python, which takes longer than
 lasts. A CUDA graph starts all operations of a round at once. It reads and writes the same memory
 every time and never waits for the device, so all that changes from round to round, the number of
 the round among it, is a number on the device. The posterior is
-:class:`~botorch_tv.inference.arm_engine.PlayedArms`, the same as without a record.
+:class:`~botorch_tv.gp.arm_engine.PlayedArms`, the same as without a record.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.arm_engine import FIRST_SLOTS, PlayedArms
-from botorch_tv.inference.arms import REFRESH_ROUNDS
-from botorch_tv.inference.linalg import at_index, first_maximum
+from botorch_tv.gp.arm_engine import FIRST_SLOTS, PlayedArms
+from botorch_tv.gp.arms import REFRESH_ROUNDS
+from botorch_tv.gp.linalg import at_index, first_maximum
 from botorch_tv.simulation.rules import Known, stacked
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
@@ -58,13 +58,7 @@ class Player:
     """
 
     def __init__(
-        self,
-        known: Known,
-        stage: Stage,
-        *,
-        trials: int,
-        horizon: int,
-        recorder: Recorder,
+        self, known: Known, stage: Stage, *, trials: int, horizon: int, recorder: Recorder
     ) -> None:
         self.known, self._stage, self._recorder = known, stage, recorder
         rules, like = known.rules, known.basis.variance

@@ -4,7 +4,7 @@ Memory traffic is the limit of a round that is written as operations on all tria
 vectors of all trials and arms, which no cache holds. Here a trial plays many rounds before the next
 one's turn comes, so that its mean, its variance and its reduction stay in the cache of a core.
 
-The posterior is :class:`~botorch_tv.inference.arm_engine.PlayedArms`, written as loops.
+The posterior is :class:`~botorch_tv.gp.arm_engine.PlayedArms`, written as loops.
 
 All that is compiled stands in this one file: the cache on disk does not see what changes elsewhere.
 What comes from other files, layouts of tuples and constants, has its digest here.
@@ -22,8 +22,8 @@ import numba
 import numpy as np
 import torch
 
-from botorch_tv.inference.arms import REFRESH_ROUNDS
-from botorch_tv.inference.basis import Basis, ProductBasis
+from botorch_tv.gp.arms import REFRESH_ROUNDS
+from botorch_tv.gp.basis import Basis, ProductBasis
 from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, in_numbers, stacked
 from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
 from botorch_tv.simulation.worlds import World
@@ -464,13 +464,7 @@ def _play_round(
 
 @_compiled
 def play(
-    round_: int,
-    begin: int,
-    end: int,
-    scene: Scene,
-    factors: Factors,
-    rules: Rules,
-    trials: Trials,
+    round_: int, begin: int, end: int, scene: Scene, factors: Factors, rules: Rules, trials: Trials
 ) -> None:
     """Some rounds of some trials, one trial after the other.
 

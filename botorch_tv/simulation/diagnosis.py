@@ -20,12 +20,7 @@ import torch
 import xarray as xr
 
 from botorch_tv.simulation.datasets import BlockMoments, blocks, by_trial
-from botorch_tv.simulation.recorders import (
-    MODEL_NOISE,
-    model_noise,
-    recorded,
-    require_diagnosed,
-)
+from botorch_tv.simulation.recorders import MODEL_NOISE, model_noise, recorded, require_diagnosed
 from botorch_tv.validation import require, require_integer, require_number
 
 LEVELS = tuple(percent / 100 for percent in range(5, 100, 5))

@@ -13,7 +13,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation.worlds.base import Objective, OnArms
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.domains import Domain, Grid
@@ -252,10 +252,7 @@ class PredictionError(Recorder):
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
         arms = _arms(domain)
-        return {
-            SQUARED_ERROR: Variable(),
-            MAP: Variable({"arm": len(arms)}, averaged=True),
-        }
+        return {SQUARED_ERROR: Variable(), MAP: Variable({"arm": len(arms)}, averaged=True)}
 
     def before(self, seen: Seen) -> Mapping[str, Tensor]:
         mean = seen.strategy.arm_means(seen.state)

@@ -19,13 +19,7 @@ from tqdm.auto import tqdm
 from botorch_tv.simulation.captured import CapturedTable, cuda_graph
 from botorch_tv.simulation.recorders import Recorder, Seen
 from botorch_tv.simulation.rules import TooManyArms
-from botorch_tv.simulation.settings import (
-    Arrays,
-    Chunk,
-    ResultLayout,
-    StudySettings,
-    scatter_of,
-)
+from botorch_tv.simulation.settings import Arrays, Chunk, ResultLayout, StudySettings, scatter_of
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective
 from botorch_tv.simulation.worlds.box import BoxWorld

@@ -19,17 +19,12 @@ from botorch_tv.acquisition.widths import (
     Width,
     WidthContext,
 )
-from botorch_tv.forgetting import (
-    EventTrigger,
-    PeriodicReset,
-    SlidingWindow,
-    prediction_error,
-)
-from botorch_tv.inference.arm_engine import FIRST_SLOTS
-from botorch_tv.inference.arms import AT_ONCE, LEAST_NOISE, REFRESH_ROUNDS, ArmRecursion, amplifies
-from botorch_tv.inference.basis import Basis, ProductBasis
-from botorch_tv.inference.linalg import TIE_TOLERANCE
-from botorch_tv.inference.tensors import room_for
+from botorch_tv.forgetting import EventTrigger, PeriodicReset, SlidingWindow, prediction_error
+from botorch_tv.gp.arm_engine import FIRST_SLOTS
+from botorch_tv.gp.arms import AT_ONCE, LEAST_NOISE, REFRESH_ROUNDS, ArmRecursion, amplifies
+from botorch_tv.gp.basis import Basis, ProductBasis
+from botorch_tv.gp.linalg import TIE_TOLERANCE
+from botorch_tv.gp.tensors import room_for
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.grid import MarkovWorld

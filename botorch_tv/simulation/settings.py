@@ -14,8 +14,8 @@ import numpy as np
 import torch
 import xarray as xr
 
+from botorch_tv.gp.arms import precise_rounds
 from botorch_tv.identity import Description, describe, libraries
-from botorch_tv.inference.arms import precise_rounds
 from botorch_tv.memory import bytes_in_words, free_bytes
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
 from botorch_tv.simulation.rules import Known, captured, numbers_per_trial

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.random import normals, signed, trial_keys, uniforms, words
+from botorch_tv.gp.random import normals, signed, trial_keys, uniforms, words
 
 DRAWS = "SplittableRandom by seed, purpose and trial; functions by pivoted Cholesky factor"
 """Names the random number generator in results; changed whenever the numbers change."""

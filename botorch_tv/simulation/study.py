@@ -13,12 +13,7 @@ import torch
 
 from botorch_tv.identity import libraries, together
 from botorch_tv.memory import torch_threads
-from botorch_tv.simulation.executors import (
-    Executor,
-    Task,
-    play_elsewhere,
-    play_here,
-)
+from botorch_tv.simulation.executors import Executor, Task, play_elsewhere, play_here
 from botorch_tv.simulation.recorders import Recorder
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.rounds import Progress, progress_bar
@@ -220,11 +215,7 @@ def _joined(made_with: set[str], folder: object) -> dict[str, str]:
 
 
 def _check_study(
-    world: World,
-    strategies: Mapping[str, Strategy],
-    trials: int,
-    horizon: int,
-    seed: int,
+    world: World, strategies: Mapping[str, Strategy], trials: int, horizon: int, seed: int
 ) -> tuple[int, int, int]:
     """Raise a ``ValueError`` unless the arguments of ``run_study`` make a study.
 

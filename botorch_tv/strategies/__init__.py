@@ -1,9 +1,9 @@
 """Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
 
 import botorch_tv.experts  # noqa: F401  first, because it offers presets made here, too
-from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.point_recursion import Features
-from botorch_tv.inference.search import DiscreteSearch, MultiStart
+from botorch_tv.gp.mixture.bank import Bank
+from botorch_tv.gp.point_recursion import Features
+from botorch_tv.gp.search import DiscreteSearch, MultiStart
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
 from botorch_tv.strategies.domains import Grid

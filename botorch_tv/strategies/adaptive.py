@@ -17,8 +17,8 @@ from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Wi
 from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.forgetting import Static
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.inference.data import Prior
-from botorch_tv.inference.mixture.bank import (
+from botorch_tv.gp.data import Prior
+from botorch_tv.gp.mixture.bank import (
     CANDIDATES,
     FIRST,
     MOST_COLUMNS,
@@ -29,27 +29,28 @@ from botorch_tv.inference.mixture.bank import (
     prior_on_arms,
     prior_on_box,
 )
-from botorch_tv.inference.mixture.filter import (
+from botorch_tv.gp.mixture.filter import (
     RunningMixture,
     jump_chance,
     member_weights,
     scales,
     weights,
 )
-from botorch_tv.inference.mixture.posterior import (
+from botorch_tv.gp.mixture.posterior import (
     ArmMixture,
     MixtureInference,
     PointMixture,
     bank_prior,
     running_mixture,
 )
-from botorch_tv.inference.process import Process
+from botorch_tv.gp.process import Process
+from botorch_tv.gp.random import Draws
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
 from botorch_tv.strategies.checks import fingerprinted, require_state
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.rounds import ProcessStrategy
-from botorch_tv.strategies.state import Draws, State, Suggestion
+from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer, shown, span_in_words
 
 LIKELY = 0.5
@@ -203,7 +204,7 @@ def _edge(share: Tensor, values: Sequence[float], least: float = LIKELY) -> Edge
 class Adaptive(ProcessStrategy):
     """A bandit without prior knowledge: a bank of processes, weighted by how well they predict.
 
-    See :mod:`botorch_tv.inference.mixture` for the model. The first measurements fill the domain,
+    See :mod:`botorch_tv.gp.mixture` for the model. The first measurements fill the domain,
     each far from the previous ones. Their mean, standard deviation and median time apart become the
     units of everything that follows, so y, x and time may be in any units. After 8, 16, 32, ...
     rounds the median time apart is checked again; if it has changed by more than a factor of three,

@@ -14,13 +14,13 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
-from botorch_tv.inference.box import BoxPrior, PointBasis, box_prior_at
-from botorch_tv.inference.covariance import Inference
-from botorch_tv.inference.point_kernel import formula
-from botorch_tv.inference.point_recursion import in_features
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.search import MultiStart, Search, spread
-from botorch_tv.inference.tensors import DeviceCopies, Rows, without_gradients
+from botorch_tv.gp.box import BoxPrior, PointBasis, box_prior_at
+from botorch_tv.gp.covariance import Inference
+from botorch_tv.gp.point_kernel import formula
+from botorch_tv.gp.point_recursion import in_features
+from botorch_tv.gp.process import Process
+from botorch_tv.gp.search import MultiStart, Search, spread
+from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.strategies.domains import Domain, require_sides
 from botorch_tv.strategies.parameters import (
     Axis,
@@ -337,7 +337,7 @@ class Box(Domain):
     def in_features(
         self, process: Process, box_prior: BoxPrior, tolerance: float, most: int
     ) -> PointBasis | str:
-        """As :func:`~botorch_tv.inference.point_recursion.in_features`, cached by formula."""
+        """As :func:`~botorch_tv.gp.point_recursion.in_features`, cached by formula."""
         said = formula(box_prior.kernel)
         like = box_prior.variance
         key = (said, process.noise, tolerance, most, like.dtype, like.device)

@@ -15,19 +15,20 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration, Ties, bound_width
 from botorch_tv.acquisition.widths import DoublyWeighted, Width, WidthContext
-from botorch_tv.inference.arms import ArmInference, ArmPosterior, per_trial
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.data import Data, Present
-from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum, random_maximum
-from botorch_tv.inference.mixture.bank import BankPrior
-from botorch_tv.inference.mixture.posterior import PointMixture
-from botorch_tv.inference.points import PointInference, PointPosterior, with_context
-from botorch_tv.inference.process import Inference, Joint, Process
-from botorch_tv.inference.search import SEARCH_NUMBERS, Sought
-from botorch_tv.inference.tensors import OfTrials, Scratch
+from botorch_tv.gp.arms import ArmInference, ArmPosterior, per_trial
+from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.data import Data, Present
+from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum, random_maximum
+from botorch_tv.gp.mixture.bank import BankPrior
+from botorch_tv.gp.mixture.posterior import PointMixture
+from botorch_tv.gp.points import PointInference, PointPosterior, with_context
+from botorch_tv.gp.process import Inference, Joint, Process
+from botorch_tv.gp.random import Draws, leading_normals
+from botorch_tv.gp.search import SEARCH_NUMBERS, Sought
+from botorch_tv.gp.tensors import OfTrials, Scratch
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.state import Draws, State, Suggestion, leading_normals
+from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_trials, shown
 
 Score = Callable[[Candidates], Tensor]

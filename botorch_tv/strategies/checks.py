@@ -18,8 +18,8 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
+from botorch_tv.gp.tensors import repeated
 from botorch_tv.identity import describe, digest
-from botorch_tv.inference.tensors import repeated
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import largest, latest, refuse_masked, require_trials, shown

@@ -13,14 +13,15 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.inference.data import Prior
-from botorch_tv.inference.linalg import leading
-from botorch_tv.inference.process import Inference, Joint, Process
-from botorch_tv.inference.tensors import without_gradients
+from botorch_tv.gp.data import Prior
+from botorch_tv.gp.linalg import leading
+from botorch_tv.gp.process import Inference, Joint, Process
+from botorch_tv.gp.random import Draws
+from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.checks import Measured, require_tensors
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Draws, Info, Memory, State, Suggestion
+from botorch_tv.strategies.state import Info, Memory, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 

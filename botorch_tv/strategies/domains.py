@@ -14,11 +14,11 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.box import BoxPrior
-from botorch_tv.inference.covariance import Inference, covariance_matrix, factor
-from botorch_tv.inference.point_kernel import formula
-from botorch_tv.inference.tensors import DeviceCopies, Rows
+from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.box import BoxPrior
+from botorch_tv.gp.covariance import Inference, covariance_matrix, factor
+from botorch_tv.gp.point_kernel import formula
+from botorch_tv.gp.tensors import DeviceCopies, Rows
 from botorch_tv.validation import require_integer, shown
 
 GRID_TOLERANCE = 1e-9
@@ -157,7 +157,7 @@ class Grid(Domain):
 
         Args:
             kernel: A GPyTorch kernel, or a matrix over the arms, `M x M`.
-            inference: Which basis; see :func:`botorch_tv.inference.covariance.factor`.
+            inference: Which basis; see :func:`botorch_tv.gp.covariance.factor`.
             dtype: Of the basis; the factorisation itself is done in float64, on the CPU.
             device: Of the basis.
         """

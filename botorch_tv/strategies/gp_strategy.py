@@ -19,15 +19,15 @@ from botorch_tv.forgetting import Decay, Inflation, KeepAll, Kept, Log, Retentio
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.forgetting.claims import require_inflating, require_sound
 from botorch_tv.forgetting.retention import require_rules
-from botorch_tv.inference.arms import ArmRecursion, ArmRegression
-from botorch_tv.inference.box import BoxPrior, PointBasis
-from botorch_tv.inference.covariance import Inference as Method
-from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
-from botorch_tv.inference.data import Prior
-from botorch_tv.inference.mixture.bank import BankPrior
-from botorch_tv.inference.point_recursion import Features, PointRecursion, refusal
-from botorch_tv.inference.points import PointRegression
-from botorch_tv.inference.process import BY_COUNT_OR_TIME, Inference, Process
+from botorch_tv.gp.arms import ArmRecursion, ArmRegression
+from botorch_tv.gp.box import BoxPrior, PointBasis
+from botorch_tv.gp.covariance import Inference as Method
+from botorch_tv.gp.covariance import describe_kernel, warn_of_rounded_parameters
+from botorch_tv.gp.data import Prior
+from botorch_tv.gp.mixture.bank import BankPrior
+from botorch_tv.gp.point_recursion import Features, PointRecursion, refusal
+from botorch_tv.gp.points import PointRegression
+from botorch_tv.gp.process import BY_COUNT_OR_TIME, Inference, Process
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import layout

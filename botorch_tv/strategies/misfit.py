@@ -15,10 +15,10 @@ from torch import Tensor
 
 from botorch_tv.forgetting import PeriodicReset, SlidingWindow
 from botorch_tv.forgetting.base import is_static
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.box import BoxPrior
-from botorch_tv.inference.covariance import describe_kernel, evaluated
-from botorch_tv.inference.process import Process
+from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.box import BoxPrior
+from botorch_tv.gp.covariance import describe_kernel, evaluated
+from botorch_tv.gp.process import Process
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain

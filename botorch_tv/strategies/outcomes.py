@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.inference.process import Looks
-from botorch_tv.inference.search import DiscreteSearch, Region, Search, Sought, Uniform, raw_points
+from botorch_tv.gp.process import Looks
+from botorch_tv.gp.search import DiscreteSearch, Region, Search, Sought, Uniform, raw_points
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.protocol import Strategy

@@ -15,9 +15,9 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.inference.process import Looks
-from botorch_tv.inference.quasi_newton import Objective, minimize
-from botorch_tv.inference.search import (
+from botorch_tv.gp.process import Looks
+from botorch_tv.gp.quasi_newton import Objective, minimize
+from botorch_tv.gp.search import (
     MultiStart,
     Region,
     Search,

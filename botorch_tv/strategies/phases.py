@@ -14,11 +14,11 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
 from botorch_tv.forgetting import PeriodicReset, Static
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.data import Prior
-from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.regression import Observations, regress_on_arms
+from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.data import Prior
+from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum
+from botorch_tv.gp.process import Process
+from botorch_tv.gp.regression import Observations, regress_on_arms
 from botorch_tv.strategies.candidates import as_width
 from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain, Grid

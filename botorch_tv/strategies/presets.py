@@ -71,9 +71,9 @@ from botorch_tv.forgetting import (
     Wiener,
     prediction_error,
 )
-from botorch_tv.inference.covariance import Inference
-from botorch_tv.inference.mixture.bank import FIRST, Bank
-from botorch_tv.inference.point_recursion import Features
+from botorch_tv.gp.covariance import Inference
+from botorch_tv.gp.mixture.bank import FIRST, Bank
+from botorch_tv.gp.point_recursion import Features
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
 from botorch_tv.strategies.gp_strategy import GPStrategy
@@ -552,7 +552,7 @@ def adaptive_gp_ucb(
 
     Args:
         width: The confidence schedule sqrt(beta_t); ``Logarithmic()`` by default.
-        bank: The candidate processes; :class:`~botorch_tv.inference.mixture.bank.Bank` by default.
+        bank: The candidate processes; :class:`~botorch_tv.gp.mixture.bank.Bank` by default.
         starts: Measurements that set the units.
     """
     # What other widths lose is in benchmarks/results/ablations.md.

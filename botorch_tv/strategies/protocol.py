@@ -15,9 +15,10 @@ from gpytorch.distributions import MultivariateNormal
 from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
-from botorch_tv.inference.data import Prior
-from botorch_tv.inference.process import Inference, Joint, Process
-from botorch_tv.inference.tensors import outside_inference_mode, without_gradients
+from botorch_tv.gp.data import Prior
+from botorch_tv.gp.process import Inference, Joint, Process
+from botorch_tv.gp.random import Draws, Generators, draws_for
+from botorch_tv.gp.tensors import outside_inference_mode, without_gradients
 from botorch_tv.strategies.checks import (
     Measured,
     as_context,
@@ -28,15 +29,7 @@ from botorch_tv.strategies.checks import (
     require_state,
 )
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.state import (
-    Consultation,
-    Draws,
-    Generators,
-    Info,
-    State,
-    Suggestion,
-    draws_for,
-)
+from botorch_tv.strategies.state import Consultation, Info, State, Suggestion
 from botorch_tv.validation import require, require_floating, require_number, shown
 
 if TYPE_CHECKING:  # BoTorch's models import SciPy, .3 s that most strategies do without

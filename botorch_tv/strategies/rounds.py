@@ -14,15 +14,16 @@ from botorch_tv.acquisition import Exploration, UniformChoice, Width
 from botorch_tv.acquisition.exploration import BestMean, draws_numbers
 from botorch_tv.forgetting import Kept, Log, Observation
 from botorch_tv.forgetting.base import Part, as_memory
-from botorch_tv.inference.data import Data, Present, Prior, checked
-from botorch_tv.inference.process import Joint
-from botorch_tv.inference.tensors import repeated, without_gradients
+from botorch_tv.gp.data import Data, Present, Prior, checked
+from botorch_tv.gp.process import Joint
+from botorch_tv.gp.random import Draws
+from botorch_tv.gp.tensors import repeated, without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
 from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Draws, Info, Memory, State, Suggestion, draws_from
+from botorch_tv.strategies.state import Info, Memory, State, Suggestion, draws_from
 
 
 class ProcessStrategy(Strategy):

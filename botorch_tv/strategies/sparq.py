@@ -21,24 +21,22 @@ from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
 from botorch_tv.forgetting import Decay, Inflation, Kept, Static
 from botorch_tv.forgetting.windows import is_window_start, require_alpha_tilde
-from botorch_tv.inference.arms import ArmRegression
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.box import BoxPrior
-from botorch_tv.inference.data import Data, History, Prior
-from botorch_tv.inference.points import PointRegression
-from botorch_tv.inference.process import Inference, Process
-from botorch_tv.inference.random import mixed
-from botorch_tv.inference.tensors import Rows, without_gradients
+from botorch_tv.gp.arms import ArmRegression
+from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.box import BoxPrior
+from botorch_tv.gp.data import Data, History, Prior
+from botorch_tv.gp.points import PointRegression
+from botorch_tv.gp.process import Inference, Process
+from botorch_tv.gp.random import Draws, Generators, mixed
+from botorch_tv.gp.tensors import Rows, without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import require_same_kind, require_state
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import (
     Consultation,
-    Draws,
     ExpertData,
     ExpertWarning,
-    Generators,
     State,
     Suggestion,
     draws_from,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
+from botorch_tv.gp.data import Data, History, Prior
+from botorch_tv.gp.random import Draws, Generators, draws_for
 from botorch_tv.identity import own_version
-from botorch_tv.inference.data import Data, History, Prior
 from botorch_tv.strategies.domains import Domain
 
 
@@ -199,109 +197,6 @@ class Info(NamedTuple):
     def information_gain(self) -> Tensor:
         """Information gained about f, ½ ln(1 + sd² / noise) in nats, `batch_shape`."""
         return 0.5 * torch.log1p(self.sd.square() / self.noise)
-
-
-# ---------------- Where randomised strategies get their random numbers
-
-Generators = torch.Generator | Sequence[torch.Generator]
-
-
-@runtime_checkable
-class Draws(Protocol):
-    """Random numbers for a batch of trials."""
-
-    def normal(self, *event_shape: int) -> Tensor:
-        """Standard normal variates, `batch_shape x event_shape`."""
-
-    def uniform(self, *event_shape: int) -> Tensor:
-        """Variates uniform on [0, 1), `batch_shape x event_shape`."""
-
-
-@runtime_checkable
-class NumberedDraws(Draws, Protocol):
-    """Random numbers that need not be drawn to be passed over."""
-
-    def leading_normals(self, count: int, room: int) -> Tensor:
-        """The first ``count`` of the next ``room`` variates, `batch_shape x count`."""
-
-
-def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
-    """The first of a fixed number of standard normal variates.
-
-    How many a draw takes may be one more or less on another processor, but what is drawn later
-    stays the same.
-
-    Args:
-        draws: Where they come from.
-        count: How many are wanted.
-        room: How many are used up, at least as many.
-
-    Returns:
-        `batch_shape x count`.
-    """
-    if isinstance(draws, NumberedDraws):
-        return draws.leading_normals(count, room)
-    return draws.normal(room)[..., :count]
-
-
-@dataclass(eq=False)
-class _Drawn:
-    """Numbers of one generator for all trials, or of one for each, which notices no others."""
-
-    generators: Sequence[torch.Generator | None]
-    shape: Sequence[int]
-    """Batch shape of the trials."""
-    like: Tensor
-    """Of the dtype and device of the numbers."""
-
-    def normal(self, *event_shape: int) -> Tensor:
-        return self._drawn(torch.randn, event_shape)
-
-    def uniform(self, *event_shape: int) -> Tensor:
-        return self._drawn(torch.rand, event_shape)
-
-    def _drawn(self, draw: Callable[..., Tensor], event_shape: tuple[int, ...]) -> Tensor:
-        """Numbers drawn where generators are, and brought to where the trials are."""
-        whole = (*self.shape, *event_shape)
-        shape = whole if len(self.generators) == 1 else event_shape
-        rows = []
-        for one in self.generators:
-            place = self.like.device if one is None else one.device
-            rows.append(draw(shape, generator=one, dtype=self.like.dtype, device=place))
-        return torch.stack(rows).view(whole).to(self.like.device)
-
-
-def draws_for(
-    generator: Generators | Draws | None, batch_shape: Sequence[int], like: Tensor
-) -> Draws:
-    """Random numbers for trials of a shape.
-
-    Args:
-        generator: One for all trials, one per trial, anything that draws by itself, or None for
-            PyTorch's default generator. A generator on another device than the trials draws there,
-            and what it draws is copied, for which a GPU waits.
-        batch_shape: Shape of the trials.
-        like: Gives dtype and device of the numbers, unless the generator draws by itself.
-
-    Raises:
-        InputDataError: If there is not one generator per trial, or it is none at all.
-    """
-    if generator is None or isinstance(generator, torch.Generator):
-        return _Drawn([generator], batch_shape, like)
-    if isinstance(generator, Draws):
-        return generator
-    if not isinstance(generator, Sequence) or not all(
-        isinstance(one, torch.Generator) for one in generator
-    ):
-        raise InputDataError(
-            f"generator is {generator!r}; pass a torch.Generator, or a list with one per trial."
-        )
-    if len(generator) != math.prod(batch_shape):
-        raise InputDataError(
-            f"generator holds {len(generator)} generators, but there are {math.prod(batch_shape)} "
-            "trials; pass one for all, or one per trial."
-        )
-    return _Drawn(generator, batch_shape, like)
 
 
 def draws_from(generator: Generators | Draws | None, state: State) -> Draws:

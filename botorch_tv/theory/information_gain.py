@@ -20,7 +20,7 @@ from torch import Tensor
 from botorch_tv.acquisition.widths import ClosedForm, Greedy, WidthContext, greedy_gain
 from botorch_tv.forgetting.base import Inflation
 from botorch_tv.forgetting.inflation import ExponentialWeights
-from botorch_tv.inference.covariance import EVALUATED_TOLERANCE
+from botorch_tv.gp.covariance import EVALUATED_TOLERANCE
 from botorch_tv.theory.arguments import Number, beside, checked, rounds
 from botorch_tv.validation import require
 

@@ -5,7 +5,7 @@ import math
 import torch
 
 from botorch_tv.acquisition import Candidates
-from botorch_tv.inference.tensors import Scratch
+from botorch_tv.gp.tensors import Scratch
 
 D = torch.float64
 

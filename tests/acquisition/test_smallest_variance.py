@@ -7,9 +7,9 @@ from acquisition.known import Known
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import ExpectedImprovement, ProbabilityOfImprovement
-from botorch_tv.inference.point_kernel import point_kernel
-from botorch_tv.inference.points import point_posterior
-from botorch_tv.inference.regression import Observations
+from botorch_tv.gp.point_kernel import point_kernel
+from botorch_tv.gp.points import point_posterior
+from botorch_tv.gp.regression import Observations
 
 D = torch.float64
 

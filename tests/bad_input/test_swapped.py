@@ -22,7 +22,7 @@ from botorch_tv import (
 )
 from botorch_tv.acquisition import Constant, ExpectedImprovement
 from botorch_tv.forgetting import Decay, EventTrigger, ExponentialWeights, Markov
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.panels.record import load_panel
 

@@ -10,7 +10,7 @@ from benchmarks.speed.figure4 import live_observations
 from benchmarks.speed.memory import state_bytes
 from benchmarks.speed.runs import STRATEGIES, play, rewards
 from benchmarks.speed.shares import distinct, distinct_arms
-from botorch_tv.inference.basis import ArmBasis, FeatureBasis, ProductBasis
+from botorch_tv.gp.basis import ArmBasis, FeatureBasis, ProductBasis
 from botorch_tv.strategies import Grid, gp_ucb
 
 FEATURES = torch.randn(100, 8, dtype=torch.float64)

@@ -60,7 +60,7 @@ def test_single_faults_of_a_file(root):
     assert next(iter(default))[0] == ""  # a default belongs to the class, not to the call
 
 
-@pytest.mark.parametrize("name", ["inference/linalg.py", "forgetting/relevance.py"])
+@pytest.mark.parametrize("name", ["gp/linalg.py", "forgetting/relevance.py"])
 def test_every_fault_is_one_change_that_compiles(name):
     path = f"botorch_tv/{name}"
     whole = ast.unparse(ast.parse((ROOT / path).read_text()))
@@ -94,7 +94,7 @@ def test_files_have_faults_by_their_lines():
 
 def test_the_core_is_what_computes():
     names = draw.core(ROOT)
-    assert {"botorch_tv/inference/arms.py", "botorch_tv/simulation/streams.py"} <= set(names)
+    assert {"botorch_tv/gp/arms.py", "botorch_tv/simulation/streams.py"} <= set(names)
     assert not any("botorch_tv/loop/" in name or "__init__" in name for name in names)
 
 

@@ -66,7 +66,7 @@ from botorch_tv.forgetting import (
     UncertaintyInjection,
     Wiener,
 )
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.strategies import (
     GPStrategy,
     Strategy,
@@ -204,7 +204,7 @@ class Beside(Preset):
     It has one way to compute, and is held to the laws that each test says, but not to these:
 
     - law 2, equality with the textbook and of recursions: members are compared with textbooks of
-      their own in ``tests/inference/mixture`` and ``tests/models/test_adaptive_model.py``;
+      their own in ``tests/gp/mixture`` and ``tests/models/test_adaptive_model.py``;
     - law 3, limits that reproduce GP-UCB: with scale and mean integrated out there is none;
     - law 5 in float32, which it refuses: covariances updated round after round lose too much;
     - a variance told, which it refuses: under an unknown scale it is no known ratio;

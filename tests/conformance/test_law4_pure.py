@@ -13,7 +13,7 @@ from conformance.presets import BESIDE, PRESETS, RECURSIONS, Preset, each_pair, 
 from conformance.rounds import Setting, make_world
 
 from botorch_tv.experts import sparq_gp_ucb
-from botorch_tv.inference.tensors import DeviceCopies, Rows
+from botorch_tv.gp.tensors import DeviceCopies, Rows
 from botorch_tv.strategies import Box, gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=18)

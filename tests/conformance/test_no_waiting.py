@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.strategies import adaptive_gp_ucb, bob_gp_ucb, gp_ucb, pe_gp_ucb, r_perp, w_dbo
 from botorch_tv.strategies.domains import Domain
 

@@ -30,8 +30,8 @@ from botorch_tv.forgetting import (
     Static,
     Wiener,
 )
-from botorch_tv.inference import data
-from botorch_tv.inference.arms import ArmRecursion
+from botorch_tv.gp import data
+from botorch_tv.gp.arms import ArmRecursion
 from botorch_tv.strategies import GPStrategy, Grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")

@@ -22,7 +22,7 @@ from botorch_tv import (
 )
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.cli import command as cli
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import EVERY, PATIENCE
 from botorch_tv.strategies import MultiStart
 

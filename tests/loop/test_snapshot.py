@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from botorch_tv.files import beside
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop import Loop
 from botorch_tv.loop import snapshot as module
 from botorch_tv.loop.snapshot import ENDING, EVERY, LATE

@@ -30,13 +30,13 @@ from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.get_sampler import get_sampler
-from inference.mixture.still import STILL, by_the_book
+from gp.mixture.still import STILL, by_the_book
 from oracles import mixture
 
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
-from botorch_tv.inference.mixture.bank import FIRST, Bank
-from botorch_tv.inference.mixture.filter import weights
+from botorch_tv.gp.mixture.bank import FIRST, Bank
+from botorch_tv.gp.mixture.filter import weights
 from botorch_tv.models import AdaptiveModel, adaptive_model
 
 D = torch.float64

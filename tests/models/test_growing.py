@@ -96,7 +96,7 @@ def test_many_chained_calls(forgetting, n):
 
 def test_no_call_factors_the_old_rows_again(monkeypatch):
     """The largest matrix factored in a call is that of the new rows, while now stands still."""
-    from botorch_tv.inference import cholesky
+    from botorch_tv.gp import cholesky
 
     sizes = []
     plain = cholesky.psd_safe_cholesky

@@ -7,7 +7,7 @@ import pytest
 import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from botorch_tv.inference.search import Sought
+from botorch_tv.gp.search import Sought
 from botorch_tv.optuna.trials import StudySpace
 from botorch_tv.strategies import Box
 from botorch_tv.strategies.parameters import MixedSearch

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from oracles import exact
 from robustness.settings import BATCHES, EXPLORATIONS, Parts, grid, kernels, parts, steps
 
-from botorch_tv.inference.arms import LEAST_NOISE
+from botorch_tv.gp.arms import LEAST_NOISE
 from botorch_tv.strategies.checks import least_noise
 
 # Random settings fit each other seldom.

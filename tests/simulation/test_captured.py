@@ -16,7 +16,7 @@ from tape import Tape, taped
 from tqdm.auto import tqdm
 
 from botorch_tv.acquisition.exploration import Thompson
-from botorch_tv.inference import arm_engine
+from botorch_tv.gp import arm_engine
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation import rounds as chunks_module
 from botorch_tv.simulation.captured import (

@@ -26,8 +26,8 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     Wiener,
 )
-from botorch_tv.inference.arms import LEAST_NOISE, REFRESH_ROUNDS
-from botorch_tv.inference.basis import ProductBasis
+from botorch_tv.gp.arms import LEAST_NOISE, REFRESH_ROUNDS
+from botorch_tv.gp.basis import ProductBasis
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
 from botorch_tv.simulation.compiled import Service, served, sides
 from botorch_tv.simulation.recorders import Diagnosis

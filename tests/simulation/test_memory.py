@@ -4,9 +4,9 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 
-from botorch_tv.inference import covariance, regression
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.regression import Observations
+from botorch_tv.gp import covariance, regression
+from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.regression import Observations
 from botorch_tv.memory import bytes_in_words, free_bytes
 from botorch_tv.simulation import MarkovWorld, run_study, settings
 from botorch_tv.simulation.rivals import unit_kernel

@@ -11,9 +11,9 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition import ExpectedImprovement, Thompson, UpperConfidence
-from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.filter import passages
-from botorch_tv.inference.search import MultiStart
+from botorch_tv.gp.mixture.bank import Bank
+from botorch_tv.gp.mixture.filter import passages
+from botorch_tv.gp.search import MultiStart
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, Grid, Strategy, adaptive_gp_ucb
 

@@ -9,8 +9,8 @@ import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.inference.mixture.bank import FIRST, Bank
-from botorch_tv.inference.mixture.posterior import running_mixture
+from botorch_tv.gp.mixture.bank import FIRST, Bank
+from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb
 from botorch_tv.strategies.adaptive import Believed, believed, in_words

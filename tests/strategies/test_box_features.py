@@ -18,10 +18,10 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     Wiener,
 )
-from botorch_tv.inference.box import BoxPrior, PointBasis
-from botorch_tv.inference.data import Present
-from botorch_tv.inference.point_recursion import PointRecursion
-from botorch_tv.inference.points import FAMILIAR, PointRegression
+from botorch_tv.gp.box import BoxPrior, PointBasis
+from botorch_tv.gp.data import Present
+from botorch_tv.gp.point_recursion import PointRecursion
+from botorch_tv.gp.points import FAMILIAR, PointRegression
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import Box, Features, GPStrategy, MultiStart, tv_gp_ucb
 from botorch_tv.strategies.gp_strategy import FEW_FEATURES

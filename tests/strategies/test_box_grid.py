@@ -112,7 +112,7 @@ def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
 
     Features are drawn anew for each function, so that they are right on average.
     """
-    monkeypatch.setattr("botorch_tv.inference.points.FREQUENCIES", 128)
+    monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 128)
     X = GRID.X[torch.tensor([0, 5, 6, 9, 11, 14])]
     K = SETTING.matrix()[np.ix_([0, 5, 6, 9, 11, 14], [0, 5, 6, 9, 11, 14])]
     strategy = GPStrategy(

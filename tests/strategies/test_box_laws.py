@@ -67,7 +67,7 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_its_trials_one_by_one(name, monkeypatch):
     """Each trial alone with a generator of its own; trials are reset in different rounds."""
-    monkeypatch.setattr("botorch_tv.inference.points.FREQUENCIES", 100)
+    monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 100)
     strategy = parts_of(name)
     batch = strategy.init(BOX, batch_shape=(3,))
     column = strategy.init(BOX, batch_shape=(3, 1))
@@ -268,7 +268,7 @@ def test_refused_input_leaves_the_state_as_it_was(name):
 
 
 def test_the_same_each_time_and_other_raw_points_every_round(monkeypatch):
-    monkeypatch.setattr("botorch_tv.inference.points.FREQUENCIES", 100)
+    monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 100)
     strategy = tv_gp_ucb(kernel=module(), noise=NOISE, epsilon=0.05)
     ends = [play(strategy)[1] for _ in range(2)]
     assert_identical(*ends)

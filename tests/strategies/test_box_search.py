@@ -23,8 +23,8 @@ from botorch_tv.acquisition import (
     UpperConfidence,
 )
 from botorch_tv.forgetting import Markov
-from botorch_tv.inference.quasi_newton import minimize
-from botorch_tv.inference.search import Sought, _climb
+from botorch_tv.gp.quasi_newton import minimize
+from botorch_tv.gp.search import Sought, _climb
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, MultiStart
 from botorch_tv.strategies.state import draws_from

@@ -10,7 +10,7 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from botorch_tv.inference.covariance import covariance_matrix
+from botorch_tv.gp.covariance import covariance_matrix
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Box, Grid, domains, et_gp_ucb, gp_ucb, tv_gp_ucb
 

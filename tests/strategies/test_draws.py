@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from botorch_tv.strategies.state import draws_for, leading_normals
+from botorch_tv.gp.random import draws_for, leading_normals
 
 NOWHERE = torch.device("meta")
 ONE = torch.ones((), dtype=torch.float64)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from botorch_tv import adaptive_gp_ucb
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import OLDEST, MeasurementLog, trial_answer, trial_log
 from botorch_tv.strategies.outcomes import as_if_measured
 from botorch_tv.strategies.parameters import Axis, Number, Space

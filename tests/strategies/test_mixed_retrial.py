@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from botorch_tv import Box, adaptive_gp_ucb
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import (
     EVERY,
     OLDEST,

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from benchmarks.speed.live_numbers import LiveNumbers
-from botorch_tv.inference.basis import ProductBasis
-from botorch_tv.inference.box import PointBasis
+from botorch_tv.gp.basis import ProductBasis
+from botorch_tv.gp.box import PointBasis
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,

@@ -8,7 +8,7 @@ import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.inference import data
+from botorch_tv.gp import data
 from botorch_tv.strategies import Box, Grid, adaptive_gp_ucb, sw_gp_ucb, tv_gp_ucb
 from botorch_tv.strategies import state as state_module
 from botorch_tv.strategies.state import State

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from botorch_tv.inference.search import Sought, _at, nearest, peaks_of, raw_points, spread
+from botorch_tv.gp.search import Sought, _at, nearest, peaks_of, raw_points, spread
 from botorch_tv.strategies import Box, MultiStart
 
 D = torch.float64

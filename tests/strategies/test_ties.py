@@ -7,7 +7,7 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import ExpectedImprovement, UpperConfidence
 from botorch_tv.acquisition.exploration import BestMean
-from botorch_tv.inference.linalg import random_maximum
+from botorch_tv.gp.linalg import random_maximum
 from botorch_tv.strategies import Box, GPStrategy, Grid, gp_ucb
 
 D = torch.float64

@@ -13,7 +13,7 @@ from oracles.dense import regression
 
 from botorch_tv.acquisition import Candidates, Exploration, ProbabilityOfImprovement
 from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, SlidingWindow, Wiener
-from botorch_tv.inference.basis import ArmBasis, FeatureBasis
+from botorch_tv.gp.basis import ArmBasis, FeatureBasis
 from botorch_tv.strategies import (
     Box,
     DiscreteSearch,

@@ -11,9 +11,9 @@ from gpytorch.kernels import RBFKernel
 from oracles.dense import DenseBandit
 
 from botorch_tv.forgetting import EventTrigger, SlidingWindow
-from botorch_tv.inference.arm_engine import PlayedArms
-from botorch_tv.inference.arms import LEAST_NOISE
-from botorch_tv.inference.filter import Filter
+from botorch_tv.gp.arm_engine import PlayedArms
+from botorch_tv.gp.arms import LEAST_NOISE
+from botorch_tv.gp.filter import Filter
 from botorch_tv.strategies import GPStrategy, Grid, State, Strategy, gp_ucb, sw_gp_ucb
 
 # Large readings leave large rounding.

@@ -8,7 +8,7 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKerne
 
 from botorch_tv.acquisition import AgnosticGPUCB, Constant, ExpectedImprovement, UpperConfidence
 from botorch_tv.forgetting import Markov
-from botorch_tv.inference.search import _climb
+from botorch_tv.gp.search import _climb
 from botorch_tv.strategies import (
     Box,
     Float,

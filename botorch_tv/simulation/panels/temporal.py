@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from botorch_tv.inference.covariance import RANK_TOLERANCE, checked
+from botorch_tv.gp.covariance import RANK_TOLERANCE, checked
 from botorch_tv.memory import torch_threads
 from botorch_tv.validation import require, require_integer, require_number
 

@@ -319,11 +319,7 @@ def _draw_weights(
 
 
 def _draw_bands(
-    axes: Axes,
-    rounds: np.ndarray,
-    band: np.ndarray,
-    colors: Sequence[Any],
-    names: Sequence[str],
+    axes: Axes, rounds: np.ndarray, band: np.ndarray, colors: Sequence[Any], names: Sequence[str]
 ) -> None:
     for color, name, (middle, *edges) in zip(colors, names, np.moveaxis(band, -1, 0)):
         axes.plot(rounds, middle, color=color, linewidth=1.6, label=name)

@@ -13,8 +13,8 @@ import xarray as xr
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.inference.basis import ProductBasis
-from botorch_tv.inference.covariance import describe_kernel
+from botorch_tv.gp.basis import ProductBasis
+from botorch_tv.gp.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.validation import require, require_integer, require_number

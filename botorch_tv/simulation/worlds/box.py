@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.inference.search import Search
+from botorch_tv.gp.search import Search
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective, World
 from botorch_tv.strategies.box import Box
@@ -326,17 +326,11 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
     """
 
     def __init__(
-        self,
-        dim: int = 2,
-        *,
-        scenario: Literal[1, 2, 3] = 2,
-        period: int,
-        **played: Unpack[Played],
+        self, dim: int = 2, *, scenario: Literal[1, 2, 3] = 2, period: int, **played: Unpack[Played]
     ) -> None:
         super().__init__(dim, period=period, **played)
         require(
-            scenario in (1, 2, 3),
-            f"MovingPeaksWorld: scenario is {scenario!r}; give 1, 2 or 3.",
+            scenario in (1, 2, 3), f"MovingPeaksWorld: scenario is {scenario!r}; give 1, 2 or 3."
         )
         self.scenario = scenario
 

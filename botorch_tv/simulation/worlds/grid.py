@@ -14,8 +14,8 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.inference.basis import Basis, FeatureBasis, ProductBasis
-from botorch_tv.inference.covariance import Inference
+from botorch_tv.gp.basis import Basis, FeatureBasis, ProductBasis
+from botorch_tv.gp.covariance import Inference
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld, InFeatures, Objective, arguments_shown
 from botorch_tv.strategies.domains import Grid

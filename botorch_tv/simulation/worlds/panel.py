@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.tensors import DeviceCopies
+from botorch_tv.gp.tensors import DeviceCopies
 from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.temporal import (
     Center,

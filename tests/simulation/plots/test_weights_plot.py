@@ -7,7 +7,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from pictures import assert_written
 
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, StudyResult, Weights, run_study
 from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb
 

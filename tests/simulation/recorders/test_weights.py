@@ -3,7 +3,7 @@
 import numpy as np
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, Weights, run_study
 from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb
 

@@ -1,0 +1,325 @@
+"""The posterior over all arms of a grid, advanced by four verbs that write in its memory.
+
+Time passes (:meth:`~RunningPosterior.move`), an observation arrives (``observe``) or leaves
+(``observe`` with ``remove``), and trials forget everything (``clear``). All verbs work on tensors
+of fixed shape, read no value on the host, and treat trials alike, so that ``ask`` and ``tell``, the
+rounds of a study and a recorded CUDA graph call the same functions.
+
+What observations took away from the prior covariance, D = prior - posterior, is multiplied by a²
+as time passes over an attenuation a, and grows by the outer product of one step per observation.
+This file holds D by the arms played; :mod:`botorch_tv.gp.filter` holds it in features.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.linalg import clear_
+from botorch_tv.gp.regression import Observations, Trend, whitened_factor
+from botorch_tv.gp.tensors import room_for
+
+FIRST_SLOTS = 16
+"""Arms for which there is room at first, and rounds between two looks at a device's counts."""
+
+
+@dataclass(eq=False)
+class RunningPosterior(ABC):
+    """The posterior over all arms at the time of the newest observation.
+
+    Args:
+        mean: Posterior mean for the prior mean 0, `batch_shape x M`.
+        variance: `batch_shape x M`; rounding may take it just below 0.
+        information_gain: ½ Σ ln(1 + var / noise) of the observations retained, `batch_shape`.
+        trend: For estimating the prior mean; None where it is given.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    information_gain: Tensor
+    trend: Trend | None
+
+    @classmethod
+    def none(cls, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> Self:
+        """The posterior before any observation.
+
+        Args:
+            basis: Coordinates of the kernel.
+            shape: The `batch_shape`.
+            variance: Of the prior, `M`.
+            trend: Whether the prior mean is to be estimated.
+        """
+        none = basis.variance.new_zeros(shape)
+        mean, variance = none.new_zeros(*shape, basis.arms), variance.repeat(*shape, 1)
+        zero = Trend(torch.zeros_like(mean), none.clone(), none.clone()) if trend else None
+        return cls(mean, variance, none, zero, *cls._nothing(basis, shape))
+
+    @staticmethod
+    @abstractmethod
+    def _nothing(basis: Basis, shape: Size) -> tuple[Any, ...]:
+        """The fields of D, which is 0."""
+
+    @staticmethod
+    @abstractmethod
+    def numbers(basis: Basis, rounds: int) -> int:
+        """Numbers per trial, held and worked on, after so many observations, of as many arms."""
+
+    @abstractmethod
+    def at(self, basis: Basis, index: Tensor) -> Tensor:
+        """Coordinates of D between some arms and all arms, `batch_shape x q -> * x q x r`."""
+
+    @abstractmethod
+    def matrix(self, basis: Basis) -> Tensor:
+        """D in coordinates of the basis, `batch_shape x r x r`."""
+
+    def draw(self, basis: Basis, square: Tensor | None, prior: Tensor | None, n: Tensor) -> Tensor:
+        """Coordinates of a draw from the posterior covariance, `batch_shape x r`.
+
+        Args:
+            basis: Coordinates of the kernel.
+            square: Factor on D, `batch_shape`; None for 1.
+            prior: Factor on the prior covariance, `batch_shape`; None for 1.
+            n: Standard normal variates, `batch_shape x p`.
+        """
+        matrix = self.matrix(basis)
+        return basis.draw(matrix if square is None else square[..., None, None] * matrix, prior, n)
+
+    def copied(self) -> Self:
+        """A copy in its own memory."""
+        parts = vars(self).copy()
+        for name, part in parts.items():
+            if isinstance(part, Tensor):
+                parts[name] = part.clone()
+        if self.trend is not None:
+            parts["trend"] = Trend(*(part.clone() for part in self.trend))
+        return type(self)(**parts)
+
+    def move(self, basis: Basis, attenuation: Tensor, grown: Tensor) -> None:
+        """Let time pass over a moving objective: mean a m, D a².
+
+        Args:
+            basis: Coordinates of the kernel.
+            attenuation: Factor a on the covariance between then and now, `batch_shape`.
+            grown: What the prior variance now has beyond a² times that of then, as a share of the
+                kernel's, `batch_shape`.
+        """
+        square = attenuation.square()
+        self.mean.mul_(attenuation.unsqueeze(-1))
+        self.variance.mul_(square.unsqueeze(-1)).addcmul_(grown.unsqueeze(-1), basis.variance)
+        if self.trend is not None:
+            self.trend.response.mul_(attenuation.unsqueeze(-1))
+        self._shrink(square)
+
+    def observe(
+        self,
+        basis: Basis,
+        index: Tensor,
+        y: Tensor,
+        noise: Tensor,
+        prior: Tensor | None = None,
+        *,
+        remove: bool = False,
+    ) -> None:
+        """Take one observation, [C17] eq. (19)-(21), or remove an earlier one.
+
+        A second observation of the same value with noise -n cancels one with noise n exactly,
+        since precisions add. An observation of infinite noise changes nothing.
+
+        Args:
+            basis: Coordinates of the kernel.
+            index: Arm measured, `batch_shape`.
+            y: Observation less the prior mean, `batch_shape`.
+            noise: Noise variance, positive, `batch_shape`.
+            prior: Factor on the prior covariance, `batch_shape`; None for 1.
+            remove: Whether the observation is taken back.
+        """
+        sign, noise = (-1, -noise) if remove else (1, noise)
+        variance, root, step = self._step(basis, index, noise, prior, sign)
+        residual = (y - basis.value(self.mean, index)).mul_(root)
+        self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
+        self.variance.addcmul_(step, step, value=-sign)
+        self.information_gain.add_(torch.log1p(variance / noise), alpha=0.5)
+        if self.trend is not None:  # A⁻¹ grows by the outer product of its innovation
+            ones = (1 - basis.value(self.trend.response, index)).mul_(root)
+            self.trend.response.addcmul_(step, ones.unsqueeze(-1), value=sign)
+            self.trend.cross.addcmul_(ones, residual, value=sign)
+            self.trend.weight.addcmul_(ones, ones, value=sign)
+
+    def clear(self, variance: Tensor, trials: Tensor) -> None:
+        """Forget everything in some trials, `batch_shape`.
+
+        The variance becomes that of the prior at the origin, `M`, where the clock counts anew.
+        """
+        clear_(self.mean, trials)
+        clear_(self.variance, trials, variance)
+        self.information_gain.masked_fill_(trials, 0)
+        if self.trend is not None:
+            clear_(self.trend.response, trials)
+            self.trend.cross.masked_fill_(trials, 0)
+            self.trend.weight.masked_fill_(trials, 0)
+        self._clear(trials)
+
+    @abstractmethod
+    def _shrink(self, square: Tensor) -> None:
+        """D times a factor per trial, `batch_shape`."""
+
+    @abstractmethod
+    def _clear(self, trials: Tensor) -> None:
+        """D becomes 0 in some trials, `batch_shape`."""
+
+    @abstractmethod
+    def _step(
+        self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Add ± the outer product of a step to D; the noise of an observation removed is negative.
+
+        Returns:
+            The posterior variance of the arm, `batch_shape`; the root r of the inverse of
+            ± variance plus noise; and the step, the arm's posterior covariance with all arms
+            times r, `batch_shape x M`.
+        """
+
+
+@dataclass(eq=False)
+class PlayedArms(RunningPosterior):
+    """D = K_·A P K_A· for the arms A played: P = (K_AA + N_A)⁻¹ over a static objective.
+
+    Each trial fills slots with its own arms, in the order in which it first played them. Observing
+    the arm in slot j, once more or for the first time, is one and the same step, P + z zᵀ / s with
+    z = v e_j - P k_A(x), v the prior's factor and s = var(x) + noise: Sherman-Morrison, or
+    bordering, whatever was lost as time passed.
+
+    Args:
+        arms: The arm in every slot, `batch_shape x slots`, int64.
+        inverse: P, `batch_shape x slots x slots`, zero in slots not used.
+        count: Slots used, `batch_shape`, int64; fewer than there are.
+        used: No trial uses more slots.
+    """
+
+    arms: Tensor
+    inverse: Tensor
+    count: Tensor
+    used: int
+
+    @staticmethod
+    def _nothing(basis: Basis, shape: Size) -> tuple[Any, ...]:
+        like = basis.variance
+        count = torch.zeros(shape, dtype=torch.int64, device=like.device)
+        inverse = like.new_zeros(*shape, FIRST_SLOTS, FIRST_SLOTS)
+        return count.new_zeros(*shape, FIRST_SLOTS), inverse, count, 0
+
+    @classmethod
+    def of_observations(cls, basis: Basis, observations: Observations) -> PlayedArms:
+        """The posterior by one regression, with one slot for each observation.
+
+        Args:
+            basis: Coordinates of the kernel.
+            observations: Those retained and how much each is worth; arms may recur.
+        """
+        root = observations.precision_root
+        factor = whitened_factor(basis, observations)
+        present = root if observations.present_decay is None else root * observations.present_decay
+        right = [torch.diag_embed(present), (root * observations.y).unsqueeze(-1)]
+        if observations.estimates_mean:
+            right.append(root.unsqueeze(-1))
+        solved = torch.linalg.solve_triangular(factor, torch.cat(right, -1), upper=False)
+        n = root.shape[-1]
+        rows, targets = solved[..., :n], solved[..., n]
+        arms, count = observations.choice, torch.full_like(observations.choice[..., 0], n)
+        trend = None
+        if observations.estimates_mean:
+            ones = solved[..., -1]
+            response = basis.mixture(arms, (ones.unsqueeze(-2) @ rows).squeeze(-2))
+            trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
+        prior, factors = basis.variance, observations.prior_factor
+        if factors is not None:
+            prior = prior * factors.unsqueeze(-1)
+        posterior = cls(
+            mean=basis.mixture(arms, (targets.unsqueeze(-2) @ rows).squeeze(-2)),
+            variance=prior - basis.sum_of_squares(rows @ basis.row(arms)),
+            information_gain=factor.diagonal(dim1=-2, dim2=-1).log().sum(-1),
+            trend=trend,
+            arms=arms.clone(),
+            inverse=rows.mT @ rows,
+            count=count,
+            used=n,
+        )
+        posterior.give_room(room_for(n + 1, FIRST_SLOTS))
+        return posterior
+
+    @staticmethod
+    def numbers(basis: Basis, rounds: int) -> int:
+        width = min(rounds, basis.arms, basis.size + 1)
+        slots = room_for(width + 1, FIRST_SLOTS)
+        older = slots // 2 if slots > FIRST_SLOTS else 0  # while they are copied
+        return slots**2 + max(older**2, basis.numbers_of_mixture(width))
+
+    def at(self, basis: Basis, index: Tensor) -> Tensor:
+        arms, inverse = self.slots(self.used)
+        return (basis.between(index, arms) @ inverse) @ basis.row(arms)
+
+    def matrix(self, basis: Basis) -> Tensor:
+        arms, inverse = self.slots(self.used)
+        rows = basis.row(arms)
+        return rows.mT @ inverse @ rows
+
+    def reserve(self, most: int) -> None:
+        """Make sure that every trial has a slot for another arm.
+
+        Counts of a device are read once slots run out, or ``used`` exceeds ``most``, since reading
+        makes the host wait.
+        """
+        slots = self.arms.shape[-1]
+        self.used += 1
+        if self.arms.device.type == "cpu" or self.used == slots or self.used > most:
+            self.used = int(self.count.max()) if self.count.numel() > 0 else 0
+        if self.used == slots:
+            self.give_room(2 * slots)
+
+    def give_room(self, slots: int) -> None:
+        """Let trials hold more arms, in other memory."""
+        more = slots - self.arms.shape[-1]
+        self.arms = torch.nn.functional.pad(self.arms, (0, more))
+        self.inverse = torch.nn.functional.pad(self.inverse, (0, more, 0, more))
+
+    def slots(self, width: int) -> tuple[Tensor, Tensor]:
+        return self.arms[..., :width], self.inverse[..., :width, :width]
+
+    def _shrink(self, square: Tensor) -> None:
+        self.slots(self.used)[1].mul_(square[..., None, None])
+
+    def _clear(self, trials: Tensor) -> None:
+        clear_(self.slots(self.used)[1], trials)
+        self.count.masked_fill_(trials, 0)
+
+    def _step(
+        self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        # The arm is put in the first slot not used, which it needs unless it has one already.
+        place = index.unsqueeze(-1)
+        self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
+        trials, width = self.count.numel(), self.used + 1  # slots not used weigh nothing
+        arms, inverse = self.arms[..., :width], self.inverse[..., :width, :width]
+        slot = (arms == place).view(torch.uint8).argmax(-1)
+        between = basis.between(place, arms).reshape(trials, 1, width)
+        square = inverse.reshape(trials, width, width)
+        lost = torch.baddbmm(between, between, square, beta=0, alpha=-1).view_as(arms)
+        if prior is None:
+            z = lost.scatter_(-1, slot.unsqueeze(-1), 1.0, reduce="add")
+        else:
+            z = lost.scatter_add_(-1, slot.unsqueeze(-1), prior.unsqueeze(-1))
+        if sign > 0:  # where nothing is removed, the arm may have no slot
+            torch.maximum(self.count, slot + 1, out=self.count)
+        # No more is left of the arm's variance than z says.
+        variance = torch.bmm(between, z.view(trials, width, 1)).view_as(index)
+        total = variance + noise  # negative where an observation is removed
+        root = (total.abs_() if sign < 0 else total).rsqrt_()
+        z.mul_(root.unsqueeze(-1))
+        inverse.addcmul_(z.unsqueeze(-1), z.unsqueeze(-2), value=sign)
+        out = basis.scratch.take("arms", self.mean.shape, self.mean)
+        return variance, root, basis.mixture(arms, z, out=out)

@@ -1,0 +1,443 @@
+"""Posteriors on all arms of a grid, and the recursion of a rank-one step a round on any domain."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
+from botorch_tv.gp.basis import Basis, FeatureBasis
+from botorch_tv.gp.data import Change, Data, Present, Prior
+from botorch_tv.gp.filter import Filter, RootFilter
+from botorch_tv.gp.linalg import scaled
+from botorch_tv.gp.process import Inference, Joint, Process, basis_of
+from botorch_tv.gp.regression import (
+    information_gain,
+    most_numbers_of_block,
+    numbers_of_regression,
+    regress,
+    regress_on_arms,
+)
+from botorch_tv.gp.tensors import room_for
+
+SMALL_RANK = 64
+"""Up to this many features a step on all of them is cheaper than one on the arms played."""
+LEAST_NOISE = 1 / 64
+"""Noise variance, as a share of the largest prior variance k, from which on rounding stays small
+where a step amplifies it by (k / noise)²: when an observation is left out of a window, and in the
+inverse over the arms played. Below, a window is computed anew in every round, and rows take the
+place of the inverse.
+
+Measured against a regression in every round on 6 x 6 points: for windows of 2 to 40 over 150
+rounds, squared exponential and Matérn kernels of lengthscales 0.2 and 0.5 and noise 1e-4 k to k, an
+error of at most 500 eps (k / noise)²; for the inverse, squared exponential kernels of lengthscales
+0.2 to 10, noise 0.003 k to 0.1 k and arms at random over 500 rounds, of at most 1,800 eps
+(k / noise)². So 4.5e-10 and 1.6e-9 at this noise. In single precision no usual noise is enough."""
+FINEST_SHARE = 128
+"""A posterior variance that a recursion is to reach in single precision, as a multiple of rounding:
+n observations of noise σ² on an objective that stands still may leave no more than σ² / n.
+
+Measured against fresh factorisations, 64 arms, noise 0.02 k, one unit of k being the variance of an
+objective that drifts though none is expected to: means are off by 1e-4 after 1,000 rounds, where
+n ε = 1/168 of the noise, by 2e-3 after 2,000, 0.09 after 5,000 and 0.24 after 20,000. The standard
+deviation at its smallest is then 0.005, 0.004, 0.002 and 0.001. In double precision it would take
+10^11 rounds."""
+REFRESH_ROUNDS = 32
+"""A window is computed anew at least this often, so that rounding does not pile up."""
+JOINTLY = 512
+"""Arms whose joint covariance is computed at a time."""
+AT_ONCE = 8
+"""Vectors over all arms that a round works on."""
+DECAYS_AT_ONCE = 4
+"""Matrices of all pairs of observations that the temporal factors are computed in."""
+
+
+@dataclass(frozen=True)
+class ArmPosterior:
+    """The posterior of f_now on all arms, for reading before the next one is computed.
+
+    Attributes:
+        mean: Without the prior mean, `batch_shape x M`.
+        sd: Standard deviation, `batch_shape x M`.
+        information_gain: ½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`.
+        offset: The prior mean, known or estimated, a number or `batch_shape`.
+        draw: Makes a draw from the posterior covariance, `batch_shape x M`, of standard normal
+            variates, `batch_shape x p`.
+    """
+
+    mean: Tensor
+    sd: Tensor
+    information_gain: Tensor
+    offset: Tensor | float
+    draw: Callable[[Tensor], Tensor]
+
+
+class ArmInference(Inference):
+    """An inference over finitely many arms."""
+
+    @abstractmethod
+    def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
+        """The posterior on all arms at present.
+
+        Args:
+            data: The observations.
+            present: When.
+            normal: What ``draw`` will be asked to make a draw of, where that is known already.
+        """
+
+    @abstractmethod
+    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
+        """As :meth:`joint`, for one group of arms, `batch_shape x q`, without its dimension."""
+
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
+        q = choice.shape[-1]
+        together = max(1, JOINTLY // q)
+        means, blocks, gain = [], [], None
+        for part in torch.split(choice, together, dim=-2):
+            number = part.shape[-2]
+            mean, covariance, gain = self.at_arms(data, part.flatten(-2), present)
+            lead = mean.shape[:-1]
+            means.append(mean.reshape(*lead, number, q))
+            square = covariance.reshape(*lead, number, q, number, q)
+            # Dimensions are now group, member, group, member; a group with itself is wanted.
+            blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
+        assert gain is not None
+        return Joint(torch.cat(means, -2), torch.cat(blocks, -3), gain)
+
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
+        return information_gain(basis_of(data), self.observations(data, present, inflation_power=2))
+
+
+class ArmRegression(ArmInference):
+    """Regression on the log at every round: any process."""
+
+    def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
+        basis, observations = basis_of(data), self.observations(data, present)
+        posterior = regress_on_arms(basis, observations, normal)
+        prior = scaled(basis.variance, observations.prior_factor)
+
+        def draw(wanted: Tensor) -> Tensor:
+            known = posterior if wanted is normal else regress_on_arms(basis, observations, wanted)
+            assert known.sample is not None
+            return known.sample
+
+        return ArmPosterior(
+            mean=posterior.mean,
+            sd=(prior - posterior.variance_reduction).clamp_min_(0).sqrt_(),
+            information_gain=posterior.information_gain,
+            offset=self.prior_mean(posterior.offset),
+            draw=draw,
+        )
+
+    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
+        basis, observations = basis_of(data), self.observations(data, present)
+        posterior = regress(basis, observations)
+        prior = scaled(basis.gram(index), observations.prior_factor)
+        mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
+        return Joint(
+            mean=mean + per_trial(self.prior_mean(posterior.offset)),
+            covariance=prior - posterior.covariance_reduction(basis, index),
+            information_gain=posterior.information_gain,
+        )
+
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        basis, moves = basis_of(data), self.process.moves
+        kept = self.process.most_kept(horizon)
+        block = most_numbers_of_block(basis, kept, trials, moves)
+        at_work = -(-block // trials)
+        if moves:  # temporal factors of all trials are made, and then stay
+            at_work = max(DECAYS_AT_ONCE * kept**2, kept**2 + at_work)
+        return AT_ONCE * basis.arms + log_numbers(horizon) + at_work
+
+
+def log_numbers(horizon: int) -> int:
+    """Numbers per trial of a log: choice, observation, noise and time of every round."""
+    return 4 * room_for(horizon) + 4 * horizon
+
+
+def per_trial(offset: Tensor | float) -> Tensor | float:
+    """A prior mean per trial, ready to be added to `batch_shape x q`."""
+    return offset.unsqueeze(-1) if isinstance(offset, Tensor) else offset
+
+
+class Recursion(Inference):
+    """A rank-one step per round, whose cost does not grow with the rounds told."""
+
+    @staticmethod
+    def serves(process: Process) -> bool:
+        """Whether a rank-one step per round is right, and enough, for a process.
+
+        Noise that ages changes every row at every round, and only of a Markov process the newest
+        posterior says all. Rows that leave by time, or out of a window over a moving prior, can be
+        followed by computing anew whenever one does, which is no cheaper than a regression.
+        """
+        slides_while_moving = process.slides and process.moves
+        enough = not (process.expires or slides_while_moving)
+        return not process.ages and process.decay.markovian and enough
+
+    def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
+        assert isinstance(prior, Basis)
+        trend, first = self.process.known_mean is None, self._first_variance(prior)
+        return self._form(prior).none(prior, batch_shape, first, trend=trend)
+
+    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
+        process, basis, running = self.process, after.prior, before.running
+        assert isinstance(basis, Basis)
+        if after.dropped == after.rounds:
+            return self._emptied(after)
+        if change.any_rows or (change.leaving and self._refreshes(after)):
+            return self._anew(after)
+        assert isinstance(running, RunningPosterior)
+        exacter = after.least_noise < before.least_noise
+        if exacter and isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
+            return self._anew(after)  # so exact an observation takes a filter
+        if not consume:
+            running = running.copied()
+        prior = None
+        if process.moves:
+            attenuation, grown, prior = self._motion(before, before.time, after, after.time)
+            running.move(basis, attenuation, grown)
+        if change.cleared is not None:
+            running.clear(self._first_variance(basis), change.cleared)
+        self._take(running, basis, after, after.rounds - 1, prior)
+        if isinstance(running, PlayedArms):
+            running.reserve(basis.size)
+            if running.used > basis.size:
+                running = Filter.of_arms(basis, running)
+        if change.leaving:
+            kept = before.mask
+            if change.cleared is not None:
+                kept = before.kept & ~change.cleared.unsqueeze(-1)
+            for number in change.leaving:
+                among = None if kept is None else kept[..., number - before.dropped]
+                self._take(running, basis, after, number, prior, among=among, remove=True)
+            if after.empty is not None:
+                # Of a window without data only rounding is left, and a ratio of it would be any
+                # number.
+                running.clear(basis.variance, after.empty)
+        return after._replace(running=running)
+
+    def keep(self, before: Data, after: Data, change: Change) -> Data:
+        if after.dropped == after.rounds > before.dropped:
+            return self._emptied(after)
+        changed = change.leaving or change.any_rows or change.cleared is not None
+        return self._anew(after) if changed else after
+
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
+        return running_of(data).information_gain
+
+    @abstractmethod
+    def _form(self, basis: Basis) -> type[RunningPosterior]:
+        """How posteriors are held; the same in all trials, whatever they play."""
+
+    def _located(self, basis: Basis, choice: Tensor) -> Tensor:
+        """Choices as the basis takes them."""
+        return choice
+
+    def _anew(self, data: Data) -> Data:
+        """The data, its posterior computed from the rows kept, at the time of the newest of all."""
+        observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
+        observations = observations._replace(choice=self._located(basis, observations.choice))
+        form, exact = self._form(basis), not amplifies(data.least_noise, basis)
+        if form is PlayedArms and exact and observations.y.shape[-1] <= basis.size:
+            return data._replace(running=PlayedArms.of_observations(basis, observations))
+        running = Filter.of_observations(basis, observations)
+        if form is RootFilter and exact:
+            # Or every sample would have to take a root.
+            return data._replace(running=running.as_root(basis))
+        return data._replace(running=running)
+
+    def _emptied(self, data: Data) -> Data:
+        """The data with the posterior of no row at all, at the time of the newest of all."""
+        running = self.start(data.prior, data.time.shape)
+        if self.process.moves:  # rows may have left without a reset, so that time counts on
+            elapsed = _elapsed(data, data.time).unsqueeze(-1)
+            prior = self.process.decay.prior_variance(elapsed).to(running.variance)
+            running.variance = prior * basis_of(data).variance
+        return data._replace(running=running)
+
+    def _refreshes(self, data: Data) -> bool:
+        """Whether rows that leave are left out by computing all anew."""
+        often = self.process.moves or amplifies(data.least_noise, basis_of(data))
+        return often or data.rounds % REFRESH_ROUNDS == 0
+
+    def _take(
+        self,
+        running: RunningPosterior,
+        basis: Basis,
+        data: Data,
+        number: int,
+        prior: Tensor | None,
+        *,
+        among: Tensor | None = None,
+        remove: bool = False,
+    ) -> None:
+        """Observe a row of the log, or remove it where it was ``among`` those kept."""
+        history, mean = data.history, self.process.known_mean
+        y, noise = history.y.row(number), history.noise.row(number)
+        if among is not None:
+            noise = torch.where(among, noise, torch.inf)
+        index = self._located(basis, history.choice.row(number))
+        running.observe(basis, index, y - mean if mean else y, noise, prior, remove=remove)
+
+    def _first_variance(self, basis: Basis) -> Tensor:
+        """The prior variance at time 0, `M`."""
+        if not self.process.moves:
+            return basis.variance
+        origin = basis.variance.new_zeros((), dtype=torch.float64)
+        return basis.variance * self.process.decay.prior_variance(origin).to(basis.variance)
+
+    def _moved_to(
+        self, data: Data, now: Tensor, index: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+        """The posterior at time ``now``, of all arms or some, for reading before the next one.
+
+        Returns:
+            Mean less the constant estimated, `batch_shape x q`; factors on what observations took
+            away and on the prior covariance, and the prior variance that is new, as a share of the
+            kernel's, each None where nothing moves; and that constant, None where it is known; each
+            `batch_shape`.
+        """
+        running = data.running
+        assert isinstance(running, RunningPosterior)
+        mean, trend = running.mean, running.trend
+        square = prior = grown = estimate = None
+        if index is not None:
+            mean = mean.gather(-1, index)
+        if trend is not None:
+            # Both series decay alike, so the estimate may be taken off before time passes.
+            response = trend.response if index is None else trend.response.gather(-1, index)
+            estimate = trend.constant
+            mean = mean - estimate.unsqueeze(-1) * response
+        if self.process.moves:
+            attenuation, grown, prior = self._motion(data, data.time, data, now)
+            square = attenuation.square()
+            out = data.prior.scratch.take("mean", mean.shape, mean)
+            mean = torch.mul(mean, attenuation.unsqueeze(-1), out=out)
+        return mean, square, prior, grown, estimate
+
+    def _motion(
+        self, early: Data, then: Tensor, late: Data, now: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What passes from then to now, each `batch_shape`.
+
+        Returns:
+            The factor a on covariances; the prior variance now that a² times that of then leaves,
+            as a share of the kernel's; and the prior variance now, None for 1.
+        """
+        decay, dtype = self.process.decay, basis_of(early).variance.dtype
+        start, end = _elapsed(early, then), _elapsed(early, now)
+        attenuation = decay.transition(start, end).to(dtype)
+        if decay.stationary:
+            return attenuation, 1 - attenuation.square(), None
+        before = decay.prior_variance(start).to(dtype)
+        if late.origin is not early.origin:
+            end = _elapsed(late, now)
+        prior = decay.prior_variance(end).to(dtype)
+        return attenuation, prior - attenuation.square() * before, prior
+
+
+class ArmRecursion(Recursion, ArmInference):
+    """A rank-one step on all arms per round."""
+
+    def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
+        running, basis = data.running, data.prior
+        assert isinstance(running, RunningPosterior)
+        assert isinstance(basis, Basis)
+        mean, square, prior, grown, estimate = self._moved_to(data, present.now)
+        sd = basis.scratch.take("sd", mean.shape, mean)
+        if square is None or grown is None:
+            torch.clamp(running.variance, min=0, out=sd)
+        else:
+            torch.mul(running.variance, square.unsqueeze(-1), out=sd)
+            sd.addcmul_(grown.unsqueeze(-1), basis.variance).clamp_min_(0)
+
+        def draw(normal: Tensor) -> Tensor:
+            return basis.expand(running.draw(basis, square, prior, normal))
+
+        return ArmPosterior(
+            mean=mean,
+            sd=sd.sqrt_(),
+            information_gain=running.information_gain,
+            offset=self.prior_mean(estimate),
+            draw=draw,
+        )
+
+    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
+        basis = basis_of(data)
+        mean, square, prior, _, estimate = self._moved_to(data, present.now, index)
+        lost = basis.inner(running_of(data).at(basis, index), index)
+        if square is not None:
+            lost = square[..., None, None] * lost
+        return Joint(
+            mean=mean + per_trial(self.prior_mean(estimate)),
+            covariance=scaled(basis.gram(index), prior) - lost,
+            information_gain=running_of(data).information_gain,
+        )
+
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        basis, process = basis_of(data), self.process
+        form, kept = self._form(basis), process.most_kept(horizon)
+        rows = kept
+        if process.slides:
+            # A row for what is told and one for what is left out, until a regression replaces them.
+            rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS)
+            if form is PlayedArms:
+                rows = min(horizon, kept + REFRESH_ROUNDS + 1)
+        numbers = form.numbers(basis, rows)
+        if form is PlayedArms and rows > basis.size:
+            matrix = (2 * (basis.size + 1) + basis.size) * basis.size
+            later = Filter.numbers(basis, rows - basis.size)
+            numbers = max(numbers, numbers // 2 + matrix, later)
+        if process.slides or process.returns:
+            regression = numbers_of_regression(basis, kept, moves=process.moves)
+            numbers = max(numbers, form.numbers(basis, 0) + regression + kept * basis.size)
+        # What all trials begin with is made once for a single one.
+        template = -(-(basis.size**2) // trials) if form is RootFilter else 0
+        return AT_ONCE * basis.arms + log_numbers(horizon) + numbers + template
+
+    def _form(self, basis: Basis) -> type[RunningPosterior]:
+        """How posteriors are held; the same in all trials, whatever they play."""
+        process = self.process
+        static = not (process.moves or process.slides or process.returns)
+        small = isinstance(basis, FeatureBasis) and basis.size <= SMALL_RANK
+        if small or self.samples:
+            return RootFilter if static else Filter
+        # In single precision the inverse would put a mean off by whole units within 200 rounds,
+        # and a prior that grows without bound leaves any noise small.
+        grows = process.moves and not process.decay.stationary
+        return Filter if grows or amplifies(process.noise, basis) else PlayedArms
+
+
+def amplifies(least_noise: float, basis: Basis) -> bool:
+    """Whether steps that amplify rounding by (k / noise)² would lose digits that matter."""
+    if basis.variance.dtype != torch.float64:
+        return True
+    return least_noise < LEAST_NOISE * basis.scale**2
+
+
+def precise_rounds(inference: Inference, prior: Prior) -> float:
+    """Observations kept up to which rounding is small beside what is left of the variance.
+
+    Endless where it does not pile up: a regression computes anew, and a moving prior forgets.
+    """
+    if not isinstance(inference, Recursion) or inference.process.moves:
+        return math.inf
+    rounding = torch.finfo(prior.variance.dtype).eps * prior.scale**2
+    return inference.process.noise / (FINEST_SHARE * rounding)
+
+
+def _elapsed(data: Data, time: Tensor) -> Tensor:
+    """Time since the first observation since the last reset, 0 before it, `batch_shape`."""
+    return (time - data.origin).clamp_min(0)
+
+
+def running_of(data: Data) -> RunningPosterior:
+    """What the data hold in addition to the log."""
+    assert isinstance(data.running, RunningPosterior)
+    return data.running

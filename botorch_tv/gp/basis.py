@@ -1,0 +1,420 @@
+"""How a kernel over finitely many arms is represented, so that inference never touches M x M.
+
+A posterior covariance over the arms is the prior's less a few rank-one terms. A basis says in
+which coordinates those terms are kept. In coordinates of features K ≈ Φ Φᵀ a term costs r numbers
+and one product with Φ brings it to the arms; with K itself as the basis it costs M numbers and
+nothing more. Inference is written once, against the methods below.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.gp.linalg import ramp, scaled
+from botorch_tv.gp.tensors import Scratch
+
+DENSE_SHARE = 1 / 12
+"""Arms played, as a share of all, from which on a sum of their rows of a covariance is a product
+with all of it: a number fetched for one trial costs about ten multiplications of such a product."""
+CACHED_NUMBERS = 2**17
+"""Intermediate results are kept to this size where they can be: one megabyte in float64."""
+
+
+class Frame(NamedTuple):
+    """Coordinates of draws, which are the same on every processor.
+
+    Eigenvectors are not: those of equal eigenvalues are any of a space, and rounding decides how
+    many eigenvalues are kept. Draws are made in columns C = Φ T that the matrix determines.
+    """
+
+    rotation: Tensor
+    """T, `r x p`."""
+    weights: Tensor
+    """How much of each normal variate is drawn, `p`: columns fade out before they are rounding."""
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> Frame:
+        """A copy in another dtype or on another device."""
+        return Frame(*(part.to(dtype=dtype, device=device) for part in self))
+
+
+class Basis(ABC):
+    """Coordinates for covariances between one point and all arms.
+
+    Attributes:
+        arms: Number M of arms.
+        scale: Largest prior standard deviation, the unit of the tie rule.
+        size: Number r of coordinates.
+        normals: Number p of normal variates that a draw takes, at most M.
+        variance: Prior variance of every arm, `M`.
+        scratch: Memory for intermediate results over the arms.
+    """
+
+    arms: int
+    scale: float
+    size: int
+    normals: int
+    variance: Tensor
+    scratch: Scratch
+
+    @abstractmethod
+    def to(self, dtype: torch.dtype, device: torch.device) -> Basis:
+        """A copy in another dtype or on another device."""
+
+    def __init__(self, size: int, variance: Tensor) -> None:
+        self.arms, self.size, self.normals = len(variance), size, size
+        self.variance = variance
+        self.scratch = Scratch()
+        self.scale = math.sqrt(float(variance.max()))
+
+    def unlearned(self) -> Basis:
+        """The prior before anything was learned: this one, since nothing is learned on a grid."""
+        return self
+
+    @abstractmethod
+    def row(self, index: Tensor) -> Tensor:
+        """Coordinates of the prior covariance with some arms, `* -> * x r`."""
+
+    @abstractmethod
+    def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
+        """Covariances with all arms, `* x r -> * x M`.
+
+        Args:
+            coordinates: `* x r`.
+            out: Memory for the result, contiguous; it may be returned or ignored.
+        """
+
+    @abstractmethod
+    def inner(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Covariances that rows of coordinates assign to some arms.
+
+        Args:
+            rows: `batch_shape x n x r`.
+            index: Arms, `batch_shape x q`.
+
+        Returns:
+            `batch_shape x q x n`.
+        """
+
+    @abstractmethod
+    def gram(self, index: Tensor) -> Tensor:
+        """Prior covariance among arms, `batch_shape x n -> batch_shape x n x n`."""
+
+    @abstractmethod
+    def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        """Coordinates of a draw from a posterior covariance.
+
+        Args:
+            reduction: Prior less posterior covariance, `batch_shape x r x r`.
+            prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+            normal: Standard normal variates, `batch_shape x p`.
+
+        Returns:
+            `batch_shape x r`; brought to the arms, a centred sample.
+        """
+
+    def value(self, values: Tensor, index: Tensor) -> Tensor:
+        """A function over the arms, `batch_shape x M`, at one arm per trial, `batch_shape`."""
+        return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+
+    def alone(self, index: Tensor) -> Tensor:
+        """One arm per trial, `batch_shape`, as a list of one, `batch_shape x 1`."""
+        return index.unsqueeze(-1)
+
+    def between(self, index: Tensor, arms: Tensor) -> Tensor:
+        """Prior covariance of some arms with others.
+
+        Args:
+            index: `batch_shape x q`.
+            arms: `batch_shape x n`.
+
+        Returns:
+            `batch_shape x q x n`.
+        """
+        return self.inner(self.row(arms), index)
+
+    def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+        """A weighted sum of prior covariances with some arms, Σ_a w_a K(a, ·).
+
+        Args:
+            arms: `batch_shape x n`.
+            weights: `batch_shape x n`.
+            out: Memory for the result, contiguous; it may be returned or ignored.
+
+        Returns:
+            `batch_shape x M`.
+        """
+        return self.expand((weights.unsqueeze(-2) @ self.row(arms)).squeeze(-2), out=out)
+
+    def numbers_of_mixture(self, arms: int) -> int:
+        """Numbers per trial that :meth:`mixture` and :meth:`between` work on, n being ``arms``."""
+        return arms * self.size
+
+    def sum_of_squares(self, rows: Tensor) -> Tensor:
+        """Σᵢ of the squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
+        batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
+        flat = rows.reshape(batch_shape.numel(), count, size)
+        # A few trials at a time: all rows on all arms would not fit any cache, or any memory.
+        together = max(1, CACHED_NUMBERS // max(1, count * self.arms))
+        sums = [self.expand(block).square().sum(-2) for block in torch.split(flat, together)]
+        return torch.cat(sums).view(*batch_shape, self.arms)
+
+    def numbers_of_squares(self, rows: int, trials: int) -> int:
+        """Numbers that :meth:`sum_of_squares` works on, n being ``rows``."""
+        whole = rows * self.arms
+        return 2 * min(trials * whole, max(whole, CACHED_NUMBERS))
+
+
+class ArmBasis(Basis):
+    """The arms themselves as coordinates: exact for any kernel, M numbers a term."""
+
+    def __init__(self, covariance: Tensor) -> None:
+        super().__init__(len(covariance), covariance.diagonal().contiguous())
+        self.covariance = covariance
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> ArmBasis:
+        return ArmBasis(self.covariance.to(dtype=dtype, device=device))
+
+    def row(self, index: Tensor) -> Tensor:
+        return self.covariance[index]
+
+    def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
+        return coordinates
+
+    def inner(self, rows: Tensor, index: Tensor) -> Tensor:
+        at = index.unsqueeze(-2).expand(*rows.shape[:-1], index.shape[-1])
+        return rows.gather(-1, at).mT
+
+    def between(self, index: Tensor, arms: Tensor) -> Tensor:
+        return self.covariance[index.unsqueeze(-1), arms.unsqueeze(-2)]
+
+    def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+        if DENSE_SHARE * self.arms > arms.shape[-1] or arms.numel() < self.arms:
+            return (weights.unsqueeze(-2) @ self.covariance[arms]).squeeze(-2)
+        # Of many arms in many trials one product with all of K is cheaper than rows for each.
+        sparse = self.scratch.take("sparse", (*weights.shape[:-1], self.arms), weights).zero_()
+        sparse.scatter_add_(-1, arms, weights)
+        if out is None:
+            return sparse @ self.covariance
+        torch.mm(sparse.view(-1, self.arms), self.covariance, out=out.view(-1, self.arms))
+        return out
+
+    def gram(self, index: Tensor) -> Tensor:
+        return self.between(index, index)
+
+    def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        # The covariance itself is singular to rounding. Its symmetric root is continuous in it, so
+        # that rounding does not decide on the sample.
+        values, vectors = torch.linalg.eigh(scaled(self.covariance, prior_factor) - reduction)
+        # The root of an eigenvalue that is rounding alone would be far above rounding; it fades
+        # out, for at a threshold rounding would decide on it too.
+        rounding = self.arms * torch.finfo(values.dtype).eps * values[..., -1:]
+        root = values.clamp_min(0).sqrt() * ramp(values, rounding, 10 * rounding)
+        rotated = vectors.mT @ normal.unsqueeze(-1)
+        drawn: Tensor = vectors @ (root.unsqueeze(-1) * rotated)
+        return drawn.squeeze(-1)
+
+
+class FeatureBasis(Basis):
+    """Features Φ (`M x r`) with K = Φ Φᵀ to rounding; one matrix product brings terms to the arms.
+
+    Args:
+        features: Φ, `M x r`.
+        frame: Coordinates of draws; None for those of the features themselves.
+    """
+
+    def __init__(self, features: Tensor, frame: Frame | None = None) -> None:
+        super().__init__(features.shape[-1], features.square().sum(-1))
+        self.features = features
+        self._transposed = features.T.contiguous()
+        self.frame = frame
+        if frame is not None:
+            self.normals = len(frame.weights)
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
+        features = self.features.to(dtype=dtype, device=device)
+        return FeatureBasis(features, self._frame_to(dtype, device))
+
+    def _frame_to(self, dtype: torch.dtype, device: torch.device) -> Frame | None:
+        return None if self.frame is None else self.frame.to(dtype, device)
+
+    def row(self, index: Tensor) -> Tensor:
+        return self.features[index]
+
+    def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
+        if out is None:
+            return coordinates @ self._transposed
+        flat = coordinates.reshape(-1, self.size)
+        torch.mm(flat, self._transposed, out=out.view(-1, self.arms))
+        return out
+
+    def inner(self, rows: Tensor, index: Tensor) -> Tensor:
+        return self.row(index) @ rows.mT
+
+    def gram(self, index: Tensor) -> Tensor:
+        row = self.row(index)
+        return row @ row.mT
+
+    def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        # In the frame: the Cholesky factor depends on the coordinates in which it is taken.
+        identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
+        left = scaled(identity, prior_factor) - self._into_frame(reduction)
+        root: Tensor = torch.linalg.cholesky_ex(left).L
+        return self._out_of_frame((root @ self._drawn(normal).unsqueeze(-1)).squeeze(-1))
+
+    def draw_from_prior(self, normal: Tensor) -> Tensor:
+        """As :meth:`draw` where nothing was observed."""
+        return self._out_of_frame(self._drawn(normal))
+
+    def draw_from_root(self, root: Tensor, normal: Tensor) -> Tensor:
+        """Coordinates of a draw from a posterior covariance Φ RᵀR Φᵀ.
+
+        Args:
+            root: R, `batch_shape x r x r`, the inverse of a lower triangular matrix.
+            normal: Standard normal variates, `batch_shape x p`.
+
+        Returns:
+            `batch_shape x r`, the same as :meth:`draw` makes of a reduction of 0.
+        """
+        identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
+        inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)
+        # (I - Tᵀ D T)⁻¹ = I + Tᵀ (R⁻¹ R⁻ᵀ - I) T wherever T spans what was seen; its factor U Uᵀ,
+        # U upper triangular, gives the lower triangular root U⁻ᵀ of the covariance.
+        precision = self._into_frame(inverse @ inverse.mT - identity)
+        precision.diagonal(dim1=-2, dim2=-1).add_(1)
+        factor = torch.linalg.cholesky_ex(precision.flip((-2, -1))).L
+        turned = self._drawn(normal).flip(-1).unsqueeze(-1)
+        drawn = torch.linalg.solve_triangular(factor.mT, turned, upper=True)
+        return self._out_of_frame(drawn.squeeze(-1).flip(-1))
+
+    def _into_frame(self, matrix: Tensor) -> Tensor:
+        """Tᵀ A T."""
+        return (
+            matrix if self.frame is None else self.frame.rotation.T @ matrix @ self.frame.rotation
+        )
+
+    def _out_of_frame(self, coordinates: Tensor) -> Tensor:
+        return coordinates if self.frame is None else coordinates @ self.frame.rotation.T
+
+    def _drawn(self, normal: Tensor) -> Tensor:
+        return normal if self.frame is None else self.frame.weights * normal
+
+
+class ProductBasis(FeatureBasis):
+    """Features of a kernel that is a product over the dimensions of a regular grid.
+
+    Φ is a selection of columns of Φ_1 ⊗ ... ⊗ Φ_d, so bringing a term to the arms takes one small
+    product per dimension instead of one with all of Φ: ten times fewer operations on 50 x 50.
+
+    Args:
+        factors: Φ_i, one `n_i x r_i` per dimension.
+        kept: Which of the r_1 ... r_d columns of the product are kept, `r`, int64.
+        frame: Coordinates of draws; None for those of the features themselves.
+    """
+
+    def __init__(self, factors: list[Tensor], kept: Tensor, frame: Frame | None = None) -> None:
+        product = factors[0]
+        for factor in factors[1:]:
+            product = torch.kron(product, factor)
+        super().__init__(product[:, kept].contiguous(), frame)
+        self.factors = factors
+        self.kept = kept
+        self._ranks = [factor.shape[-1] for factor in factors]
+        self._kernels = [factor @ factor.T for factor in factors]
+        # Per dimension: the place of every arm along it, and the kernel from there to all places.
+        lengths = [len(factor) for factor in factors]
+        places = torch.cartesian_prod(*(torch.arange(n, device=kept.device) for n in lengths))
+        self._places = [column.contiguous() for column in places.view(-1, len(factors)).T]
+        self._arm_factors = [one[place] for one, place in zip(self.factors, self._places)]
+        self._kernel_rows = [one[place] for one, place in zip(self._kernels, self._places)]
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
+        factors = [factor.to(dtype=dtype, device=device) for factor in self.factors]
+        return ProductBasis(factors, self.kept.to(device), self._frame_to(dtype, device))
+
+    def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
+        return self._along(self._wide(coordinates), self.factors, coordinates.shape[:-1], out)
+
+    def between(self, index: Tensor, arms: Tensor) -> Tensor:
+        shape = (*index.shape, arms.shape[-1])
+        covariance = None
+        for rows, place in zip(self._kernel_rows, self._places):
+            at = place[arms].unsqueeze(-2).expand(shape)
+            along = rows[index].gather(-1, at)
+            covariance = along if covariance is None else covariance.mul_(along)
+        assert covariance is not None
+        return covariance
+
+    def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+        shape, count = weights.shape[:-1], weights.shape[-1]
+        if len(self.factors) == 2:  # by Σ_a w_a φ₁(a) φ₂(a)ᵀ
+            rows = []
+            for dim, table in enumerate(self._arm_factors):
+                room = self.scratch.take(f"row {dim}", (arms.numel(), table.shape[-1]), weights)
+                rows.append(torch.index_select(table, 0, arms.reshape(-1), out=room))
+            first, second = (row.view(shape.numel(), count, -1) for row in rows)
+            core = first.mul_(weights.reshape(-1, count, 1)).mT @ second
+            return self._along(core.view(shape.numel(), -1), self.factors, shape, out)
+        sparse = self.scratch.take("sparse", (*shape, self.arms), weights).zero_()
+        sparse.scatter_add_(-1, arms, weights)
+        # K_d = Φ_d Φ_dᵀ, and what is short in between is cheap to multiply by the other kernels.
+        last = self.factors[-1]
+        narrow = (sparse.view(-1, len(last)) @ last).view(shape.numel(), -1)
+        return self._along(narrow, [*self._kernels[:-1], last], shape, out)
+
+    def numbers_of_mixture(self, arms: int) -> int:
+        along = sum(len(factor) for factor in self.factors) + sum(self._ranks)
+        return arms * along + 2 * self.arms
+
+    def sum_of_squares(self, rows: Tensor) -> Tensor:
+        """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² for two dimensions, Hᵢ the coordinates of row i as an r_1 x r_2 matrix.
+
+        With T_m = Σ_b Φ₂[m, b] H[:, :, b], `n x r_1`, the sum at arm (n, m) is φ T_mᵀ T_m φᵀ for
+        φ = Φ₁[n], so the rows are summed before the first dimension is brought to the arms.
+        """
+        if len(self.factors) != 2:
+            return super().sum_of_squares(rows)
+        first, second = self.factors
+        batch_shape, count = rows.shape[:-2], rows.shape[-2]
+        trials = batch_shape.numel()
+        wide = self._wide(rows).view(trials, count * self._ranks[0], self._ranks[1])
+        half = (second @ wide.mT).view(trials, len(second), count, self._ranks[0])
+        squared = (half.mT @ half).view(trials, len(second), self._ranks[0] ** 2)
+        pairs = torch.einsum("na,nb->nab", first, first).flatten(1)
+        return (pairs @ squared.mT).reshape(*batch_shape, self.arms)
+
+    def numbers_of_squares(self, rows: int, trials: int) -> int:
+        if len(self.factors) != 2:
+            return super().numbers_of_squares(rows, trials)
+        (first, second), points = self._ranks, len(self.factors[1])
+        half = rows * first * (second + 2 * points)
+        return trials * (half + points * first**2 + self.arms)
+
+    def _along(
+        self, tensor: Tensor, factors: list[Tensor], shape: Size, out: Tensor | None
+    ) -> Tensor:
+        """One matrix `n_i x m_i` along each dimension, `N x m_1 ... m_d -> shape x M`."""
+        if out is None:
+            out = tensor.new_empty(*shape, self.arms)
+        done, rest = tensor.shape
+        for dim, factor in enumerate(factors[:-1]):
+            points, rank = factor.shape
+            rest //= rank
+            product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
+            # Not by matmul, which copies its result into the memory it is given.
+            wide = factor.expand(done, points, rank)
+            tensor = torch.bmm(wide, tensor.view(done, rank, rest), out=product)
+            done *= points
+        last = factors[-1]
+        torch.mm(tensor.view(done, rest), last.T, out=out.view(done, len(last)))
+        return out
+
+    def _wide(self, coordinates: Tensor) -> Tensor:
+        """Coordinates among all columns of the product, `* x r -> N x r_1 ... r_d`."""
+        count = coordinates.shape[:-1].numel()
+        wide = self.scratch.take("wide", (count, math.prod(self._ranks)), coordinates).zero_()
+        return wide.index_copy_(-1, self.kept, coordinates.reshape(count, self.size))

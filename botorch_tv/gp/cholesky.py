@@ -1,0 +1,348 @@
+"""The Cholesky factor of I + S (K ∘ D) S: grown with a log, less rows that have left, pivoted.
+
+With S = N^(-1/2) eigenvalues are at least 1, however small the noise and however close the points,
+so that no jitter is needed; a row with S = 0 leaves everything exact.
+
+Rows of L and of L⁻¹ that belong to old observations do not change when new ones follow, unless
+noise ages or a row is left out. So whole blocks of rows are held, and a round on n observations
+costs O(n²) instead of O(n³). A block is computed by the same operations whether its turn comes
+while a log grows or when a long one is read, by forward substitution in the factor itself, which is
+backward stable; so what is found depends on the log, never on what was asked before.
+
+When the oldest of n rows leaves, all rows of a factor change. So rows leave it a block at a time,
+and products are corrected for the e rows still in it. With L = [[L₁₁, 0], [L₂₁, L₂₂]] the rows left
+have
+
+    L₂₁ L₂₁ᵀ + L₂₂ L₂₂ᵀ = L₂₂ (I + P Pᵀ) L₂₂ᵀ = M Mᵀ,  P = L₂₂⁻¹ L₂₁,  M = L₂₂ (I + P Pᵀ)^½,
+
+and (I + P Pᵀ)^-½ = I - G Gᵀ with G = P Q diag(√(1 + s) (1 + √(1 + s)))^-½, where PᵀP, `e x e`, has
+the eigenvectors Q and the eigenvalues s. That takes O(n e²) once and O(n e) per column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple
+
+import torch
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor
+
+from botorch_tv.gp.tensors import OfTrials, without_gradients
+
+FACTOR_BLOCK = 64
+"""Observations whose rows of a factor are computed, and kept, together."""
+FACTOR_GROWTH = 1.25
+"""Room for a growing factor, as a multiple of what is needed."""
+STRIP = 256
+"""Rows of a triangle multiplied at a time: more take more of its zeros along, fewer are slower."""
+
+Gram = Callable[[int, int], Tensor]
+"""Rows ``first`` to ``last`` of S (K ∘ D) S up to their own column, `trials x q x last`."""
+
+PIVOT_TIE = 1 / 16
+"""Pivots that differ by less than this share of the largest are equal."""
+
+
+def cholesky(covariance: Tensor, root: Tensor, *, checked: bool = False) -> Tensor:
+    """L with L Lᵀ = I + S C S, `... x n x n`, of a covariance C and of S, `... x n`.
+
+    Args:
+        covariance: C, `... x n x n`.
+        root: S, `... x n`.
+        checked: Whether to look if C is a covariance, which makes a device wait.
+    """
+    return _root(correlation(covariance, root), checked)
+
+
+def correlation(covariance: Tensor, root: Tensor) -> Tensor:
+    """I + S C S, `... x n x n`."""
+    scaled = root.unsqueeze(-1) * covariance * root.unsqueeze(-2)
+    scaled.diagonal(dim1=-2, dim2=-1).add_(1)
+    return scaled
+
+
+def further_rows(
+    lower: Tensor, beside: Tensor, own: Tensor, *, checked: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Rows that continue a factor L: those below it, `... x q x n`, and their own `... x q x q`.
+
+    Args:
+        lower: L, `... x n x n`.
+        beside: What is factored between new rows and old, `... x q x n`.
+        own: What is factored among the new rows, `... x q x q`.
+        checked: As for :func:`cholesky`.
+    """
+    if lower.shape[-1]:
+        beside = solved(lower, beside.mT).mT
+        own = own - beside @ beside.mT
+    return beside, _root(own, checked)
+
+
+def _root(matrix: Tensor, checked: bool) -> Tensor:
+    if checked:
+        safe: Tensor = psd_safe_cholesky(matrix)
+        return safe
+    # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
+    root: Tensor = torch.linalg.cholesky_ex(matrix).L
+    return root
+
+
+def solved(lower: Tensor, right: Tensor) -> Tensor:
+    """L⁻¹ B, with batch dimensions of B beyond those of L side by side: L is never repeated.
+
+    Args:
+        lower: L, `batch_shape x n x n`.
+        right: B, `... x batch_shape x n x q`.
+    """
+    extra = right.dim() - lower.dim()
+    if extra <= 0:
+        solution: Tensor = torch.linalg.solve_triangular(lower, right, upper=False)
+        return solution
+    lead, columns = right.shape[:extra], right.shape[-1]
+    front, back = tuple(range(extra)), tuple(range(-extra, 0))
+    wide = right.movedim(front, back).flatten(-extra - 1)
+    solution = torch.linalg.solve_triangular(lower, wide, upper=False)
+    return solution.reshape(*solution.shape[:-1], columns, *lead).movedim(back, front)
+
+
+def inverted(lower: Tensor) -> Tensor:
+    """L⁻¹, `... x n x n`."""
+    identity = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
+    inverse: Tensor = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
+    return inverse
+
+
+def log_diagonal(lower: Tensor) -> Tensor:
+    """Logarithm of det L, `...`."""
+    return lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+@dataclass(frozen=True)
+class Factor(OfTrials):
+    """M with M Mᵀ = I + S (K ∘ D) S, `trials x n x n`: L, or L (I + P Pᵀ)^½ where rows have left.
+
+    Attributes:
+        base: L⁻¹ of the first b rows, whole blocks, `trials x b x b`.
+        rows: L⁻¹ of the other m, `trials x m x n`.
+        diagonal: Numbers whose product is det M, `trials x *`; those of L first.
+        removed: G of the rows that have left, `trials x n x e`; None where there are none.
+    """
+
+    base: Tensor
+    rows: Tensor
+    diagonal: Tensor
+    removed: Tensor | None = None
+
+    @property
+    def log_diagonal(self) -> Tensor:
+        """Logarithm of det M, `trials`."""
+        return self.diagonal.log().sum(-1)
+
+    def whitened(self, columns: Tensor) -> Tensor:
+        """M⁻¹ times some columns, given and returned as rows, `trials x q x n`."""
+        parts = [columns[..., :b] @ self.base[:, a:b, :b].mT for a, b in self._strips()]
+        if self.rows.shape[-2] or not parts:
+            parts.append(columns @ self.rows.mT)
+        rows = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+        return rows if self.removed is None else rows - (rows @ self.removed) @ self.removed.mT
+
+    def returned(self, columns: Tensor) -> Tensor:
+        """M⁻ᵀ times some columns, given and returned as rows, `trials x q x n`."""
+        if self.removed is not None:
+            columns = columns - (columns @ self.removed) @ self.removed.mT
+        total = columns[..., self.base.shape[-1] :] @ self.rows
+        for first, last in self._strips():
+            total[..., :last] += columns[..., first:last] @ self.base[:, first:last, :last]
+        return total
+
+    def without(self, leaving: int) -> Factor:
+        """The factor L of all rows but the first e, from 1 to less than its whole blocks have."""
+        corner = self.base[:, :leaving, :leaving]
+        below = torch.cat([self.base[:, leaving:, :leaving], self.rows[..., :leaving]], -2)
+        # Of the inverse they are L₁₁⁻¹ and -L₂₂⁻¹ L₂₁ L₁₁⁻¹.
+        lost = torch.linalg.solve_triangular(corner, -below, upper=False, left=False)
+        shares, turned = torch.linalg.eigh(lost.mT @ lost)
+        shares = shares.clamp_min(0)
+        grown = (1 + shares).sqrt()
+        return Factor(
+            self.base[:, leaving:, leaving:],
+            self.rows[..., leaving:],
+            torch.cat([self.diagonal[:, leaving:], grown], -1),
+            lost @ (turned / (grown * (1 + grown)).sqrt().unsqueeze(-2)),
+        )
+
+    def _strips(self) -> list[tuple[int, int]]:
+        """Rows multiplied at a time, so that few of the zeros above the diagonal are."""
+        whole = self.base.shape[-1]
+        on_cpu = self.base.device.type == "cpu"
+        step = STRIP if on_cpu and whole >= 2 * STRIP else max(1, whole)
+        return [(first, min(first + step, whole)) for first in range(0, whole, step)]
+
+
+class Log(NamedTuple):
+    """The data that determine a factor together with the kernel."""
+
+    prior: object
+    """Kernel, and decay where it is learned: what it is, not what it is like."""
+    choice: Tensor
+    """`trials x n x d`."""
+    root: Tensor
+    """S, `trials x n`."""
+    elapsed: Tensor | None
+    """Times, `trials x n`; None where D is 1."""
+
+    def agreeing(self, other: Log) -> int:
+        """How many of the first rows are the same in all trials."""
+        common = min(self.root.shape[-1], other.root.shape[-1])
+        alike = other.prior is self.prior and (self.elapsed is None) == (other.elapsed is None)
+        if not common or not alike or self.choice[:, :0].shape != other.choice[:, :0].shape:
+            return 0
+        same = (self.choice[:, :common] == other.choice[:, :common]).all(-1)
+        same &= self.root[:, :common] == other.root[:, :common]
+        if self.elapsed is not None and other.elapsed is not None:
+            same &= self.elapsed[:, :common] == other.elapsed[:, :common]
+        rows = same.all(0)
+        return common if bool(rows.all()) else int(rows.to(torch.uint8).argmin())
+
+    def first(self, rows: int) -> Log:
+        """The first rows."""
+        elapsed = None if self.elapsed is None else self.elapsed[:, :rows]
+        return Log(self.prior, self.choice[:, :rows], self.root[:, :rows], elapsed)
+
+
+class GrowingFactor:
+    """Whole blocks of the newest factor asked for, shared by the states of a history.
+
+    It is a cache: states that have parted find what is true of both, a copy and a file begin with
+    nothing, and what is answered is the same in any case. Threads take turns, since two that grow
+    would write in the same room.
+    """
+
+    def __init__(self) -> None:
+        # A log of whole blocks, L and L⁻¹, with room for more; what is written is not overwritten.
+        self._held: tuple[Log, Tensor, Tensor] | None = None
+        self._turn = Lock()
+
+    def __reduce__(self) -> tuple[object, tuple[()]]:
+        return GrowingFactor, ()
+
+    @without_gradients
+    def factor(self, log: Log, gram: Gram) -> Factor:
+        """The factor for a log.
+
+        Args:
+            log: What was observed.
+            gram: The rest of what it is computed from.
+        """
+        trials, n = log.root.shape
+        whole = n - n % FACTOR_BLOCK
+        lower, inverse = log.root.new_zeros(2, trials, 0, 0)
+        if whole:
+            with self._turn:
+                _, lower, inverse = self._held = self._with(log, whole, gram)
+            lower, inverse = lower[:, :whole, :whole], inverse[:, :whole, :whole]
+        beside, rows = _block(lower, inverse, gram, n)
+        diagonals = [part.diagonal(dim1=-2, dim2=-1) for part in (lower, beside[..., whole:])]
+        return Factor(inverse, rows, torch.cat(diagonals, -1))
+
+    def _with(self, log: Log, whole: int, gram: Gram) -> tuple[Log, Tensor, Tensor]:
+        """What is held, with so many rows of a log in it."""
+        agreeing, size, room = 0, -1, _room(whole)
+        if self._held is not None and self._held[0].root.dtype == log.root.dtype:
+            agreeing, size = log.agreeing(self._held[0]), self._held[0].root.shape[-1]
+            agreeing = min(agreeing - agreeing % FACTOR_BLOCK, whole)
+        fits = self._held is not None and self._held[1].shape[-1] == room
+        if self._held is not None and fits and agreeing == whole:
+            return self._held
+        if self._held is not None and fits and agreeing == size:
+            _, lower, inverse = self._held
+        else:
+            lower, inverse = (log.root.new_zeros(len(log.root), room, room) for _ in range(2))
+            if self._held is not None and agreeing:
+                for new, old in zip((lower, inverse), self._held[1:]):
+                    new[:, :agreeing, :agreeing] = old[:, :agreeing, :agreeing]
+        for first in range(agreeing, whole, FACTOR_BLOCK):
+            last = first + FACTOR_BLOCK
+            left = lower[:, :first, :first], inverse[:, :first, :first]
+            lower[:, first:last, :last], inverse[:, first:last, :last] = _block(*left, gram, last)
+        return log.first(whole), lower, inverse
+
+
+def factor_of(gram: Gram, like: Tensor) -> Factor:
+    """The factor for rows as many as ``like`` has, `trials x n`, of which nothing is kept."""
+    return GrowingFactor().factor(Log(None, like.unsqueeze(-1), like, None), gram)
+
+
+def numbers_of_factor(rows: int) -> int:
+    """Numbers per trial that a factor of so many rows takes at most, those of a block aside."""
+    whole = rows - rows % FACTOR_BLOCK
+    if not whole:
+        return 0
+    room = _room(whole)
+    needed = [one for one in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _room(one) < room]
+    # Two triangles, and two smaller ones that they have grown from, or a copy that is solved with.
+    return 2 * room**2 + max(2 * _room(needed[-1]) ** 2 if needed else 0, whole**2)
+
+
+def _room(whole: int) -> int:
+    """Rows for which there is room, the same whatever came before, since rounding depends on it."""
+    room = FACTOR_BLOCK
+    while room < whole:
+        room += FACTOR_BLOCK * max(1, int((FACTOR_GROWTH - 1) * room / FACTOR_BLOCK))
+    return room
+
+
+def _block(lower: Tensor, inverse: Tensor, gram: Gram, last: int) -> tuple[Tensor, Tensor]:
+    """Further rows of L and of L⁻¹, `trials x q x last`, below those known."""
+    first = lower.shape[-1]
+    if first == last:
+        none = lower.new_zeros(len(lower), 0, last)
+        return none, none
+    beside, own = gram(first, last).tensor_split([first], -1)
+    own.diagonal(dim1=-2, dim2=-1).add_(1)
+    beside, corner = further_rows(lower, beside, own)
+    below = inverted(corner)
+    if not first:
+        return corner, below
+    return torch.cat([beside, corner], -1), torch.cat([-below @ (beside @ inverse), below], -1)
+
+
+def pivoted_cholesky(
+    diagonal: Tensor, row: Callable[[int], Tensor], max_rank: int, tolerance: float
+) -> tuple[Tensor, Tensor, Tensor, list[int]]:
+    """Partial Cholesky factor C of a matrix with complete pivoting.
+
+    A pivot is the first that is at most a :data:`PIVOT_TIE` smaller than the largest. Symmetries
+    make many equal up to rounding, which is not the same on every processor; a column is the same
+    everywhere as long as rounding, relative to its pivot, stays far below the tie.
+
+    Args:
+        diagonal: Of a symmetric positive semi-definite matrix K, `M`.
+        row: Computes one of its rows, `M`; asked for the rows of pivots alone.
+        max_rank: Stop after this many columns.
+        tolerance: Stop once no diagonal entry of the residual exceeds this.
+
+    Returns:
+        C, `M x r`, columns in the order of their pivots; the residual at each pivot before its
+        column was taken, `r`; the diagonal of K - C Cᵀ, `M`; and where the pivots are, `r`.
+    """
+    residual = diagonal.clone()
+    factor = residual.new_empty(max_rank, len(residual))
+    pivots: list[float] = []
+    places: list[int] = []
+    while len(pivots) < max_rank:
+        rank, largest = len(pivots), float(residual.max())
+        if largest <= tolerance:
+            break
+        place = int((residual >= (1 - PIVOT_TIE) * largest).view(torch.uint8).argmax())
+        places.append(place)
+        pivots.append(float(residual[place]))
+        column = row(place) - factor[:rank, place] @ factor[:rank]
+        column = column / pivots[-1] ** 0.5
+        factor[rank] = column
+        residual = residual - column.square()
+        residual[place] = 0
+    return factor[: len(pivots)].T, residual.new_tensor(pivots), residual, places

@@ -1,0 +1,467 @@
+"""A kernel over the arms of a domain: its matrix, checked, and the cheapest basis for it.
+
+A kernel is factored once, for all trials and rounds that follow.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from math import isqrt
+from typing import Literal
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.exceptions.warnings import InputDataWarning
+from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel, ScaleKernel
+from torch import Tensor
+
+from botorch_tv.gp.basis import ArmBasis, Basis, FeatureBasis, Frame, ProductBasis
+from botorch_tv.gp.cholesky import pivoted_cholesky
+from botorch_tv.gp.linalg import ramp
+from botorch_tv.memory import bytes_in_words, free_bytes
+
+RANK_SHARE = 0.25
+"""Features pay up to this rank, as a share of the arms.
+
+A term costs r memory-bound numbers and a product of M r multiplications in features, M memory-bound
+numbers over the arms; a product does at least four multiplications while one number is fetched.
+"""
+
+
+def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
+    """The kernel on all pairs of arms.
+
+    Args:
+        kernel: A GPyTorch kernel without batch shape, or the matrix itself, `M x M`.
+        X: The arms, `M x d`.
+
+    Returns:
+        `M x M`, float64 on the device of ``X``.
+
+    Raises:
+        InputDataError: If a matrix does not fit the arms, a kernel cannot be evaluated on them,
+            memory does not hold it, or what comes out is not finite or not symmetric;
+            :func:`~botorch_tv.gp.covariance.factor` refuses what is indefinite.
+    """
+    if isinstance(kernel, Tensor):
+        if kernel.shape != (len(X), len(X)):
+            raise InputDataError(
+                f"the kernel matrix has shape {tuple(kernel.shape)}, but the domain has "
+                f"{len(X)} arms; it must be {len(X)} x {len(X)}."
+            )
+        matrix = kernel.detach().to(device=X.device, dtype=torch.float64)
+        require_symmetric(matrix)
+        return matrix
+    _require_room(len(X))
+    points = X.double()
+    matrix = evaluated(kernel, points)
+    require_symmetric(matrix, EVALUATED_TOLERANCE)
+    return 0.5 * (matrix + matrix.T)
+
+
+def _require_room(arms: int) -> None:
+    # The matrix, what it is made from, and its symmetric part.
+    needed, free = 3 * 8 * arms**2, free_bytes(torch.device("cpu"))
+    if needed > free:
+        raise InputDataError(
+            f"the domain has {arms:,} arms, whose covariance takes {bytes_in_words(needed)} to "
+            f"compute, but {bytes_in_words(free)} of memory are free; give at most "
+            f"{isqrt(free // 24):,} arms, or a Box, which needs no covariance of all its points."
+        )
+
+
+def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
+    """A GPyTorch kernel on all pairs of points.
+
+    Args:
+        kernel: In any dtype, on any device.
+        points: `q x d`.
+
+    Returns:
+        `q x q`.
+
+    Raises:
+        InputDataError: If the kernel has a batch shape, looks at other columns than there are, or
+            fails.
+    """
+    name, columns = describe_kernel(kernel), points.shape[-1]
+    if kernel.batch_shape.numel() != 1:
+        raise InputDataError(
+            f"the kernel has batch shape {tuple(kernel.batch_shape)}; give one kernel without, all "
+            "trials share it."
+        )
+    _require_columns(kernel, columns)
+    try:
+        with torch.no_grad():
+            # Copies: moving a module changes it, and this one is another's, as the points are ours.
+            matrix: Tensor = copy.deepcopy(kernel).to(points)(points.clone()).to_dense()
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise InputDataError(
+            f"the kernel {name} cannot be evaluated on points of {columns} coordinates, those of "
+            f"the domain and of its context: {error}; give one that takes {columns} columns."
+        ) from error
+    number = len(points)
+    if matrix.numel() != number**2:
+        raise InputDataError(
+            f"the kernel {name} makes {tuple(matrix.shape)} of {number} points, but a covariance "
+            f"of one objective is {number} x {number}; give a kernel of one output."
+        )
+    return matrix.reshape(number, number)
+
+
+def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
+    """Raise where lengthscales are not one for each column: a single column would take them all.
+
+    Args:
+        kernel: With those it is made of.
+        columns: How many there are.
+        picks: Whether it has yet to pick those of its ``active_dims``.
+    """
+    if picks and kernel.active_dims is not None:
+        seen = kernel.active_dims.tolist()
+        if max(seen, default=0) >= columns:
+            raise InputDataError(
+                f"the kernel {describe_kernel(kernel)} looks at columns {seen}, but points have "
+                f"{columns}, counted from 0; give other active_dims."
+            )
+        columns = len(seen)
+    if kernel.ard_num_dims is not None and kernel.ard_num_dims != columns:
+        raise InputDataError(
+            f"the kernel {describe_kernel(kernel)} has {kernel.ard_num_dims} lengthscales for "
+            f"{columns} columns; give ard_num_dims={columns}, or None for one that all share."
+        )
+    if isinstance(kernel, ScaleKernel):
+        # It takes over the columns of the kernel inside, and picks them itself.
+        _require_columns(kernel.base_kernel, columns, picks=False)
+    elif isinstance(kernel, (AdditiveKernel, ProductKernel)):
+        for part in kernel.kernels:
+            _require_columns(part, columns)
+
+
+def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> None:
+    """Warn where hyperparameters carry fewer digits than the computation they enter."""
+    tensors = [kernel] if isinstance(kernel, Tensor) else list(kernel.parameters())
+    if dtype == torch.float64 and any(tensor.dtype == torch.float32 for tensor in tensors):
+        warnings.warn(
+            "the kernel's parameters are float32 in a float64 run: a lengthscale of 0.2 is then "
+            "0.20000000298. Call torch.set_default_dtype(torch.float64) before making it.",
+            InputDataWarning,
+            stacklevel=5,
+        )
+
+
+def describe_kernel(kernel: Kernel | Tensor) -> str:
+    """A kernel with its hyperparameters on one line, such as ``RBFKernel(lengthscale=0.2)``."""
+    if isinstance(kernel, Tensor):
+        return f"covariance matrix of {len(kernel)} arms"
+    parts = [f"nu={kernel.nu}"] if isinstance(kernel, MaternKernel) else []
+    for raw, parameter in kernel.named_parameters(recurse=False):
+        name = raw.removeprefix("raw_")
+        numbers = getattr(kernel, name, parameter).detach().flatten().tolist()
+        shown = ", ".join(f"{number:.10g}" for number in numbers)
+        parts.append(f"{name}={shown}" if len(numbers) == 1 else f"{name}=[{shown}]")
+    for name, child in kernel.named_children():
+        if isinstance(child, Kernel):
+            parts.append(f"{name}={describe_kernel(child)}")
+        elif isinstance(child, torch.nn.ModuleList):
+            parts += [describe_kernel(one) for one in child if isinstance(one, Kernel)]
+    return f"{type(kernel).__name__}({', '.join(parts)})"
+
+
+INDEFINITE_TOLERANCE = 1e-8
+"""A matrix is refused when its lowest eigenvalue is below minus this share of its largest."""
+EVALUATED_TOLERANCE = 1e-6
+"""Share of its largest entry by which an evaluated kernel may be asymmetric: the distance of a
+point from its twin is the root of what rounding leaves of its square."""
+
+
+def checked(covariance: Tensor) -> Tensor:
+    """The matrix itself, once it has proved to be a covariance up to rounding.
+
+    Args:
+        covariance: `M x M`.
+
+    Raises:
+        InputDataError: If it is not square, not finite, not symmetric, or indefinite beyond -1e-8
+            of its largest eigenvalue.
+    """
+    require_symmetric(covariance)
+    require_semidefinite(covariance)
+    return covariance
+
+
+def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANCE) -> None:
+    """Raise unless a matrix is square, finite and symmetric.
+
+    Args:
+        covariance: `M x M`.
+        tolerance: Largest difference between mirrored entries, as a share of the largest entry.
+
+    Raises:
+        InputDataError: If it is not.
+    """
+    if covariance.dim() != 2 or covariance.shape[0] != covariance.shape[1]:
+        raise InputDataError(
+            f"the kernel matrix has shape {tuple(covariance.shape)}; it must be M x M, one row and "
+            "one column per arm."
+        )
+    wrong = (~covariance.isfinite()).nonzero()
+    if len(wrong):
+        raise InputDataError(
+            f"the kernel matrix has {len(wrong)} entries that are NaN or infinite, the first at "
+            f"{wrong[0].tolist()}; it must be finite: check the kernel's parameters and the points."
+        )
+    asymmetry = float((covariance - covariance.T).abs().max())
+    limit = tolerance * float(covariance.abs().max())
+    if asymmetry > limit:
+        raise InputDataError(
+            f"the kernel matrix is not symmetric: entries differ by {asymmetry:.3g}, the limit is "
+            f"{limit:.3g}; pass (K + K.T) / 2."
+        )
+
+
+def require_semidefinite(covariance: Tensor) -> None:
+    """Raise if a symmetric matrix has a negative eigenvalue.
+
+    A Cholesky factorisation of the matrix, raised by a little less than what is tolerated, takes a
+    quarter of the time that eigenvalues take; only where it fails these decide.
+
+    Args:
+        covariance: `M x M`, finite.
+
+    Raises:
+        InputDataError: As :func:`require_spectrum`.
+    """
+    largest = float(covariance.diagonal().max())  # of the diagonal: no eigenvalue is above all
+    if largest > 0:
+        raised = covariance.clone()
+        raised.diagonal().add_(INDEFINITE_TOLERANCE * largest)
+        if not bool(torch.linalg.cholesky_ex(raised).info):
+            return
+    require_spectrum(torch.linalg.eigvalsh(covariance))
+
+
+def require_spectrum(eigenvalues: Tensor) -> None:
+    """Raise unless eigenvalues are those of a covariance up to rounding.
+
+    Args:
+        eigenvalues: `M`.
+
+    Raises:
+        InputDataError: If none is positive, or the lowest is below -1e-8 of the largest.
+    """
+    lowest, largest = float(eigenvalues.min()), float(eigenvalues.max())
+    if largest <= 0 or lowest < -INDEFINITE_TOLERANCE * largest:
+        raise InputDataError(
+            f"the kernel matrix is indefinite: its eigenvalues run from {lowest:.3g} to "
+            f"{largest:.3g}, the limit is -1e-8 of the largest, which must be positive; clip the "
+            "negative ones at zero, or give another kernel."
+        )
+
+
+Inference = Literal["auto", "exact", "features"]
+
+RANK_TOLERANCE = 1e-13
+"""Eigenvalues below this share of the largest are not features.
+
+At 1e-12 the kernel is off by 1e-11, which data far outside the model lift above 1e-8 in the mean.
+"""
+DRAWN_PIVOTS = (1e-10, 4e-10)
+"""Shares of the largest variance between which a pivot's direction fades out of what is drawn.
+
+Rounding puts a pivot off by some 1e-15, far less than it takes to choose another one. What is not
+drawn adds no more than the second number to a covariance.
+"""
+DRAWN_EIGENVALUES = (1e-12, 1e-11)
+"""The same for eigenvalues, as shares of the largest: far above where features are cut off."""
+
+
+def factor(
+    covariance: Tensor, grid_shape: tuple[int, ...] = (), inference: Inference = "auto"
+) -> Basis:
+    """The cheapest basis for a kernel over finitely many arms.
+
+    Args:
+        covariance: The kernel on all pairs of arms, symmetric positive semi-definite, `M x M`.
+        grid_shape: Points per dimension where the arms are a regular grid.
+        inference: ``"exact"`` keeps the arms themselves, ``"features"`` insists on features
+            whatever their rank, ``"auto"`` takes them where they pay.
+
+    Returns:
+        A basis in the dtype and on the device of ``covariance``.
+
+    Raises:
+        InputDataError: If the covariance is indefinite, which the factors tell as they are found.
+    """
+    if inference == "exact":
+        require_semidefinite(covariance)
+        return ArmBasis(covariance)
+    if len(grid_shape) > 1:
+        product = _product_basis(covariance, grid_shape)
+        if product is not None:
+            return product
+    return _feature_basis(covariance, any_rank=inference == "features")
+
+
+def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
+    arms = len(covariance)
+    most = arms if any_rank else int(RANK_SHARE * arms) + 1
+    # Pivots beyond a half mean that no low rank exists; an ordinary factorisation is faster then.
+    diagonal = covariance.diagonal()
+    largest = float(diagonal.max())
+    columns, pivots, residual, _ = pivoted_cholesky(
+        diagonal, covariance.__getitem__, min(most, arms // 2 + 1), RANK_TOLERANCE * largest
+    )
+    if float(residual.max()) <= RANK_TOLERANCE * largest:
+        _require_factored(covariance, columns)
+        features, rotation = compressed(columns, RANK_TOLERANCE)
+        if any_rank or features.shape[-1] <= RANK_SHARE * arms:
+            # C = Φ Vᵀ for features Φ = C V.
+            eigenvalues = features.square().sum(0)
+            return FeatureBasis(features, _pivot_frame(rotation.T, eigenvalues, pivots / largest))
+    if not any_rank:
+        require_semidefinite(covariance)
+        return ArmBasis(covariance)
+    eigenvalues, vectors = torch.linalg.eigh(covariance)
+    require_spectrum(eigenvalues)
+    kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
+    eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
+    root = eigenvalues.sqrt()
+    if eigenvalues[0] >= DRAWN_EIGENVALUES[1] * eigenvalues[-1] and len(eigenvalues) == arms:
+        # The symmetric root of the matrix: it does not depend on the choice of eigenvectors.
+        return FeatureBasis((vectors * root) @ vectors.T)
+    if float(residual.max()) <= DRAWN_PIVOTS[0] * largest:
+        rotation = (vectors.T @ columns) / root.unsqueeze(-1)
+        frame = _pivot_frame(rotation, eigenvalues, pivots / largest)
+    else:
+        # The same, in which eigenvalues that are too small fade out.
+        frame = Frame(_faded(vectors.T, eigenvalues), root.new_ones(arms))
+    return FeatureBasis(vectors * root, frame)
+
+
+def _faded(rotation: Tensor, eigenvalues: Tensor) -> Tensor:
+    """Rows, one per eigenvalue, so that none is cut off at once."""
+    return rotation * ramp(eigenvalues / eigenvalues.max(), *DRAWN_EIGENVALUES).unsqueeze(-1)
+
+
+def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame:
+    """Columns of a pivoted Cholesky factor as coordinates of draws.
+
+    Args:
+        rotation: The columns in coordinates of the features, `r x p`.
+        eigenvalues: Of the features, `r`.
+        pivots: As shares of the largest variance, `p`.
+    """
+    weights = ramp(pivots, *DRAWN_PIVOTS)
+    # Ties let pivots rise a little from one to the next.
+    used = len(pivots) - int((weights > 0).flip(0).to(torch.uint8).argmax())
+    return Frame(_faded(rotation[:, :used], eigenvalues), weights[:used])
+
+
+def _require_factored(covariance: Tensor, columns: Tensor) -> None:
+    """Raise if a covariance is indefinite, though its diagonal was met by C Cᵀ.
+
+    What the columns leave over has no eigenvalue larger in size than its largest row sum.
+    """
+    left = (covariance - columns @ columns.T).abs().sum(-1).max()
+    largest = float(covariance.diagonal().max())
+    if not (largest > 0 and float(left) <= INDEFINITE_TOLERANCE * largest):
+        require_semidefinite(covariance)
+
+
+def _axes(covariance: Tensor, grid_shape: tuple[int, ...]) -> list[Tensor] | None:
+    """Correlation along each dimension; None where the kernel is no product of these.
+
+    If it is one, what lies on the axes through the first point says all of it.
+    """
+    corner = covariance[0, 0]
+    if float(corner) <= 0:
+        return None
+    axes, stride = [], len(covariance)
+    for points in grid_shape:
+        stride //= points
+        along = torch.arange(points, device=covariance.device) * stride
+        axes.append(covariance[along[:, None], along] / corner)
+    product = corner * axes[0]
+    for axis in axes[1:]:
+        product = torch.kron(product, axis)
+    rounding = 64 * torch.finfo(covariance.dtype).eps * float(corner)
+    return None if float((product - covariance).abs().max()) > rounding else axes
+
+
+def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBasis | None:
+    """Features per dimension, or None where the kernel is no product over dimensions."""
+    axes = _axes(covariance, grid_shape)
+    if axes is None:
+        return None
+    corner = covariance[0, 0]
+    spectra = [mirrored_eigh(axis) for axis in axes]
+    eigenvalues = corner * spectra[0][0]
+    for along, _ in spectra[1:]:
+        eigenvalues = torch.kron(eigenvalues, along)
+    require_spectrum(eigenvalues)
+    kept = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
+    if int(kept.sum()) > RANK_SHARE * len(covariance):
+        return None
+    # Per dimension only the columns that some kept product uses.
+    used = [
+        kept.view(grid_shape).transpose(0, dim).flatten(1).any(1) for dim in range(len(grid_shape))
+    ]
+    scaled = [vectors * values.clamp_min(0).sqrt() for values, vectors in spectra]
+    factors = [along[:, use].contiguous() for along, use in zip(scaled, used)]
+    factors[0] = factors[0] * corner.sqrt()
+    selected = kept.view(grid_shape)
+    for dim, use in enumerate(used):
+        selected = selected.index_select(dim, use.nonzero().squeeze(-1))
+    places = selected.flatten().nonzero().squeeze(-1)
+    diagonal, least = covariance.diagonal(), DRAWN_PIVOTS[0] * float(corner)
+    columns, pivots, _, _ = pivoted_cholesky(
+        diagonal, covariance.__getitem__, len(covariance), least
+    )
+    # Φᵀ C, one dimension after the other; every product sends a dimension to the end.
+    turned = columns.reshape(*grid_shape, len(pivots))
+    for along in factors:
+        turned = torch.tensordot(turned, along, dims=([0], [0]))
+    eigenvalues = eigenvalues[kept]
+    rotation = turned.flatten(1)[:, places].T / eigenvalues.unsqueeze(-1)
+    return ProductBasis(factors, places, _pivot_frame(rotation, eigenvalues, pivots / corner))
+
+
+def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
+    """The shortest factor of the same matrix: orthogonal columns, eigenvalues above a cut.
+
+    Args:
+        factor: F, `M x r`.
+        tolerance: Eigenvalues of F Fᵀ below this share of the largest are dropped.
+
+    Returns:
+        F V, `M x r'` with r' <= r, and its rotation V, `r x r'`, whose columns are orthonormal.
+    """
+    eigenvalues, vectors = torch.linalg.eigh(factor.T @ factor)
+    rotation = vectors[:, eigenvalues > tolerance * eigenvalues[-1]]
+    return (factor @ rotation).contiguous(), rotation
+
+
+def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, ascending, and eigenvectors, each even or odd about its middle if that can be.
+
+    A matrix that is its own mirror image up to rounding, such as a stationary kernel on points at
+    equal distances, has such eigenvectors. Found among even and among odd vectors, they are so to
+    the last bit, even those of eigenvalues that rounding would mix.
+
+    Args:
+        matrix: `n x n`.
+    """
+    rounding = 64 * torch.finfo(matrix.dtype).eps * matrix.abs().max()
+    if bool((matrix - matrix.flip(0, 1)).abs().max() > rounding):
+        return torch.linalg.eigh(matrix)  # type: ignore[no-any-return]
+    n, eye = len(matrix), torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    found = []
+    for sign, count in ((1, n - n // 2), (-1, n // 2)):
+        vectors = (eye + sign * eye.flip(0))[:, :count]
+        vectors = vectors / torch.linalg.vector_norm(vectors, dim=0)
+        values, turned = torch.linalg.eigh(vectors.T @ matrix @ vectors)
+        found.append((values, vectors @ turned))
+    eigenvalues, order = torch.cat([values for values, _ in found]).sort()
+    return eigenvalues, torch.cat([vectors for _, vectors in found], -1)[:, order]

@@ -1,0 +1,300 @@
+"""The mixture from its newest measurement on, where every point has a time of its own.
+
+Of a member, with θ and m given the data of mean (z, z_m) and covariance s² P, and for two points τ
+and τ' >= τ after the newest measurement,
+
+    E θ_τ = c(τ) z,   E θ_τ m = c(τ) (s² P_θm + z z_m),
+    E θ_τ θ_τ'ᵀ = c(τ' - τ) [b(τ) (s² P_θθ + z zᵀ) + (1 - b(τ)) s² I],
+
+where c(τ) = (1 - h)^τ (1 - ε)^(τ/2) and b(τ) = (1 - h)^τ (1 - ε)^τ are what is left of a function
+and of its square, jumps or none. Gradients flow to points and times.
+
+A function is drawn at points that share a time: a member first, then its function. Written out in
+independent normal variates, a member's θ at a time and its constant m are
+
+    m = z_m + s √P_mm u_0,
+    θ = c (z + v u_0) + √b s L u_1 + √(1 - b) s u_2 + √(b - c²) (z u_3 + v u_4),
+
+with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². These have the mean and the covariance of the
+forecast, and follow X and time smoothly. The scale s² is its mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.gp.mixture.bank import BankPrior
+from botorch_tv.gp.mixture.filter import Group, RunningMixture, scales, weights
+
+COMMON = 4
+"""Normal variates that choose the member, and u_0, u_3 and u_4."""
+JITTER = 1e-10
+"""Added to what is factored, which is singular to rounding where much was measured."""
+
+
+class Places(NamedTuple):
+    """Points and times asked about, of T trials: N sets of q."""
+
+    features: tuple[Tensor, ...]
+    """Per lengthscale, without the constant, `T x N x q x r`."""
+    residual: tuple[Tensor, ...]
+    """Prior variance that these leave out, `T x N x q`."""
+    gap: Tensor
+    """Time since the newest measurement in units of the clock, 0 or more, `T x N x q`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The mixture of L lengthscales, K members each with P pairs of rate and hazard, of T trials.
+
+    Attributes:
+        groups: The members per lengthscale.
+        weight: `T x L x K`.
+        scale: E s², `T x L x K`.
+        noise: Noise ratios of the members, `K`.
+        totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
+        worth: Σ w s² over the members of a pair, `T x L x P`.
+        pair: Which pair of rate and hazard a member has, `K`, int64.
+        first: -ln c(1) of the pairs, `P`.
+        second: -ln b(1) of the pairs, `P`.
+        jumps: -ln(1 - h) of the pairs, `P`.
+    """
+
+    groups: tuple[Group, ...]
+    weight: Tensor
+    scale: Tensor
+    noise: Tensor
+    totals: tuple[Tensor, ...]
+    worth: Tensor
+    pair: Tensor
+    first: Tensor
+    second: Tensor
+    jumps: Tensor
+    _roots: dict[tuple[int, int, int], Tensor] = field(default_factory=dict)
+
+    def mean(self, at: Places) -> Tensor:
+        """`T x N x q`."""
+        return self._mixed([own for own, _ in self._means(at)])
+
+    def variance(self, at: Places) -> Tensor:
+        """`T x N x q`."""
+        return self._spread(at, at.gap, torch.zeros_like(at.gap), joint=False)
+
+    def covariance(self, at: Places) -> Tensor:
+        """`T x N x q x q`."""
+        rows, columns = at.gap.unsqueeze(-1), at.gap.unsqueeze(-2)
+        earlier, between = torch.minimum(rows, columns), (rows - columns).abs()
+        return self._spread(at, earlier, between, joint=True)
+
+    def left(self, gap: Tensor) -> tuple[Tensor, Tensor]:
+        """C and b of the pairs, `T x N x q x P`."""
+        wide = gap.unsqueeze(-1)
+        return torch.exp(-self.first * wide), torch.exp(-self.second * wide)
+
+    def jumped(self, gap: Tensor) -> Tensor:
+        """B - c² of the pairs, what a jump adds to the square of a mean, `T x N x q x P`."""
+        wide = gap.unsqueeze(-1)
+        return torch.exp(-self.second * wide) * -torch.expm1(-self.jumps * wide)
+
+    def _spread(self, at: Places, earlier: Tensor, between: Tensor, *, joint: bool) -> Tensor:
+        """Variances, `T x N x q`, or covariances, `T x N x q x q`.
+
+        Args:
+            at: Where.
+            earlier: The earlier time of two points, of that shape.
+            between: The time from it to the later one.
+            joint: Whether covariances are wanted.
+        """
+
+        def inner(first: Tensor, second: Tensor) -> Tensor:
+            return first @ second.mT if joint else (first * second).sum(-1)
+
+        (c, _), means, total = self.left(at.gap), self._means(at), torch.zeros_like(earlier)
+        mean = self._mixed([own for own, _ in means])
+        for number, (phi, residual) in enumerate(zip(at.features, at.residual)):
+            own, static = means[number]
+            weight, square = _wide(self.weight[:, number]), inner(phi, phi)
+            for pair, whole in enumerate(self.totals[number].unbind(1)):
+                lasts = torch.exp(-self.first[pair] * between)
+                b = torch.exp(-self.second[pair] * earlier)
+                block, edge = whole[:, None, :-1, :-1], whole[:, None, :-1, -1:]
+                corner, worth = (
+                    one.view(-1, *[1] * (earlier.dim() - 1))
+                    for one in (whole[:, -1, -1], self.worth[:, number, pair])
+                )
+                beside = c[..., pair] * (phi @ edge).squeeze(-1)
+                rows, columns = beside, beside
+                if joint:
+                    rows, columns = beside.unsqueeze(-1), beside.unsqueeze(-2)
+                moved = lasts * (b * inner(phi @ block, phi) + (1 - b) * worth * square)
+                jumped = lasts * b * -torch.expm1(-self.jumps[pair] * earlier)
+                these = static * (weight * (self.pair == pair))
+                total = total + moved + rows + columns + corner + jumped * inner(these, static)
+            apart = own - mean.unsqueeze(-1)
+            total = total + inner(apart * weight, apart)
+            missing = self.worth[:, number].sum(-1)[:, None, None] * residual
+            total = total + (torch.diag_embed(missing) if joint else missing)
+        return total
+
+    def _mixed(self, means: list[Tensor]) -> Tensor:
+        """The mean of the mixture, `T x N x q`, from the members' per lengthscale."""
+        weights = self.weight.unbind(-2)
+        return torch.stack([(_wide(w) * own).sum(-1) for w, own in zip(weights, means)]).sum(0)
+
+    def _means(self, at: Places) -> list[tuple[Tensor, Tensor]]:
+        """The members' means per lengthscale, and without decay and constant, `T x N x q x K`."""
+        c, _ = self.left(at.gap)
+        found = []
+        for group, phi in zip(self.groups, at.features):
+            static = phi @ group.mean[..., :-1].mT.unsqueeze(1)
+            found.append((c[..., self.pair] * static + _wide(group.mean[..., -1]), static))
+        return found
+
+    @property
+    def normals(self) -> int:
+        """Variates that a function takes."""
+        return COMMON + 2 * max(group.mean.shape[-1] - 1 for group in self.groups)
+
+    def believed_noise(self) -> Tensor:
+        """Variance of a new observation's noise, `T`."""
+        return (self.weight * self.scale * self.noise).sum((-2, -1))
+
+    def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
+        """Functions without what features leave out, and its variance, `T x N x q x M` each.
+
+        Args:
+            normal: Standard normal variates, `T x N' x M x normals`, with N' = N or 1.
+            at: Where.
+            noise: Whether the variance of a new observation's noise is added.
+        """
+        T, sets, M, _ = normal.shape
+        (_, N, q), K = at.gap.shape, self.weight.shape[-1]
+        flat = normal.reshape(T, sets * M, -1)
+        cumulative = self.weight.flatten(-2).cumsum(-1)
+        uniform = torch.special.ndtr(flat[..., 0]) * cumulative[:, -1:]
+        # The first with as much behind it; one of weight 0 is never drawn.
+        number = torch.searchsorted(cumulative, uniform.contiguous())
+        number = number.clamp_max(cumulative.shape[-1] - 1)
+        place, member = number // K, number % K
+        trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
+        # What stands beside c, √b, √(1 - b) and √(b - c²), with zeros behind fewer features.
+        size = (self.normals - COMMON) // 2
+        vectors = flat.new_zeros(*number.shape, 4, size)
+        constant = flat.new_zeros(number.shape)
+        for n, one in torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0).tolist():
+            k = one % K
+            here = ((trial == n) & (number == one)).nonzero(as_tuple=True)
+            u, group, s = flat[here], self.groups[one // K], self.scale[n, one // K, k].sqrt()
+            z, level = group.mean[n, k, :-1], group.mean[n, k, -1]
+            r, column = len(z), group.covariance[n, k, :, -1]
+            spread = column[-1].clamp_min(JITTER).sqrt()
+            v = s * column[:-1] / spread
+            first, second = u[:, COMMON : COMMON + r], u[:, COMMON + r : COMMON + 2 * r]
+            parts = [
+                z + u[:, 1:2] * v,
+                s * first @ self._root(one // K, n, k).mT,
+                s * second,
+                u[:, 2:3] * z + u[:, 3:4] * v,
+            ]
+            vectors[here] = torch.nn.functional.pad(torch.stack(parts, 1), (0, size - r))
+            constant[here] = level + s * spread * u[:, 1]
+        vectors = vectors.view(T, sets, M, 4, size).movedim(3, 2)
+        every = (constant, place, self.pair[member], self.scale[trial, place, member])
+        total, lengthscale, pair, scale = (part.view(T, sets, 1, M) for part in every)
+        c, b = self.left(at.gap)
+        fresh = -torch.expm1(-self.second * at.gap.unsqueeze(-1))
+        factors = torch.stack([c, b.sqrt(), _root(fresh), _root(self.jumped(at.gap))], -2)
+        own = factors.gather(-1, pair.unsqueeze(-2).expand(T, N, q, 4, M))
+        total = total.expand(T, N, q, M)
+        for n, phi in enumerate(at.features):
+            mine = (lengthscale == n).flatten(0, 2).any(0)
+            some = vectors[..., mine, : phi.shape[-1]]
+            if sets == 1:  # one function for all sets: a single product
+                value = phi.reshape(T, N * q, -1) @ some.flatten(1, 3).mT
+            else:
+                value = phi @ some.flatten(2, 3).mT
+            value = (own[..., mine] * value.view(T, N, q, 4, -1)).sum(-2)
+            value = torch.where((lengthscale == n)[..., mine], value, 0.0)
+            total = total.index_add(-1, mine.nonzero().squeeze(-1), value)
+        residual = torch.stack(at.residual, -1)
+        variance = residual.gather(-1, lengthscale.expand(T, N, q, M)) * scale
+        return total, variance + noise * self.noise[member].view(T, sets, 1, M) * scale
+
+    def _root(self, place: int, trial: int, member: int) -> Tensor:
+        """L of a member."""
+        key = place, trial, member
+        if key not in self._roots:
+            P = self.groups[place].covariance[trial, member]
+            edge = P[:-1, -1] / P[-1, -1].clamp_min(JITTER).sqrt()
+            rest = P[:-1, :-1] - edge.unsqueeze(-1) * edge
+            rest = rest + JITTER * torch.eye(len(rest), dtype=rest.dtype, device=rest.device)
+            self._roots[key] = torch.linalg.cholesky(rest)
+        return self._roots[key]
+
+
+def forecast(prior: BankPrior, running: RunningMixture) -> Forecast:
+    """The forecast of a bank.
+
+    Args:
+        prior: Of the bank.
+        running: Its posterior, of flat trials.
+    """
+    rate, hazard = prior.members.rate, prior.members.hazard
+    stay, lasts = torch.log1p(-hazard), torch.log1p(-rate)
+    pairs, pair = torch.unique(torch.stack([rate, hazard], -1), dim=0, return_inverse=True)
+    number = torch.arange(len(pairs), device=pair.device)
+    weight = weights(running.groups)
+    scale = torch.stack([scales(group, running.shape) for group in running.groups], -2)
+    by_pair = (pair == number[:, None]) * (weight * scale).unsqueeze(-2)  # T x L x P x K
+    totals = [
+        (own @ group.covariance.flatten(-2)).view(*own.shape[:2], *group.covariance.shape[-2:])
+        for own, group in zip(by_pair.unbind(1), running.groups)
+    ]
+    one = torch.zeros_like(number).scatter(0, pair, torch.arange(len(pair), device=pair.device))
+    return Forecast(
+        groups=running.groups,
+        weight=weight,
+        scale=scale,
+        noise=prior.members.noise,
+        totals=tuple(totals),
+        worth=by_pair.sum(-1),
+        pair=pair,
+        first=-(stay + 0.5 * lasts)[one],
+        second=-(stay + lasts)[one],
+        jumps=-stay[one],
+    )
+
+
+def places(prior: BankPrior, running: RunningMixture, X: Tensor, time: Tensor) -> Places:
+    """Points and times as the forecast sees them.
+
+    Args:
+        prior: Of the bank, on a box.
+        running: Its posterior, of flat trials.
+        X: Points, `T x N x q x (d + c)`.
+        time: When, no earlier than what was learned from, `T x N x q`.
+    """
+    T, N, q, _ = X.shape
+    units, flat = running.units, X.reshape(T, N * q, -1)
+    both = prior.at(flat, units.context_centre, units.context_spread)
+    gap = (time - running.time[:, None, None]) / units.clock[:, None, None]
+    return Places(
+        features=tuple(phi[..., :-1].reshape(T, N, q, -1) for phi, _ in both),
+        residual=tuple(left.reshape(T, N, q) for _, left in both),
+        gap=gap,
+    )
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """`T x K -> T x 1 x 1 x K`."""
+    return tensor[:, None, None, :]
+
+
+def _root(value: Tensor) -> Tensor:
+    """Square root, 0 with derivative 0 where nothing is left."""
+    positive = value > 0
+    return torch.where(positive, torch.where(positive, value, 1.0).sqrt(), 0.0)

@@ -1,0 +1,277 @@
+"""A kernel evaluated at points, many small batches at a time.
+
+GPyTorch's own evaluation goes through lazily evaluated operators, which cost more than the
+arithmetic at the sizes of one bandit. The kernels that most people use are written out here; any
+other is asked as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from gpytorch.kernels import Kernel, ScaleKernel
+from torch import Tensor
+
+from botorch_tv.gp.tensors import OfTrials
+from botorch_tv.kernels.stationary import SMALLEST_SQUARE, profile, profile_slope, smoothness_of
+from botorch_tv.validation import require
+
+Covariance = Callable[[Tensor], Tensor]
+"""Points, `trials x q x d`, to their covariances with n others, `trials x q x n`."""
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """outputscale * k(‖(x - x') / lengthscale‖), of the squared exponential or Matérn kind.
+
+    Attributes:
+        smoothness: ν of the Matérn kind, 1/2, 3/2 or 5/2; infinite for the squared exponential.
+        lengthscale: `1 x d` or `trials x 1 x d`; d may be 1 for all coordinates alike.
+        outputscale: `1 x 1` or `trials x 1 x 1`.
+        columns: Coordinates that the kernel looks at; None for all.
+    """
+
+    smoothness: float
+    lengthscale: Tensor
+    outputscale: Tensor
+    columns: Tensor | None = None
+
+    def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
+        """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
+        return self.against(X2)(X1)
+
+    def against(self, X2: Tensor) -> Covariance:
+        """Covariances with points that stay the same, `trials x n x d`, prepared once.
+
+        Those of a smooth kernel are :class:`Against`, with derivatives.
+        """
+        if self.smoothness > 1:
+            return Against(self, X2)
+        second = self.scaled(X2)
+
+        # Near zero this kernel is linear in the distance, whose rounding must then be small.
+        def covariance(X1: Tensor) -> Tensor:
+            away = self.scaled(X1).unsqueeze(-2) - second.unsqueeze(-3)
+            square = away.square().sum(-1).clamp_min(SMALLEST_SQUARE)
+            return self.outputscale * profile(square, self.smoothness)
+
+        return covariance
+
+    def variance(self, X: Tensor) -> Tensor:
+        """Prior variances, `trials x q x d -> trials x q`."""
+        return self.outputscale.squeeze(-1).expand(X.shape[:-1])
+
+    def select(self, trials: Tensor) -> Stationary:
+        """The kernel of some trials."""
+        return replace(
+            self,
+            lengthscale=_selected(self.lengthscale, trials),
+            outputscale=_selected(self.outputscale, trials),
+        )
+
+    def scaled(self, X: Tensor) -> Tensor:
+        """The coordinates that count, in units of the lengthscale."""
+        X = X if self.columns is None else X.index_select(-1, self.columns)
+        return X / self.lengthscale
+
+
+class Against:
+    """Covariances of a smooth stationary kernel with points that stay the same, prepared once.
+
+    Args:
+        kernel: The kernel, of a smoothness above 1.
+        X2: The points, `trials x n x d`.
+    """
+
+    def __init__(self, kernel: Stationary, X2: Tensor) -> None:
+        second = kernel.scaled(X2)
+        # About a common centre little is lost to cancellation.
+        self._kernel, self._centre = kernel, second.detach().mean(-2, keepdim=True)
+        self._around = second - self._centre
+        self._squares = self._around.square().sum(-1).unsqueeze(-2)
+
+    def __call__(self, X1: Tensor) -> Tensor:
+        """`trials x q x d` to `trials x q x n`."""
+        square = self._square(self._kernel.scaled(X1) - self._centre)
+        return self._kernel.outputscale * profile(square, self._kernel.smoothness)
+
+    def slopes(self, X1: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """The same, and from derivatives by covariances, `trials x q x n`, to those by the points.
+
+        They are written out, not recorded: automatic differentiation takes longer than they do.
+
+        Args:
+            X1: `trials x q x d`.
+        """
+        kernel = self._kernel
+        first = kernel.scaled(X1) - self._centre
+        square = self._square(first)
+        covariance = kernel.outputscale * profile(square, kernel.smoothness)
+
+        def pull(by: Tensor) -> Tensor:
+            if kernel.smoothness == math.inf:
+                by = by * covariance
+            else:
+                by = by * (-2 * kernel.outputscale * profile_slope(square, kernel.smoothness))
+            # Σ by · (around - first), as ½ ‖first - around‖² falls.
+            own = torch.baddbmm(by.sum(-1, keepdim=True) * first, by, self._around, beta=-1)
+            own = own / kernel.lengthscale
+            if kernel.columns is None:
+                return own
+            return torch.zeros_like(X1).index_copy_(-1, kernel.columns, own)
+
+        return covariance, pull
+
+    def _square(self, first: Tensor) -> Tensor:
+        """Squared distances of points around the centre."""
+        sizes = first.square().sum(-1, keepdim=True) + self._squares
+        return torch.baddbmm(sizes, first, self._around.mT, alpha=-2).clamp_min(SMALLEST_SQUARE)
+
+
+@dataclass(frozen=True)
+class General:
+    """Any GPyTorch kernel without batch shape."""
+
+    kernel: Kernel
+
+    def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
+        """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
+        covariance: Tensor = self.kernel(X1, X2).to_dense()
+        return covariance.to(X1)  # a formula of one's own may have another dtype
+
+    def against(self, X2: Tensor) -> Covariance:
+        """Covariances with points that stay the same, `trials x n x d`."""
+        return lambda X1: self.covariance(X1, X2)
+
+    def variance(self, X: Tensor) -> Tensor:
+        """Prior variances, `trials x q x d -> trials x q`."""
+        variance: Tensor = self.kernel(X, diag=True)
+        return variance.to(X)
+
+    def select(self, trials: Tensor) -> General:
+        """The kernel of some trials: the same for all."""
+        return self
+
+
+PointKernel = Stationary | General
+
+
+def point_kernel(kernel: Kernel) -> PointKernel:
+    """A GPyTorch kernel, ready for evaluation at points.
+
+    Args:
+        kernel: Without batch shape, or with one batch dimension, a member per trial.
+
+    Returns:
+        The kernel written out where it is a squared exponential or a Matérn kernel, scaled or not.
+
+    Raises:
+        ValueError: If it has a batch shape and is none of these.
+    """
+    plain = _stationary(kernel)
+    if plain is not None:
+        return plain
+    if kernel.batch_shape.numel() != 1:
+        raise ValueError(
+            f"{type(kernel).__name__} has batch shape {tuple(kernel.batch_shape)}; one kernel per "
+            "trial works for RBFKernel and MaternKernel, alone or in a ScaleKernel."
+        )
+    return General(kernel)
+
+
+def formula(kernel: Kernel) -> str | None:
+    """What two kernels have in common that agree everywhere, in float64.
+
+    Returns:
+        The formula with its parameters, for kernels that :func:`point_kernel` writes out; None for
+        others, which have to be compared by what they evaluate to.
+    """
+    plain = _stationary(copy.deepcopy(kernel).double())
+    if plain is None:
+        return None
+    parts = (plain.lengthscale, plain.outputscale, plain.columns)
+    numbers = [None if part is None else part.tolist() for part in parts]
+    return f"{plain.smoothness} {numbers}"
+
+
+def _stationary(kernel: Kernel) -> Stationary | None:
+    if type(kernel) is ScaleKernel:
+        base = _stationary(kernel.base_kernel)
+        if base is None:
+            return None
+        scale = kernel.outputscale[..., None, None]  # `1 x 1`, or `trials x 1 x 1`
+        # GPyTorch's ScaleKernel takes over the columns of the kernel inside, and picks them itself.
+        return replace(base, outputscale=base.outputscale * scale, columns=kernel.active_dims)
+    smoothness = smoothness_of(kernel)
+    if smoothness is None:
+        return None
+    return Stationary(
+        smoothness=smoothness,
+        lengthscale=kernel.lengthscale,
+        outputscale=kernel.lengthscale.new_ones(1, 1),
+        columns=kernel.active_dims,
+    )
+
+
+def _selected(parameter: Tensor, trials: Tensor) -> Tensor:
+    return parameter[trials] if parameter.dim() == 3 and len(parameter) > 1 else parameter
+
+
+FREQUENCIES = 512
+"""Waves per function; the covariance is then off by about 1 / sqrt(FREQUENCIES)."""
+
+
+@dataclass(frozen=True)
+class FourierFeatures(OfTrials):
+    """Random features of a kernel.
+
+    Attributes:
+        kernel: Whose they are.
+        frequency: `trials x F x d`, for coordinates in units of the lengthscale.
+    """
+
+    kernel: Stationary
+    frequency: Tensor
+
+    def at(self, X: Tensor) -> Tensor:
+        """Features φ with E[φ(x) φ(x')ᵀ] = k(x, x'), `trials x q x d -> trials x q x 2F`."""
+        phase = self.kernel.scaled(X) @ self.frequency.mT
+        amplitude = (self.kernel.outputscale / self.frequency.shape[-2]).sqrt()
+        return torch.cat([phase.cos(), phase.sin()], -1) * amplitude
+
+
+def spectral_normals(kernel: PointKernel) -> int:
+    """Standard normal variates needed per frequency besides one per coordinate.
+
+    Raises:
+        ValueError: If the kernel has no known spectrum.
+    """
+    require(
+        isinstance(kernel, Stationary),
+        f"no spectrum is known for {getattr(kernel, 'kernel', kernel)!r}; Thompson sampling on a "
+        "box takes an RBFKernel or a MaternKernel, scaled or not. Use a Grid for others.",
+    )
+    assert isinstance(kernel, Stationary)
+    return 0 if kernel.smoothness == math.inf else round(2 * kernel.smoothness)
+
+
+def waves(kernel: PointKernel, normal: Tensor) -> FourierFeatures:
+    """Random features.
+
+    Args:
+        kernel: Of the squared exponential or Matérn kind.
+        normal: Standard normal variates, `trials x F x (d + spectral_normals(kernel))`, d being the
+            number of coordinates that the kernel looks at.
+    """
+    further = spectral_normals(kernel)
+    assert isinstance(kernel, Stationary)
+    d = normal.shape[-1] - further
+    frequency = normal[..., :d]
+    if further:
+        chi_square = normal[..., d:].square().sum(-1, keepdim=True)
+        frequency = frequency * (further / chi_square).sqrt()
+    return FourierFeatures(kernel, frequency)

@@ -1,0 +1,560 @@
+"""The posterior of a batch of regressions, at any points.
+
+The same formulas as :mod:`botorch_tv.gp.regression`, where arms are replaced by points: with
+S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
+
+    mean(x) = k~ᵀ S L⁻ᵀ L⁻¹ S y,   var(x) = v k(x, x) - ‖L⁻¹ S k~‖².
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.gp.arms import log_numbers
+from botorch_tv.gp.basis import CACHED_NUMBERS
+from botorch_tv.gp.box import BoxPrior
+from botorch_tv.gp.cholesky import (
+    FACTOR_BLOCK,
+    Factor,
+    Gram,
+    GrowingFactor,
+    Log,
+    cholesky,
+    factor_of,
+    numbers_of_factor,
+)
+from botorch_tv.gp.data import Data, Present, Prior
+from botorch_tv.gp.point_kernel import (
+    FREQUENCIES,
+    Against,
+    Covariance,
+    FourierFeatures,
+    PointKernel,
+    Stationary,
+    spectral_normals,
+    waves,
+)
+from botorch_tv.gp.process import Inference, Joint, Looks, Normal, observations_of, temporal_rows
+from botorch_tv.gp.regression import Observations, constant_mean
+from botorch_tv.gp.tensors import OfTrials
+
+FAMILIAR = 256
+"""Observations that a search of a box begins at: the newest where a round is to take the same time
+always, those of the best means elsewhere. Raw samples find the places of others."""
+FEWEST_REMAINING = 768
+"""Rows in use from which on it pays to keep a block's rows in a factor when they have left."""
+POSTERIOR_MATRICES = 6
+"""Matrices of a block of observations against all that a posterior is computed in."""
+DECAY_MATRICES = 2
+"""Further matrices if covariances decay with time."""
+WAVES = 4
+"""Numbers per frequency that the value of a function drawn is computed in."""
+
+SMALLEST_VARIANCE = 1e-18
+"""Variances are at least this share of the prior's, so that the root has a derivative."""
+
+
+@dataclass(frozen=True)
+class Path(OfTrials):
+    """One function per trial drawn from a posterior, around its mean.
+
+    Attributes:
+        waves: Features of the prior.
+        weight: Their weights now, `trials x 2F`.
+        correction: What the data take back, `trials x n`.
+    """
+
+    waves: FourierFeatures
+    weight: Tensor
+    correction: Tensor
+
+
+class Slopes(NamedTuple):
+    """Mean and standard deviation at some points, and how they change with these."""
+
+    mean: Tensor
+    """As :meth:`PointPosterior.at`, `trials x q`."""
+    sd: Tensor
+    """`trials x q`."""
+    pull: Callable[[Tensor | float, Tensor | float], Tensor]
+    """From derivatives by mean and standard deviation, numbers or broadcastable to `trials x q`, to
+    those by the coordinates that are chosen, `trials x q x d`; others may follow."""
+
+
+class PointPosterior(OfTrials, ABC):
+    """Posteriors of some trials at any points of a box, however they were computed.
+
+    Attributes:
+        X: Points measured, `trials x n x d`.
+        live: Whether each observation is in use, `trials x n`.
+        offset: The prior mean estimated, `trials`; None where it was not.
+        information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
+    """
+
+    X: Tensor
+    live: Tensor
+    offset: Tensor | None
+    information_gain: Tensor
+
+    @property
+    @abstractmethod
+    def has_function(self) -> bool:
+        """Whether a function was drawn from it."""
+
+    @property
+    def compared(self) -> int:
+        """With how many others a point is compared where it is looked at."""
+        return self.X.shape[-2]
+
+    def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Observations that a search begins at, `trials x m x d`, and which are in use.
+
+        Args:
+            sign: 1 where the largest value is wanted, -1 where the smallest is.
+            context: What is known before the choice, `trials x c`; None where nothing is.
+        """
+        return self.X, self.live
+
+    def here(self, context: Tensor | None) -> Tensor:
+        """Points measured, put into the present context, `trials x n x d`."""
+        if context is None:
+            return self.X
+        return with_context(self.X[..., : self.X.shape[-1] - context.shape[-1]], context)
+
+    @abstractmethod
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean, without the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
+
+    def slopes(self, X: Tensor) -> Slopes:
+        """As :meth:`at`, with derivatives; by what PyTorch records where none are written out."""
+        with torch.enable_grad():
+            X = X.detach().requires_grad_()
+            mean, sd = self.at(X)
+
+        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            with torch.enable_grad():
+                total = (by_mean * mean + by_sd * sd).sum()
+            return torch.autograd.grad(total, X)[0]
+
+        return Slopes(mean.detach(), sd.detach(), pull)
+
+    def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`at`, of points chosen, where that to act on is not that to expect."""
+        return self.at(X)
+
+    @abstractmethod
+    def mean_at(self, X: Tensor) -> Tensor:
+        """The mean alone, `trials x q x d -> trials x q`."""
+
+    @abstractmethod
+    def sample_at(self, X: Tensor) -> Tensor:
+        """The function drawn, less the mean, `trials x q x d -> trials x q`."""
+
+
+class GaussianPosterior(PointPosterior):
+    """Posteriors of which covariances say all."""
+
+    @abstractmethod
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and covariance of e groups of points of each trial.
+
+        Args:
+            X: `trials x e x q x d`.
+
+        Returns:
+            The mean, `trials x e x q`, and the covariance within each group,
+            `trials x e x q x q`.
+        """
+
+
+@dataclass(frozen=True)
+class RegressionPosterior(GaussianPosterior):
+    """Posteriors of regressions, `trials` in number, on n observations each.
+
+    Attributes:
+        kernel: The spatial covariance.
+        X: Points measured, `trials x n x d`.
+        live: Whether each observation is in use, `trials x n`.
+        weights: S L⁻ᵀ L⁻¹ S y, each times its temporal factor, `trials x n`.
+        factor: L.
+        scale: S with temporal factors, `trials x n`.
+        prior_factor: v, `trials`; None where it is 1.
+        offset: The prior mean estimated, `trials`; None where it was not.
+        information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
+        path: A function drawn from the posterior, where one was asked for.
+    """
+
+    kernel: PointKernel
+    X: Tensor
+    live: Tensor
+    weights: Tensor
+    factor: Factor
+    scale: Tensor
+    prior_factor: Tensor | None
+    offset: Tensor | None
+    information_gain: Tensor
+    path: Path | None = None
+
+    @cached_property
+    def _cross(self) -> Covariance:
+        """Spatial covariances with the points measured."""
+        return self.kernel.against(self.X)
+
+    @property
+    def has_function(self) -> bool:
+        return self.path is not None
+
+    def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        if self.X.shape[-2] <= FAMILIAR:
+            return self.X, self.live
+        at = self.here(context)
+        block = max(1, CACHED_NUMBERS // self.live.numel())
+        with torch.no_grad():
+            mean = torch.cat([self.mean_at(some) for some in torch.split(at, block, dim=1)], 1)
+        mean = (sign * mean).masked_fill(~self.live, -math.inf)
+        best = mean.topk(FAMILIAR).indices.sort().values
+        X = self.X.gather(1, best.unsqueeze(-1).expand(-1, -1, self.X.shape[-1]))
+        return X, self.live.gather(1, best)
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        cross = self._cross(X)
+        reduction, prior = self._whitened(cross).square().sum(-1), self._prior(X)
+        variance = torch.maximum(prior - reduction, SMALLEST_VARIANCE * prior)
+        return _times(cross, self.weights), variance.sqrt()
+
+    def slopes(self, X: Tensor) -> Slopes:
+        if not isinstance(self._cross, Against):
+            return super().slopes(X)
+        cross, pull_cross = self._cross.slopes(X)
+        whitened, prior = self._whitened(cross), self._prior(X)
+        variance, least = prior - whitened.square().sum(-1), SMALLEST_VARIANCE * prior
+        sd = torch.maximum(variance, least).sqrt()
+
+        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            falls = (by_sd / sd * (variance >= least)).unsqueeze(-1)
+            told = self.factor.returned(whitened * falls) * self.scale.unsqueeze(-2)
+            return pull_cross(beside(by_mean) * self.weights.unsqueeze(-2) - told)
+
+        return Slopes(_times(cross, self.weights), sd, pull)
+
+    def mean_at(self, X: Tensor) -> Tensor:
+        return _times(self._cross(X), self.weights)
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        trials, groups, q, _ = X.shape
+        cross, flat = self._cross(X.flatten(1, 2)), X.flatten(0, 1)
+        whitened = self._whitened(cross).view(trials, groups, q, cross.shape[-1])
+        number = torch.arange(trials, device=X.device).repeat_interleave(groups)
+        prior = self.kernel.select(number).covariance(flat, flat).view(trials, groups, q, q)
+        if self.prior_factor is not None:
+            prior = prior * self.prior_factor[:, None, None, None]
+        mean = _times(cross, self.weights).view(trials, groups, q)
+        return mean, prior - whitened @ whitened.mT
+
+    def _prior(self, X: Tensor) -> Tensor:
+        """Prior variances now, `trials x q`."""
+        prior = self.kernel.variance(X)
+        return prior if self.prior_factor is None else prior * self.prior_factor.unsqueeze(-1)
+
+    def _whitened(self, cross: Tensor) -> Tensor:
+        """L⁻¹ S k~, from spatial covariances with the points measured, `trials x q x n`."""
+        return self.factor.whitened(cross * self.scale.unsqueeze(-2))
+
+    def sample_at(self, X: Tensor) -> Tensor:
+        assert self.path is not None
+        prior = _times(self.path.waves.at(X), self.path.weight)
+        return prior - _times(self._cross(X), self.path.correction)
+
+
+def beside(value: Tensor | float) -> Tensor | float:
+    """A number per point, or for all, beside tensors with one more dimension."""
+    return value.unsqueeze(-1) if isinstance(value, Tensor) else value
+
+
+def with_context(X: Tensor, context: Tensor | None) -> Tensor:
+    """Points with what is known beside them, `trials x q x d -> trials x q x (d + c)`."""
+    if context is None:
+        return X
+    return torch.cat([X, context.unsqueeze(-2).expand(*X.shape[:-1], -1)], -1)
+
+
+PathDraw = tuple[FourierFeatures, Tensor, Tensor]
+"""Random features of the prior, and standard normal variates: their weights, `trials x 2F`, and
+errors of the observations, `trials x n`."""
+
+
+def point_posterior(
+    kernel: PointKernel,
+    observations: Observations,
+    draw: PathDraw | None = None,
+    factor: Factor | None = None,
+) -> RegressionPosterior:
+    """Regression on points.
+
+    Args:
+        kernel: The spatial covariance.
+        observations: Those kept, one batch dimension.
+        draw: Random numbers for a function drawn from the posterior; None for none.
+        factor: Of the observations, where it is known; they need no temporal factors among all
+            rows then, unless a function is drawn.
+    """
+    X, root, decay = observations.choice, observations.precision_root, observations.decay
+    if factor is None:
+        time = None if decay is None else lambda first, last: decay[:, first:last, :last]
+        factor = factor_of(gram_of(kernel, X, root, time), root)
+    targets = _times_factor(factor, root * observations.y)
+    offset = None
+    if observations.estimates_mean:
+        ones = _times_factor(factor, root)
+        offset = constant_mean((ones * targets).sum(-1), ones.square().sum(-1))
+        targets = targets - offset.unsqueeze(-1) * ones
+    present = root if observations.present_decay is None else root * observations.present_decay
+    return RegressionPosterior(
+        kernel=kernel,
+        X=X,
+        live=root > 0,
+        weights=present * _returned(factor, targets),
+        factor=factor,
+        scale=present,
+        prior_factor=observations.prior_factor,
+        offset=offset,
+        information_gain=factor.log_diagonal,
+        path=None if draw is None else _path(kernel, observations, draw, factor, present),
+    )
+
+
+def gram_of(kernel: PointKernel, X: Tensor, root: Tensor, time: Gram | None) -> Gram:
+    """What a factor is computed from.
+
+    Args:
+        kernel: The spatial covariance.
+        X: Points measured, `trials x n x d`.
+        root: S, `trials x n`.
+        time: Rows of the temporal factors; None where they are 1.
+    """
+
+    def gram(first: int, last: int) -> Tensor:
+        rows = kernel.covariance(X[:, first:last], X[:, :last])
+        if time is not None:
+            rows = rows * time(first, last)
+        return root[:, first:last].unsqueeze(-1) * rows * root[:, :last].unsqueeze(-2)
+
+    return gram
+
+
+def _path(
+    kernel: PointKernel, observations: Observations, draw: PathDraw, factor: Factor, scale: Tensor
+) -> Path:
+    """A function drawn from the posterior, by Matheron's rule.
+
+    A function f drawn from the prior is corrected by what the data would have said about it, to
+    f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f_past(X) + e), where e is a draw of the noise. With the temporal
+    factors d between rows and now and v of now, the past is
+
+        f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)),
+
+    so that only r needs the times, and it is drawn together with the noise.
+    """
+    (features, weight, errors), present = draw, None
+    X, root = observations.choice, observations.precision_root
+    errors = (root > 0) * errors  # S e is standard normal where an observation is in use
+    if observations.decay is not None:
+        assert observations.present_decay is not None
+        assert observations.prior_factor is not None
+        prior, spatial = observations.prior_factor.unsqueeze(-1), kernel.covariance(X, X)
+        weight, present = weight * prior.sqrt(), observations.present_decay / prior
+        explained = present.unsqueeze(-1) * observations.present_decay.unsqueeze(-2)
+        lasting = spatial * (observations.decay - explained)
+        errors = _times(cholesky(lasting, root), errors)
+    at_rows = _times(features.at(X), weight)
+    if present is not None:
+        at_rows = present * at_rows
+    disturbed = _times_factor(factor, root * at_rows + errors)
+    return Path(features, weight, scale * _returned(factor, disturbed))
+
+
+def _times_factor(factor: Factor, vector: Tensor) -> Tensor:
+    return factor.whitened(vector.unsqueeze(-2)).squeeze(-2)
+
+
+def _returned(factor: Factor, vector: Tensor) -> Tensor:
+    return factor.returned(vector.unsqueeze(-2)).squeeze(-2)
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+class PointInference(Inference):
+    """An inference at any points of a box."""
+
+    @abstractmethod
+    def predict(
+        self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
+    ) -> GaussianPosterior:
+        """The posterior at present, of flattened trials.
+
+        Args:
+            data: The observations.
+            present: When.
+            normal: Random numbers for a function drawn from it; None for none.
+            most: Rows that a trial could have if it kept all of them.
+        """
+
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
+        with torch.no_grad():
+            posterior = self.predict(data, present)
+        shape, q = data.time.shape, choice.shape[-2]
+        mean, covariance = posterior.joint(choice.reshape(data.time.numel(), *choice.shape[-3:]))
+        offset = self.prior_mean(posterior.offset)
+        if isinstance(offset, Tensor):
+            offset = offset[:, None, None]
+        return Joint(
+            (mean + offset).view(*shape, choice.shape[-3], q),
+            covariance.view(*shape, choice.shape[-3], q, q),
+            posterior.information_gain.view(shape),
+        )
+
+
+class PointRegression(PointInference):
+    """Regression at any points of a box: any process.
+
+    A round on n observations costs O(n²) as long as the log only grows, whatever the decay, for
+    its factor grows along; see :class:`GrowingFactor`. What changes old rows is paid by factoring
+    anew, from the first row that changed on: O(n³) in every round where noise ages, since that of
+    each row grows, and where rows leave by relevance, or out of a window of time that trials share,
+    n being what is left; and once when a trigger resets or hyperparameters are learned. Out of a
+    window of at least 768 rounds rows leave 64 at a time, see :meth:`Factor.without`, which is
+    paid once in so many rounds. A function drawn while the objective moves takes a root of its own,
+    O(n³) too.
+    """
+
+    def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
+        if self.samples and isinstance(prior, BoxPrior):
+            spectral_normals(prior.points)  # raises where none are known
+        return None if self.process.ages else GrowingFactor()
+
+    def predict(
+        self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
+    ) -> RegressionPosterior:
+        kernel, moves = _box_prior(data).points, normal is not None and self.process.moves
+        observations = self._flat_observations(data, present, pairs=moves)
+        draw = None if normal is None else _path_draw(kernel, observations, normal, most)
+        return point_posterior(
+            kernel, observations, draw, self._factor(data, present, observations)
+        )
+
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
+        observations = self._flat_observations(data, present, inflation_power=2)
+        return self._factor(data, present, observations).log_diagonal.view_as(present.now)
+
+    def _factor(self, data: Data, present: Present, observations: Observations) -> Factor:
+        """The factor of the observations; most of it is reused if the log has only grown."""
+        leaving = _still_there(data, observations)
+        if not leaving:
+            return self._grown(data, observations)
+        wider = data._replace(dropped=data.dropped - leaving)
+        whole = self._grown(wider, self._flat_observations(wider, present))
+        return whole.without(leaving)
+
+    def _grown(self, data: Data, observations: Observations) -> Factor:
+        """The factor of the observations, extended from the rows already factored."""
+        prior, X, root = _box_prior(data), observations.choice, observations.precision_root
+        decay = self.process.decay if prior.decay is None else prior.decay
+        elapsed = data.elapsed if self.process.moves else None
+
+        def time(first: int, last: int) -> Tensor:
+            assert elapsed is not None
+            rows = temporal_rows(decay, elapsed, first, last).to(root)
+            return rows.reshape(-1, *rows.shape[-2:])
+
+        gram = gram_of(prior.points, X, root, None if elapsed is None else time)
+        if not isinstance(data.running, GrowingFactor):
+            return factor_of(gram, root)
+        times = None if elapsed is None else elapsed.reshape(root.shape)
+        return data.running.factor(Log(prior, X, root, times), gram)
+
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        kept, moves = self.process.most_kept(horizon), self.process.moves
+        matrices = POSTERIOR_MATRICES + DECAY_MATRICES * moves
+        block = matrices * kept * (min(kept, FACTOR_BLOCK) + kept * (self.samples and moves))
+        if self.process.slides and kept >= FEWEST_REMAINING:
+            kept += FACTOR_BLOCK  # that have left, but not the factor yet
+        # The last rows of the factor stay while the box is searched.
+        at_work = max(block, kept * min(kept, FACTOR_BLOCK) + search)
+        return log_numbers(horizon) + numbers_of_factor(kept) + at_work
+
+    def looks(self, data: Data, horizon: int) -> Looks:
+        kept = self.process.most_kept(horizon)
+        return Looks(min(FAMILIAR, kept), kept, besides=WAVES * FREQUENCIES * self.samples)
+
+    def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
+        factor = _box_prior(data).noise_factor
+        return noise if factor is None else noise * factor.view_as(noise)
+
+    def observations(
+        self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = True
+    ) -> Observations:
+        box_prior = _box_prior(data)
+        factor = box_prior.noise_factor
+        return observations_of(
+            data,
+            self.process,
+            present,
+            inflation_power=inflation_power,
+            decay=box_prior.decay,
+            noise_factor=None if factor is None else factor.view_as(present.now),
+            pairs=pairs,
+        )
+
+    def _flat_observations(
+        self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
+    ) -> Observations:
+        observations = self.observations(data, present, inflation_power, pairs)
+        trials, dims = data.time.numel(), data.time.dim()
+        return observations.each(lambda part: part.reshape(trials, *part.shape[dims:]))
+
+
+def _path_draw(
+    kernel: PointKernel, observations: Observations, normal: Normal, most: int
+) -> PathDraw:
+    """Random numbers for a function per trial.
+
+    How many are drawn depends on the rounds told alone, not on what other trials still keep, so
+    that a trial draws the same in any batch.
+    """
+    trials, n, columns = observations.choice.shape
+    picked = kernel.columns if isinstance(kernel, Stationary) else None
+    columns = columns if picked is None else len(picked)
+
+    def flat(*shape: int) -> Tensor:
+        return normal(*shape).reshape(trials, *shape)
+
+    features = waves(kernel, flat(FREQUENCIES, columns + spectral_normals(kernel)))
+    return features, flat(2 * FREQUENCIES), flat(most)[:, most - n :]
+
+
+def _still_there(data: Data, observations: Observations) -> int:
+    """Rows before those in use that a growing factor had better keep until a block of them is left.
+
+    In single precision, where rows that are corrected for would cost digits, none; nor where there
+    are few in use, or where those in use are not the same in all trials.
+    """
+    root = observations.precision_root
+    grows = isinstance(data.running, GrowingFactor) and data.keeps_all
+    if not grows or root.dtype != torch.float64 or root.shape[-1] < FEWEST_REMAINING:
+        return 0
+    return data.dropped % FACTOR_BLOCK
+
+
+def _box_prior(data: Data) -> BoxPrior:
+    assert isinstance(data.prior, BoxPrior)
+    return data.prior

@@ -1,0 +1,314 @@
+"""Gaussian-process regression on a log of observations: any decay, inflation and retention.
+
+With S = diag(noise_i^(-1/2)) the posterior is written with I + S K S, whose eigenvalues are at
+least 1: a row that is not kept is S_i = 0, which leaves the likelihood exact, and a noise that has
+outgrown every range is S_i = 0 too, so that nothing overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.gp.basis import ArmBasis, Basis, FeatureBasis
+from botorch_tv.gp.cholesky import cholesky, inverted, log_diagonal
+
+BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
+"""Numbers in the largest matrix of a block of trials: what a cache or a memory holds at ease."""
+GROWTH_STEPS = 64
+"""Numbers of observations at which what grows with them is looked at."""
+
+
+class Observations(NamedTuple):
+    """The data of a batch of regressions; each of the n rows is an observation."""
+
+    choice: Tensor
+    """Where it was measured: arms, `batch_shape x n`, or points, `batch_shape x n x d`."""
+    y: Tensor
+    """Observations, `batch_shape x n`."""
+    precision_root: Tensor
+    """S, the inverse noise standard deviation, 0 for a row not kept, `batch_shape x n`."""
+    decay: Tensor | None = None
+    """Temporal factor of the covariance among rows, `batch_shape x n x n`; None where it is 1."""
+    present_decay: Tensor | None = None
+    """Temporal factor between rows and now, `batch_shape x n`; None where it is 1."""
+    prior_factor: Tensor | None = None
+    """Factor on the prior covariance now, `batch_shape`; None where it is 1."""
+    estimates_mean: bool = False
+    """Whether the prior mean, one constant, is estimated from these observations."""
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Observations:
+        """A copy with a function applied to every tensor."""
+        parts = (change(part) if isinstance(part, Tensor) else part for part in self)
+        return Observations(*parts)  # type: ignore[arg-type]
+
+
+class Trend(NamedTuple):
+    """The same regression with every observation 1, needed to estimate the prior mean."""
+
+    response: Tensor
+    """k~ᵀ A⁻¹ 1 with A = K ∘ D + N, `batch_shape x M`, or in coordinates, `batch_shape x r`."""
+    cross: Tensor
+    """1ᵀ A⁻¹ y, `batch_shape`."""
+    weight: Tensor
+    """1ᵀ A⁻¹ 1, `batch_shape`."""
+
+    @property
+    def constant(self) -> Tensor:
+        """The prior mean estimated, `batch_shape`; see :func:`constant_mean`."""
+        return constant_mean(self.cross, self.weight)
+
+
+class Regression(NamedTuple):
+    """A posterior in coordinates of a basis."""
+
+    rows: Tensor
+    """H, `batch_shape x n x r`: ΣᵢHᵢHᵢᵀ is the prior covariance less the posterior's."""
+    coordinates: Tensor
+    """The mean, `batch_shape x r`."""
+    information_gain: Tensor
+    """½ ln det(I + S K S), `batch_shape`."""
+    is_posterior: bool = False
+    """Whether ΣᵢHᵢHᵢᵀ is instead the posterior covariance itself."""
+    offset: Tensor | None = None
+    """The prior mean estimated, `batch_shape`; None where it was not."""
+    trend: Trend | None = None
+    """The regression it was estimated from, in coordinates; None if it was not estimated."""
+
+    def variance_reduction(self, basis: Basis) -> Tensor:
+        """Prior less posterior variance of every arm, `batch_shape x M`."""
+        total = basis.sum_of_squares(self.rows)
+        return basis.variance - total if self.is_posterior else total
+
+    def covariance_reduction(self, basis: Basis, index: Tensor) -> Tensor:
+        """Prior less posterior covariance among some arms, `batch_shape x q x q`."""
+        at = basis.inner(self.rows, index)
+        total = at @ at.mT
+        return basis.gram(index) - total if self.is_posterior else total
+
+    def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        """Coordinates of a draw from the posterior covariance, `batch_shape x r`.
+
+        Args:
+            basis: Coordinates of the kernel.
+            prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+            normal: Standard normal variates, `batch_shape x p`.
+        """
+        if self.is_posterior:
+            assert isinstance(basis, FeatureBasis)
+            return basis.draw_from_root(self.rows, normal)
+        return basis.draw(self.rows.mT @ self.rows, prior_factor, normal)
+
+
+class ArmRegressionPosterior(NamedTuple):
+    """A posterior on all arms."""
+
+    mean: Tensor
+    """`batch_shape x M`."""
+    variance_reduction: Tensor
+    """Prior less posterior variance, `batch_shape x M`."""
+    information_gain: Tensor
+    """½ ln det(I + S K S), `batch_shape`."""
+    offset: Tensor | None = None
+    """The prior mean estimated, `batch_shape`; None where it was not."""
+    sample: Tensor | None = None
+    """A draw from the posterior covariance, `batch_shape x M`, where one was asked for."""
+
+
+def regress_on_arms(
+    basis: Basis, observations: Observations, normal: Tensor | None = None
+) -> ArmRegressionPosterior:
+    """Posterior on all arms of a batch of regressions, a block of trials at a time.
+
+    Args:
+        basis: Coordinates of the kernel over the arms.
+        observations: Those kept and how much each is worth.
+        normal: Standard normal variates to make a sample of, `batch_shape x p`.
+
+    Returns:
+        The posterior; equal to that of :func:`regress`.
+    """
+    parts: list[ArmRegressionPosterior] = []
+    for some, block in _blocks(basis, observations):
+        posterior, drawn = regress(basis, block), None
+        if normal is not None:
+            own = normal.reshape(-1, basis.normals)[some]
+            drawn = basis.expand(posterior.draw(basis, block.prior_factor, own))
+        parts.append(
+            ArmRegressionPosterior(
+                mean=basis.expand(posterior.coordinates),
+                variance_reduction=posterior.variance_reduction(basis),
+                information_gain=posterior.information_gain,
+                offset=posterior.offset,
+                sample=drawn,
+            )
+        )
+    shape = observations.y.shape[:-1]
+    joined = (
+        None if part[0] is None else torch.cat(part).view((*shape, *part[0].shape[1:]))
+        for part in zip(*parts)
+    )
+    return ArmRegressionPosterior(*joined)  # type: ignore[arg-type]
+
+
+def _together(basis: Basis, rows: int) -> int:
+    """Number of trials in a block, each of so many observations."""
+    per_trial = max(1, rows * max(rows, basis.size))
+    return max(1, BLOCK_NUMBERS.get(basis.variance.device.type, 2**18) // per_trial)
+
+
+def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
+    """Numbers that :func:`regress_on_arms` works on at a time, its results aside.
+
+    Args:
+        basis: Coordinates of the kernel over the arms.
+        rows: Observations per trial.
+        trials: Trials of the whole batch.
+        moves: Whether covariances decay with time.
+    """
+    together = min(trials, _together(basis, rows))
+    # The posterior of a block stays until the next one is there.
+    held = min(rows, basis.size) * basis.size if trials > together else 0
+    one = numbers_of_regression(basis, rows, moves)
+    known = basis.size if _is_few(basis, rows) and not moves else rows
+    left = known * basis.size + basis.numbers_of_squares(known, together) // together
+    return together * (max(one, left) + held)
+
+
+def most_numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
+    """The most there are while observations grow to ``rows``; else as :func:`numbers_of_block`.
+
+    More of them leave fewer trials for a block, and from as many as coordinates on take less.
+    """
+    step = max(1, rows // GROWTH_STEPS)
+    some = {*range(step, rows, step), min(rows, basis.size), min(rows, basis.size + 1), rows}
+    return max(numbers_of_block(basis, one, trials, moves) for one in some)
+
+
+def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
+    """Numbers per trial that :func:`regress` works on; ``rows`` and ``moves`` as above."""
+    if _is_few(basis, rows) and not moves:
+        # Features of the rows, beside what is scaled, or beside a product, its factor and a root.
+        return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
+    # The Cholesky factor beside the kernel while it is made, or beside three of the columns.
+    return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
+
+
+def _blocks(basis: Basis, observations: Observations) -> Iterator[tuple[slice, Observations]]:
+    """Some trials of a flattened batch at a time, and which."""
+    dims, trials = observations.y.dim() - 1, observations.y.shape[:-1].numel()
+    together = _together(basis, observations.y.shape[-1])
+    for first in range(0, max(1, trials), together):
+        some = slice(first, first + together)
+        yield some, observations.each(lambda one: one.reshape(trials, *one.shape[dims:])[some])  # noqa: B023
+
+
+def regress(basis: Basis, observations: Observations) -> Regression:
+    """Posterior of a batch of regressions.
+
+    Where the covariance is static and the rows outnumber the coordinates of the basis, the r x r
+    form is taken, whose cost is linear in the number of rows.
+
+    Args:
+        basis: Coordinates of the kernel over the arms.
+        observations: Those kept and how much each is worth.
+
+    Returns:
+        The posterior in coordinates of the basis.
+    """
+    if _fits_information_form(basis, observations):
+        return _information_form(basis, observations)
+    return _covariance_form(basis, observations)
+
+
+def _fits_information_form(basis: Basis, observations: Observations) -> bool:
+    static = observations.decay is None and observations.present_decay is None
+    return static and _is_few(basis, observations.y.shape[-1])
+
+
+def _is_few(basis: Basis, rows: int) -> bool:
+    """Whether there are fewer coordinates than rows."""
+    return not isinstance(basis, ArmBasis) and rows > basis.size
+
+
+def _covariance_form(basis: Basis, observations: Observations) -> Regression:
+    """Factor I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
+    root = observations.precision_root
+    factor = whitened_factor(basis, observations)
+    present = root if observations.present_decay is None else root * observations.present_decay
+    columns = [
+        present.unsqueeze(-1) * basis.row(observations.choice),
+        (root * observations.y).unsqueeze(-1),
+    ]
+    if observations.estimates_mean:
+        columns.append(root.unsqueeze(-1))
+    solved = torch.linalg.solve_triangular(factor, torch.cat(columns, -1), upper=False)
+    rows, targets = solved[..., : basis.size], solved[..., basis.size]
+    offset = trend = None
+    if observations.estimates_mean:
+        ones = solved[..., -1]
+        response = (ones.unsqueeze(-2) @ rows).squeeze(-2)
+        trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
+        offset = trend.constant
+        targets = targets - offset.unsqueeze(-1) * ones
+    coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
+    return Regression(rows, coordinates, log_diagonal(factor), False, offset, trend)
+
+
+def _information_form(basis: Basis, observations: Observations) -> Regression:
+    """Factor A = I + Φ_Xᵀ S² Φ_X, `r x r`: posterior covariance Φ A⁻¹ Φᵀ, mean Φ A⁻¹ Φ_Xᵀ S² y."""
+    scaled, factor = _information_factor(basis, observations)
+    rows = inverted(factor)
+    targets = observations.precision_root * observations.y
+    whitened = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
+    offset = trend = None
+    if observations.estimates_mean:
+        root = observations.precision_root
+        ones = rows @ (root.unsqueeze(-2) @ scaled).mT
+        cross = (root * targets).sum(-1) - (ones * whitened).sum((-2, -1))
+        weight = root.square().sum(-1) - ones.square().sum((-2, -1))
+        trend = Trend((ones.mT @ rows).squeeze(-2), cross, weight)
+        offset = trend.constant
+        whitened = whitened - offset[..., None, None] * ones
+    coordinates = (whitened.mT @ rows).squeeze(-2)
+    return Regression(rows, coordinates, log_diagonal(factor), True, offset, trend)
+
+
+def _information_factor(basis: Basis, observations: Observations) -> tuple[Tensor, Tensor]:
+    """S Φ_X, and the Cholesky factor of I + Φ_Xᵀ S² Φ_X."""
+    scaled = observations.precision_root.unsqueeze(-1) * basis.row(observations.choice)
+    identity = torch.eye(basis.size, dtype=scaled.dtype, device=scaled.device)
+    return scaled, torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
+
+
+def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
+    """Generalised least squares, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N; 0 where there are no data.
+
+    Args:
+        cross: 1ᵀA⁻¹y, `batch_shape`.
+        weight: 1ᵀA⁻¹1, `batch_shape`.
+    """
+    return torch.where(weight > 0, cross / weight.clamp_min(torch.finfo(weight.dtype).tiny), 0.0)
+
+
+def information_gain(basis: Basis, observations: Observations) -> Tensor:
+    """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`, block by block."""
+    gains = [
+        log_diagonal(
+            _information_factor(basis, block)[-1]
+            if _fits_information_form(basis, block)
+            else whitened_factor(basis, block)
+        )
+        for _, block in _blocks(basis, observations)
+    ]
+    return torch.cat(gains).view(observations.y.shape[:-1])
+
+
+def whitened_factor(basis: Basis, observations: Observations) -> Tensor:
+    """Cholesky factor of I + S (K ∘ D) S, `batch_shape x n x n`."""
+    gram = basis.gram(observations.choice)
+    covariance = gram if observations.decay is None else gram * observations.decay
+    return cholesky(covariance, observations.precision_root)

@@ -1,0 +1,45 @@
+"""A bank without jumps and wrong readings, and what its textbook says of raw measurements."""
+
+from __future__ import annotations
+
+import torch
+from oracles import mixture
+from torch import Tensor
+
+from botorch_tv.gp.mixture.bank import FIRST, Bank
+from botorch_tv.models import AdaptiveModel
+
+STILL = Bank(
+    rates=(0.0, 0.05),
+    hazards=(0.0,),
+    lengthscales=(0.3, 0.6),
+    noise_ratios=(0.01, 0.1),
+    outliers=0.0,
+    features=24,
+)
+
+
+def by_the_book(
+    model: AdaptiveModel, train_X: Tensor, train_Y: Tensor, query: Tensor, clock: float
+) -> tuple[mixture.Array, mixture.Array, mixture.Array, float]:
+    """Weights, mean, covariance and noise by dense members of :data:`STILL`, in the data's units.
+
+    Args:
+        model: Whose features are taken, and nothing else.
+        train_X: Points and, in the last column, times, `n x (d + 1)`.
+        train_Y: Raw numbers, `n x 1`.
+        query: Points and times, `q x (d + 1)`.
+        clock: The unit of time.
+    """
+
+    def features(one):
+        return lambda points: one.at(torch.from_numpy(points)).numpy()
+
+    X, at = train_X.numpy(), query.numpy()
+    return mixture.in_units_of_data(
+        [features(one) for one in model.prior.features],
+        *(STILL.rates, STILL.noise_ratios),
+        *((X[:, :-1], train_Y[:, 0].numpy(), X[:, -1]), (at[:, :-1], at[:, -1])),
+        first=FIRST,
+        clock=clock,
+    )

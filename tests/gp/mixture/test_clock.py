@@ -1,0 +1,219 @@
+"""The units of a bank: found from the first measurements; that of time is looked at again."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from gp.mixture.still import STILL, by_the_book
+from oracles import mixture
+
+from botorch_tv import Box, Loop, adaptive_gp_ucb
+from botorch_tv.acquisition import IGPUCB
+from botorch_tv.forgetting.base import median_gap
+from botorch_tv.gp.mixture.bank import FIRST, TOGETHER, Bank, checks_clock
+from botorch_tv.models import adaptive_model
+
+JUMPY = Bank(
+    rates=(0.05,), hazards=(0.0, 0.1), lengthscales=(0.4,), noise_ratios=(0.02,), features=16
+)
+SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+
+
+def data(gaps):
+    """Measurements so far apart in time."""
+    generator = torch.Generator().manual_seed(3)
+    gaps = torch.as_tensor(gaps, dtype=torch.float64)
+    X = torch.rand(len(gaps), 2, dtype=torch.float64, generator=generator)
+    t = gaps.cumsum(0)
+    error = torch.randn(len(gaps), dtype=torch.float64, generator=generator)
+    return X, t, 50 + 5 * torch.cos(3 * X.sum(-1) - 0.3 * t) + 0.3 * error
+
+
+def told(player, X, t, y, shape=()):
+    state = player.init(Box(SQUARE), batch_shape=shape)
+    for row in range(len(y)):
+        suggestion = player.suggestion_at(state, X[row].expand(*shape, 2), now=float(t[row]))
+        state, _ = player.tell(state, suggestion, y[row].expand(shape))
+    return state
+
+
+@pytest.mark.parametrize(
+    ("gaps", "counted"),
+    [
+        ([0.001] * 4 + [1.0] * 8, 8),  # seconds, then hours
+        ([1.0] * 5 + [0.02] * 9, 8),
+        ([1.0] * 8 + [50.0] * 12, 16),
+        ([1.0] * 4 + [2.0] * 12, FIRST),  # not far enough
+        ([0.001] * 4 + [1.0] * 3, FIRST),  # not looked at again yet
+    ],
+)
+def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
+    """After 8, 16, ... measurements, as if it had been that of all so far from the beginning."""
+    X, t, y = data(gaps)
+    clock = float(t[:counted].diff().median())
+    player = adaptive_gp_ucb(bank=STILL)
+    state = told(player, X, t, y)
+    assert float(player.step(state)) == pytest.approx(clock, rel=1e-12)
+    rows = torch.cat([X, t.unsqueeze(-1)], -1)
+    model = adaptive_model(rows, y.unsqueeze(-1), bank=STILL)
+    query, now = SQUARE.new_tensor([[0.2, 0.9], [0.5, 0.4], [0.8, 0.1]]), float(t[-1]) + 0.5
+    there = torch.cat([query, torch.full((3, 1), now, dtype=torch.float64)], -1)
+    _, mean, covariance, _ = by_the_book(model, rows, y.unsqueeze(-1), there, clock)
+    posterior = player.posterior(state, query, now=now)
+    np.testing.assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [8, 13])
+def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
+    """½ ln(1 + var / noise) of each measurement, given those before, in the clock found last."""
+    X, t, y = data([0.001] * 4 + [1.0] * (n - 4))
+    width = IGPUCB(B=0.0, R=1.0, delta=math.exp(-1))
+    player = adaptive_gp_ucb(bank=STILL, width=width)
+    state = told(player, X, t, y)
+    gain = float(player.suggestion_at(state, X[0]).sqrt_beta) ** 2 / 2 - 2
+    phis = [one.at(X).numpy() for one in state.data.prior.features]
+    times, unit = t.numpy() / float(t[:8].diff().median()), y[:FIRST]
+    values = ((y - unit.mean()) / unit.std(correction=0)).numpy()
+    wanted = 0.0
+    for row in range(n):
+        members = []
+        for phi, rate, noise in itertools.product(phis, STILL.rates, STILL.noise_ratios):
+            before = phi[:row], values[:row], times[:row]
+            there = phi[row : row + 1], times[row : row + 1]
+            members.append(
+                mixture.member(*before, *there, rate=rate, noise=noise)
+                if row
+                else mixture.Member(0.0, np.zeros(1), np.full((1, 1), 2.0), noise)
+            )
+        weight = mixture.mixture(members)[0]
+        wanted += weight @ [0.5 * math.log1p(one.covariance.item() / one.noise) for one in members]
+    assert gain == pytest.approx(wanted, abs=1e-8)
+
+
+def test_trials_begin_anew_each_for_itself():
+    """One whose clock is far off, one whose clock is not, and one that has no units yet."""
+    player, n = adaptive_gp_ucb(bank=JUMPY), 18
+    gaps = torch.ones(n, 3, dtype=torch.float64)
+    gaps[:4, 0] = 1e-3
+    X, _, _ = data([1.0] * n)
+    t, level = gaps.cumsum(0), torch.linspace(0, 2, n, dtype=torch.float64)
+    y = torch.stack([level.sin(), level.cos(), torch.where(level < 1.3, 0.0, level)], -1)
+    batch = player.init(Box(SQUARE), batch_shape=(3,))
+    for row in range(n):
+        at = player.suggestion_at(batch, X[row].expand(3, 2), now=t[row])
+        batch, _ = player.tell(batch, at, y[row])
+    query = SQUARE.new_tensor([[0.3, 0.3]])
+    for trial in range(3):
+        state = told(player, X, t[:, trial], y[:, trial])
+        wanted = player.posterior(state, query, now=float(t[-1, trial]) + 1)
+        got = player.posterior(batch, query.expand(3, 1, 2), now=t[-1] + 1)
+        torch.testing.assert_close(got.mean[trial], wanted.mean, rtol=0, atol=1e-9)
+        torch.testing.assert_close(got.variance[trial], wanted.variance, rtol=0, atol=1e-9)
+        jump = player.jump(batch)[trial]
+        torch.testing.assert_close(jump, player.jump(state), rtol=0, atol=1e-9)
+    assert player.step(batch)[:2].tolist() == pytest.approx([1.0, 1.0])
+
+
+def test_it_is_looked_at_whenever_the_data_have_doubled():
+    assert [n for n in range(100) if checks_clock(n)] == [8, 16, 32, 64]
+    assert float(median_gap(torch.tensor([0.0, 1.0, 2.0, 12.0]))) == 1
+
+
+# ---------------------------------------------------------------- measurements at one time
+
+SIX = [0.0] * 6 + [2.0, 1.0, 1.0, 2.0]
+TWO_AND_FOUR = [0.0] * 2 + [1.0] + [0.0] * 3 + [2.0, 1.0, 1.0, 2.0]
+QUERY = SQUARE.new_tensor([[0.2, 0.9], [0.5, 0.4], [0.8, 0.1]])
+
+
+def orders(gaps):
+    """Rows as they are, and with those of one time turned round, or mixed."""
+    t = torch.tensor(gaps).cumsum(0)
+    yield torch.arange(len(gaps))
+    for seed in range(3):
+        mixed = torch.randperm(len(gaps), generator=torch.Generator().manual_seed(seed))
+        yield mixed[t[mixed].argsort(stable=True)]
+    yield (len(gaps) - 1 - torch.arange(len(gaps)))[t.flip(0).argsort(stable=True)]
+
+
+def by_strategy(X, t, y, *, bank=STILL):
+    player = adaptive_gp_ucb(bank=bank)
+    return player.posterior(told(player, X, t, y), QUERY, now=float(t[-1]) + 1)
+
+
+def by_batch(X, t, y):
+    player = adaptive_gp_ucb(bank=STILL)
+    state = told(player, X, t, y, (2,))
+    return player.posterior(state, QUERY.expand(2, -1, -1), now=float(t[-1]) + 1)
+
+
+def by_loop(X, t, y):
+    loop = Loop(adaptive_gp_ucb(bank=STILL), Box(SQUARE))
+    for row in range(len(y)):
+        loop.observe(X[row].tolist(), float(y[row]), time=float(t[row]))
+    return loop.posterior(QUERY.tolist(), now=float(t[-1]) + 1)
+
+
+def by_model(X, t, y):
+    rows = torch.cat([X, t.unsqueeze(-1)], -1)
+    model = adaptive_model(rows, y.unsqueeze(-1), bank=STILL)
+    return model.posterior(torch.cat([QUERY, (t[-1] + 1).expand(3, 1)], -1))
+
+
+@pytest.mark.parametrize("gaps", [SIX, TWO_AND_FOUR], ids=["six", "two and four"])
+@pytest.mark.parametrize("way", [by_strategy, by_batch, by_loop, by_model])
+def test_the_order_of_measurements_at_one_time_makes_no_difference(way, gaps):
+    """The fourth set the units, whichever it was: predictions differed by tenths of their sd."""
+    X, t, y = data(gaps)
+    found = [way(X[order], t, y[order]) for order in orders(gaps)]
+    for one in found[1:]:
+        torch.testing.assert_close(one.mean, found[0].mean, rtol=0, atol=1e-9)
+        torch.testing.assert_close(one.variance, found[0].variance, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "counted"),
+    [
+        (SIX, 6),
+        (TWO_AND_FOUR, 6),
+        ([1.0] * 9, FIRST),
+        ([1.0] * 3 + [0.0] + [1.0] * 5, FIRST),
+        ([0.0] * (TOGETHER + 3) + [1.0], TOGETHER),
+    ],
+)
+def test_units_are_those_of_all_measurements_up_to_the_time_that_completed_them(gaps, counted):
+    X, t, y = data(gaps)
+    model = adaptive_model(torch.cat([X, t.unsqueeze(-1)], -1), y.unsqueeze(-1), bank=STILL)
+    units = model.running.units
+    np.testing.assert_allclose(units.centre, [y[:counted].numpy().mean()], rtol=1e-12)
+    np.testing.assert_allclose(units.spread, [y[:counted].numpy().std()], rtol=1e-12)
+    torch.testing.assert_close(by_strategy(X, t, y).mean, by_model(X, t, y).mean, rtol=0, atol=1e-9)
+
+
+def test_a_batch_in_which_trials_complete_their_units_at_other_times():
+    """Each for itself: by six at once, by two and four, after a failure, and one by one."""
+    player = adaptive_gp_ucb(bank=JUMPY)
+    gaps = torch.tensor([SIX, TWO_AND_FOUR, SIX, [1.0] * 10], dtype=torch.float64)
+    X, _, y = data([1.0] * 10)
+    t, ok = gaps.cumsum(-1), torch.ones(4, 10, dtype=torch.bool)
+    ok[2, 3] = ok[2, 5] = False
+
+    def played(trials):
+        state = player.init(Box(SQUARE), batch_shape=(len(trials),))
+        for row in range(10):
+            at = player.suggestion_at(state, X[row].expand(len(trials), 2), now=t[trials, row])
+            value = y[row].expand(len(trials))
+            state, _ = player.tell(state, at, value, ok=ok[trials, row])
+        posterior = player.posterior(
+            state, QUERY.expand(len(trials), -1, -1), now=t[trials, -1] + 1
+        )
+        return posterior.mean, posterior.variance
+
+    together = played([0, 1, 2, 3])
+    for trial in range(4):
+        for whole, alone in zip(together, played([trial])):
+            torch.testing.assert_close(whole[trial], alone[0], rtol=0, atol=1e-9)

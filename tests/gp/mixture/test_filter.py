@@ -1,0 +1,361 @@
+"""The filter of a member against the textbook: dense, and over all histories of jumps."""
+
+import numpy as np
+import pytest
+import torch
+from gp.mixture import dense
+from scipy.special import logsumexp
+from scipy.stats import t as student_t
+
+from botorch_tv.gp.mixture.bank import Bank, Members
+from botorch_tv.gp.mixture.filter import Group, jump_chance, newest_jump, observed
+from botorch_tv.gp.mixture.posterior import drawn, moments
+
+FEATURES, SHAPE = 5, 2.0
+
+
+def data(n: int, seed: int) -> dict:
+    random = np.random.default_rng(seed)
+    return {
+        "phi": random.standard_normal((n, FEATURES)) / FEATURES**0.5,
+        "y": random.standard_normal(n),
+        "times": np.cumsum(random.uniform(0.2, 3.0, n)),
+        "noise": random.uniform(0.05, 0.5, n),
+        "points": random.standard_normal((3, FEATURES)) / FEATURES**0.5,
+    }
+
+
+def passage(gap: float, members: Members) -> tuple:
+    return (1 - members.rate) ** (gap / 2), 1 - (1 - members.hazard) ** gap
+
+
+def filtered(
+    case: dict,
+    now: float,
+    rate: float,
+    hazard: float,
+    good: list[bool] | None = None,
+    histories: int = 4,
+    log_wrong: dict[int, float] | None = None,
+) -> tuple:
+    """Log marginal likelihood, and the likeliest newest jump with its chance, after each
+    observation; mean and covariance at the points."""
+    bank = Bank(rates=(rate,), hazards=(hazard,), noise_ratios=(1.0,), histories=histories)
+    members = bank.members(torch.zeros((), dtype=torch.float64))
+    K, shape, last = len(members.rate), SHAPE, None
+    zero = torch.zeros(1, K, dtype=torch.float64)
+    eye = torch.eye(FEATURES + 1, dtype=torch.float64).expand(1, K, -1, -1)
+    mean = torch.zeros(1, K, FEATURES + 1, dtype=torch.float64)
+    first = torch.cat([zero[:, :1], zero[:, 1:] - torch.inf], -1)
+    group = Group(mean, eye, zero + SHAPE, first, zero - torch.inf)
+    logs, jumps = [], []
+    for i in range(len(case["y"])):
+        learns = good is None or good[i]
+        time = torch.tensor([case["times"][i]])
+        told = dict(
+            phi=torch.tensor([[*case["phi"][i], 1.0]]),
+            residual=torch.zeros(1, dtype=torch.float64),
+            y=torch.tensor([case["y"][i]]),
+            noise=zero + (case["noise"][i] if learns else torch.inf),
+            time=time,
+            good=torch.tensor([learns]),
+            log_wrong=torch.tensor([(log_wrong or {}).get(i, -np.inf)], dtype=torch.float64),
+        )
+        gap = 0.0 if last is None else case["times"][i] - last
+        at = torch.tensor([shape], dtype=torch.float64)
+        group, _ = observed(group, passage(gap, members), at, members, **told)
+        if learns:
+            shape, last = shape + 0.5, case["times"][i]
+        logs.append(float(group.log_weight.logsumexp(-1)))
+        jumps.append(tuple(map(float, newest_jump((group,)))))
+        when = torch.tensor([jumps[-1][0]], dtype=torch.float64)
+        assert float(jump_chance((group,), when)) == pytest.approx(jumps[-1][1], abs=1e-12)
+    since = passage(now - last, members)
+    ((part,),) = moments((group,), [since], torch.tensor([shape], dtype=torch.float64))
+    points = torch.tensor(np.pad(case["points"], ((0, 0), (0, 1)), constant_values=1.0))
+    mean = points @ part.mean[0]
+    return np.array(logs), jumps, mean.numpy(), (points @ part.covariance[0] @ points.T).numpy()
+
+
+def by_the_book(case: dict, now: float, rate: float, hazard: float) -> list[dense.History]:
+    return dense.histories(**case, now=now, rate=rate, hazard=hazard, A=SHAPE, B=SHAPE)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.03, 0.5])
+def test_a_member_without_jumps_is_student_t_regression(rate):
+    case = data(12, seed=1)
+    now = case["times"][-1] + 1.7
+    logs, jumps, mean, covariance = filtered(case, now, rate, 0.0)
+    found = by_the_book(case, now, rate, 0.0)
+    assert len(found) == 1
+    np.testing.assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(mean, found[0].mean, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(covariance, found[0].covariance, rtol=0, atol=1e-10)
+    assert jumps == [(-np.inf, 1.0)] * 12
+
+
+def without(case: dict, number: int) -> dict:
+    rows = {key: np.delete(case[key], number, 0) for key in ("phi", "y", "times", "noise")}
+    return {**case, **rows}
+
+
+@pytest.mark.parametrize("hazard", [0.0, 0.02])
+def test_a_surely_wrong_reading_is_as_none_but_for_the_certainty_of_the_scale(hazard):
+    """Its squared error counts as the average one: B / A stays while A grows."""
+    case = data(6, seed=2)
+    now = case["times"][-1] + 1.0
+    case["y"][3] = 1e150
+    # The mean does not depend on A where there is no jump to weigh.
+    *_, mean, covariance = filtered(case, now, 0.03, hazard, log_wrong={3: -5.0})
+    *_, wanted, spread = filtered(without(case, 3), now, 0.03, hazard)
+    np.testing.assert_allclose(mean, wanted, rtol=0, atol=1e-10 if hazard == 0 else 0.02)
+    np.testing.assert_allclose(covariance, spread, rtol=0.1, atol=0)
+
+
+@pytest.mark.parametrize("y", [0.3, 2.5, 6.0])
+def test_a_reading_that_may_be_wrong_is_weighed_by_both_predictions(y):
+    """The law of total variance over the two cases, each conditioned by the textbook."""
+    case = {key: one[:1] if key != "points" else one for key, one in data(1, seed=4).items()}
+    case["y"], log_wrong = np.array([y]), -3.0
+    logs, _, mean, covariance = filtered(case, case["times"][0], 0.0, 0.0, log_wrong={0: log_wrong})
+    phi, points = case["phi"][0], case["points"]
+    S = phi @ phi + 1 + case["noise"][0]  # the constant has variance 1
+    right = student_t(2 * SHAPE, scale=S**0.5).logpdf(y)
+    np.testing.assert_allclose(logs[0], np.logaddexp(right, log_wrong), rtol=0, atol=1e-12)
+    r = np.exp(log_wrong - logs[0])
+    gain = (points @ phi + 1) / S
+    np.testing.assert_allclose(mean, (1 - r) * gain * y, rtol=0, atol=1e-12)
+    B = SHAPE + 0.5 * ((1 - r) * y**2 / S + r)
+    s2 = B / (SHAPE + 0.5 - 1)
+    prior = points @ points.T + 1
+    within = prior - (1 - r) * S * np.outer(gain, gain)
+    # Between the cases the means differ by gain y; in units of s² as the filter measures it.
+    between = r * (1 - r) * y**2 * np.outer(gain, gain) * (SHAPE + 0.5) / B
+    np.testing.assert_allclose(covariance, s2 * (within + between), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("hazard", [0.02, 0.3])
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_first_jumps_are_weighed_exactly(hazard, n):
+    """Before a history follows from a common one nothing is lost."""
+    for seed in range(5):
+        case = data(n, seed)
+        now = case["times"][-1]
+        logs, _, mean, _ = filtered(case, now, 0.03, hazard)
+        found = by_the_book(case, now, 0.03, hazard)
+        np.testing.assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(mean, dense.mixture(found)[0], rtol=0, atol=1e-10)
+
+
+def test_where_there_can_be_no_doubt_about_jumps_nothing_is_lost():
+    """A jump between any two observations is all but certain: so is the history."""
+    case = data(7, seed=3)
+    hazard = 1 - 1e-15
+    case["times"] = np.arange(7.0)
+    logs, jumps, mean, covariance = filtered(case, 6.0, 0.03, hazard)
+    found = by_the_book(case, 6.0, 0.03, hazard)
+    np.testing.assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-9)
+    wanted_mean, wanted = dense.mixture(found)
+    np.testing.assert_allclose(mean, wanted_mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(covariance, wanted, rtol=0, atol=1e-9)
+    assert [time for time, _ in jumps[1:]] == list(case["times"][1:])
+    assert min(chance for _, chance in jumps[1:]) > 1 - 1e-9
+
+
+def errors(seeds: range, histories: int) -> tuple:
+    """Nats per round, and means in standard deviations, off from all histories."""
+    nats, means = [], []
+    for seed in seeds:
+        case = data(8, seed)
+        case["y"][4:] += 3.0
+        now = case["times"][-1] + 1
+        logs, _, mean, _ = filtered(case, now, 0.02, 0.05, histories=histories)
+        found = by_the_book(case, now, 0.02, 0.05)
+        nats.append(abs(logs[-1] - dense.marginal_likelihood(found)) / 8)
+        wanted, spread = dense.mixture(found)
+        means.append((np.abs(mean - wanted) / np.sqrt(np.diag(spread))).max())
+    return np.array(nats), np.array(means)
+
+
+def test_a_few_histories_stay_close_to_all_of_them():
+    nats, means = errors(range(20), histories=4)
+    assert max(nats) < 0.06  # nats per round
+    assert np.mean(nats) < 0.02
+    assert max(means) < 0.5
+    assert np.mean(means) < 0.15
+    nats, means = errors(range(20), histories=9)
+    assert max(nats) < 0.005
+    assert max(means) < 0.05
+
+
+def in_function_space(
+    case: dict, now: float, rate: float, hazard: float, most: int
+) -> tuple[float, list[dense.History]]:
+    """So many histories, each a normal law of f at all points and of m, given s² = 1.
+
+    A new jump takes the place of the least likely history, but of neither of the two newest; the
+    others inherit its weight. Histories that end in one jump become one of their mean and
+    covariance, that of y / s being known up to E[1 / s²] = A / B after the observation.
+    """
+    phi = np.concatenate([case["phi"], case["points"]])
+    n, K = len(case["y"]), np.zeros((len(phi) + 1,) * 2)
+    K[:-1, :-1] = phi @ phi.T
+    level = np.zeros_like(K)
+    level[-1, -1] = 1.0
+    A = SHAPE
+    kept = [(0.0, np.zeros(len(K)), K + level, SHAPE, -np.inf)]  # log, mean, P, B, newest jump
+
+    def passed(mean, P, gap, jump):
+        a = np.ones(len(K))
+        a[:-1] = 0.0 if jump else (1 - rate) ** (gap / 2)
+        return a * mean, a[:, None] * P * a + (1 - a[0] ** 2) * K
+
+    def learned(log, mean, P, B, i):
+        h = np.zeros(len(K))
+        h[[i, -1]] = 1.0
+        S, e = h @ P @ h + case["noise"][i], case["y"][i] - h @ mean
+        log += float(student_t(2 * A, scale=np.sqrt(B / A * S)).logpdf(e))
+        g = P @ h
+        return log, mean + g * e / S, P - np.outer(g, g) / S, B + 0.5 * e**2 / S
+
+    for i in range(n):
+        gap = case["times"][i] - case["times"][i - 1] if i else 0.0
+        H, time = 1 - (1 - hazard) ** gap, case["times"][i]
+        on = [
+            (*learned(log + np.log1p(-H), *passed(mean, P, gap, False), B, i), since)
+            for log, mean, P, B, since in kept
+        ]
+        if H:
+            ended = [
+                learned(log + np.log(H), *passed(mean, P, gap, True), B, i)
+                for log, mean, P, B, _ in kept
+            ]
+            logs = np.array([one[0] for one in ended])
+            share = np.exp(logs - logsumexp(logs))
+            mean, B = (sum(w * one[part] for w, one in zip(share, ended)) for part in (1, 3))
+            P = sum(
+                w * (one[2] + (A + 0.5) / B * np.outer(one[1] - mean, one[1] - mean))
+                for w, one in zip(share, ended)
+            )
+            if len(on) == most:
+                newest = sorted(one[4] for one in on)[-2:]
+                gone = min((one for one in on if one[4] not in newest), key=lambda one: one[0])
+                total = logsumexp([one[0] for one in on])
+                on = [one for one in on if one is not gone]
+                more = total - logsumexp([one[0] for one in on])
+                on = [(log + more, *rest) for log, *rest in on]
+            on.append((float(logsumexp(logs)), mean, P, B, time))
+        kept, A = on, A + 0.5
+    gap, found = now - case["times"][-1], []
+    H = 1 - (1 - hazard) ** gap
+    for log, mean, P, B, _ in kept:
+        for jump, chance in ((False, 1 - H), (True, H)):
+            at, spread = passed(mean, P, gap, jump)
+            points = np.eye(len(K))[n:-1] + np.eye(len(K))[-1]
+            covariance = B / (A - 1) * points @ spread @ points.T
+            found.append(dense.History(log + np.log(chance), points @ at, covariance))
+    return logsumexp([one[0] for one in kept]), found
+
+
+@pytest.mark.parametrize("histories", [4, 6])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_takes_whose_place_is_that_of_the_book(seed, histories):
+    case = data(12, seed)
+    now = case["times"][-1] + 0.7
+    logs, _, mean, covariance = filtered(case, now, 0.03, 0.1, histories=histories)
+    log, found = in_function_space(case, now, 0.03, 0.1, histories)
+    wanted = dense.mixture(found)
+    np.testing.assert_allclose(logs[-1], log, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(mean, wanted[0], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(covariance, wanted[1], rtol=0, atol=1e-9)
+
+
+def test_a_jump_shows_in_hindsight():
+    """A reading that is off may be noise; those that follow tell, and of when it was."""
+    random = np.random.default_rng(0)
+    case = data(30, seed=0)
+    case["times"], case["noise"] = np.arange(30.0), np.full(30, 0.1)
+    one, other = 2 * random.standard_normal((2, FEATURES))
+    error = 0.1**0.5 * random.standard_normal(30)
+    case["y"] = np.where(case["times"] < 20, case["phi"] @ one, case["phi"] @ other) + error
+    _, jumps, _, _ = filtered(case, 30.0, 0.0, 0.02)
+    assert all(time == -np.inf for time, _ in jumps[:20])
+    assert jumps[20][1] < 0.9
+    found, chance = jumps[-1]
+    assert 20 <= found <= 22
+    assert chance > 0.95
+
+
+def test_a_failed_observation_teaches_nothing_and_does_not_count_as_a_time():
+    case = data(6, seed=5)
+    good = [True, True, False, True, False, True]
+    now = case["times"][-1] + 0.4
+    logs, _, mean, covariance = filtered(case, now, 0.1, 0.1, good)
+    kept = {name: part[good] if name != "points" else part for name, part in case.items()}
+    wanted, _, wanted_mean, wanted_covariance = filtered(kept, now, 0.1, 0.1)
+    np.testing.assert_allclose(logs[good], wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(mean, wanted_mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(covariance, wanted_covariance, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("a", "H"), [(1.0, 0.0), (0.7, 0.0), (1.0, 0.3), (0.7, 0.3), (0.0, 1.0)])
+def test_a_function_drawn_has_the_mean_and_covariance_of_both_cases(a, H):
+    """It is linear in its normal variates: their images say all, by the law of total variance.
+
+    Without a jump w' = a w + √(1 - a²) s ξ; after one, w' = s ξ; the constant stays.
+    """
+    random, size = np.random.default_rng(4), FEATURES + 1
+    root = random.standard_normal((size, size)) / size**0.5
+    P, z, s2 = root @ root.T, random.standard_normal(size), 1.7
+    count = size + 1
+    group = Group(
+        *(
+            torch.tensor(one, dtype=torch.float64).expand(count, 1, *np.shape(one))
+            for one in (z, P, s2 * (SHAPE - 1))
+        ),
+        log_weight=torch.zeros(count, 1, dtype=torch.float64),
+        since=torch.zeros(count, 1, dtype=torch.float64) - torch.inf,
+    )
+    normal = torch.zeros(count, 1 + size, dtype=torch.float64)
+    normal[1:, 1:] = torch.eye(size)
+    passage = tuple(torch.tensor([one], dtype=torch.float64) for one in (a, H))
+    shape = torch.full((count,), SHAPE, dtype=torch.float64)
+    (weights,) = drawn((group,), passage, shape, normal)
+    images = (weights[1:] - weights[0]).numpy()
+    carried = np.diag([a] * FEATURES + [1.0])
+    still = s2 * (carried @ P @ carried + np.diag([1 - a**2] * FEATURES + [0.0]))
+    jumped = s2 * np.diag([1.0] * FEATURES + [P[-1, -1]])
+    m_still, m_jumped = carried @ z, np.append(np.zeros(FEATURES), z[-1])
+    mean = (1 - H) * m_still + H * m_jumped
+    apart = m_still - m_jumped
+    covariance = (1 - H) * still + H * jumped + H * (1 - H) * np.outer(apart, apart)
+    np.testing.assert_allclose(weights[0], mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(images.T @ images, covariance, rtol=0, atol=1e-9)
+
+
+def test_moments_after_several_passages_are_those_after_each_alone():
+    """Of three trials, and of jumps or none since the same observation."""
+    generator = torch.Generator().manual_seed(0)
+    trials, K, size = 3, 6, FEATURES + 1
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+    def share(*shape: int) -> torch.Tensor:
+        return torch.rand(*shape, dtype=torch.float64, generator=generator)
+
+    root = normal(trials, K, size, size)
+    groups = tuple(
+        Group(
+            normal(trials, K, size), one, share(trials, K) + 1, normal(trials, K), share(trials, K)
+        )
+        for one in (root @ root.mT, root.mT @ root)
+    )
+    still = share(trials, K), torch.zeros(trials, K, dtype=torch.float64)
+    ways, shape = [still, (still[0], share(trials, K)), still], share(trials) + 3
+    together = moments(groups, ways, shape)
+    assert not torch.allclose(together[0][0].covariance, together[1][0].covariance)
+    for one, way in zip(together, ways, strict=True):
+        (alone,) = moments(groups, [way], shape)
+        for part, other in zip(one, alone, strict=True):
+            torch.testing.assert_close(part, other, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,43 @@
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import Size
+
+from botorch_tv.gp.tensors import DeviceCopies, repeated
+
+
+def test_every_dtype_is_made_once() -> None:
+    value = torch.tensor([0.1, 0.2], dtype=torch.float64)
+    constant, like = DeviceCopies(value), torch.zeros(3, dtype=torch.float32)
+    single = constant.like(like)
+    assert torch.equal(single, value.float())
+    assert constant.on(torch.float32, torch.device("cpu")) is single
+    assert constant.like(value) is value
+
+
+def test_copies_are_not_saved() -> None:
+    constant = DeviceCopies(torch.tensor([0.1], dtype=torch.float64))
+    nowhere = constant.like(torch.zeros(0, device="meta"))
+    for other in (pickle.loads(pickle.dumps(constant)), copy.deepcopy(constant)):
+        assert other.like(torch.zeros(0, device="meta")) is not nowhere
+        assert other.like(torch.zeros(0, dtype=torch.float64)).item() == 0.1
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (0,), (3,), (2, 3)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64])
+def test_a_repeated_number_stays_what_it_is(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    given = Size(shape), dtype, torch.device("cpu")
+    with torch.inference_mode():
+        one = repeated(2.0, *given)
+    assert one.dtype == dtype
+    assert torch.equal(one, torch.full(shape, 2, dtype=dtype))
+    if one.numel() > 1:  # what all may have is no tensor of inference, and not written to
+        assert not one.is_inference()
+        with pytest.raises(RuntimeError, match="single memory location"):
+            one.add_(1)
+        assert repeated(2.0, *given).data_ptr() == one.data_ptr()
+    else:  # this one is the caller's own
+        repeated(2.0, *given).add_(1)
+    assert torch.equal(repeated(2.0, *given), torch.full(shape, 2, dtype=dtype))

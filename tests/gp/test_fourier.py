@@ -1,0 +1,53 @@
+"""Random features: their inner products are the kernel, on average and within their error."""
+
+import math
+
+import pytest
+import torch
+from gpytorch.kernels import AdditiveKernel, MaternKernel, RBFKernel, ScaleKernel
+
+from botorch_tv.gp.point_kernel import FREQUENCIES, point_kernel, spectral_normals, waves
+
+D = torch.float64
+TRIALS = 60
+
+
+def ready(name):
+    base = {
+        "rbf": lambda: RBFKernel(ard_num_dims=2),
+        "matern12": lambda: MaternKernel(nu=0.5, ard_num_dims=2),
+        "matern32": lambda: MaternKernel(nu=1.5, ard_num_dims=2),
+        "matern52": lambda: MaternKernel(nu=2.5, ard_num_dims=2),
+        "columns": lambda: MaternKernel(nu=2.5, ard_num_dims=2, active_dims=[2, 0]),
+    }[name]().double()
+    base.lengthscale = torch.tensor([[0.3, 0.6]], dtype=D)
+    kernel = ScaleKernel(base).double()
+    kernel.outputscale = torch.tensor(2.0, dtype=D)
+    return point_kernel(kernel.requires_grad_(False))
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern12", "matern32", "matern52", "columns"])
+def test_inner_products_are_the_kernel(name):
+    """Each set of features within 5 / sqrt(F); the mean of sixty sets within 5 / sqrt(60 F)."""
+    kernel = ready(name)
+    generator = torch.Generator().manual_seed(0)
+    shape = (TRIALS, FREQUENCIES, 2 + spectral_normals(kernel))
+    features = waves(kernel, torch.randn(shape, generator=generator, dtype=D))
+    columns = 3 if name == "columns" else 2
+    X = torch.rand(6, columns, generator=generator, dtype=D).expand(TRIALS, 6, columns)
+    phi = features.at(X)
+    assert phi.shape == (TRIALS, 6, 2 * FREQUENCIES)
+    gram, wanted = phi @ phi.mT, kernel.covariance(X, X)
+    assert (gram - wanted).abs().max() < 2.0 * 5 / math.sqrt(FREQUENCIES)
+    error = 2.0 / math.sqrt(2 * TRIALS * FREQUENCIES)  # var cos <= 1/2 away from the diagonal
+    assert (gram.mean(0) - wanted[0]).abs().max() < 5 * math.sqrt(2) * error
+    diagonal = gram.diagonal(dim1=-2, dim2=-1)
+    torch.testing.assert_close(diagonal, torch.full_like(diagonal, 2.0))
+    some = torch.tensor([7, 3])
+    torch.testing.assert_close(features.select(some).at(X[some]), phi[some])
+
+
+def test_no_spectrum_is_known_for_others():
+    kernel = AdditiveKernel(RBFKernel(), MaternKernel())
+    with pytest.raises(ValueError, match="Thompson"):
+        spectral_normals(point_kernel(kernel))

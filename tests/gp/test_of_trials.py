@@ -1,0 +1,50 @@
+"""Some of many trials."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_tv.gp.tensors import OfTrials
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    second: Tensor
+
+
+@dataclass(frozen=True)
+class Inner(OfTrials):
+    value: Tensor
+
+
+@dataclass(frozen=True)
+class Outer(OfTrials):
+    shared = ("common",)
+
+    common: Tensor
+    inner: Inner
+    pairs: tuple[Pair, ...]
+    more: list[Tensor]
+    none: Tensor | None = None
+
+
+def test_every_part_is_that_of_the_trials_wanted() -> None:
+    value = torch.arange(12.0).view(4, 3)
+    whole = Outer(value, Inner(value), (Pair(value, -value),), [value + 1])
+    some = whole.select(torch.tensor([2, 0]))
+    wanted = value[[2, 0]]
+    assert some.common is value
+    assert torch.equal(some.inner.value, wanted)
+    assert isinstance(some.pairs[0], Pair)
+    assert torch.equal(some.pairs[0].second, -wanted)
+    assert torch.equal(some.more[0], wanted + 1)
+    assert some.none is None
+    assert torch.equal(whole.inner.value, value)
+
+
+def test_what_cannot_say_what_its_trials_are_is_no_part() -> None:
+    with pytest.raises(AttributeError, match="select"):
+        Outer(torch.ones(2), Inner(torch.ones(2)), (), ["two"]).select(torch.tensor([0]))  # type: ignore[list-item]

@@ -1,0 +1,312 @@
+"""The posterior at points against dense numpy, and functions drawn from it against its moments."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from gpytorch.kernels import AdditiveKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from oracles.dense import decay_between
+
+from botorch_tv.gp.point_kernel import FREQUENCIES, point_kernel, spectral_normals, waves
+from botorch_tv.gp.points import point_posterior
+from botorch_tv.gp.regression import Observations
+
+D = torch.float64
+
+
+def module(kind="rbf", lengthscale=0.4):
+    kernel = {
+        "rbf": RBFKernel,
+        "matern12": lambda: MaternKernel(nu=0.5),
+        "matern32": lambda: MaternKernel(nu=1.5),
+        "matern52": lambda: MaternKernel(nu=2.5),
+    }[kind]().double()
+    kernel.lengthscale = torch.tensor(lengthscale, dtype=D)
+    return kernel.requires_grad_(False)
+
+
+def scaled(kernel, outputscale):
+    kernel = ScaleKernel(kernel).double()
+    kernel.outputscale = torch.tensor(outputscale, dtype=D)
+    return kernel.requires_grad_(False)
+
+
+KERNELS = {
+    "rbf": module(),
+    "scaled matern52": scaled(module("matern52"), 1.7),
+    "general": AdditiveKernel(module(), scaled(PeriodicKernel().double(), 0.5)),
+}
+DECAYS = {
+    "static": ("static",),
+    "markov": ("markov", 0.2),
+    "wiener": ("wiener", 0.3),
+    "quasi-periodic": ("quasi-periodic", 0.05, 0.6),
+    "damped": ("damped", 0.2, 3.0),
+}
+
+
+def data(trials, n, seed=0, d=2):
+    random = np.random.default_rng(seed)
+    X, y = random.random((trials, n, d)), random.standard_normal((trials, n))
+    noise = 0.02 + 0.3 * random.random((trials, n))
+    times = np.cumsum(random.exponential(1.0, (trials, n)), -1)
+    live = random.random((trials, n)) < 0.8
+    return X, y, noise, times, live
+
+
+def observations(X, y, noise, times, live, decay, now, estimates_mean=False, dtype=D):
+    """One trial per row, Wiener's clock starting at 0."""
+    root = torch.tensor(np.where(live, noise**-0.5, 0.0), dtype=dtype)
+    parts = {}
+    if decay[0] != "static":
+        at = np.array([now])
+        parts = {
+            "decay": np.stack([decay_between(decay, t, t, 0.0) for t in times]),
+            "present_decay": np.stack([decay_between(decay, t, at, 0.0)[:, 0] for t in times]),
+            "prior_factor": np.full(len(X), decay_between(decay, at, at, 0.0)[0, 0]),
+        }
+    parts = {name: torch.tensor(part, dtype=dtype) for name, part in parts.items()}
+    X, y = torch.tensor(X, dtype=dtype), torch.tensor(y, dtype=dtype)
+    return Observations(X, y, root, estimates_mean=estimates_mean, **parts)
+
+
+def textbook(kernel, X, y, noise, times, live, decay, now, query, estimates_mean=False):
+    """Mean, covariance, gain of one trial, from the rows in use alone."""
+    X, y, noise, t = X[live], y[live], noise[live], times[live]
+
+    def k(a, b):
+        matrix = kernel(torch.tensor(a, dtype=D), torch.tensor(b, dtype=D)).to_dense()
+        return matrix.detach().reshape(len(a), len(b)).numpy()
+
+    at = np.array([now])
+    among = k(X, X) * decay_between(decay, t, t, 0.0)
+    A = among + np.diag(noise)
+    cross = k(query, X) * decay_between(decay, at, t, 0.0)
+    prior = k(query, query) * decay_between(decay, at, at, 0.0)[0, 0]
+    level = 0.0
+    if estimates_mean:
+        ones = np.linalg.solve(A, np.ones(len(y)))
+        level = ones @ y / ones.sum()
+    mean = cross @ np.linalg.solve(A, y - level)
+    gain = 0.5 * np.linalg.slogdet(np.eye(len(y)) + among / np.sqrt(np.outer(noise, noise)))[1]
+    return mean, prior - cross @ np.linalg.solve(A, cross.T), gain, level
+
+
+@pytest.mark.parametrize("estimates_mean", [False, True])
+@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_by_the_textbook(name, decay, estimates_mean):
+    kernel, parts = KERNELS[name], data(3, 9)
+    query = np.random.default_rng(7).random((3, 4, 2))
+    now = float(parts[3].max()) + 0.7
+    rows = observations(*parts, DECAYS[decay], now, estimates_mean)
+    posterior = point_posterior(point_kernel(kernel), rows)
+    X = torch.tensor(query)
+    mean, sd = posterior.at(X)
+    joint_mean, covariance = posterior.joint(X.view(3, 2, 2, 2))
+    picked = posterior.select(torch.tensor([2, 0])).at(X[[2, 0]])
+    for i in range(3):
+        each = [part[i] for part in parts]
+        wanted, cov, gain, level = textbook(
+            kernel, *each, DECAYS[decay], now, query[i], estimates_mean
+        )
+        np.testing.assert_allclose(mean[i], wanted, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(sd[i] ** 2, cov.diagonal(), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(posterior.mean_at(X)[i], wanted, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(joint_mean[i].flatten(), wanted, rtol=0, atol=1e-10)
+        for group in range(2):
+            block = cov[2 * group : 2 * group + 2, 2 * group : 2 * group + 2]
+            np.testing.assert_allclose(covariance[i, group], block, rtol=0, atol=1e-10)
+        assert float(posterior.information_gain[i]) == pytest.approx(gain, abs=1e-10)
+        if estimates_mean:
+            assert float(posterior.offset[i]) == pytest.approx(level, abs=1e-10)
+    torch.testing.assert_close(picked[0], mean[[2, 0]], rtol=0, atol=1e-12)
+    torch.testing.assert_close(picked[1], sd[[2, 0]], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("rows", ["none", "all failed"])
+def test_without_data_the_prior(name, rows):
+    X, y, noise, times, live = data(2, 0 if rows == "none" else 3)
+    live = np.zeros_like(live)
+    for decay in DECAYS.values():
+        posterior = point_posterior(
+            point_kernel(KERNELS[name]), observations(X, y, noise, times, live, decay, 9.0, True)
+        )
+        query = torch.rand(2, 3, 2, dtype=D)
+        mean, sd = posterior.at(query)
+        factor = float(decay_between(decay, np.array([9.0]), np.array([9.0]), 0.0)[0, 0])
+        assert mean.abs().max() == 0
+        prior = KERNELS[name](query).to_dense()
+        torch.testing.assert_close(sd**2, factor * prior.diagonal(dim1=-2, dim2=-1))
+        _, covariance = posterior.joint(query.unsqueeze(1))
+        torch.testing.assert_close(covariance[:, 0], factor * prior, rtol=0, atol=1e-12)
+        assert posterior.offset.abs().max() == posterior.information_gain.abs().max() == 0
+
+
+def test_noise_of_1e_10_against_forty_digits():
+    """Nearly exact measurements of a smooth function, two of them at almost the same point."""
+    random = np.random.default_rng(3)
+    X = np.sort(random.random((1, 12, 1)), axis=1)
+    X[0, 5] = X[0, 4] + 1e-9
+    y = np.sin(6 * X[..., 0])
+    noise, query = np.full((1, 12), 1e-10), np.array([[[0.05], [0.5], [0.77], [0.999]]])
+    rows = observations(X, y, noise, X[..., 0], noise > 0, ("static",), 1.0)
+    kernel = point_kernel(module(lengthscale=0.3))
+    mean, sd = point_posterior(kernel, rows).at(torch.tensor(query))
+    with mpmath.workdps(40):
+        two_l2 = 2 * mpmath.mpf(float(module(lengthscale=0.3).lengthscale)) ** 2
+
+        def k(a, b):
+            return mpmath.matrix(
+                [
+                    [mpmath.exp(-((mpmath.mpf(p) - mpmath.mpf(q)) ** 2) / two_l2) for q in b]
+                    for p in a
+                ]
+            )
+
+        points, at = X[0, :, 0].tolist(), query[0, :, 0].tolist()
+        A = k(points, points) + mpmath.diag([mpmath.mpf("1e-10")] * 12)
+        cross = k(at, points)
+        weights = mpmath.lu_solve(A, mpmath.matrix(y[0].tolist()))
+        for i in range(4):
+            row = cross[i, :]
+            exact = (row * weights)[0]
+            left = 1 - (row * mpmath.lu_solve(A, row.T))[0]
+            assert float(mean[0, i]) == pytest.approx(float(exact), abs=1e-5)
+            assert float(sd[0, i] ** 2) == pytest.approx(float(left), abs=1e-8)
+
+
+@pytest.mark.parametrize("decay", ["static", "wiener"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_slopes_by_finite_differences(name, decay):
+    parts = data(2, 6)
+    rows = observations(*parts, DECAYS[decay], 20.0)
+    kernel = point_kernel(KERNELS[name])
+    draw = drawn(kernel, rows, torch.Generator().manual_seed(0)) if name != "general" else None
+    posterior = point_posterior(kernel, rows, draw)
+    X = torch.rand(2, 3, 2, dtype=D, generator=torch.Generator().manual_seed(1))
+    X.requires_grad_(True)
+    assert torch.autograd.gradcheck(lambda X: posterior.at(X), X)
+    assert torch.autograd.gradcheck(lambda X: posterior.mean_at(X), X)
+    assert torch.autograd.gradcheck(lambda X: posterior.joint(X.unsqueeze(1)), X)
+    if draw is not None:
+        assert torch.autograd.gradcheck(lambda X: posterior.sample_at(X), X)
+    # At a point measured again and again, where the deviation has a kink when noise is small.
+    X = rows.choice[:, :2].clone().requires_grad_(True)
+    mean, sd = posterior.at(X)
+    (slope,) = torch.autograd.grad((mean + sd).sum(), X)
+    assert slope.isfinite().all()
+
+
+def drawn(kernel, rows, generator, waves_each=FREQUENCIES):
+    """What a function per trial is made of."""
+    trials, n, columns = rows.choice.shape
+
+    def normal(*shape):
+        return torch.randn(trials, *shape, generator=generator, dtype=D)
+
+    features = waves(kernel, normal(waves_each, columns + spectral_normals(kernel)))
+    return features, normal(2 * waves_each), normal(n)
+
+
+TRIALS = 3000
+
+
+@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("kind", ["rbf", "matern12", "matern32", "matern52"])
+def test_functions_drawn_have_the_posteriors_moments(kind, decay):
+    """3000 functions at 3 points, 6 observations at unequal times, one failed, one pair equal.
+
+    Averaged over features too, mean and covariance are exact: the error is that of sampling,
+    std(c_ij) = sqrt((c_ii c_jj + c_ij²) / 3000), the tails of a function made of finitely many
+    waves adding less than a tenth.
+    """
+    kernel = scaled(module(kind), 1.5)
+    X, y, noise, times, live = data(1, 6, seed=4)
+    live = np.array([[True, True, False, True, True, True]])
+    times[0, 4] = times[0, 3]
+    X[0, 5] = X[0, 4]
+    now = float(times.max()) + 0.5
+    query = np.random.default_rng(9).random((3, 2))
+    one = observations(X, y, noise, times, live, DECAYS[decay], now)
+    rows = Observations(
+        *(
+            part.expand(TRIALS, *part.shape[1:]) if isinstance(part, torch.Tensor) else part
+            for part in one
+        )
+    )
+    ready = point_kernel(kernel)
+    draw = drawn(ready, rows, torch.Generator().manual_seed(5), waves_each=60)
+    posterior = point_posterior(ready, rows, draw)
+    sample = posterior.sample_at(torch.tensor(query).expand(TRIALS, 3, 2)).numpy()
+    each = [part[0] for part in (X, y, noise, times, live)]
+    _, covariance, _, _ = textbook(kernel, *each, DECAYS[decay], now, query)
+    variance = covariance.diagonal()
+    error = 1.1 * np.sqrt((np.outer(variance, variance) + covariance**2) / TRIALS)
+    assert (np.abs(np.cov(sample.T, bias=True) - covariance) < 4.5 * error).all()
+    assert (np.abs(sample.mean(0)) < 4.5 * np.sqrt(variance / TRIALS)).all()
+    # The data matter: the prior's moments are many errors away.
+    present = np.array([now])
+    prior = 1.5 * float(decay_between(DECAYS[decay], present, present, 0.0)[0, 0])
+    assert (prior - variance > 9 * error.diagonal()).any()
+
+
+def test_a_drawn_function_passes_through_exact_data_and_ignores_rows_not_in_use():
+    X, y, noise, times, live = data(2, 5)
+    live = np.array([[True, True, True, False, True], [False] * 4 + [True]])
+    noise = np.full_like(noise, 1e-8)
+    rows = observations(X, y, noise, times, live, ("markov", 0.1), float(times.max()))
+    ready = point_kernel(module())
+    draw = drawn(ready, rows, torch.Generator().manual_seed(0))
+    posterior = point_posterior(ready, rows, draw)
+    at = rows.choice[:, 4:]
+    now = np.array([times.max()])
+    newest = torch.tensor(times[:, 4] == now[0])
+    through = posterior.sample_at(at)[newest]
+    assert through.abs().max() < 1e-3
+    # Whatever rows not in use hold, the function is the same.
+    other = rows._replace(
+        choice=torch.where(torch.tensor(live).unsqueeze(-1), rows.choice, 0.123),
+        y=torch.where(torch.tensor(live), rows.y, 55.0),
+    )
+    again = point_posterior(ready, other, draw)
+    query = torch.rand(2, 4, 2, dtype=D)
+    torch.testing.assert_close(again.sample_at(query), posterior.sample_at(query))
+    torch.testing.assert_close(again.at(query), posterior.at(query))
+
+
+def test_rows_of_other_trials_do_not_change_a_function():
+    """A trial with two rows draws the same where another trial keeps five."""
+    X, y, noise, times, live = data(1, 5)
+    live = np.array([[False, False, False, True, True]])
+    now = float(times.max()) + 1
+    rows = observations(X, y, noise, times, live, ("wiener", 0.3), now)
+    short = observations(
+        *(part[:, 3:] for part in (X, y, noise, times, live)), ("wiener", 0.3), now
+    )
+    ready = point_kernel(module("matern52"))
+    draw = drawn(ready, rows, torch.Generator().manual_seed(0))
+    query = torch.rand(1, 6, 2, dtype=D)
+    long = point_posterior(ready, rows, draw).sample_at(query)
+    alone = point_posterior(ready, short, (*draw[:2], draw[2][:, 3:]))
+    torch.testing.assert_close(alone.sample_at(query), long, rtol=0, atol=1e-12)
+
+
+def test_single_precision():
+    parts = data(2, 40)
+    now = float(parts[3].max())
+    for decay in DECAYS.values():
+        rows, single = (
+            observations(*parts, decay, now, dtype=dtype) for dtype in (D, torch.float32)
+        )
+        query = torch.rand(2, 20, 2, dtype=D)
+        mean, sd = point_posterior(point_kernel(module()), rows).at(query)
+        low = module().float()
+        low_mean, low_sd = point_posterior(point_kernel(low), single).at(query.float())
+        assert low_mean.dtype == low_sd.dtype == torch.float32
+        torch.testing.assert_close(low_mean.double(), mean, rtol=0, atol=2e-3)
+        torch.testing.assert_close(low_sd.double(), sd, rtol=0, atol=2e-3)
+    assert math.isfinite(float(sd.sum()))

@@ -1,0 +1,106 @@
+"""Words against SplittableRandom in exact integers, and what is made of the extreme ones."""
+
+import math
+
+import numpy as np
+import torch
+
+from botorch_tv.gp.random import (
+    GOLDEN,
+    mixed,
+    normals,
+    shifted,
+    signed,
+    trial_keys,
+    uniforms,
+    words,
+)
+
+LEAST, MOST = -(2**63), 2**63 - 1
+FULL = 2**64
+
+
+def mix(word: int, rounds: tuple[tuple[int, int], ...]) -> int:
+    for shift, factor in rounds:
+        word = (word ^ (word >> shift)) * factor % FULL
+    return word
+
+
+def mix64(word: int) -> int:
+    """Stafford's variant 13, as in SplittableRandom.mix64."""
+    rounds = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+    return mix(word, rounds)
+
+
+def odd(word: int) -> int:
+    return mix(word, ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53), (33, 1))) | 1
+
+
+def mix_gamma(word: int) -> int:
+    """SplittableRandom.mixGamma."""
+    word = odd(word)
+    return word ^ 0xAAAAAAAAAAAAAAAA if (word ^ (word >> 1)).bit_count() < 24 else word
+
+
+def test_the_published_sequence() -> None:
+    """SplitMix64 from state 1234567: the first words of its reference implementation."""
+    expected = [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+    found = words(torch.tensor(1234567), torch.tensor(GOLDEN), torch.arange(5))
+    assert [word % FULL for word in found.tolist()] == expected
+
+
+def test_keys_and_words_are_those_of_exact_integers() -> None:
+    first, second = signed(0xFEDCBA9876543210), 0x0123456789ABCDEF
+    trials = torch.arange(995, 2000)
+    start, step = trial_keys(first, second, trials)
+    golden = 0x9E3779B97F4A7C15
+    starts = [mix64((first + (t + 1) * golden) % FULL) for t in trials.tolist()]
+    steps = [mix_gamma((second + (t + 1) * golden) % FULL) for t in trials.tolist()]
+    assert [one % FULL for one in start.tolist()] == starts
+    assert [one % FULL for one in step.tolist()] == steps
+    uncorrected = [odd((second + (t + 1) * golden) % FULL) for t in trials.tolist()]
+    assert 0 < sum(one != other for one, other in zip(steps, uncorrected)) < 100
+    numbers = torch.tensor([0, 1, 2, 10**12])
+    found = words(start[:, None], step[:, None], numbers)
+    for row, one, by in zip(found.tolist(), starts, steps):
+        wanted = [mix64((one + (n + 1) * by) % FULL) for n in numbers.tolist()]
+        assert [word % FULL for word in row] == wanted
+
+
+def test_arguments_are_left_alone() -> None:
+    word = torch.tensor([5, LEAST, -1])
+    before = word.clone()
+    mixed(word), shifted(word, 3), uniforms(word), normals(word, word), trial_keys(1, 2, word)
+    words(word, word, word)
+    assert torch.equal(word, before)
+
+
+def test_uniforms_lie_below_one() -> None:
+    found = uniforms(torch.tensor([0, 2**11 - 1, 2**11, LEAST, MOST, -1]))
+    expected = [0, 0, 2.0**-53, 0.5, 0.5 - 2.0**-53, 1 - 2.0**-53]
+    assert found.tolist() == expected
+
+
+def test_normals_are_those_of_box_and_muller() -> None:
+    generator = torch.Generator().manual_seed(0)
+    radius, angle = torch.randint(LEAST, MOST, (2, 1000), generator=generator)
+    found = normals(radius, angle)
+    for r, a, pair in zip(radius.tolist(), angle.tolist(), found.tolist()):
+        length = math.sqrt(-2 * math.log((r + 2**63 + 2**11) / 2**64))
+        turn = 2 * math.pi * a / 2**64
+        expected = [length * math.cos(turn), length * math.sin(turn)]
+        np.testing.assert_allclose(pair, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_extreme_words_make_finite_normals() -> None:
+    ends = torch.tensor([LEAST, LEAST + 1, -1, 0, 1, MOST - 1, MOST])
+    pairs = normals(ends[:, None].expand(7, 7), ends.expand(7, 7))
+    assert bool(pairs.isfinite().all())
+    assert 8.5 < float(pairs.abs().max()) < 8.6
+    assert float(pairs[-1].abs().max()) == 0
