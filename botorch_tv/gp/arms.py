@@ -388,15 +388,20 @@ class ArmRecursion(Recursion, ArmInference):
             # A row for what is told and one for what is left out, until a regression replaces them.
             rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS)
             if form is PlayedArms:
-                rows = min(horizon, kept + REFRESH_ROUNDS + 1)
+                # Arms that were dropped are held until a regression, every so many rounds.
+                since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
+                rows = min(horizon, max(REFRESH_ROUNDS - 1, kept + since))
         numbers = form.numbers(basis, rows)
         if form is PlayedArms and rows > basis.size:
             matrix = (2 * (basis.size + 1) + basis.size) * basis.size
             later = Filter.numbers(basis, rows - basis.size)
             numbers = max(numbers, numbers // 2 + matrix, later)
-        if process.slides or process.returns:
+        refreshed = process.slides and (
+            horizon >= REFRESH_ROUNDS or amplifies(process.noise, basis)
+        )
+        if process.returns or refreshed:
             regression = numbers_of_regression(basis, kept, moves=process.moves)
-            numbers = max(numbers, form.numbers(basis, 0) + regression + kept * basis.size)
+            numbers = max(numbers, form.numbers(basis, 0) + max(regression, kept * basis.size))
         # What all trials begin with is made once for a single one.
         template = -(-(basis.size**2) // trials) if form is RootFilter else 0
         return AT_ONCE * basis.arms + log_numbers(horizon) + numbers + template

@@ -156,7 +156,7 @@ def rounded_below_zero(state: State) -> State:
     basis.variance = basis.variance * (1 - 1e-9)
     running = state.data.running
     if running is not None:
-        running = running._replace(variance=running.variance - 1e-9)
+        running = replace(running, variance=running.variance - 1e-9)
     return state._replace(data=state.data._replace(prior=basis, running=running))
 
 
