@@ -263,8 +263,8 @@ def require_floating(dtype: torch.dtype) -> None:
 
 
 def shown(value: object) -> str:
-    """A value in an error: its repr, a tensor or an array of many numbers by its shape."""
-    if isinstance(value, Tensor) and value.numel() > 8:
+    """A value in an error: its repr; a matrix or a tensor of many numbers by its shape."""
+    if isinstance(value, Tensor) and (value.dim() > 1 or value.numel() > 8):
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, numbers.Real) and not isinstance(value, int | float):
         return str(value)

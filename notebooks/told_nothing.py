@@ -76,8 +76,7 @@ for hour in range(HOURS):
     suggestion = loop.ask(now=START + timedelta(hours=hour))
     chosen = suggestion.point["temperature"]
     loop.tell(output(chosen, hour) + 0.5 * random.standard_normal())
-    recommended = loop.recommend(now=START + timedelta(hours=hour))["temperature"]
-    rows.append((hour, chosen, recommended))
+    rows.append((hour, chosen))
     if hour in (3, 39, 89, HOURS - 1):
         words[hour] = loop.describe(now=START + timedelta(hours=hour)).splitlines()[0]
 
@@ -94,7 +93,7 @@ shown = axes.contourf(hours, temperatures, truth, levels=8, cmap="cividis")
 figure.colorbar(shown, label="output")
 best = [best_temperature(one) for one in hours]
 axes.plot(hours, best, color="white", linewidth=1.2, label="best")
-axes.plot(*np.array(rows)[:, :2].T, "o", color=RED, markersize=3.5, label="measured")
+axes.plot(*np.array(rows).T, "o", color=RED, markersize=3.5, label="measured")
 axes.set(xlabel="hour", ylabel="temperature, degrees")
 axes.legend(loc="lower right", labelcolor="white")
 plt.show()

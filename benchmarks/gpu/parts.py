@@ -38,7 +38,7 @@ class Part(NamedTuple):
 TESTS = tuple(
     f"tests/{folder}"
     for folder in (
-        "conformance", "experts", "inference", "models", "simulation", "strategies",
+        "conformance", "experts", "gp", "models", "simulation", "strategies",
         "test_functions",
     )
 )  # fmt: skip

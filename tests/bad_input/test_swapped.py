@@ -58,7 +58,6 @@ CALLS = {
     "absorb": lambda one, state, made: one.absorb(state, None, Y),
     "describe": lambda one, state, made: one.describe(state),
     "init_like": lambda one, state, made: one.init_like(state, (2,)),
-    "decision": lambda one, state, made: one.decision(state),
 }
 
 
@@ -172,7 +171,7 @@ class TestOneDimension:
 
     def test_one_measurement(self):
         loop = Loop(STRATEGY, SIDE)
-        row = Row(lambda: loop.observe(0.5, 0.25), "0.5", "is a row of 1", "give [0.5]")
+        row = Row(lambda: loop.observe(0.5, 0.25), "0.5", "a row of 1", "[...]")
         assert_refuses(row._replace(error=InputDataError))
         assert len(loop.history.y) == 0
         loop.observe([0.5], 0.25)

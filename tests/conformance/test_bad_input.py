@@ -125,9 +125,7 @@ def test_a_number_will_do_for_one_trial(dtype: torch.dtype) -> None:
         with pytest.raises(InputDataError, match=f"{bad} as observation y is not finite"):
             strategy.tell(state, suggestion, bad)
     for bad in ("0.1", True, None):
-        with pytest.raises(
-            InputDataError, match=r"pass a number, or as a tensor: torch\.tensor\(y"
-        ):
+        with pytest.raises(InputDataError, match=r"it must be a number, or a tensor of shape \(\)"):
             strategy.tell(state, suggestion, bad)  # type: ignore[arg-type]
 
 
@@ -297,15 +295,15 @@ class TestDomain:
             assert expected.X[:, axis].unique().tolist() == pytest.approx(
                 np.linspace(low, high, 4).tolist()
             )
-        form = r"give one \(low, high\) per dimension, 3 of them, or a tensor of shape 2 x 3"
+        form = r"give one \(low, high\) per dimension, .*or a tensor of shape 2 x 3"
         for bad, said in [
-            (corners.T, r"bounds is \(3, 2\)"),
-            (corners[:, :2], r"bounds is \(2, 2\)"),
-            (pairs[:2], "2 bounds for dim = 3"),
+            (corners.T, r"bounds is a tensor of shape \(3, 2\)"),
+            (corners[:, :2], r"bounds is a tensor of shape \(2, 2\)"),
+            (pairs[:2], r"bounds is \[\(-1, 1\), \(0, 2\)\], but dim is 3"),
             ((0, 1, 2), r"bounds is \(0, 1, 2\)"),
             (5.0, r"bounds is 5\.0"),
-            ([*pairs[:2], (6, 5)], r"a side runs from 6\.0 to 5\.0, but"),
-            (corners.flip(0), r"a side runs from 1\.0 to -1\.0, but"),
+            ([*pairs[:2], (6, 5)], r"bounds is .*\(6, 5\)"),
+            (corners.flip(0), "bounds is a tensor"),
         ]:
             with pytest.raises(ValueError, match=f"Grid.regular: {said}.*{form}"):
                 Grid.regular(4, 3, bounds=bad)  # type: ignore[arg-type]

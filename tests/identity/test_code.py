@@ -335,9 +335,7 @@ def test_a_study_is_not_resumed_with_another_version_of_this_package(
 ) -> None:
     study(tmp_path, trials=2)
     monkeypatch.setattr("botorch_tv.simulation.settings.libraries", lambda: {"botorch_tv": "0.2.0"})
-    with pytest.raises(
-        ValueError, match=r"botorch_tv is '0.*' there and '0.2.0' here.*install the version"
-    ):
+    with pytest.raises(ValueError, match=r"botorch_tv is '0.*' there and '0.2.0' here"):
         study(tmp_path, trials=2)
 
 

@@ -95,7 +95,6 @@ STRATEGY: dict[str, Callable[[Any, Any, Any], object]] = {
     "now": lambda s, state, at: s.ask(state, now=HIDDEN),
     "X": lambda s, state, at: s.posterior(state, np.ma.array([[0.5, 0.5]], mask=True)),
     "at": lambda s, state, at: s.suggestion_at(state, ROW),
-    "context": lambda s, state, at: s.ask(state, context=ROW),
 }
 
 

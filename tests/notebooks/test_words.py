@@ -215,7 +215,6 @@ def test_a_botorch_loop_before_and_after(outputs):
 def test_what_a_loop_told_nothing_finds(outputs):
     outs, words = outputs("told_nothing")
     said = dict(re.findall(r"^hour (\d+): (.*)$", printed(outs), re.M))
-    assert "leave open whether the world is still or slow. What comes then decides" in words
     assert [said[hour].startswith("It probably") for hour in ("3", "39")] == [True, True]
     assert said["89"].startswith("It drifts (")
     for edge in ("or less", "or more"):
@@ -224,7 +223,6 @@ def test_what_a_loop_told_nothing_finds(outputs):
     assert 'it says "probably", and what was presumed before any measurement' in words
     for one in said.values():
         assert ("It probably" in one) == ("before any measurement" in one)
-    assert "a step of it looks like a small jump. The jump shows in a single hour." in words
     assert "after hour 90" in words
     small, jump = (re.search(r"It jumped .*? \((.*?)\)", said[hour]) for hour in ("89", "129"))
     assert float(small[1].split()[0]) < 90

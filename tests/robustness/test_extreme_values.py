@@ -114,7 +114,7 @@ def test_the_latest_time(name):
         (
             lambda: gp_ucb(kernel=kernel(), noise=0.1, width=Logarithmic(c1=1e20)),
             S,
-            r"Logarithmic: c1 is 1e\+20, .* 1e\+15\]; in torch.float32; use float64",
+            r"Logarithmic: c1 is 1e\+20, .* 1e\+15\]; in torch.float32; lower it",
         ),
         (
             lambda: gp_ucb(kernel=kernel(), noise=0.1, width=IGPUCB(B=1e20, R=1.0, delta=0.1)),

@@ -192,7 +192,9 @@ def test_single_precision_is_refused_where_rounding_outweighs_what_is_learned(na
     usual = {"trials": 1, "progress": False}
     for dtype, horizon in ((torch.float32, 12), (torch.float64, 12)):
         run_study(world, strategies, dtype=dtype, horizon=horizon, **usual)
-    with pytest.raises(ValueError, match=f"{name}.* may keep 2,000 .*float32.* beyond 1,311; give"):
+    with pytest.raises(
+        ValueError, match=f"{name}.* may retain 2,000 .*float32.* beyond 1,311; give"
+    ):
         run_study(world, strategies, dtype=torch.float32, horizon=2000, **usual)
 
 

@@ -5,8 +5,6 @@ import torch
 from botorch.exceptions import InputDataError
 
 from botorch_tv.gp import covariance, regression
-from botorch_tv.gp.basis import Basis
-from botorch_tv.gp.regression import Observations
 from botorch_tv.memory import bytes_in_words, free_bytes
 from botorch_tv.simulation import MarkovWorld, run_study, settings
 from botorch_tv.simulation.rivals import unit_kernel
@@ -78,13 +76,13 @@ def test_the_gain_of_many_trials_is_computed_in_blocks(monkeypatch: pytest.Monke
     """The same numbers, and never the matrices of all trials at once."""
     player = w_gp_ucb(kernel=KERNEL, noise=0.02, gamma=0.9)
     state = player.init(Grid.regular(3, 2), batch_shape=(2, 3))
-    usual, largest = regression._gain_of, []
+    usual, largest = regression.log_diagonal, []
 
-    def watched(basis: Basis, observations: Observations) -> torch.Tensor:
-        largest.append(observations.y.shape[:-1].numel())
-        return usual(basis, observations)
+    def watched(factor: torch.Tensor) -> torch.Tensor:
+        largest.append(factor.shape[:-2].numel())
+        return usual(factor)
 
-    monkeypatch.setattr(regression, "_gain_of", watched)
+    monkeypatch.setattr(regression, "log_diagonal", watched)
     found = []
     for numbers in (2**18, 1):
         monkeypatch.setattr(regression, "BLOCK_NUMBERS", {"cpu": numbers})

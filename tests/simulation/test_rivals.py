@@ -74,9 +74,10 @@ def test_all_rivals_carry_their_settings(settings):
     assert made["R-PERP"].period == 29
     assert made["R-PERP"].width == Constant(7.5)
     assert made["TV-BayesOpt"].decay == PeriodicMarkov(0.03, 7.0, 0.5)
-    without_width = {"GP-EI", "GP-PI", "R-PERP", "Random"}
+    without_width = {"GP-EI", "GP-PI", "R-PERP", "Random", "PE-GP-UCB", "BOB-GP-UCB"}
     for label, strategy in made.items():
-        assert strategy.noise == (1 if label == "Adaptive-GP-UCB" else 0.02)
+        if label != "Adaptive-GP-UCB":  # which learns it
+            assert strategy.usual_noise == 0.02
         if label in ("IGP-UCB", "BR-GP-UCB"):  # their width is what they are
             assert strategy.width == IGPUCB(B=1.0, R=math.sqrt(0.02), delta=0.1)
         elif label not in without_width:

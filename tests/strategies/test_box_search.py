@@ -3,7 +3,6 @@
 import math
 import sys
 import warnings
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -250,8 +249,8 @@ def test_the_ascent_is_of_the_score_itself():
         strategy = strategy_of("se", 0.6, exploration=exploration)
         state, _, _ = told(strategy, 2, 5, trials=3)
         draws = draws_from(torch.Generator().manual_seed(0), state)
-        whole, _ = strategy.decision(state)._points(exploration, draws)
-        whole.of = replace(whole.of, sqrt_beta=torch.tensor([1.0, 2.0, 3.0], dtype=D))
+        whole = strategy.decision(state)._points(exploration, draws)
+        whole.sqrt_beta = torch.tensor([[1.0], [2.0], [3.0]], dtype=D)
         X = torch.rand(3, 2, 2, dtype=D, generator=torch.Generator().manual_seed(5))
         some = torch.tensor([2, 0])
         values = whole._scored(exploration.score, X)
