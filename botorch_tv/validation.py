@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 import functools
-import inspect
 import math
 import numbers
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,30 +32,6 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """The end of an error about an unknown name: the closest known one, if any is close."""
     close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
     return f" Did you mean {close[0]}?" if close else ""
-
-
-def refuse_unknown(
-    call: str,
-    unknown: Mapping[str, object],
-    called: Callable[..., object],
-    fixes: Mapping[str, str],
-) -> None:
-    """Refuse keyword arguments that a function or class does not have.
-
-    Args:
-        call: Name of the function or class, for the error.
-        unknown: The keyword arguments that it does not have.
-        called: The function or class.
-        fixes: What to give instead, as a sentence, by the name of a likely mistake. For all others
-            the error names the closest argument.
-
-    Raises:
-        TypeError: If there are any.
-    """
-    for name in unknown:
-        known = [one for one in inspect.signature(called).parameters if one != "unknown"]
-        fix = f" {fixes[name]}" if name in fixes else did_you_mean(name, known)
-        raise TypeError(f"{call}: there is no argument {name}.{fix}")
 
 
 def decimal_comma(value: object) -> str:

@@ -158,8 +158,7 @@ class ProcessStrategy(Strategy):
         answers, log_of = [], _log_of(state.domain, data, newest)
         for rule, memory in zip(self.process.retention, state.memory.retention):
             log = log_of(now=now, since=since, memory=memory)
-            given = rule.keep(log) if data.rounds > WATCHED else _watched(rule, "keep", log)
-            kept = checked(given, data.time, data.rounds - data.dropped)
+            kept = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
             # In memory of their own; the next answer may come in the same.
             if kept.rows is not None or kept.aside is not None:
                 kept = kept._replace(
@@ -205,7 +204,6 @@ class ProcessStrategy(Strategy):
 
     @property
     def draws(self) -> bool:
-        """Whether choices may take random numbers: all but those known to take none."""
         return draws_numbers(self.exploration)
 
     @functools.cached_property
@@ -245,29 +243,12 @@ class ProcessStrategy(Strategy):
 
     @without_gradients
     def arm_means(self, state: State) -> Tensor:
-        """The posterior mean of f on all arms of a grid, one :meth:`step` after the newest data.
-
-        Args:
-            state: The current state.
-
-        Returns:
-            `batch_shape x M`, the prior mean included.
-        """
         return self.decision(state).arm_means()
 
     def believed_noise(self, state: State) -> Tensor:
-        """Noise variance of a new observation, as learned or given, `batch_shape`."""
         return believed_noise(self.inference_for(state.domain, state.basis), state.data)
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
-        """The threshold on |y - mean| above which a trigger resets, `batch_shape`.
-
-        The smallest of all rules; None if no rule has one.
-
-        Args:
-            state: The state that made the suggestion.
-            suggestion: Where it will be measured.
-        """
         data = self._data_at(state, suggestion.time)
         noise = self.believed_noise(state)
         bands = [rule.band(suggestion.sd, noise, data.since) for rule in self.process.retention]
@@ -275,15 +256,6 @@ class ProcessStrategy(Strategy):
         return torch.stack(found).amin(0) if found else None
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        """Numbers held in memory per trial by round ``horizon``, for sizing batches.
-
-        An upper bound; on a grid the actual number is smaller when arms are played repeatedly.
-
-        Args:
-            state: Any state of this strategy.
-            horizon: Rounds.
-            trials: Trials that run together, among which some memory is shared.
-        """
         domain, search = state.domain, 0
         inference = self.inference_for(domain, state.basis)
         if isinstance(domain, Box) and type(self.exploration) is not UniformChoice:

@@ -356,7 +356,6 @@ class SparQ(KernelStrategy):
         return self.without_expert()
 
     def without_expert(self) -> SparQ:
-        """The same strategy for use without an expert; it does not warn of its absence."""
         return replace(self, refresh=replace(self.refresh, schedule=Never()))
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:

@@ -52,6 +52,8 @@ def test_side_queries_are_counted_where_they_are_asked() -> None:
     result = study(strategies())
     asked = result.side_queries
     assert asked.dims == ("strategy", "trial", "round")
+    with pytest.raises(KeyError, match="side_queries"):
+        StudyResult(result.data.drop_vars("side_queries")).side_queries  # noqa: B018
     assert int(asked.sel(strategy="TV").sum()) == 0
     arms = result.data["index"]
     for label, scale in (("SparQ", 2.0), ("W-SparQ", 1.0)):

@@ -134,3 +134,9 @@ def test_answers_of_an_expert() -> None:
     with pytest.raises(InputDataError, match="y: row 0 is masked"):
         loop.absorb(asked, masked)
     assert loop.absorb(asked, masked, ok=~np.ma.getmaskarray(masked)) == 1
+
+
+def test_a_strategy_refuses_a_masked_context() -> None:
+    strategy = STRATEGIES["static"]()
+    with pytest.raises(InputDataError, match="is masked, which means that it is missing; give"):
+        strategy.ask(strategy.init(WITH_CONTEXT), context=HIDDEN)

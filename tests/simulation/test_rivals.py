@@ -82,6 +82,9 @@ def test_all_rivals_carry_their_settings(settings):
             assert strategy.width == IGPUCB(B=1.0, R=math.sqrt(0.02), delta=0.1)
         elif label not in without_width:
             assert dataclasses.asdict(strategy.width) == {"c1": 0.4, "c2": 4.0}
+    for label in ("PE-GP-UCB", "BOB-GP-UCB"):
+        for member in made[label].members:
+            assert dataclasses.asdict(member.width) == {"c1": 0.4, "c2": 4.0}
 
 
 def test_every_algorithm_of_the_papers_can_meet():

@@ -79,6 +79,8 @@ def test_what_there_is_not_is_refused(result) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             result.plot_weights(**changes)
+    with pytest.raises(KeyError):
+        result.plot_weights(trial=5)
     domain, kernel = Grid.regular(points=3, dim=1), RBFKernel().double()
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.1, noise=0.02)
     players = {"told": gp_ucb(kernel=kernel, noise=0.02)}
