@@ -417,7 +417,7 @@ class PointInference(Inference):
         offset = self.prior_mean(posterior.offset)
         if isinstance(offset, Tensor):
             offset = offset[:, None, None]
-        return Joint(
+        return (
             (mean + offset).view(*shape, choice.shape[-3], q),
             covariance.view(*shape, choice.shape[-3], q, q),
             posterior.information_gain.view(shape),
