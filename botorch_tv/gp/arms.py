@@ -181,11 +181,11 @@ class Recursion(Inference):
         return self._form(prior)(prior, batch_shape, first, trend=trend)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        process, basis, running = self.process, after.prior, before.running
-        assert isinstance(basis, Basis)
+        (leaving, cleared, any_rows), running = change, before.running
+        process, basis = self.process, basis_of(after)
         if after.dropped == after.rounds:
             return self._emptied(after)
-        if change.any_rows or (change.leaving and self._refreshes(after)):
+        if any_rows or (leaving and self._refreshes(after)):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
         exacter = after.least_noise < before.least_noise
@@ -197,18 +197,18 @@ class Recursion(Inference):
         if process.moves:
             *motion, prior = self._motion(before, before.time, after, after.time)
             running.move(basis, *motion)
-        if change.cleared is not None:
-            running.clear(self._first_variance(basis), change.cleared)
+        if cleared is not None:
+            running.clear(self._first_variance(basis), cleared)
         self._take(running, basis, after, after.rounds - 1, prior)
         if isinstance(running, PlayedArms):
             running.reserve(basis.size)
             if running.used > basis.size:
                 running = Filter.of_arms(basis, running)
-        if change.leaving:
+        if leaving:
             kept = before.mask
-            if change.cleared is not None:
-                kept = before.kept & ~change.cleared.unsqueeze(-1)
-            for number in change.leaving:
+            if cleared is not None:
+                kept = before.kept & ~cleared.unsqueeze(-1)
+            for number in leaving:
                 among = None if kept is None else kept[..., number - before.dropped]
                 self._take(running, basis, after, number, prior, among=among, remove=True)
             if after.empty is not None:
@@ -220,8 +220,8 @@ class Recursion(Inference):
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         if after.dropped == after.rounds > before.dropped:
             return self._emptied(after)
-        changed = change.leaving or change.any_rows or change.cleared is not None
-        return self._anew(after) if changed else after
+        leaving, cleared, any_rows = change
+        return self._anew(after) if leaving or any_rows or cleared is not None else after
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_of(data).information_gain
