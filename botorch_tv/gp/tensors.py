@@ -189,7 +189,9 @@ class Rows:
         return Rows.of, (self.tensor().clone(), self._batch_dim)
 
 
-def append_together(sequences: Sequence[Rows], rows: Sequence[Tensor]) -> list[Rows]:
+def append_together(
+    sequences: Sequence[Rows], rows: tuple[Tensor, ...] | list[Tensor]
+) -> list[Rows]:
     """Each sequence and a row more, where that is one operation of a device for all of them."""
     longer, places = [], []
     for one in sequences:
