@@ -241,20 +241,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function under ``no_grad``, outside any inference mode."""
-
-    @functools.wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not torch.is_inference_mode_enabled():
-            with torch.no_grad():
-                return function(*args, **kwargs)
-        with torch.inference_mode(False), torch.no_grad():
-            return function(*args, **kwargs)
-
-    return wrapped
-
-
 def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
     """Run a function with gradients as the caller has them, but outside any inference mode."""
 
@@ -266,3 +252,8 @@ def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return wrapped
+
+
+def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a function under ``no_grad``, outside any inference mode."""
+    return outside_inference_mode(torch.no_grad()(function))
