@@ -372,7 +372,8 @@ class ArmRecursion(Recursion, ArmInference):
         form, kept = self._form(basis), process.most_kept(horizon)
         rows = kept
         if process.slides and form is PlayedArms:  # arms are held until the next regression
-            rows = min(horizon, kept + REFRESH_ROUNDS - 1)
+            since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
+            rows = min(horizon, max(REFRESH_ROUNDS - 1, kept + since))
         elif process.slides:  # a row for what is observed, and one for what is removed
             rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS)
         numbers = form.numbers(basis, rows)
