@@ -90,27 +90,25 @@ class ArmInference(Inference):
             normal: What ``draw`` will be asked to make a draw of, where that is known already.
         """
 
-    @abstractmethod
-    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
-        """As :meth:`joint`, for one group of arms, `batch_shape x q`, without its dimension."""
-
-    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
-        q = choice.shape[-1]
-        together = max(1, JOINTLY // q)
-        means, blocks, gain = [], [], None
-        for part in torch.split(choice, together, dim=-2):
-            number = part.shape[-2]
-            mean, covariance, gain = self.at_arms(data, part.flatten(-2), present)
-            lead = mean.shape[:-1]
-            means.append(mean.reshape(*lead, number, q))
-            square = covariance.reshape(*lead, number, q, number, q)
-            # Dimensions are now group, member, group, member; a group with itself is wanted.
-            blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
-        assert gain is not None
-        return torch.cat(means, -2), torch.cat(blocks, -3), gain
-
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return information_gain(basis_of(data), self.observations(data, present, inflation_power=2))
+
+
+def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]]) -> list[Tensor]:
+    """Mean and covariance within each group of arms, so many at a time as memory holds.
+
+    Args:
+        choice: `batch_shape x e x q`.
+        at: Mean and covariance of some arms, `batch_shape x n`.
+    """
+    q, means, blocks = choice.shape[-1], [], []
+    for part in torch.split(choice, max(1, JOINTLY // q), dim=-2):
+        mean, covariance = at(part.flatten(-2))
+        means.append(mean.view(part.shape))
+        square = covariance.reshape(*part.shape, *part.shape[-2:])
+        # Dimensions are now group, member, group, member; a group with itself is wanted.
+        blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
+    return [torch.cat(means, -2), torch.cat(blocks, -3)]
 
 
 class ArmRegression(ArmInference):
@@ -131,14 +129,18 @@ class ArmRegression(ArmInference):
         sd = (prior - lost).clamp_min_(0).sqrt_()
         return ArmPosterior(mean, sd, gain, self.prior_mean(offset), draw)
 
-    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
         basis, observations = basis_of(data), self.observations(data, present)
         posterior = regress(basis, observations)
-        prior = scaled(basis.gram(index), observations.prior_factor)
-        mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
         offset = self.prior_mean(None if posterior.trend is None else posterior.trend.constant)
-        covariance = prior - posterior.covariance_reduction(basis, index)
-        return mean + per_trial(offset), covariance, posterior.information_gain
+
+        def at(index: Tensor) -> tuple[Tensor, Tensor]:
+            prior = scaled(basis.gram(index), observations.prior_factor)
+            mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
+            return mean + per_trial(offset), prior - posterior.covariance_reduction(basis, index)
+
+        mean, covariance = joint_in_groups(choice, at)
+        return mean, covariance, posterior.information_gain
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, moves = basis_of(data), self.process.moves
@@ -357,15 +359,19 @@ class ArmRecursion(Recursion, ArmInference):
         offset = self.prior_mean(estimate)
         return ArmPosterior(mean, sd.sqrt_(), running.information_gain, offset, draw)
 
-    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
-        basis = basis_of(data)
-        mean, square, prior, _, estimate = self._moved_to(data, present.now, index)
-        lost = basis.inner(running_of(data).at(basis, index), index)
-        if square is not None:
-            lost = square[..., None, None] * lost
-        covariance = scaled(basis.gram(index), prior) - lost
-        gain = running_of(data).information_gain
-        return mean + per_trial(self.prior_mean(estimate)), covariance, gain
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
+        basis, running = basis_of(data), running_of(data)
+
+        def at(index: Tensor) -> tuple[Tensor, Tensor]:
+            mean, square, prior, _, estimate = self._moved_to(data, present.now, index)
+            lost = basis.inner(running.at(basis, index), index)
+            if square is not None:
+                lost = square[..., None, None] * lost
+            mean = mean + per_trial(self.prior_mean(estimate))
+            return mean, scaled(basis.gram(index), prior) - lost
+
+        mean, covariance = joint_in_groups(choice, at)
+        return mean, covariance, running.information_gain
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, process = basis_of(data), self.process

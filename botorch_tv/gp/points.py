@@ -548,7 +548,7 @@ def _still_there(data: Data, observations: Observations) -> int:
     are few in use, or where those in use are not the same in all trials.
     """
     root = observations.precision_root
-    grows = isinstance(data.running, GrowingFactor) and data.keeps_all
+    grows = isinstance(data.running, GrowingFactor) and data.mask is None
     if not grows or root.dtype != torch.float64 or root.shape[-1] < FEWEST_REMAINING:
         return 0
     return data.dropped % FACTOR_BLOCK
