@@ -41,7 +41,7 @@ from botorch_tv.gp.point_kernel import (
     spectral_normals,
     waves,
 )
-from botorch_tv.gp.process import Inference, Joint, Looks, Normal, observations_of, temporal_rows
+from botorch_tv.gp.process import Inference, Joint, Looks, Normal, temporal_rows
 from botorch_tv.gp.regression import Observations, constant_mean
 from botorch_tv.gp.tensors import OfTrials
 
@@ -481,21 +481,6 @@ class PointRegression(PointInference):
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
         factor = _box_prior(data).noise_factor
         return noise if factor is None else noise * factor.view_as(noise)
-
-    def observations(
-        self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = True
-    ) -> Observations:
-        box_prior = _box_prior(data)
-        factor = box_prior.noise_factor
-        return observations_of(
-            data,
-            self.process,
-            present,
-            inflation_power=inflation_power,
-            decay=box_prior.decay,
-            noise_factor=None if factor is None else factor.view_as(present.now),
-            pairs=pairs,
-        )
 
     def _flat_observations(
         self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
