@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -57,8 +57,7 @@ DECAYS_AT_ONCE = 4
 """Matrices of all pairs of observations that the temporal factors are computed in."""
 
 
-@dataclass(frozen=True)
-class ArmPosterior:
+class ArmPosterior(NamedTuple):
     """The posterior of f_now on all arms, for reading before the next one is computed.
 
     Attributes:
@@ -186,8 +185,8 @@ class Recursion(Inference):
         process, basis = self.process, basis_of(after)
         if after.dropped == after.rounds:
             return self._emptied(after)
-        often = process.moves or amplifies(after.least_noise, basis)
-        if any_rows or (leaving and (often or after.rounds % REFRESH_ROUNDS == 0)):
+        anew = any_rows or (leaving and (process.moves or after.rounds % REFRESH_ROUNDS == 0))
+        if anew or (leaving and amplifies(after.least_noise, basis)):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
         exacter = after.least_noise < before.least_noise
