@@ -259,7 +259,7 @@ class _Describer:
         users = is_users(scope.get("__name__"))
         # By the code, since decorators give their functions the names of those that they wrap.
         name = f"{scope.get('__name__')}.{code.co_qualname}"
-        if not users and "<" not in name:
+        if not users and "<" not in name and not hasattr(function, "__wrapped__"):
             return name
         if users and id(function) in self._code:
             return {"the same as": self._code[id(function)][1]}
