@@ -12,11 +12,10 @@ from functools import partial
 
 import torch
 
-from botorch_tv.identity import together
 from botorch_tv.memory import torch_threads
 from botorch_tv.simulation.executors import Executor, Task, play_elsewhere, play_here
 from botorch_tv.simulation.recorders import Recorder
-from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.result import StudyResult, together
 from botorch_tv.simulation.rounds import Progress, progress_bar
 from botorch_tv.simulation.rules import require_compiled
 from botorch_tv.simulation.settings import (
