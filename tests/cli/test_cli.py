@@ -230,7 +230,7 @@ def test_an_interrupted_comparison_tells_how_to_go_on(options, told, tmp_path, m
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("botorch_tv.simulation.rounds.PreparedStudy.play", interrupted)
+    monkeypatch.setattr("botorch_tv.simulation.executors.play_block", interrupted)
     assert cli.main(["compare", *TINY, *options]) == cli.EXIT_INTERRUPTED
     assert capsys.readouterr().err == f"\nbotorch-tv: interrupted; {told}\n"
 

@@ -21,8 +21,7 @@ from botorch_tv.papers import (
 )
 from botorch_tv.papers.claims import Claim
 from botorch_tv.papers.recordings import STAND_IN
-from botorch_tv.simulation import StudyResult
-from botorch_tv.simulation.rounds import PreparedStudy
+from botorch_tv.simulation import StudyResult, executors
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -105,16 +104,16 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(worlds, "POINTS", 5)
     command = ["paper", name, "--trials", "4", "--quiet", "--chunk", "2", "--out", str(tmp_path)]
     plays = []
-    play = PreparedStudy.play
+    play = executors.play_block
 
-    def counted(study, chunk, *arguments):
+    def counted(study, labels, chunk, *arguments):
         if len(plays) == 3:
             raise KeyboardInterrupt
         plays.append(chunk)
-        return play(study, chunk, *arguments)
+        return play(study, labels, chunk, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(PreparedStudy, "play", counted)
+        patched.setattr(executors, "play_block", counted)
         patched.setattr("torch.get_num_threads", lambda: 1)
         assert cli.main(command) == cli.EXIT_INTERRUPTED
     told = f"the same command goes on from the trials kept in {tmp_path}"
