@@ -17,6 +17,7 @@ from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.temporal import (
     Center,
     carried_forward,
+    covariance_of,
     fit_noise,
     fit_rate,
     group_starts,
@@ -144,7 +145,7 @@ class PanelWorld(GridWorld):
                 self.training, sample_spectrum(self.training), groups
             )
             self.noise_share = self.model_noise / variance
-            self.kernel = torch.tensor(covariance.matrix(), device=device)
+            self.kernel = torch.tensor(covariance_of(covariance), device=device)
         else:
             self.model_noise, self.noise_share = noise_share * variance, noise_share
             self.kernel = torch.tensor(sample_covariance(self.training), device=device)
