@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pandas as pd
 import torch
@@ -18,7 +18,7 @@ import torch
 from botorch_tv.papers.recordings import STAND_IN, Recordings
 from botorch_tv.simulation import Recorder, StudyResult, World, run_study
 from botorch_tv.simulation.study_record import Paired
-from botorch_tv.strategies import Strategy
+from botorch_tv.strategies import Grid, Strategy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,7 +201,8 @@ class Experiment:
             most = [count if trials is None else trials, case.trials]
             if isinstance(case, Recorded):
                 doubts += [STAND_IN] * (data is None)
-                most += [len(world.domain)] * (case.trials is None)
+                arms = len(cast(Grid, world.domain))
+                most += [arms] if case.trials is None else []
             longests = [longest, case.horizon, world.horizon]
             results[name] = run_study(
                 world,

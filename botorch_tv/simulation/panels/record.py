@@ -370,7 +370,7 @@ def _read_table(path: Path, times: str | None) -> Panel:
             f"{file} does not have exactly one column {times!r} for times; its columns are "
             f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
         )
-    readings = {place: [_number(cell) for cell in cells[place]] for place in cells}
+    readings = {place: [_number(cell) for cell in cells[place]] for place in range(len(names))}
     moments = [_times(file, cells[place], readings.pop(place)) for place in timed]
     if headed and names[0] == "" and None not in readings.get(0, [None]):
         del readings[0]  # the index of a data frame
@@ -424,9 +424,9 @@ def _with_points(file: str, cells: pd.DataFrame) -> pd.DataFrame:
                 "may have a thousands separator, because other cells are whole numbers, or be a "
                 "decimal; write thousands without one, or all decimals with as many digits.",
             )
-    every = cells.stack().droplevel(1)
-    commas = every.str.fullmatch(_WITH_COMMA)
-    unclear = every.str.fullmatch(_THOUSANDS) | (every.str.fullmatch(_WITH_POINT) & commas.any())
+    every = pd.Series(cells.stack().droplevel(1))
+    pointed = _WITH_POINT if every.str.fullmatch(_WITH_COMMA).any() else "(?!)"  # or none
+    unclear = every.str.fullmatch(f"{_THOUSANDS}|{pointed}")
     _refuse(
         file,
         every[unclear],

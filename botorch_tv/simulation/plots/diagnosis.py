@@ -232,5 +232,6 @@ def _fill(
 ) -> None:
     """A band between two values of every round."""
     edges = np.append(rounds, rounds[-1] + 1) - 0.5
-    style = {"color": BLUE, "alpha": alpha, "linewidth": 0, "label": label}
-    axes.stairs(high, edges, baseline=low, fill=True, **style)
+    axes.stairs(
+        high, edges, baseline=low, fill=True, color=BLUE, alpha=alpha, linewidth=0, label=label
+    )

@@ -144,16 +144,19 @@ def _draw(
     """The map of one strategy, on a colour scale from 0 to ``top``."""
     if _height(places, aspect) is not None:
         axes.set_aspect(aspect)
-    crossing, scale = lattice(places), {"cmap": COLORS, "vmin": 0, "vmax": top}
+    crossing = lattice(places)
     if crossing is not None:
         xs, ys, number = crossing
-        mesh = axes.pcolormesh(xs, ys, errors[number], shading="nearest", **scale)
+        mesh = axes.pcolormesh(
+            xs, ys, errors[number], shading="nearest", cmap=COLORS, vmin=0, vmax=top
+        )
         mesh.set_rasterized(True)
         return mesh
     axes.margins(0.08)
     lighten(axes)
     axes.grid(False)
-    return axes.scatter(*places.T, c=errors, s=np.clip(4000 / len(places), 6, 90), **scale)
+    (x, y), size = places.T, float(np.clip(4000 / len(places), 6, 90))
+    return axes.scatter(x, y, c=errors, s=size, cmap=COLORS, vmin=0, vmax=top)
 
 
 def _curves(
