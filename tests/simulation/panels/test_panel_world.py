@@ -247,7 +247,7 @@ def test_uneven_times_are_told():
     times = np.arange(30.0)
     times[11:] += 5
     uneven = replace(panel, times=times)
-    with pytest.warns(UserWarning, match=r"1 rows come late and 0 early, as from 10.0 to 16.0, 6 "):
+    with pytest.warns(UserWarning, match="10.0 to 16.0 are 6 usual steps"):
         PanelWorld(uneven, 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
