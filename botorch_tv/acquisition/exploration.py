@@ -379,7 +379,7 @@ def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
         return torch.add(best, spread, alpha=sqrt_beta)
     score = candidates.scratch.take("arms", spread.shape, spread)
     if isinstance(sqrt_beta, Tensor):
-        torch.addcmul(mean, spread, (sign * sqrt_beta).to(spread), out=score)
+        torch.addcmul(mean, spread, sqrt_beta.to(spread), value=sign, out=score)
     else:
         torch.add(mean, spread, alpha=sign * sqrt_beta, out=score)
     return score if sign > 0 else score.neg_()

@@ -400,8 +400,11 @@ class GainWidth(_Checked):
 
     def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         offset, scale, constant, slope = self.terms(context.t)
-        value = constant + slope * self.gain.value(context)
-        return offset + scale * (value.sqrt() if isinstance(value, Tensor) else math.sqrt(value))
+        gain = self.gain.value(context)
+        if isinstance(gain, Tensor):  # one operation of a device for each sum
+            root = torch.rsub(gain, constant, alpha=-slope).sqrt()
+            return torch.rsub(root, offset, alpha=-scale)
+        return offset + scale * math.sqrt(constant + slope * gain)
 
 
 @dataclass(frozen=True)

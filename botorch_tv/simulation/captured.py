@@ -63,7 +63,7 @@ class Player:
             if isinstance(value, np.ndarray)
         }
         self._first = rules.prior[0] * like
-        self.posterior = PlayedArms.none(self.basis, Size([trials]), self._first, trend=False)
+        self.posterior = PlayedArms(self.basis, Size([trials]), self._first, trend=False)
         self._bound = 0  # no trial uses more slots
         self._noise = torch.full_like(self.posterior.information_gain, rules.noise)
         self.elapsed, self.since, self.round = zeros(trials), zeros(trials) + 1, zeros(1)
@@ -126,10 +126,10 @@ class Player:
         if rules.moves:
             begun, elapsed = posterior.count > 0, self.elapsed
             attenuation = torch.where(begun, table["attenuation"][elapsed], 1.0)
-            lost = attenuation.square() * table["prior"][elapsed]
-            grown = (table["prior"][elapsed + 1] - lost) * begun
+            square = attenuation.square()
+            grown = (table["prior"][elapsed + 1] - square * table["prior"][elapsed]) * begun
             elapsed.add_(begun)
-            posterior.move(self.basis, attenuation, grown)
+            posterior.move(self.basis, attenuation, square, grown)
         sqrt_beta = table["sqrt_beta"].index_select(0, self.round)
         if len(table["gain_slope"]):
             root, slope = (

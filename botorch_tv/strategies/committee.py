@@ -240,7 +240,7 @@ class Committee(Strategy):
         """The joint posterior of the leading member."""
         leading = self.leading(state)
         made = [one._joint(own, choice, now) for one, own in self._pairs(state)]
-        return Joint(*(_picked(list(parts), leading) for parts in zip(*made)))
+        return tuple(_picked(list(parts), leading) for parts in zip(*made))  # type: ignore[return-value]
 
     def believed_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation in the leading member, `batch_shape`."""

@@ -159,9 +159,10 @@ class PhasedElimination(KernelStrategy):
         assert isinstance(prior, Basis)
         arms, y, noise = (part.tensor(first) for part in (history.choice, history.y, history.noise))
         assert not isinstance(self.mean, str)
-        found = regress_on_arms(prior, Observations(arms, y - self.mean, noise.rsqrt().to(y)))
-        mean = found.mean if self.maximize else -found.mean
-        sd = (prior.variance - found.variance_reduction).clamp_min(0).sqrt()
+        weighed = Observations(arms, y - self.mean, noise.rsqrt().to(y))
+        mean, lost, *_ = regress_on_arms(prior, weighed)
+        mean = mean if self.maximize else -mean
+        sd = (prior.variance - lost).clamp_min(0).sqrt()
         root = self.width.sqrt_beta(WidthContext(t=state.told + 1, dim=state.domain.dim))
         root = as_width(self.width, root, sd[..., 0])
         width = (root.unsqueeze(-1) if isinstance(root, Tensor) else root) * sd

@@ -97,17 +97,17 @@ class ProcessStrategy(Strategy):
         answers: list[Kept] = []
         if self.process.retention:
             answers = self._answers(state, grown, grown.time, before.since, newest)
-        after, change = grown.keep(answers, all_good=all_good)
+        after, change, cleared = grown.keep(answers, all_good=all_good)
         consume = consume and before.running is state.data.running
         advanced = state._replace(data=inference.observe(before, after, change, consume=consume))
-        reset = torch.zeros_like(measured.time, dtype=torch.bool)
-        for resets in (expired, change.reset):
+        shape, device = measured.time.shape, measured.time.device
+        reset = repeated(False, shape, torch.bool, device)
+        for resets in (expired, cleared):
             reset = reset if resets is None else reset | resets
         if self._remembers:
             advanced = advanced._replace(memory=self._remembered(advanced, newest, reset))
         advanced = self._relearned(advanced)
-        since = state.data.since
-        asked = repeated(0, since.shape, since.dtype, since.device)
+        asked = repeated(0, shape, torch.int64, device)
         if state.expert is not None:  # what was asked since the last round, reported once
             none, asked = torch.zeros_like(asked), state.expert.asked
             advanced = advanced._replace(expert=state.expert._replace(asked=none))
@@ -131,9 +131,9 @@ class ProcessStrategy(Strategy):
         data = state.data
         if self._timeless or data.rounds == data.dropped:
             return data, None
-        after, change = data.keep(self._answers(state, data, now, data.since))
+        after, change, reset = data.keep(self._answers(state, data, now, data.since))
         inference = self.inference_for(state.domain, data.prior)
-        return inference.keep(data, after, change), change.reset
+        return inference.keep(data, after, change), reset
 
     def _answers(
         self,

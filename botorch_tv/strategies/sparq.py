@@ -439,7 +439,7 @@ class SparQ(KernelStrategy):
             expert = kept_where(~any_answer, state.expert, expert)
         newer = state.told - consultation.told
         where = None if all_trials else any_answer
-        data, _ = state.data.keep([Kept(newest=newer, where=where)])
+        data, *_ = state.data.keep([Kept(newest=newer, where=where)])
         origin = torch.minimum(data.origin, consultation.time)
         data = data._replace(origin=torch.where(any_answer, origin, data.origin))
         return state._replace(expert=expert, data=data)

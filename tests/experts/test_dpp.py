@@ -333,9 +333,9 @@ def test_generators_as_ask_and_consult_take_them() -> None:
         assert torch.equal(own[trial], k_dpp(K[0], 5, seeded(seed)).index)
     torch.manual_seed(1)
     assert torch.equal(k_dpp(K, 5, None).index, shared)
-    with pytest.raises(InputDataError, match="holds 3 generators, but there are 2 trials"):
+    with pytest.raises(InputDataError, match="but there are 2 trials"):
         k_dpp(K, 5, [seeded(0)] * 3)
-    with pytest.raises(InputDataError, match=r"generator is 7; pass a torch\.Generator"):
+    with pytest.raises(InputDataError, match="generator is 7, but"):
         k_dpp(K, 5, 7)  # type: ignore[arg-type]
 
 
