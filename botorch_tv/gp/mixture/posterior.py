@@ -36,7 +36,7 @@ from botorch_tv.gp.mixture.filter import (
     restarted,
     with_constants,
 )
-from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Slopes, beside
+from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull, beside
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
 
 NEWEST = 128
@@ -165,7 +165,9 @@ class StackedMoments:
         self._line = torch.cat([mean, own - mean, torch.cat(self._edges, -1).mT], -1)
         self._level = torch.cat([level, levels - level, corner], -1)
 
-    def slopes(self, U: Tensor, features: StackedProducts | StackedInducing) -> Slopes:
+    def slopes(
+        self, U: Tensor, features: StackedProducts | StackedInducing
+    ) -> tuple[Tensor, Tensor, Pull]:
         """Mean and standard deviation, `T x q`, at points `T x q x d`, and their derivatives."""
         phi, pull_features = features.at(U)
         own = torch.split(phi, [block.shape[-1] for block in self._blocks], -1)
@@ -186,7 +188,7 @@ class StackedMoments:
             straight = beside(by_mean) * self._line[..., 0].unsqueeze(-2)
             return pull_features(torch.addcmul(straight, half, curved))
 
-        return Slopes(mean, sd, pull)
+        return mean, sd, pull
 
 
 def drawn(
@@ -254,20 +256,16 @@ class MixturePosterior(PointPosterior):
     information_gain: Tensor
     path: tuple[Tensor, ...] | None = None
 
-    @property
-    def has_function(self) -> bool:
-        return self.path is not None
-
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         # Features of points that are the same for all trials are found once.
         same = X.stride(0) == 0 and not self.prior.context_dim
         return self._at(X[0] if same else X, self.parts)
 
-    def slopes(self, X: Tensor) -> Slopes:
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         # A context, which is not chosen, comes behind.
         dim, U = len(self.prior.lower), self.prior.unit(X, *self.context)
         mean, sd, pull = self._stacked.slopes(U, self.prior.stacked)
-        return Slopes(mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim]))
+        return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         return self._at(X, self.expected)

@@ -1,7 +1,5 @@
 """The mixture where it is climbed, against the one whose every operation PyTorch records."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import Tensor
@@ -45,7 +43,8 @@ def products(columns: int) -> tuple[Features, ...]:
     few = features(0.4, columns, 1e-2, 3, like)
     enough = features(0.8, columns, 1e-2, 200, like)
     assert isinstance(enough, Products)
-    return few, enough, replace(enough, inverse=1.001 * enough.inverse)
+    wide = Products(enough.number, enough.nodes, 1.001 * enough.inverse, enough.lengthscale)
+    return few, enough, wide
 
 
 def among(columns: int) -> tuple[Features, ...]:
