@@ -553,7 +553,7 @@ def adaptive_model(
             f"train_X has {d} columns, but a bank serves time and from one to {MOST_COLUMNS} more."
         )
     if bounds is None:
-        bounds = torch.arange(2.0).unsqueeze(-1).expand(2, d - 1)
+        bounds = torch.stack([train_X.new_zeros(d - 1), train_X.new_ones(d - 1)])
     require(
         bounds.shape == (2, d - 1) and bool((bounds[0] < bounds[1]).all()),
         f"bounds are {bounds.tolist()}, but they are 2 x {d - 1}, a column for each besides time, "

@@ -6,7 +6,7 @@ import copy
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from botorch.exceptions import InputDataError
@@ -90,7 +90,7 @@ def _beyond(
     return words[0] if lowest > least * total else words[1] if highest > LIKELY * total else ""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class Adaptive(ProcessStrategy):
     """A bandit without prior knowledge: a bank of processes, weighted by how well they predict.
 
@@ -154,10 +154,6 @@ class Adaptive(ProcessStrategy):
     def _begun(self) -> tuple[str, ...]:
         parts = {"bank": self.bank, "starts": self.starts}
         return tuple(fingerprinted(f"{name} {one!r}", one) for name, one in parts.items())
-
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
-        return f"Adaptive({parts})"
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         require(
@@ -327,8 +323,8 @@ class Adaptive(ProcessStrategy):
         shares = {name: one.flatten() for name, one in self.marginals(state).items()}
         parts = [self._drift(shares["rate"], float(running.units.clock), unit)]
         presumed = 1 - self.bank.hazards.count(0.0) / len(self.bank.hazards)
-        still = torch.tensor(self.bank.hazards) == 0
-        jumping = 1 - float(shares["hazard"][still.to(running.time.device)].sum())
+        still = running.scale.new_tensor(self.bank.hazards) == 0
+        jumping = 1 - float(shares["hazard"][still].sum())
         jumped = float(running.jumped)
         if presumed and not math.isnan(jumped):
             parts.append(
