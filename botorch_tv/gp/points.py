@@ -449,14 +449,14 @@ class PointRegression(PointInference):
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> RegressionPosterior:
         kernel, moves = _box_prior(data).points, normal is not None and self.process.moves
-        observations = self._flat_observations(data, present, pairs=moves)
+        observations = self.observations(data, present, pairs=moves)
         draw = None if normal is None else _path_draw(kernel, observations, normal, most)
         return point_posterior(
             kernel, observations, draw, self._factor(data, present, observations)
         )
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
-        observations = self._flat_observations(data, present, inflation_power=2)
+        observations = self.observations(data, present, inflation_power=2)
         return self._factor(data, present, observations).log_diagonal.view_as(present.now)
 
     def _factor(self, data: Data, present: Present, observations: Observations) -> Factor:
@@ -465,7 +465,7 @@ class PointRegression(PointInference):
         if not leaving:
             return self._grown(data, observations)
         wider = data._replace(dropped=data.dropped - leaving)
-        whole = self._grown(wider, self._flat_observations(wider, present))
+        whole = self._grown(wider, self.observations(wider, present))
         return whole.without(leaving)
 
     def _grown(self, data: Data, observations: Observations) -> Factor:
@@ -504,26 +504,22 @@ class PointRegression(PointInference):
         return noise if factor is None else noise * factor.view_as(noise)
 
     def observations(
-        self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = True
+        self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
     ) -> Observations:
-        box_prior = _box_prior(data)
-        factor = box_prior.noise_factor
-        return observations_of(
+        """The observations kept, of flattened trials."""
+        prior, trials, dims = _box_prior(data), data.time.numel(), data.time.dim()
+        found = observations_of(
             data,
             self.process,
             present,
             inflation_power=inflation_power,
-            decay=box_prior.decay,
-            noise_factor=None if factor is None else factor.view_as(present.now),
+            decay=prior.decay,
+            noise_factor=None
+            if prior.noise_factor is None
+            else prior.noise_factor.view_as(present.now),
             pairs=pairs,
         )
-
-    def _flat_observations(
-        self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
-    ) -> Observations:
-        observations = self.observations(data, present, inflation_power, pairs)
-        trials, dims = data.time.numel(), data.time.dim()
-        return observations.each(lambda part: part.reshape(trials, *part.shape[dims:]))
+        return found.each(lambda part: part.reshape(trials, *part.shape[dims:]))
 
 
 def _path_draw(

@@ -307,7 +307,7 @@ def learned(
     points, time = split(X.reshape(trials, rows, -1), time_dim)
     for row, y in enumerate(Y.reshape(trials, rows).unbind(-1)):
         running = advanced(prior, running, points[:, row], y, time[:, row], one, one.bool())
-    return running._replace(number=running.number + rows)
+    return running
 
 
 def in_order(X: Tensor, Y: Tensor, time_dim: int) -> tuple[Tensor, Tensor]:

@@ -307,13 +307,15 @@ class Adaptive(ProcessStrategy):
             )
         running = running_mixture(state.data).flat()
         if not bool(running.units.known):
-            number, log = int(running.number), state.history
+            log = state.history
+            good = log.noise.tensor().isfinite().flatten()
+            number = int(good.sum())
             if number < self.starts:
                 return (
                     f"Nothing is believed yet: {number} of the first {self.starts} measurements, "
                     "which set the units."
                 )
-            value = float(log.y.tensor()[log.noise.tensor().isfinite()][-1])
+            value = float(log.y.tensor().flatten()[good][-1])
             return (
                 f"Nothing is believed yet: all {number} measurements so far are {value:.6g}, and "
                 "without a difference there is no scale. Until there is one, points fill the "

@@ -8,7 +8,6 @@ time count together, so that their order makes no difference.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -97,14 +96,10 @@ class Bank:
             values = getattr(self, name)
             if name == "lengthscales" and values is None:
                 continue
-            require(
-                isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0,
-                f"Bank: {name} is {values!r}, but it must be a tuple of numbers; {fix}",
-            )
             own = tuple(float(require_number(f"Bank: {name}", one, limit, fix)) for one in values)
             require(
-                len(set(own)) == len(own),
-                f"Bank: {name} is {values!r}, which names a value twice; leave one out.",
+                len(set(own)) == len(own) > 0,
+                f"Bank: {name} is {values!r}, but it must be numbers that differ; {fix}",
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)

@@ -50,8 +50,6 @@ class RunningMixture(NamedTuple):
     time: Tensor
     """The time of the newest measurement learned from, `batch_shape`, float64."""
     units: MixtureUnits
-    number: Tensor
-    """Measurements that did not fail, `batch_shape`, int64."""
     information_gain: Tensor
     """Nats that they told, `batch_shape`."""
     jumped: Tensor
@@ -155,7 +153,6 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
         shape=zero + SHAPE,
         time=time,
         units=MixtureUnits(zero, zero + 1, time + 1, context, context + 1, zero.bool()),
-        number=zero.long(),
         information_gain=zero,
         jumped=time + torch.nan,
         jumped_with=zero,
@@ -176,7 +173,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
     """Flat trials of which some are reset to the prior, keeping their units."""
-    fresh = mixture_prior(prior, where.shape)._replace(units=running.units, number=running.number)
+    fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
         return torch.where(leading(where, old.dim()), new, old)

@@ -315,9 +315,6 @@ class MixtureInference(Inference):
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         running, told, history = running_mixture(before).flat(), after.rounds, after.history
-        running = running._replace(
-            number=running.number + history.noise.row(told - 1).reshape(-1).isfinite()
-        )
         running, anew = self._in_units(after, running)
         first = told - 1 if anew is None else 0
         for number in range(first, told):
@@ -426,11 +423,6 @@ class MixtureInference(Inference):
         passage = _passage_by(data, now)
         return (passage[0], passage[1] * 0) if self.choosing else passage
 
-    def _drawn(self, data: Data, now: Tensor, normal: Tensor) -> tuple[Tensor, ...]:
-        """A function of a member drawn first, of flat trials."""
-        running = running_mixture(data).flat()
-        return drawn(running, self._assumed_passage(data, now), normal)
-
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         prior = bank_prior(data)
         squares = len(prior.rate) * sum(size**2 for size in prior.sizes)
@@ -448,7 +440,8 @@ class ArmMixture(MixtureInference, ArmInference):
         shape = (*data.time.shape, mean.shape[-1])
 
         def draw(normal: Tensor) -> Tensor:
-            every = zip(self._drawn(data, present.now, normal.reshape(len(mean), -1)), tables)
+            passage = self._assumed_passage(data, present.now)
+            every = zip(drawn(running.flat(), passage, normal.reshape(len(mean), -1)), tables)
             values = [(table @ own.unsqueeze(-1)).squeeze(-1) for own, (table, _) in every]
             return (torch.stack(values).sum(0) - mean).view(shape)
 
@@ -487,13 +480,13 @@ class PointMixture(MixtureInference):
         rows = data.rounds - first
         X = data.history.choice.tensor(first)
         live = data.history.noise.tensor(first).isfinite()
-        path = None
+        path, passage = None, self._assumed_passage(data, present.now)
         if normal is not None:
-            path = self._drawn(data, present.now, normal(prior.normals).reshape(trials, -1))
+            path = drawn(running, passage, normal(prior.normals).reshape(trials, -1))
         else:  # after some dozens of rounds most features are of a lengthscale ruled out
             matter = relevant_lengthscales(running)
             prior, running = prior.of_lengthscales(matter), running.of_lengthscales(matter)
-        ways = [self._assumed_passage(data, present.now), _passage_by(data, present.now)]
+        ways = [passage, _passage_by(data, present.now)]
         parts, expected = moments(running, ways)
         return MixturePosterior(
             prior=prior,
