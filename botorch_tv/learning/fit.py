@@ -23,7 +23,7 @@ from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.base import is_static, median_gap, with_values
 from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.forgetting.decay import PerTrial
-from botorch_tv.gp.quasi_newton import Minimum, minimize
+from botorch_tv.gp.quasi_newton import minimize
 from botorch_tv.kernels.stationary import LearnableKernel, profile, profile_slope
 from botorch_tv.learning.layout import ParameterLayout, layout
 from botorch_tv.learning.refit import Refit
@@ -322,7 +322,8 @@ def learn(
     for *piece, some in zip(*(torch.split(one, size) for one in (*packed.values(), unit, starts))):
         data = prepare(parts, decay, **dict(zip((*packed, "unit"), piece)))
         ends.append(_search(refit, parts, decay, ordered, data, some, estimates_mean))
-    x, value = (torch.cat([getattr(end, name) for end in ends]) for name in ("x", "value"))
+    found, values, evaluations = zip(*ends)
+    x, value = torch.cat(found), torch.cat(values)
     shape = y.shape[:-1]
     lengthscale, variance, noise_found, natural, _ = (
         one.reshape((*shape, *one.shape[1:])) for one in ordered.values(x)
@@ -333,7 +334,7 @@ def learn(
         noise=noise_found.to(y),
         decay=PerTrial(decay, ordered.named(natural), unit.reshape(shape)),
         log_posterior=-value.reshape(shape),
-        evaluations=sum(end.evaluations for end in ends),
+        evaluations=sum(evaluations),
     )
 
 
@@ -345,8 +346,11 @@ def _search(
     data: TrainingData,
     starts: Tensor,
     estimates_mean: bool,
-) -> Minimum:
-    """The best end of every loop's searches from ``starts``, `b x s x p`, as kept: `b x p`."""
+) -> tuple[Tensor, Tensor, int]:
+    """The best end of every loop's searches from ``starts``, `b x s x p`, as kept: `b x p`.
+
+    With it its value, `b`, and how often the function was evaluated.
+    """
     b, s, p = starts.shape
     # Loops with too few observations stay where they are: their bounds leave no room.
     few = ((data.root > 0).sum(-1) < refit.least)[:, None, None]
@@ -368,7 +372,7 @@ def _search(
         gradient_tolerance=_GRADIENT_TOLERANCE,
     )
     value, best = ends.value.view(b, s).min(-1)
-    return Minimum(ends.x.view(b, s, p)[loops, best], value, ends.evaluations)
+    return ends.x.view(b, s, p)[loops, best], value, ends.evaluations
 
 
 def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:

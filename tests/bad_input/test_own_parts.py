@@ -145,15 +145,15 @@ class Squared(Kernel):
 
     is_stationary = True
 
-    def __init__(self, *, alone=2.0, together=True, steady=True):
+    def __init__(self, *, alone=2.0, steady=True):
         super().__init__()
-        self.alone, self.together, self.steady = alone, together, steady
+        self.alone, self.steady = alone, steady
 
     def forward(self, x1, x2, diag=False, **params):
         self.calls = getattr(self, "calls", 0) + (not self.steady)
         if diag:
             return torch.full(x1.shape[:-1], self.alone, dtype=x1.dtype)
-        apart = x1 - x2.mT if self.together else x1[..., 0].outer(x2[..., 0])
+        apart = x1 - x2.mT
         return 2 * torch.exp(-(1 + self.calls) * apart.square())
 
 
@@ -216,7 +216,6 @@ ROWS |= {
     )
     for words, wrong in (
         ("variances with diag=True", {"alone": 1.0}),
-        ("two trials together", {"together": False}),
         ("covariances of trials together", {"steady": False}),
     )
 }
