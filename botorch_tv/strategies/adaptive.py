@@ -14,7 +14,6 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.forgetting import Static
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.data import Prior
@@ -245,7 +244,6 @@ class Adaptive(ProcessStrategy):
                 isinstance(part, kind),
                 f"Adaptive: {name} is {shown(part)}, but it must be a {kind.__name__}.",
             )
-        require_defined(self.exploration)
         object.__setattr__(self, "width", copy.deepcopy(self.width))
 
     @functools.cached_property

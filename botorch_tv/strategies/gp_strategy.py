@@ -14,7 +14,6 @@ from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Kept, Log, Retention, Static, claims
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.forgetting.claims import require_inflating, require_sound
@@ -317,7 +316,6 @@ class GPStrategy(KernelStrategy):
     def __post_init__(self) -> None:
         require_rules(self.retention)
         super().__post_init__()
-        require_defined(self.exploration)
 
     @functools.cached_property
     def process(self) -> Process:

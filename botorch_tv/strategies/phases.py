@@ -13,6 +13,7 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
+from botorch_tv.acquisition.exploration import Plain
 from botorch_tv.forgetting import PeriodicReset, Static
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.data import Prior
@@ -55,8 +56,7 @@ def phase_lengths(period: int) -> tuple[int, ...]:
     return tuple(lengths)
 
 
-@dataclass(frozen=True)
-class RandomOrder(Exploration):
+class RandomOrder(Plain):
     """Play the rest of a plan in an order drawn uniformly from all permutations."""
 
     def choose(self, candidates: Candidates) -> Tensor:

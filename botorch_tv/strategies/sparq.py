@@ -17,7 +17,6 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, UpperConfidence
-from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
 from botorch_tv.forgetting import Decay, Inflation, Kept, Static
 from botorch_tv.forgetting.windows import is_window_start, require_alpha_tilde
@@ -310,10 +309,6 @@ class SparQ(KernelStrategy):
     inflation: Inflation = field(default_factory=Static)
     exploration: Exploration = field(default_factory=UpperConfidence)
     refresh: Refresh = field(default_factory=Refresh)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_defined(self.exploration)
 
     @functools.cached_property
     def process(self) -> Process:

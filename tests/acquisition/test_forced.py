@@ -71,8 +71,3 @@ def test_functions_are_drawn_where_the_other_needs_them():
 def test_chances_are_chances(chance):
     with pytest.raises(ValueError, match=r"Forced: chance"):
         Forced(chance)
-
-
-def test_what_is_no_exploration_is_refused():
-    with pytest.raises(ValueError, match="defines no rule"):
-        Forced(0.1, Exploration())
