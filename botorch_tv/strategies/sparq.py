@@ -143,11 +143,11 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
     order = order[..., :candidates]
     there = place.gather(-1, order)
     choice = _taken(log, order)
-    drawn = k_dpp(_gram(state, choice), size, draws, points=there, steps=steps, clip=True)
-    count = max(1, int(drawn.mask.sum(-1).amax()))
-    mask = drawn.mask[..., :count]
+    index, mask = k_dpp(_gram(state, choice), size, draws, points=there, steps=steps, clip=True)
+    count = max(1, int(mask.sum(-1).amax()))
+    mask = mask[..., :count]
     # Entries that do not count repeat the first point, which is always one of the trial's own.
-    index = torch.where(mask, drawn.index[..., :count], 0)
+    index = torch.where(mask, index[..., :count], 0)
     return _taken(choice, index), mask
 
 
