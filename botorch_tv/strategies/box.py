@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -125,7 +125,7 @@ class Parameters(Space, Mapping[str, Parameter]):
 
     def data(self) -> dict[str, dict[str, Any]]:
         """The parameters as JSON-compatible data."""
-        return {name: {"type": type(one).__name__} | asdict(one) for name, one in self.items()}  # type: ignore[arg-type]
+        return {name: {"type": type(one).__name__} | asdict(one) for name, one in self.items()}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
@@ -188,7 +188,8 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
         return bounds
     try:
         # A range holds whole numbers, and a set has no order.
-        low, high = () if isinstance(bounds, (range, set)) else cast(tuple[float, float], bounds)
+        pair: Any = () if isinstance(bounds, (range, set)) else bounds
+        low, high = pair
         return Float(low, high)
     except (TypeError, ValueError) as error:
         raise InputDataError(
