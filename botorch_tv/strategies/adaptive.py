@@ -46,7 +46,7 @@ from botorch_tv.gp.process import Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
-from botorch_tv.strategies.checks import fingerprinted, require_state
+from botorch_tv.strategies.checks import fingerprinted
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.rounds import ProcessStrategy
 from botorch_tv.strategies.state import State, Suggestion
@@ -388,7 +388,6 @@ class Adaptive(ProcessStrategy):
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units are known, `batch_shape`, bool; there are no predictions before."""
-        require_state(state)
         return running_mixture(state.data).units.known.view(state.time.shape).clone()
 
     def jump(self, state: State) -> Tensor:
@@ -412,7 +411,6 @@ class Adaptive(ProcessStrategy):
         Raises:
             InputDataError: If the state has several.
         """
-        require_state(state)
         if state.time.numel() != 1:
             raise InputDataError(
                 f"the state has {state.time.numel()} trials, but one can be told of at a time; "

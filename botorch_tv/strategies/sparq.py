@@ -29,7 +29,7 @@ from botorch_tv.gp.process import Inference, Process
 from botorch_tv.gp.random import Draws, Generators, mixed
 from botorch_tv.gp.tensors import Rows, without_gradients
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_same_kind, require_state
+from botorch_tv.strategies.checks import require_same_kind
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import (
@@ -383,7 +383,6 @@ class SparQ(KernelStrategy):
         Raises:
             InputDataError: If there is not one generator per trial.
         """
-        require_state(state)
         if not self.refresh.due(state.told):
             return None
         size = self.refresh.queries(state.told, state.domain.dim)

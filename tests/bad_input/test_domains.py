@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bad_input.rows import INF, NAN, NO_NUMBERS, Parameter, Row, assert_refuses, named, table
+from bad_input.rows import INF, NAN, Parameter, Row, assert_refuses, named, table
 from botorch.exceptions import InputDataError
 
 from botorch_tv.loop import Loop
@@ -102,12 +102,4 @@ def test_a_dtype_that_inference_cannot_use(dtype):
             "torch.float64 or torch.float32",
             InputDataError,
         )
-    )
-
-
-@pytest.mark.parametrize("value", [*NO_NUMBERS, 5], ids=str)
-def test_a_domain_that_is_none(value):
-    strategy = gp_ucb(kernel=torch.eye(3).double(), noise=0.1)
-    assert_refuses(
-        Row(lambda: strategy.init(value), "domain is ", "must be a Grid", "such as Grid.regular")
     )

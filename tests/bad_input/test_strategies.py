@@ -88,12 +88,6 @@ PARTS = {
     "width 0 of a preset": Row(
         partial(strategies.gp_ucb, **COMMON, width=0), "0", "must be a Width", "Logarithmic() is"
     ),
-    "batch_shape": Row(
-        lambda: GPStrategy(**COMMON).init(strategies.Grid.regular(3, 1), batch_shape=5),
-        "5",
-        "pass a tuple",
-        "such as (1000,)",
-    ),
     "learning on a grid": Row(
         lambda: GPStrategy(**COMMON, learning=Refit()).init(strategies.Grid.regular(3, 1)),
         "Grid(3 arms in 1-d)",
