@@ -263,8 +263,9 @@ def corners(name: str, bounds: object) -> Tensor:
             (low, high), (lower, upper) = sides
             if low < lower and high < upper and high != lower:
                 raise InputDataError(
-                    f"{name} is {bounds!r}, but two lists of two may be sides or corners; give the "
-                    f"sides as tuples, {[tuple(one) for one in bounds]}, or the corners as a tensor 2 x d."
+                    f"{name} is {bounds!r}, but two lists of two may be sides or corners; give "
+                    f"the sides as tuples, {[tuple(one) for one in bounds]}, or the corners as a "
+                    "tensor 2 x d."
                 )
     if (
         not isinstance(made, Tensor)

@@ -403,14 +403,11 @@ class Strategy(ABC):
         if check:
             # Computations have y in units of the noise, too.
             limit = largest(own.dtype) * variance.sqrt().clamp_max(1)
-            require_trials(
-                (y.abs() <= limit) | variance.isinf(),
-                y,
-                f"as observation y is not finite, or too large for {y.dtype}, whose limit under "
-                "this noise is",
-                "pass ok=False for a measurement that failed, or choose another unit.",
-                limit=limit,
-            )
+            good = (y.abs() <= limit) | variance.isinf()
+            if not bool(good.all()):
+                what = f"as observation y is not finite, or too large for {y.dtype}, whose limit"
+                fix = "pass ok=False for a measurement that failed, or choose another unit."
+                require_trials(good, y, f"{what} under this noise is", fix, limit=limit)
         if ok is not None:
             y = torch.where(ok, y, 0.0)
         measured = Measured(suggestion, y, variance, when, least, ok, noise)
