@@ -216,7 +216,7 @@ class RoundCandidates(Candidates):
         state, self.data = decision.state, decision.data
         self.decision, self.draws, self.width, self.offset = decision, draws, width, offset
         self.sign, self.scale, self.scratch = decision.sign, self.data.prior.scale, scratch
-        self.round, self.memory = state.data.rounds + 1, state.memory.exploration
+        self.round, self.memory = state.data.rounds + 1, state.memory[-1]
         self.sqrt_beta = width.unsqueeze(-1) if isinstance(width, Tensor) else width
 
     @cached_property

@@ -66,7 +66,7 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
         here: Parts of the one that goes on with it, in words.
         rules: How many rules of retention it has.
     """
-    there, memories, differ = state.begun_with, len(state.memory.retention), None
+    there, memories, differ = state.begun_with, len(state.memory) - 1, None
     if there and here and there != here:
         differ = first_difference(there, here)
     elif memories != rules:

@@ -6,13 +6,14 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
+from botorch_tv.forgetting.base import as_memory
 from botorch_tv.gp.data import Prior
 from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.process import Inference, Joint, Process
@@ -21,11 +22,11 @@ from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.checks import Measured, require_tensors
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, Memory, State, Suggestion
+from botorch_tv.strategies.state import Info, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class Committee(Strategy):
     """Several strategies, and a rule that selects one of them in every round of every trial.
 
@@ -46,25 +47,19 @@ class Committee(Strategy):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        given = isinstance(self.members, (tuple, list)) and len(self.members) > 0
-        wanted = f"{name}: members is {shown(self.members)}, but it must be a tuple of strategies."
-        require(given, wanted)
         object.__setattr__(self, "members", tuple(self.members))
-        for one in self.members:
-            alone = isinstance(one, Strategy) and not isinstance(one, Committee)
-            require(
-                alone and not one.consults,
-                f"{name}: a member is {shown(one)}, but members are strategies that decide by "
-                "themselves: no committees, and none that consults an expert.",
-            )
-            require(
-                one.maximize == self.members[0].maximize,
-                f"{name}: some members maximise and others minimise; give all the same maximize.",
-            )
-
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
-        return f"{type(self).__name__}({parts})"
+        good = all(
+            isinstance(one, Strategy)
+            and not (isinstance(one, Committee) or one.consults)
+            and one.maximize == self.members[0].maximize
+            for one in self.members
+        )
+        require(
+            good and bool(self.members),
+            f"{name}: members is {self.members}, but they are strategies that decide by themselves "
+            "(no committees, and none that consults an expert) and either all maximise or all "
+            "minimise; give one or more.",
+        )
 
     # ---------------------------------------------------------------- the rule
 
@@ -94,6 +89,9 @@ class Committee(Strategy):
 
     # ---------------------------------------------------------------- the contract
 
+    compares = True  # the rule uses predictions
+    remakes_suggestions = False  # a log of points does not say which member made one
+
     @property
     def maximize(self) -> bool:
         """As all members do."""
@@ -108,19 +106,9 @@ class Committee(Strategy):
         """That of the first member."""
         return self.members[0].inference_for(domain, prior)
 
-    @property
-    def remakes_suggestions(self) -> bool:
-        """False: a log of points does not say which member made a suggestion."""
-        return False
-
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
         return tuple(part for one in self.members for part in one._begun)
-
-    @property
-    def compares(self) -> bool:
-        """Always true, because the rule uses predictions."""
-        return True
 
     @property
     def draws(self) -> bool:
@@ -135,11 +123,8 @@ class Committee(Strategy):
 
     def _together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape
-        made = self.start(shape)
-        memory = type(made)(
-            *(part.to(own.device, own.dtype if part.is_floating_point() else None) for part in made)
-        )
-        return states[0]._replace(memory=Memory((), memory), members=tuple(states))
+        memory = as_memory(self, self.start(shape), None, own, shape)
+        return states[0]._replace(memory=(memory,), members=tuple(states))
 
     def _ask(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
@@ -206,7 +191,7 @@ class Committee(Strategy):
             sd=_picked([info.sd for info in infos], followed),
             noise=variance,
         )
-        return states[0]._replace(memory=Memory((), memory), members=tuple(states)), told
+        return states[0]._replace(memory=(memory,), members=tuple(states)), told
 
     def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
         """The same choice with what one member predicted of it, where it looks at that.
@@ -281,7 +266,7 @@ class Record(NamedTuple):
     """Σ σ²."""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class PriorElimination(Committee):
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): the prior is one of several.
 
@@ -316,11 +301,11 @@ class PriorElimination(Committee):
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
         sign = 1.0 if self.maximize else -1.0
         bounds = [sign * one.mean + one.sqrt_beta * one.sd for one in suggestions]
-        rejected = state.memory.exploration.rejected
+        rejected = state.memory[-1].rejected
         return torch.stack(bounds, -1).masked_fill(rejected, -math.inf).argmax(-1)
 
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Record:
-        before: Record = state.memory.exploration
+        before: Record = state.memory[-1]
         if suggestion.member is None:
             return before
         one_hot = torch.nn.functional.one_hot(suggestion.member, len(self.members)).bool()
@@ -342,12 +327,12 @@ class PriorElimination(Committee):
 
     def leading(self, state: State) -> Tensor:
         """The remaining member that chose most often; the first of several."""
-        record: Record = state.memory.exploration
+        record: Record = state.memory[-1]
         return record.plays.masked_fill(record.rejected, -1).argmax(-1)
 
     def rejected(self, state: State) -> Tensor:
         """Which members have been rejected, `batch_shape x P`, bool."""
-        return state.memory.exploration.rejected  # type: ignore[no-any-return]
+        return state.memory[-1].rejected  # type: ignore[no-any-return]
 
 
 class Block(NamedTuple):
@@ -361,7 +346,7 @@ class Block(NamedTuple):
     """Σ y of this block, `batch_shape`."""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class BanditOverBandits(Committee):
     """Follow one member per block of H rounds, drawn by EXP3 from the rewards of earlier blocks.
 
@@ -411,10 +396,7 @@ class BanditOverBandits(Committee):
         number, blocks = len(self.members), math.ceil(self.horizon / self.block)
         return min(1.0, math.sqrt(number * math.log(number) / ((math.e - 1) * blocks)))
 
-    @property
-    def draws(self) -> bool:
-        """Always: of the member."""
-        return True
+    draws = True  # of the member
 
     def chances(self, log_weights: Tensor) -> Tensor:
         """u, `batch_shape x P`."""
@@ -429,14 +411,14 @@ class BanditOverBandits(Committee):
         )
 
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
-        block: Block = state.memory.exploration
+        block: Block = state.memory[-1]
         # Drawn in every round, so that what members draw does not depend on blocks.
         below = self.chances(block.log_weights).cumsum(-1) <= draws.uniform().unsqueeze(-1)
         drawn = below.sum(-1).clamp_max(len(self.members) - 1)
         return torch.where(block.member < 0, drawn, block.member)
 
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Block:
-        before: Block = state.memory.exploration
+        before: Block = state.memory[-1]
         ends = (state.told + 1) % self.block == 0
         member = suggestion.member
         if member is None:
@@ -466,5 +448,5 @@ class BanditOverBandits(Committee):
 
     def leading(self, state: State) -> Tensor:
         """Who is followed in this block; before its first round the one of most weight."""
-        block: Block = state.memory.exploration
+        block: Block = state.memory[-1]
         return torch.where(block.member < 0, block.log_weights.argmax(-1), block.member)

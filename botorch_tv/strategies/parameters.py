@@ -179,6 +179,8 @@ class Integer(BoxParameter):
         >>> layers = Integer(1, 8)
     """
 
+    low: int
+    high: int
     step = 1
 
     def __post_init__(self) -> None:

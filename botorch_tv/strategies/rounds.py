@@ -23,7 +23,7 @@ from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
 from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, Memory, State, Suggestion, draws_from
+from botorch_tv.strategies.state import Info, State, Suggestion, draws_from
 
 
 class ProcessStrategy(Strategy):
@@ -126,7 +126,7 @@ class ProcessStrategy(Strategy):
             The data, and which trials have been reset, `batch_shape`, bool; None for none.
         """
         rules = len(self.process.retention)
-        if state.begun_with is not self._begun or len(state.memory.retention) != rules:
+        if state.begun_with is not self._begun or len(state.memory) != rules + 1:
             require_begun_with(state, self._begun, rules)
         data = state.data
         if self._timeless or data.rounds == data.dropped:
@@ -156,7 +156,7 @@ class ProcessStrategy(Strategy):
             InputDataError: If a rule writes into the log.
         """
         answers, log_of = [], _log_of(state.domain, data, newest)
-        for rule, memory in zip(self.process.retention, state.memory.retention):
+        for rule, memory in zip(self.process.retention, state.memory):
             log = log_of(now=now, since=since, memory=memory)
             kept = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
             # In memory of their own; the next answer may come in the same.
@@ -168,7 +168,7 @@ class ProcessStrategy(Strategy):
             answers.append(kept)
         return answers
 
-    def _remembered(self, state: State, newest: Observation, reset: Tensor) -> Memory:
+    def _remembered(self, state: State, newest: Observation, reset: Tensor) -> tuple[Any, ...]:
         """What parts remember after a round.
 
         Args:
@@ -183,11 +183,12 @@ class ProcessStrategy(Strategy):
             made = _watched(part, "update", log)
             return as_memory(part, made, memory, data.prior.variance, reset.shape)
 
-        own = state.memory
-        return Memory(
-            tuple(updated(rule, one) for rule, one in zip(self.process.retention, own.retention)),
-            updated(self.exploration, own.exploration),
-        )
+        return tuple(updated(*pair) for pair in zip(self._parts, state.memory))
+
+    @functools.cached_property
+    def _parts(self) -> tuple[Part, ...]:
+        """The parts that may have a memory, in its order."""
+        return (*self.process.retention, self.exploration)
 
     @functools.cached_property
     def _timeless(self) -> bool:
@@ -197,8 +198,7 @@ class ProcessStrategy(Strategy):
     @functools.cached_property
     def _remembers(self) -> bool:
         """Whether any part has a memory of its own."""
-        parts = (*self.process.retention, self.exploration)
-        return any(type(one).update is not Part.update for one in parts)
+        return any(type(one).update is not Part.update for one in self._parts)
 
     # ---------------------------------------------------------------- the rest of the contract
 
@@ -215,12 +215,11 @@ class ProcessStrategy(Strategy):
         """The state before the first round, given the prior on the domain."""
         choices = domain.no_choices(shape, dtype=prior.variance.dtype, device=prior.variance.device)
         data = Data.none(prior, choices, self.process.noise, shape)
-        parts = (*self.process.retention, self.exploration)
-        made = [as_memory(one, one.init(shape), None, prior.variance, shape) for one in parts]
+        made = [as_memory(one, one.init(shape), None, prior.variance, shape) for one in self._parts]
         return State(
             domain=domain,
             data=data._replace(running=self.inference_for(domain, prior).start(prior, shape)),
-            memory=Memory(retention=tuple(made[:-1]), exploration=made[-1]),
+            memory=tuple(made),
             begun_with=self._begun,
         )
 

@@ -94,7 +94,8 @@ class State(NamedTuple):
     Attributes:
         domain: The domain, shared by all trials.
         data: The log of observations, which rows are kept, and what has been computed from them.
-        memory: The memory of the strategy's parts.
+        memory: The memory of each retention rule, then that of the exploration; see
+            :class:`~botorch_tv.forgetting.base.Part`.
         expert: Answers of an expert, beside the log; None before any.
         members: For a strategy over strategies, the states of its members; its own log is that of
             the first.
@@ -104,7 +105,7 @@ class State(NamedTuple):
 
     domain: Domain
     data: Data
-    memory: Memory
+    memory: tuple[Any, ...]
     expert: ExpertData | None = None
     members: tuple[State, ...] = ()
     begun_with: tuple[str, ...] = ()
@@ -135,14 +136,6 @@ class State(NamedTuple):
 
 def _restored(saved_by: SavedBy, *parts: Any) -> State:
     return State(*parts)
-
-
-class Memory(NamedTuple):
-    """Memory of a strategy's parts; see :class:`~botorch_tv.forgetting.base.Part`."""
-
-    retention: tuple[Any, ...]
-    """The memory of each retention rule."""
-    exploration: Any
 
 
 class Suggestion(NamedTuple):

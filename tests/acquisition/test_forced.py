@@ -56,7 +56,7 @@ def test_the_other_remembers_as_it_does_alone(domain):
         for number, one in enumerate((alone, forced)):
             suggestion = one.suggestion_at(states[number], MIDDLE)
             states[number], _ = one.tell(states[number], suggestion, 0.1 * t)
-    fades = [state.memory.exploration for state in states]
+    fades = [state.memory[-1] for state in states]
     assert float(fades[0]) == pytest.approx(0.9**3)
     assert torch.equal(*fades)
 
