@@ -250,6 +250,8 @@ class Box(Domain):
         self.context_dim = require_integer(
             "Box: context_dim", context_dim, 0, "give the number of known coordinates."
         )
+        self.dim, self.device = self.bounds.shape[1], self.bounds.device
+        self.columns = self.dim + self.context_dim
         if self.parameters is not None and self.parameters.mixed and search is None:
             search = MixedSearch(self.parameters)
         elif self.parameters is not None:
@@ -266,19 +268,6 @@ class Box(Domain):
     def __getstate__(self) -> dict[str, object]:
         """The state to pickle, without cached features of kernels."""
         return {**self.__dict__, "_in_features": {}}
-
-    @property
-    def dim(self) -> int:
-        """Dimension d of the points chosen."""
-        return self.bounds.shape[1]
-
-    @property
-    def columns(self) -> int:
-        return self.dim + self.context_dim
-
-    @property
-    def device(self) -> torch.device:
-        return self.bounds.device
 
     def __repr__(self) -> str:
         sides = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())

@@ -103,11 +103,6 @@ def require_tensors(
         )
 
 
-def require_same_kind(name: str, tensor: Tensor, state: State) -> None:
-    """Raise an ``InputDataError`` unless dtype and device are the state's."""
-    require_tensors(state.data.prior.variance, (name, tensor, tensor.shape, None))
-
-
 def require_forward(state: State, time: Tensor, name: str) -> None:
     """Raise an ``InputDataError`` if a time lies before the newest observation."""
     newest = state.data.time

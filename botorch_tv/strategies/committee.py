@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import as_memory
@@ -19,11 +18,11 @@ from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.strategies.checks import Measured, require_tensors
+from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, State, Suggestion
-from botorch_tv.validation import require, settle_integer, settle_number, shown
+from botorch_tv.validation import require, settle_integer, settle_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +117,8 @@ class Committee(Strategy):
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         return self._together([one._init(domain, shape, dtype, device) for one in self.members])
 
-    def _init_like(self, state: State, shape: Size) -> State:
-        return self._together([one._init_like(own, shape) for one, own in self._pairs(state)])
+    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
+        return self._together([one.init_like(own, batch_shape) for one, own in self._pairs(state)])
 
     def _together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape
@@ -154,14 +153,6 @@ class Committee(Strategy):
 
     def _check(self, state: State, measured: Measured) -> None:
         """Check an observation as the first member does; all members accept the same."""
-        member, like = measured.suggestion.member, state.data.time
-        if member is not None:
-            require_tensors(like, ("suggestion.member", member, like.shape, torch.int64))
-            if not bool(((member >= 0) & (member < len(self.members))).all()):
-                raise InputDataError(
-                    f"suggestion.member is {shown(member)}, but there are {len(self.members)} "
-                    "members; tell what ask() gave."
-                )
         self.members[0]._check(state.members[0], measured)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:

@@ -26,20 +26,12 @@ GRID_TOLERANCE = 1e-9
 class Domain(ABC):
     """The set of points that a strategy chooses from."""
 
-    @property
-    @abstractmethod
-    def dim(self) -> int:
-        """Dimension d of the points chosen."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> int:
-        """Number of coordinates the kernel sees: d plus those of the context."""
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """The device of the domain's tensors."""
+    dim: int
+    """Dimension d of the points chosen."""
+    columns: int
+    """Number of coordinates the kernel sees: d plus those of the context."""
+    device: torch.device
+    """The device of the domain's tensors."""
 
     @abstractmethod
     def prior(
@@ -80,9 +72,6 @@ class Grid(Domain):
     Raises:
         InputDataError: If ``X`` is not a finite floating-point `M x d` tensor with M, d >= 1.
     """
-
-    dim = columns = 0
-    device = torch.device("cpu")
 
     def __init__(self, X: Tensor) -> None:
         shaped = isinstance(X, Tensor) and X.dim() == 2 and X.numel() > 0

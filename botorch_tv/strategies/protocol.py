@@ -88,8 +88,13 @@ class Strategy(ABC):
         """The state before the first round; raises where this strategy cannot serve a domain."""
 
     @abstractmethod
-    def _init_like(self, state: State, shape: Size) -> State:
-        """As :meth:`init_like`."""
+    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
+        """The initial state of other trials on the same domain, sharing its factored kernel.
+
+        Args:
+            state: Any state of this strategy.
+            batch_shape: Shape of the new trials.
+        """
 
     @abstractmethod
     def _ask(
@@ -274,16 +279,6 @@ class Strategy(ABC):
         require_floating(dtype)
         place = domain.device if device is None else torch.device(device)
         return self._init(domain, Size(batch_shape), dtype, place)
-
-    @without_gradients
-    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        """The initial state of other trials on the same domain, sharing its factored kernel.
-
-        Args:
-            state: Any state of this strategy.
-            batch_shape: Shape of the new trials.
-        """
-        return self._init_like(state, Size(batch_shape))
 
     @without_gradients
     def ask(

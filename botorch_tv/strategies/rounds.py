@@ -223,8 +223,9 @@ class ProcessStrategy(Strategy):
             begun_with=self._begun,
         )
 
-    def _init_like(self, state: State, shape: Size) -> State:
-        return self._initial(state.domain, state.basis.unlearned(), shape)
+    @without_gradients
+    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
+        return self._initial(state.domain, state.basis.unlearned(), Size(batch_shape))
 
     def _suggestion_at(
         self, state: State, choice: Tensor, now: float | Tensor | None

@@ -29,7 +29,7 @@ from botorch_tv.gp.process import Inference, Process
 from botorch_tv.gp.random import Draws, Generators, mixed
 from botorch_tv.gp.tensors import Rows, without_gradients
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_same_kind
+from botorch_tv.strategies.checks import require_tensors
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import (
@@ -58,18 +58,8 @@ def check_answers(state: State, consultation: Consultation, y: Tensor, ok: Tenso
             f"the consultation is of trials {tuple(wanted[:-1])}, but the state's batch_shape is "
             f"{tuple(state.time.shape)}; consult the state itself."
         )
-    for name, tensor in (("y", y), ("ok", y if ok is None else ok)):
-        if not isinstance(tensor, Tensor) or tensor.shape != wanted:
-            given = tuple(tensor.shape) if isinstance(tensor, Tensor) else repr(tensor)
-            raise InputDataError(
-                f"{name} is {given}, but the expert was asked about points of shape "
-                f"{tuple(wanted)}; give one value per point, torch.tensor(values, dtype="
-                f"{state.basis.variance.dtype if name == 'y' else torch.bool}), and ok=False for "
-                "points without answer."
-            )
-    require_same_kind("y", y, state)
-    if ok is not None and ok.dtype != torch.bool:
-        raise InputDataError(f"ok is {ok.dtype}; pass a bool tensor.")
+    good = ("ok", y if ok is None else ok, wanted, None if ok is None else torch.bool)
+    require_tensors(state.basis.variance, ("y", y, wanted, None), good)
 
 
 def kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
