@@ -275,16 +275,9 @@ class Box(Domain):
         context = f", context_dim={self.context_dim}" if self.context_dim else ""
         return f"Box({sides}{context})"
 
-    def prior(
-        self,
-        kernel: Kernel | Tensor,
-        inference: Inference,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> BoxPrior:
-        _require_extent(self.bounds, dtype)
-        return box_prior_at(self.probe(dtype, device), kernel)
+    def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> BoxPrior:
+        _require_extent(self.bounds, like.dtype)
+        return box_prior_at(self.probe(like.dtype, like.device), kernel)
 
     def in_features(
         self, process: Process, box_prior: BoxPrior, tolerance: float, most: int
@@ -309,8 +302,8 @@ class Box(Domain):
         points[3:, : self.dim] = self.from_unit(spread(PROBES, self.dim).like(points))
         return points
 
-    def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
-        return Rows.empty(batch_shape, (self.columns,), dtype=dtype, device=device)
+    def no_choices(self, batch_shape: Size, like: Tensor) -> Rows:
+        return Rows.empty(batch_shape, (self.columns,), dtype=like.dtype, device=like.device)
 
     def locate(self, X: Tensor) -> Tensor:
         self.require_inside(X[..., : self.dim])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum, random_maximum
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.posterior import PointMixture
 from botorch_tv.gp.points import PointInference, PointPosterior, with_context
-from botorch_tv.gp.process import Inference, Joint, Process
+from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
 from botorch_tv.gp.search import SEARCH_NUMBERS, Sought
 from botorch_tv.gp.tensors import Scratch
@@ -41,8 +42,7 @@ class Decision:
     """A round that is to be decided: what is known of f now, and what is chosen.
 
     Attributes:
-        process: What a posterior depends on besides the data.
-        inference: How it is computed.
+        inference: How the posterior is computed.
         width: The confidence schedule.
         sign: 1 where the largest value is wanted, -1 where the smallest is.
         made_by: Identifies the strategy.
@@ -52,7 +52,6 @@ class Decision:
         context: What is known before the choice, `batch_shape x c`; None where nothing is.
     """
 
-    process: Process
     inference: Inference
     width: Width
     sign: int
@@ -119,7 +118,7 @@ class Decision:
         doubly, width = None, self.width
         if isinstance(width.gain, DoublyWeighted):
             doubly = gain
-            if self.process.ages:
+            if self.inference.process.ages:
                 doubly = self.inference.doubly_weighted_gain(self.data, self.present)
         context = WidthContext(
             t=self.state.data.rounds + 1,
@@ -180,6 +179,8 @@ def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
         ValueError: If a single number is.
     """
     fix = "it may depend on what WidthContext has."
+    if isinstance(value, float) and 0 <= value < math.inf:
+        return value
     if not isinstance(value, Tensor):
         return require_number(f"the √beta of {width!r}", value, "[0, inf)", fix)
     if value.shape not in (Size(), like.shape):
@@ -288,11 +289,13 @@ class ArmCandidates(RoundCandidates):
         super().__init__(decision, draws, width, posterior.offset, scratch)
         self.mean, self.sd, self._posterior = posterior.mean, posterior.sd, posterior
         self._normals, self._functions = [] if drawn is None else [drawn], list[Tensor]()
+        self._choice: Tensor | None = None  # one arm of every trial; None for all
 
     @cached_property
     def incumbent(self) -> Tensor:
         data = self.data
-        values = self.sign * self.mean.gather(-1, data.history.choice.tensor(data.dropped))
+        mean = self._posterior.mean  # of all arms, for a single one, too
+        values = self.sign * mean.gather(-1, data.history.choice.tensor(data.dropped))
         return best_of(values, data.good, self.sign).unsqueeze(-1)
 
     @cached_property
@@ -308,7 +311,10 @@ class ArmCandidates(RoundCandidates):
                 room = max(prior.arms, prior.normals)
                 self._normals.append(leading_normals(self.draws, prior.normals, room))
             self._functions.append(self._posterior.draw(self._normals[len(self._functions)]))
-        return torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
+        drawn = torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
+        if self._choice is None:
+            return drawn
+        return drawn.gather(-1, self._choice.expand(drawn.shape[:-1]).unsqueeze(-1))
 
     def argmax(
         self,
@@ -337,7 +343,10 @@ class ArmCandidates(RoundCandidates):
         return winner if empty is None else winner.masked_fill(empty, 0)
 
     def at(self, choice: Tensor) -> Candidates:
-        return _Arm(self, choice)
+        one = copy.copy(self)
+        one.mean, one.sd = (part.unsqueeze(-1) for part in self.predicted(choice))
+        one._choice = choice
+        return one
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.unsqueeze(-1)
@@ -350,26 +359,6 @@ class ArmCandidates(RoundCandidates):
 
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
         return torch.where(condition, first, second)
-
-
-class _Arm(ArmCandidates):
-    """One arm of every trial."""
-
-    def __init__(self, arms: ArmCandidates, choice: Tensor) -> None:
-        RoundCandidates.__init__(
-            self, arms.decision, arms.draws, arms.width, arms.offset, arms.scratch
-        )
-        mean, sd = arms.predicted(choice)
-        self.mean, self.sd = mean.unsqueeze(-1), sd.unsqueeze(-1)
-        self._arms, self._choice = arms, choice
-
-    @cached_property
-    def incumbent(self) -> Tensor:
-        return self._arms.incumbent
-
-    def sample(self, n: int = 1) -> Tensor:
-        drawn = self._arms.sample(n)
-        return drawn.gather(-1, self._choice.expand(drawn.shape[:-1]).unsqueeze(-1))
 
 
 # ---------------- Points of a box as an exploration asks for them, since they cannot be listed

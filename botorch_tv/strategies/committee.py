@@ -21,7 +21,7 @@ from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, State, Suggestion
+from botorch_tv.strategies.state import Info, State, Suggestion, Time
 from botorch_tv.validation import require, settle_integer, settle_number
 
 
@@ -125,15 +125,11 @@ class Committee(Strategy):
         memory = as_memory(self, self.start(shape), None, own, shape)
         return states[0]._replace(memory=(memory,), members=tuple(states))
 
-    def _ask(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
-    ) -> Suggestion:
+    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
         suggestions = [one._ask(own, now, context, draws) for one, own in self._pairs(state)]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
-    def _suggestion_at(
-        self, state: State, choice: Tensor, now: float | Tensor | None
-    ) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
         """By the member that leads."""
         suggestions = [one._suggestion_at(own, choice, now) for one, own in self._pairs(state)]
         return self._of(suggestions, self.leading(state))._replace(member=None)
@@ -206,13 +202,11 @@ class Committee(Strategy):
         """As :meth:`Strategy.arm_means`, by the member that leads."""
         return self._led(state, lambda one, own: one.arm_means(own))
 
-    def _best(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
-    ) -> Tensor:
+    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
         """By the member that leads."""
         return self._led(state, lambda one, own: one._best(own, now, context, caution))
 
-    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
         """The joint posterior of the leading member."""
         leading = self.leading(state)
         made = [one._joint(own, choice, now) for one, own in self._pairs(state)]

@@ -35,18 +35,13 @@ class Domain(ABC):
 
     @abstractmethod
     def prior(
-        self,
-        kernel: Kernel | Tensor,
-        inference: Inference,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
+        self, kernel: Kernel | Tensor, inference: Inference, like: Tensor
     ) -> Basis | BoxPrior:
-        """The prior that a kernel defines over functions on this domain."""
+        """The prior that a kernel defines over functions on this domain, as ``like`` is held."""
 
     @abstractmethod
-    def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
-        """An empty log of choices."""
+    def no_choices(self, batch_shape: Size, like: Tensor) -> Rows:
+        """An empty log of choices; of a box in the dtype of ``like``."""
 
     @abstractmethod
     def locate(self, X: Tensor) -> Tensor:
@@ -169,19 +164,12 @@ class Grid(Domain):
             )
         return self._factored[key, *settings]
 
-    def prior(
-        self,
-        kernel: Kernel | Tensor,
-        inference: Inference,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> Basis:
-        self._arms.on(dtype, device)  # now, for later it would interrupt a round
-        return self.basis(kernel, inference, dtype=dtype, device=device)
+    def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> Basis:
+        self._arms.like(like)  # now, for later it would interrupt a round
+        return self.basis(kernel, inference, dtype=like.dtype, device=like.device)
 
-    def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
-        return Rows.empty(batch_shape, dtype=torch.int64, device=device)
+    def no_choices(self, batch_shape: Size, like: Tensor) -> Rows:
+        return Rows.empty(batch_shape, dtype=torch.int64, device=like.device)
 
     def locate(self, X: Tensor) -> Tensor:
         return self.index_of(X)

@@ -164,9 +164,8 @@ class KernelStrategy(ProcessStrategy):
         # A sample takes a root of the covariance.
         if method == "auto" and (self.exploration.samples or few):
             method = "features"
-        prior = self._represented(
-            domain, domain.prior(self.kernel, method, dtype=dtype, device=device)
-        )
+        like = torch.empty((), dtype=dtype, device=device)
+        prior = self._represented(domain, domain.prior(self.kernel, method, like))
         self._require_scales(prior.scale**2, dtype)
         assert not isinstance(prior, BankPrior)
         warn_of_domain(self.process, self._learns, domain, prior)

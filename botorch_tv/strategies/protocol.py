@@ -31,7 +31,7 @@ from botorch_tv.strategies.checks import (
     require_tensors,
 )
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.state import Consultation, Info, State, Suggestion
+from botorch_tv.strategies.state import Consultation, Info, State, Suggestion, Time
 from botorch_tv.validation import (
     largest,
     require_floating,
@@ -97,15 +97,11 @@ class Strategy(ABC):
         """
 
     @abstractmethod
-    def _ask(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
-    ) -> Suggestion:
+    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
         """The choice of every trial; arguments have been checked."""
 
     @abstractmethod
-    def _suggestion_at(
-        self, state: State, choice: Tensor, now: float | Tensor | None
-    ) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
         """As :meth:`suggestion_at`, of choices as the log stores them."""
 
     @abstractmethod
@@ -113,13 +109,11 @@ class Strategy(ABC):
         """The state with one more observation, which has been checked, and what happened."""
 
     @abstractmethod
-    def _best(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
-    ) -> Tensor:
+    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
         """The choice of the best posterior mean, less ``caution`` standard deviations."""
 
     @abstractmethod
-    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
         """The joint posterior of f_now within groups of arms or points."""
 
     @abstractmethod
@@ -312,9 +306,7 @@ class Strategy(ABC):
         return self._ask(state, now, as_context(state, context), draws)
 
     @without_gradients
-    def suggestion_at(
-        self, state: State, X: Tensor, *, now: float | Tensor | None = None
-    ) -> Suggestion:
+    def suggestion_at(self, state: State, X: Tensor, *, now: Time = None) -> Suggestion:
         """A suggestion at given points, such as historical data or choices made elsewhere.
 
         Args:

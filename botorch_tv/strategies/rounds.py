@@ -23,7 +23,7 @@ from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
 from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, State, Suggestion, draws_from
+from botorch_tv.strategies.state import Info, State, Suggestion, Time, draws_from
 
 
 class ProcessStrategy(Strategy):
@@ -49,14 +49,10 @@ class ProcessStrategy(Strategy):
 
     # ---------------------------------------------------------------- the rounds
 
-    def _ask(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
-    ) -> Suggestion:
+    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
         return self._chosen(self.decision(state, now, context), draws)
 
-    def decision(
-        self, state: State, now: float | Tensor | None = None, context: Tensor | None = None
-    ) -> Decision:
+    def decision(self, state: State, now: Time = None, context: Tensor | None = None) -> Decision:
         """The posterior and everything else that the choice of a round depends on.
 
         Args:
@@ -71,7 +67,6 @@ class ProcessStrategy(Strategy):
             require_forward(state, time, "now")
             present = Present(time, time)
         return Decision(
-            process=self.process,
             inference=self.inference_for(state.domain, state.data.prior),
             width=self.width,
             sign=1 if self.maximize else -1,
@@ -213,7 +208,7 @@ class ProcessStrategy(Strategy):
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         """The state before the first round, given the prior on the domain."""
-        choices = domain.no_choices(shape, dtype=prior.variance.dtype, device=prior.variance.device)
+        choices = domain.no_choices(shape, prior.variance)
         data = Data.none(prior, choices, self.process.noise, shape)
         made = [as_memory(one, one.init(shape), None, prior.variance, shape) for one in self._parts]
         return State(
@@ -227,18 +222,14 @@ class ProcessStrategy(Strategy):
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
         return self._initial(state.domain, state.basis.unlearned(), Size(batch_shape))
 
-    def _suggestion_at(
-        self, state: State, choice: Tensor, now: float | Tensor | None
-    ) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
         return self.decision(state, now).at(choice)
 
-    def _best(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
-    ) -> Tensor:
+    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
         decision = self.decision(state, now, context)
         return decision.chosen(BestMean(caution=caution), draws_from(None, state)).choice
 
-    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
         return self.decision(state, now).joint(choice)
 
     @without_gradients

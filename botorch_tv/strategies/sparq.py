@@ -38,6 +38,7 @@ from botorch_tv.strategies.state import (
     ExpertWarning,
     State,
     Suggestion,
+    Time,
     draws_from,
 )
 from botorch_tv.validation import of_trial, settle_number
@@ -330,9 +331,7 @@ class SparQ(KernelStrategy):
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
 
-    def _ask(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
-    ) -> Suggestion:
+    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
         self.warn_of_absence(state, stacklevel=5)
         return super()._ask(state, now, context, draws)
 

@@ -14,6 +14,9 @@ from botorch_tv.gp.random import Draws, Generators, draws_for
 from botorch_tv.identity import own_version
 from botorch_tv.strategies.domains import Domain
 
+Time = float | Tensor | None
+"""A number or one per trial; None for one step after the newest observation."""
+
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]
     """An expert was due but did not answer; the strategy continues with the data it has."""
