@@ -661,7 +661,7 @@ def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
     found: list[tuple[int, int]] = []
     oldest = 0
     for number, (axis, at) in enumerate(zip(space.axes, space.places)):
-        if not isinstance(axis.of, Choice) or axis.levels is None or axis.of.single:
+        if not isinstance(axis, Choice) or axis.columns == 0:
             continue
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
         for each in range(len(axis.levels)):

@@ -214,8 +214,8 @@ def _along(domain: Domain, best: Tensor, side: int) -> Tensor:
     assert isinstance(domain, Box)
     at = slice(side, side + 1)
     if domain.parameters is not None:
-        axis, at = domain.parameters.space.axes[side], domain.parameters.space.places[side]
-        if isinstance(axis.of, Choice) and axis.levels is not None:
+        axis, at = domain.parameters.axes[side], domain.parameters.places[side]
+        if isinstance(axis, Choice):
             X = best.repeat(len(axis.levels), 1)
             X[:, at] = axis.levels.to(best)
             return X

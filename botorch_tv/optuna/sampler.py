@@ -112,7 +112,7 @@ class DriftSampler(BaseSampler):
     of all values, or the predicted mean if that is worse.
 
     **Parameters.** Floats, integers and categorical parameters with the same range in all trials
-    are modelled, see :class:`~botorch_tv.strategies.parameters.Axis`; others are sampled
+    are modelled, see :class:`~botorch_tv.strategies.parameters.Choice`; others are sampled
     independently. The model sees the values actually tried, in the unit cube, so lengthscales of a
     strategy's kernel are fractions of a range. Two categories are as far apart as the ends of a
     range.
@@ -215,7 +215,7 @@ class DriftSampler(BaseSampler):
         self._raise_error_if_multi_objective(study)
         space = StudySpace(search_space)
         if space.columns == 0:
-            return {axis.name: axis.value([]) for axis in space.axes}
+            return space.params(torch.empty(0))
         now = self._clock.begun(trial)
         known = self.known(study, space)
         if not self.begins(known.sorted):

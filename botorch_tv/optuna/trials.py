@@ -20,7 +20,7 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from botorch_tv.loop.log import RECENT
-from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
+from botorch_tv.strategies.parameters import Choice, Number, Parameter, Space
 from botorch_tv.validation import require, require_number, shown
 
 
@@ -100,17 +100,17 @@ class TrialClock:
         return when.timestamp() / self.unit.total_seconds()
 
 
-def axis(name: str, distribution: BaseDistribution) -> Axis:
-    """The axis of a parameter.
+def axis(name: str, distribution: BaseDistribution) -> Parameter:
+    """The parameter of a distribution.
 
     Raises:
         InputDataError: If its distribution is unknown.
     """
     if isinstance(distribution, CategoricalDistribution):
-        return Axis(name, Choice(*distribution.choices))
+        return Choice(*distribution.choices)
     if isinstance(distribution, (FloatDistribution, IntDistribution)):
         one = distribution
-        return Axis(name, Number(one.low, one.high, one.log, one.step))
+        return Number(one.low, one.high, one.log, one.step)
     raise InputDataError(
         f"{name!r} has the distribution {shown(distribution)}, but floats, integers and categories "
         "are known; choose among these."
@@ -126,7 +126,7 @@ class StudySpace(Space):
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.distributions = dict(distributions)
-        super().__init__([axis(name, one) for name, one in distributions.items()])
+        super().__init__({name: axis(name, one) for name, one in distributions.items()})
         self._known: dict[int, tuple[FrozenTrial, tuple[float, ...] | None]] = {}
 
     def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:

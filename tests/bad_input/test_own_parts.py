@@ -182,18 +182,16 @@ ROWS |= {
     f"width {value!r} on {domain!r}": Row(
         lambda v=value, d=domain: asked(v, d),
         f"√beta of Answers() is {said}",
-        "but it must be",
-        fix,
-        InputDataError,
+        limit,
+        "what WidthContext has",
     )
     for domain in (GRID, SIDE)
-    for value, said, fix in (
+    for value, said, limit in (
         (math.nan, "nan", "finite"),
         (-1.0, "-1", "at least 0"),
         (math.inf, "inf", "finite"),
-        (None, "None", "a number"),
-        ("2", "'2'", "a number"),
-        (torch.ones(7), "tensor([1.", "a tensor ()"),
+        (None, "None", "plain number"),
+        ("2", "'2'", "plain number"),
     )
 }
 ROWS |= {
@@ -239,6 +237,13 @@ ROWS |= {
     )
     for name in ("mean", "sd")
 }
+ROWS["width of other trials"] = Row(
+    lambda: asked(torch.ones(7)),
+    "(7,)",
+    "it must be a number, or",
+    "each trial its",
+    InputDataError,
+)
 ROWS["memory"] = Row(
     remembering, "Remembering.update", "writes into what it is shown", "in-place", InputDataError
 )

@@ -67,15 +67,21 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
         (("new", "F", "x=0:1"), "is there already"),
         (("new", "G", "x=0"), "'x=0' is no parameter"),
         (("new", "G", "x=20-80"), "'x=20-80' is no parameter: a range is missing; give NAME="),
-        (("new", "G", "x=1:0"), "'x=1:0' is no parameter: low is 1 and high 0, but low must be be"),
-        (("new", "G", "x=0:1:log"), "it must be positive; use no :log, or another unit; give NAME"),
+        (
+            ("new", "G", "x=1:0"),
+            "'x=1:0' is no parameter: low is 1.0 and high 0.0, but high must ex",
+        ),
+        (
+            ("new", "G", "x=0:1:log"),
+            "low is 0.0, but it must lie in (0, 1e150); choose another",
+        ),
         (("new", "G", "x=0.5:8:int"), "whole numbers lie between whole numbers; give NAME=LOW"),
         (("discard", "F"), "no suggestion is open"),
         (("new", "G", "x=20,5:80,5"), "commas stand between choices, and the decimal sign is a"),
         (("new", "G", "x=1.5:2,5"), "commas stand between choices, and the decimal sign is a"),
         (("new", "G", "x=1e-4:1,5:log"), "commas stand between choices, and the decimal sign is a"),
         (("new", "G", "x=-1:0,5:log"), "commas stand between choices, and the decimal sign is a"),
-        (("observe", "F", "1.5", "x=0,5"), "x is '0,5', but it must be one number"),
+        (("observe", "F", "1.5", "x=0,5"), "x is '0,5', but it must be a number"),
         (("new", "G", "x=0:1:cat"), "NAME=LOW:HIGH:int"),
         (("tell", "F", "1"), "no suggestion is open"),
         (("tell", "F", "one"), "'one' is no number; give what came out, such as -3.7"),
@@ -84,7 +90,7 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
         (("ask", "F", "--time", "noon"), "neither a number nor a date"),
         (("ask", "F", "--time", "3"), "the times of this loop are datetimes"),
         (("ask", "F", "--now", "3"), "the times of this loop are datetimes"),
-        (("observe", "F", "1", "x=3"), "x is 3, but it lies from 0 to 1; leave it out, or widen"),
+        (("observe", "F", "1", "x=3"), "x is 3.0, but it must be a number from 0 to 1; give one"),
         (("ask", "nowhere"), "is not there; begin with botorch-tv loop new"),
         (("ask", "F", "--when", "3"), "--when 3 (see botorch-tv --help)"),
     ],
@@ -153,7 +159,7 @@ def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert f"botorch-tv loop discard {file} --number 1 that it will never come" in told["full"]
     assert f"botorch-tv loop ask {file} --pending 3 allows one more" in told["full"]
     assert "say which is meant, as in --number 1" in told["which"]
-    assert "x is 'one', but it must be one number; give one from 0 to 1" in told["no number"]
+    assert "x is 'one', but it must be a number from 0 to 1" in told["no number"]
     assert "'x' is no value of a parameter; give x=VALUE" in told["no value"]
     assert "x is given twice" in told["given twice"]
     for name in ("no date", "no zone", "no time"):
@@ -231,7 +237,11 @@ def test_a_table_newest_first_is_told_oldest_first(
             "no column 'x', of time, X, y; name columns as parameters are",
         ),
         ("time,x,x,y\n2026-03-01,1,1,1\n", (), "has two columns 'x'"),
-        ("time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1\n", (), "x is 2, .* In line 3 of .*past.csv"),
+        (
+            "time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1\n",
+            (),
+            "x is 2.0, .* In line 3 of .*past",
+        ),
         ("time,x,y\n2026-03-01,0.5,1\n3,0,1\n", (), "column time is 3.* --unit rounds. In line 3"),
         ("time,x,y\n2026-03-01,0.5,good\n", (), "'good' is no number; .* In line 2"),
         ("time,x,y\n01.03.2026,0.5,1\n", (), "neither a number nor a date; .* In line 2"),

@@ -248,11 +248,11 @@ NAIVE = START.replace(tzinfo=None)
 REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     "unknown name": (
         lambda loop: loop.observe({"temp": 3}, 1.0),
-        "the point has 'temp', .* temperature",
+        "the point is .*'temp'.*, but it must have a value for each of .* temperature",
     ),
     "outside": (
         lambda loop: loop.observe({"temperature": 99, "rate": 0.1, "layers": 2}, 1.0, time=START),
-        "temperature is 99, but it lies from 20 to 80",
+        "temperature is 99, but it must be a number from 20 to 80",
     ),
     "tensor of values": (
         lambda loop: loop.observe(torch.tensor([60.0, 0.1, 2.0]), 1.0, time=START),
@@ -272,19 +272,19 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     ),
     "column too many": (
         lambda loop: Loop.from_table({"rate": (0, 1)}, [{"rate": 0.5, "rates": 1}], [1.0]),
-        r"X\[0\] has 'rates', but the parameters are rate; leave it out\.$",
+        r"X\[0\] is .*'rates'.*, but it must have a value for each of the parameters rate; give",
     ),
     "table of more than parameters": (
         lambda loop: Loop.from_table({"x": (0, 1)}, pd.DataFrame({"x": [0.5], "gain": 1}), [1.0]),
-        r"X\[0\] has 'gain', but the parameters are x; leave it out",
+        r"X\[0\] is .*'gain'.*, but it must have a value for each of the parameters x; give",
     ),
     "table of a loop": (
         lambda loop: loop.posterior(loop.table()),
-        r"X\[0\] has 'number', but the parameters are temperature, rate, layers; leave it out",
+        r"X\[0\] is .*'number'.*, but it must have a value for each",
     ),
     "decimal comma": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": "0,5"}], [1.0]),
-        "x is '0,5', but it must be one number",
+        "x is '0,5', but it must be a number",
     ),
     "values with commas": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"x": 0.2}], ["12", "12,3"]),
@@ -296,9 +296,9 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     ),
     "row of a table": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"z": 1}], [1.0, 2.0]),
-        r"X\[1\] has 'z', but the parameters are x; leave it out",
+        r"X\[1\] is .*'z'.*, but it must have a value for each of the parameters x; give",
     ),
-    "no names": (lambda loop: loop.observe([30, 0.1, 2], 1.0), "parameters have names here"),
+    "no names": (lambda loop: loop.observe([30, 0.1, 2], 1.0), "must have a value for each"),
     "number": (lambda loop: loop.ask(now=3.0), "now is 3.0, but the times .* are datetimes"),
     "no zone": (
         lambda loop: loop.ask(now=NAIVE),
