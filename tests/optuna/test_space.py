@@ -5,10 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 from optuna.distributions import (
-    BaseDistribution,
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
@@ -149,18 +147,3 @@ def test_listed_values_share_the_cube_equally():
     X = space.spread(U)
     _, counts = torch.unique(X, dim=0, return_counts=True)
     assert counts.tolist() == [240**2 // 24] * 24
-
-
-def test_unknown_distributions_are_refused_by_name():
-    class Other(BaseDistribution):
-        def to_internal_repr(self, value):
-            return value
-
-        def single(self):
-            return False
-
-        def _contains(self, value):
-            return True
-
-    with pytest.raises(InputDataError, match=r"'odd' has the distribution .*choose among these"):
-        StudySpace({"odd": Other()})
