@@ -38,7 +38,7 @@ from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.log import (
     OLDEST,
     RECENT,
-    Answer,
+    Measurement,
     MeasurementLog,
     Place,
     trial_answer,
@@ -327,7 +327,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
 def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
-) -> list[Answer]:
+) -> list[Measurement]:
     """The trials in the search space that have ended with a value."""
     frame = data.df
     rows = frame[frame["metric_name"] == metric] if len(frame) else frame

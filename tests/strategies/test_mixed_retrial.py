@@ -9,7 +9,7 @@ from botorch_tv.loop.log import (
     EVERY,
     OLDEST,
     PATIENCE,
-    Answer,
+    Measurement,
     overdue,
     retried,
     trial_answer,
@@ -134,7 +134,7 @@ def test_a_hidden_flip_is_found() -> None:
         space = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b")})
         strategy = adaptive_gp_ucb(bank=SMALL, maximize=False)
         history = trial_log(strategy, space)
-        rows: list[Answer] = []
+        rows: list[Measurement] = []
         for time in range(75):
             state = history.state
             X = strategy.ask(retried(state) if again else state, now=float(time)).X
