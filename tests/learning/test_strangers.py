@@ -247,7 +247,7 @@ class WrongShape(Wrong):
 
 REFUSED = {
     Elsewhere: r"declares \['rate'\], but its formula does not change with it",
-    PartlyElsewhere: "says one thing with a tensor of values and another",
+    PartlyElsewhere: "gives one result with tensors and another",
     HiddenUnit: "another formula once time is counted in another unit",
     WrongPower: "another formula once time is counted in another unit",
     WrongShape: "compute elementwise",
