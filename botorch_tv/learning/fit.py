@@ -89,7 +89,7 @@ class NegativeLogPosterior:
             self.unit,
         )
         self._rows: Tensor | None = None
-        self._held = self._data
+        self._held: tuple[Tensor, ...] = self._data
 
     def __call__(self, vector: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Value and gradient.

@@ -155,46 +155,42 @@ class ParameterLayout:
         self._priors: list[tuple[slice, Parameter | None, bool, Prior]] = []
         natural, first, device = [], 0, device or torch.device("cpu")
         for name, (free, (start, low, high), prior) in rows.items():
-            declared = self._declared.get(name)
-            lower, upper = (free.lower, free.upper) if free else (None, None)
+            declared, lower, upper = self._declared.get(name), None, None
             if free is None:
                 low = high = start
-            low = low if lower is None else torch.full_like(start, lower)
-            high = high if upper is None else torch.full_like(start, upper)
+            else:
+                lower, upper, own = free.lower, free.upper, free.prior != DEFAULT
+                low = low if lower is None else torch.full_like(start, lower)
+                high = high if upper is None else torch.full_like(start, upper)
+                require(
+                    not (own and free.prior and declared and callable(declared.power)),
+                    f"Refit: the unit of {name} depends on other parameters, so that a prior per "
+                    "unit of time changes with them; declare it with the parameter, for the unit "
+                    "it is learned in.",
+                )
+                prior = free.prior if own else prior
+                if prior is not None:
+                    columns = slice(first, first + len(start))
+                    self._priors.append((columns, declared, own, on_device(prior, device)))
             require(
                 bool(((low <= start) & (start <= high)).all()),
                 f"Refit: {name} starts from {start.tolist()}, outside its bounds {low.tolist()} "
                 f"and {high.tolist()}; widen them by Free(lower=..., upper=...), or start inside.",
             )
-            own = free is not None and free.prior != DEFAULT
-            prior = free.prior if own else prior
-            if free is not None and prior is not None:
-                require(
-                    not (own and declared and callable(declared.power)),
-                    f"Refit: the unit of {name} depends on other parameters, so that a prior per "
-                    "unit of time changes with them; declare it with the parameter, for the unit "
-                    "it is learned in.",
-                )
-                columns = slice(first, first + len(start))
-                self._priors.append((columns, declared, own, on_device(prior, device)))
             first += len(start)
-            ends = [start, low, high, *start.new_full((3, len(start)), math.nan)]
+            entry = [start, low, high, *start.new_full((3, len(start)), math.nan)]
             if declared is not None:
-                ends = [one.clamp(-ENDLESS, ENDLESS) for one in map(declared.natural, ends[:3])]
+                entry = [one.clamp(-ENDLESS, ENDLESS) for one in map(declared.natural, entry[:3])]
                 if declared.share == "kept":  # whose natural value falls
-                    ends, lower, upper = [ends[0], ends[2], ends[1]], upper, lower
+                    entry, lower, upper = [entry[0], entry[2], entry[1]], upper, lower
                 least, most = declared.natural_bounds()
-                fast = (
-                    math.nan
-                    if declared.fast_start is None
-                    else declared.number(declared.fast_start)
-                )
-                ends += _numbers(
+                fast = declared.fast_start
+                entry += _numbers(
                     least if free and lower is None else math.nan,
                     most if free and upper is None else math.nan,
                     math.nan if fast is None else declared.number(fast),
                 )
-            natural.append(torch.stack(ends))
+            natural.append(torch.stack(entry))
         grows = [parameter.grows_from_zero for parameter in self._declared.values()]
         self._grows = torch.tensor(grows, dtype=torch.bool, device=device)
         entries = self._entries(torch.cat(natural, -1).to(device))
