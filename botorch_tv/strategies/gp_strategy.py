@@ -29,7 +29,7 @@ from botorch_tv.gp.points import PointRegression
 from botorch_tv.gp.process import BY_COUNT_OR_TIME, Inference, Process
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.fit import learn
-from botorch_tv.learning.layout import layout
+from botorch_tv.learning.layout import ParameterLayout
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import NEARLY_EXACT, Measured, fingerprinted, least_noise
@@ -369,9 +369,9 @@ def require_learnable(process: Process, box: Box, refit: Refit) -> None:
         ValueError: If a parameter lies outside the bounds of ``refit``, or a decay declares none.
     """
     assert isinstance(process.kernel, Kernel)
-    parts = LearnableKernel.of(process.kernel)
+    parts = LearnableKernel(process.kernel)
     sides = parts.columns(box.extent.unsqueeze(0))[0]
-    if layout(refit, parts, process.decay, process.noise, sides).learns_decay:
+    if ParameterLayout(refit, parts, process.decay, process.noise, sides).learns_decay:
         claims.require_learnable(process.decay)
 
 

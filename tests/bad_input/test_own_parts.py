@@ -120,26 +120,6 @@ class InPlace(Exploration):
         return score
 
 
-class Tiring(Decay):
-    """Forgets faster with every call."""
-
-    def __init__(self):
-        self.calls = 0
-
-    def attenuation(self, elapsed):
-        self.calls += 1
-        return torch.exp(-0.01 * self.calls * elapsed)
-
-
-class TiringInflation(Inflation):
-    def __init__(self):
-        self.calls = 0
-
-    def log_factor(self, lag):
-        self.calls += 1
-        return 0.01 * self.calls * lag
-
-
 class Squared(Kernel):
     """A squared exponential of variance 2, as its matrix has it."""
 
@@ -159,7 +139,10 @@ class Squared(Kernel):
 
 ROWS = {
     "one factor": Row(
-        lambda: strategy(inflation=OneFactor()), "OneFactor", "that make `1 x 5`", "compute it el"
+        lambda: strategy(inflation=OneFactor()),
+        "OneFactor",
+        "gives () where (1, 5) is wanted",
+        "compute el",
     ),
     "no number": Row(
         lambda: strategy(inflation=Told(0.0, math.nan)),
@@ -246,15 +229,6 @@ ROWS["width of other trials"] = Row(
 )
 ROWS["memory"] = Row(
     remembering, "Remembering.update", "writes into what it is shown", "in-place", InputDataError
-)
-ROWS["tiring decay"] = Row(
-    lambda: strategy(decay=Tiring()), "Tiring", "something else when it is asked again", "no call"
-)
-ROWS["tiring decay in a kernel"] = Row(
-    lambda: DecayKernel(Tiring()), "Tiring", "something else when it is asked again", "no call"
-)
-ROWS["tiring inflation"] = Row(
-    lambda: strategy(inflation=TiringInflation()), "TiringInfl", "asked again", "that no call"
 )
 ROWS["width of a trial"] = Row(
     lambda: asked(torch.tensor([1.0, math.nan]), shape=(2,)),

@@ -238,7 +238,11 @@ def test_a_table_newest_first_is_told_oldest_first(
             "not one column 'x', but time, X, y; name columns as parameters are",
         ),
         ("time,x,x,y\n2026-03-01,1,1,1\n", (), "has not one column 'x', but time, x, x.1, y"),
-        ("time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1\n", (), "x is 2.0, .* In line 3 of .*past.csv"),
+        (
+            "time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1\n",
+            (),
+            "x is 2.0, .* In line 3 of .*past.csv",
+        ),
         ("time,x,y\n2026-03-01,0.5,1\n3,0,1\n", (), "time is 3.* with another unit. In line 3"),
         ("time,x,y\n2026-03-01,0.5,good\n", (), "'good' is no number; .* In line 2"),
         ("time,x,y\n01.03.2026,0.5,1\n", (), "neither a number nor a date; .* In line 2"),

@@ -268,8 +268,8 @@ def test_on_a_box_in_either_precision(dtype):
         X = torch.rand(2, 2, generator=torch.Generator().manual_seed(t)).to(dtype)
         suggestion = one.suggestion_at(state, X)
         state, _ = one.tell(state, suggestion, torch.cos(5 * X.sum(-1)))
-    assert state.memory[0].spent.dtype == dtype
-    assert float(state.memory[0].spent.min()) > 0
+    assert state.memory[0][0].dtype == dtype
+    assert float(state.memory[0][0].min()) > 0
     assert int(state.data.kept.sum(-1).min()) < 12
 
 
