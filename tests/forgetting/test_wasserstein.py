@@ -241,7 +241,7 @@ def test_a_saved_run_goes_on_and_nothing_is_changed_in_place():
     saved = io.BytesIO()
     torch.save(state, saved)
     _, wanted = played(one, state, 20)
-    for mine, theirs in zip(state.memory[0], before.retention[0]):
+    for mine, theirs in zip(state.memory[0], before[0]):
         assert torch.equal(mine, theirs)
     saved.seek(0)
     _, found = played(one, torch.load(saved, weights_only=False), 20)
