@@ -102,22 +102,15 @@ def _require_one_formula(kernel: Kernel, points: Tensor, matrix: Tensor) -> None
     if not isinstance(asked, General):
         return
     trials, first = points.expand(2, -1, -1), points[:1].expand(2, -1, -1)
-    name, limit = describe_kernel(kernel), EVALUATED_TOLERANCE * float(matrix.abs().max())
-    fix = (
-        "compute elementwise over x1 `... x n x d` and x2 `... x m x d`, the diagonal where "
-        "diag=True, and change nothing that is given or kept."
-    )
-    try:
-        variance, covariance = asked.variance(trials), asked.covariance(trials, first)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        raise InputDataError(
-            f"the kernel {name} cannot be evaluated for two trials together: {error}; {fix}"
-        ) from error
-    for found, wanted in ((covariance, matrix[:, :1]), (variance, matrix.diagonal())):
-        if found.shape != (2, *wanted.shape) or not bool((found - wanted).abs().max() <= limit):
+    limit = EVALUATED_TOLERANCE * float(matrix.abs().max())
+    found = asked.variance(trials), asked.covariance(trials, first)
+    for one, wanted in zip(found, (matrix.diagonal(), matrix[:, :1])):
+        if one.shape != (2, *wanted.shape) or not bool((one - wanted).abs().max() <= limit):
             raise InputDataError(
-                f"the kernel {name} gives covariances of trials together, or variances with "
-                f"diag=True, that are not those of its matrix of the same points; {fix}"
+                f"the kernel {describe_kernel(kernel)} gives covariances of trials together, or "
+                "variances with diag=True, that are not those of its matrix of the same points; "
+                "compute elementwise over x1 `... x n x d` and x2 `... x m x d`, the diagonal "
+                "where diag=True, and change nothing that is given or kept."
             )
 
 

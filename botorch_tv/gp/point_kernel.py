@@ -16,7 +16,6 @@ import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
-from botorch_tv.gp.tensors import OfTrials
 from botorch_tv.kernels.stationary import SMALLEST_SQUARE, profile, profile_slope, smoothness_of
 from botorch_tv.validation import require
 
@@ -64,6 +63,17 @@ class Stationary:
     def variance(self, X: Tensor) -> Tensor:
         """Prior variances, `trials x q x d -> trials x q`."""
         return self.outputscale.squeeze(-1).expand(X.shape[:-1])
+
+    def waves(self, X: Tensor, frequency: Tensor) -> Tensor:
+        """Random features φ with E[φ(x) φ(x')ᵀ] = k(x, x'), `trials x q x 2F`.
+
+        Args:
+            X: `trials x q x d`.
+            frequency: `trials x F x d`, in units of the lengthscale.
+        """
+        phase = self.scaled(X) @ frequency.mT
+        amplitude = (self.outputscale / frequency.shape[-2]).sqrt()
+        return torch.cat([phase.cos(), phase.sin()], -1) * amplitude
 
     def select(self, trials: Tensor) -> Stationary:
         """The kernel of some trials."""
@@ -225,25 +235,6 @@ FREQUENCIES = 512
 """Waves per function; the covariance is then off by about 1 / sqrt(FREQUENCIES)."""
 
 
-@dataclass(frozen=True)
-class FourierFeatures(OfTrials):
-    """Random features of a kernel.
-
-    Attributes:
-        kernel: Whose they are.
-        frequency: `trials x F x d`, for coordinates in units of the lengthscale.
-    """
-
-    kernel: Stationary
-    frequency: Tensor
-
-    def at(self, X: Tensor) -> Tensor:
-        """Features φ with E[φ(x) φ(x')ᵀ] = k(x, x'), `trials x q x d -> trials x q x 2F`."""
-        phase = self.kernel.scaled(X) @ self.frequency.mT
-        amplitude = (self.kernel.outputscale / self.frequency.shape[-2]).sqrt()
-        return torch.cat([phase.cos(), phase.sin()], -1) * amplitude
-
-
 def spectral_normals(kernel: PointKernel) -> int:
     """Standard normal variates needed per frequency besides one per coordinate.
 
@@ -259,8 +250,8 @@ def spectral_normals(kernel: PointKernel) -> int:
     return 0 if kernel.smoothness == math.inf else round(2 * kernel.smoothness)
 
 
-def waves(kernel: PointKernel, normal: Tensor) -> FourierFeatures:
-    """Random features.
+def frequencies(kernel: PointKernel, normal: Tensor) -> Tensor:
+    """Frequencies of random features, `trials x F x d`, for :meth:`Stationary.waves`.
 
     Args:
         kernel: Of the squared exponential or Matérn kind.
@@ -268,10 +259,8 @@ def waves(kernel: PointKernel, normal: Tensor) -> FourierFeatures:
             number of coordinates that the kernel looks at.
     """
     further = spectral_normals(kernel)
-    assert isinstance(kernel, Stationary)
+    if not further:
+        return normal
     d = normal.shape[-1] - further
-    frequency = normal[..., :d]
-    if further:
-        chi_square = normal[..., d:].square().sum(-1, keepdim=True)
-        frequency = frequency * (further / chi_square).sqrt()
-    return FourierFeatures(kernel, frequency)
+    chi_square = normal[..., d:].square().sum(-1, keepdim=True)
+    return normal[..., :d] * (further / chi_square).sqrt()

@@ -15,13 +15,12 @@ from botorch_tv.gp.box import BoxPrior, PointBasis, point_basis
 from botorch_tv.gp.cholesky import GrowingFactor
 from botorch_tv.gp.data import Change, Data, Present
 from botorch_tv.gp.filter import Filter
-from botorch_tv.gp.point_kernel import Against, Covariance
+from botorch_tv.gp.point_kernel import Covariance
 from botorch_tv.gp.points import (
     FAMILIAR,
     SMALLEST_VARIANCE,
     GaussianPosterior,
     PointInference,
-    Slopes,
 )
 from botorch_tv.gp.process import Looks, Normal, Process
 from botorch_tv.gp.regression import numbers_of_regression
@@ -145,9 +144,9 @@ class PointRecursion(Recursion, PointInference):
             basis=basis,
             X=log.reshape(trials, *log.shape[-2:]),
             live=data.good.reshape(trials, -1),
-            mean=basis.inverse.mT @ mean.reshape(trials, basis.size, 1),
+            weights=mean.reshape(trials, basis.size) @ basis.inverse,
             root=basis.inverse.mT @ root,
-            function=None if function is None else basis.inverse.mT @ function,
+            path=None if function is None else basis.inverse.mT @ function,
             offset=None if offset is None else offset.reshape(trials),
             information_gain=running.information_gain.reshape(trials),
         )
@@ -182,9 +181,9 @@ class FeaturePosterior(GaussianPosterior):
         basis: The functions φ = L⁻¹ k(Z, x).
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
-        mean: L⁻ᵀ z, `trials x r x 1`.
+        weights: L⁻ᵀ z, `trials x r`.
         root: L⁻ᵀ R, `trials x r x r`.
-        function: L⁻ᵀ times the coordinates of a function drawn, less the mean, `trials x r x 1`.
+        path: L⁻ᵀ times the coordinates of a function drawn, less the mean, `trials x r x 1`.
         offset: The prior mean estimated, `trials`; None where it was not.
         information_gain: `trials`.
     """
@@ -194,15 +193,11 @@ class FeaturePosterior(GaussianPosterior):
     basis: PointBasis
     X: Tensor
     live: Tensor
-    mean: Tensor
+    weights: Tensor
     root: Tensor
-    function: Tensor | None
+    path: Tensor | None
     offset: Tensor | None
     information_gain: Tensor
-
-    @property
-    def has_function(self) -> bool:
-        return self.function is not None
 
     @property
     def compared(self) -> int:
@@ -213,50 +208,25 @@ class FeaturePosterior(GaussianPosterior):
 
     @cached_property
     def _cross(self) -> Covariance:
-        """Covariances with the nodes."""
-        return self.basis.points.against(self.basis.X.expand(len(self.mean), -1, -1))
+        return self.basis.points.against(self.basis.X.expand(len(self.root), -1, -1))
 
-    @cached_property
-    def _both(self) -> Tensor:
-        """Root and, behind it, mean, `trials x r x (r + 1)`."""
-        return torch.cat([self.root, self.mean], -1)
+    def _rows(self, cross: Tensor) -> Tensor:
+        return cross @ self.root
 
-    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        cross = self._cross(X)
-        variance = (cross @ self.root).square().sum(-1)
-        return (cross @ self.mean).squeeze(-1), variance.clamp_min(self._least).sqrt()
+    def _by_cross(self, by: Tensor) -> Tensor:
+        return by @ self.root.mT
 
-    def slopes(self, X: Tensor) -> Slopes:
-        if not isinstance(self._cross, Against):
-            return super().slopes(X)
-        cross, pull_cross = self._cross.slopes(X)
-        rows = cross @ self._both
-        variance = rows[..., :-1].square().sum(-1)
-        sd = variance.clamp_min(self._least).sqrt()
-
-        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
-            by = rows * (by_sd / sd * (variance >= self._least)).unsqueeze(-1)
-            by[..., -1] = by_mean
-            return pull_cross(by @ self._both.mT)
-
-        return Slopes(rows[..., -1], sd, pull)
-
-    @property
-    def _least(self) -> float:
-        """The smallest variance."""
-        return SMALLEST_VARIANCE * self.basis.scale**2
-
-    def mean_at(self, X: Tensor) -> Tensor:
-        return (self._cross(X) @ self.mean).squeeze(-1)
+    def _variance(self, X: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | float]:
+        return rows.square().sum(-1), SMALLEST_VARIANCE * self.basis.scale**2
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         cross = self._cross(X.flatten(1, 2))
         rows = (cross @ self.root).view(*X.shape[:-1], self.basis.size)
-        return (cross @ self.mean).view(X.shape[:-1]), rows @ rows.mT
+        return (cross @ self.weights.unsqueeze(-1)).view(X.shape[:-1]), rows @ rows.mT
 
     def sample_at(self, X: Tensor) -> Tensor:
-        assert self.function is not None
-        return (self._cross(X) @ self.function).squeeze(-1)
+        assert self.path is not None
+        return (self._cross(X) @ self.path).squeeze(-1)
 
 
 def point_basis_of(data: Data) -> PointBasis:

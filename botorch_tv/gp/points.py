@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -35,11 +34,10 @@ from botorch_tv.gp.point_kernel import (
     FREQUENCIES,
     Against,
     Covariance,
-    FourierFeatures,
     PointKernel,
     Stationary,
+    frequencies,
     spectral_normals,
-    waves,
 )
 from botorch_tv.gp.process import Inference, Joint, Looks, Normal, temporal_rows
 from botorch_tv.gp.regression import Observations, constant_mean
@@ -59,31 +57,9 @@ SMALLEST_VARIANCE = 1e-18
 """Variances are at least this share of the prior's, so that the root has a derivative."""
 
 
-@dataclass(frozen=True)
-class Path(OfTrials):
-    """One function per trial drawn from a posterior, around its mean.
-
-    Attributes:
-        waves: Features of the prior.
-        weight: Their weights now, `trials x 2F`.
-        correction: What the data take back, `trials x n`.
-    """
-
-    waves: FourierFeatures
-    weight: Tensor
-    correction: Tensor
-
-
-class Slopes(NamedTuple):
-    """Mean and standard deviation at some points, and how they change with these."""
-
-    mean: Tensor
-    """As :meth:`PointPosterior.at`, `trials x q`."""
-    sd: Tensor
-    """`trials x q`."""
-    pull: Callable[[Tensor | float, Tensor | float], Tensor]
-    """From derivatives by mean and standard deviation, numbers or broadcastable to `trials x q`, to
-    those by the coordinates that are chosen, `trials x q x d`; others may follow."""
+Pull = Callable[[Tensor | float, Tensor | float], Tensor]
+"""From derivatives by mean and standard deviation, numbers or broadcastable to `trials x q`, to
+those by the coordinates that are chosen, `trials x q x d`; others may follow."""
 
 
 class PointPosterior(OfTrials, ABC):
@@ -94,17 +70,19 @@ class PointPosterior(OfTrials, ABC):
         live: Whether each observation is in use, `trials x n`.
         offset: The prior mean estimated, `trials`; None where it was not.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
+        path: A function drawn from it, where one was asked for.
     """
 
     X: Tensor
     live: Tensor
     offset: Tensor | None
     information_gain: Tensor
+    path: Tensor | tuple[Tensor, ...] | None
 
     @property
-    @abstractmethod
     def has_function(self) -> bool:
         """Whether a function was drawn from it."""
+        return self.path is not None
 
     @property
     def compared(self) -> int:
@@ -130,7 +108,7 @@ class PointPosterior(OfTrials, ABC):
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean, without the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
 
-    def slopes(self, X: Tensor) -> Slopes:
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         """As :meth:`at`, with derivatives; by what PyTorch records where none are written out."""
         with torch.enable_grad():
             X = X.detach().requires_grad_()
@@ -141,7 +119,7 @@ class PointPosterior(OfTrials, ABC):
                 total = (by_mean * mean + by_sd * sd).sum()
             return torch.autograd.grad(total, X)[0]
 
-        return Slopes(mean.detach(), sd.detach(), pull)
+        return mean.detach(), sd.detach(), pull
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`at`, of points chosen, where that to act on is not that to expect."""
@@ -157,7 +135,30 @@ class PointPosterior(OfTrials, ABC):
 
 
 class GaussianPosterior(PointPosterior):
-    """Posteriors of which covariances say all."""
+    """Posteriors of which covariances with some points say all: a mean is a product with these.
+
+    Attributes:
+        weights: By which the covariances are multiplied, `trials x n`.
+    """
+
+    weights: Tensor
+
+    @property
+    @abstractmethod
+    def _cross(self) -> Covariance:
+        """Prior covariances with the points."""
+
+    @abstractmethod
+    def _rows(self, cross: Tensor) -> Tensor:
+        """Vectors by whose products variances are made, `trials x q x m`, from covariances."""
+
+    @abstractmethod
+    def _by_cross(self, by: Tensor) -> Tensor:
+        """Derivatives of half the variance by covariances, from such vectors."""
+
+    @abstractmethod
+    def _variance(self, X: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | float]:
+        """Variances, and the least of them, `trials x q`."""
 
     @abstractmethod
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -170,6 +171,29 @@ class GaussianPosterior(PointPosterior):
             The mean, `trials x e x q`, and the covariance within each group,
             `trials x e x q x q`.
         """
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        cross = self._cross(X)
+        variance, least = self._variance(X, self._rows(cross))
+        return _times(cross, self.weights), variance.clamp_min(least).sqrt()
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        if not isinstance(self._cross, Against):
+            return super().slopes(X)
+        cross, pull_cross = self._cross.slopes(X)
+        rows = self._rows(cross)
+        variance, least = self._variance(X, rows)
+        sd = variance.clamp_min(least).sqrt()
+
+        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            changes = (by_sd / sd * (variance >= least)).unsqueeze(-1)
+            by = beside(by_mean) * self.weights.unsqueeze(-2)
+            return pull_cross(by + self._by_cross(rows * changes))
+
+        return _times(cross, self.weights), sd, pull
+
+    def mean_at(self, X: Tensor) -> Tensor:
+        return _times(self._cross(X), self.weights)
 
 
 @dataclass(frozen=True)
@@ -186,7 +210,9 @@ class RegressionPosterior(GaussianPosterior):
         prior_factor: v, `trials`; None where it is 1.
         offset: The prior mean estimated, `trials`; None where it was not.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
-        path: A function drawn from the posterior, where one was asked for.
+        path: A function drawn from the posterior, where one was asked for: frequencies of
+            features of the prior, `trials x F x d`, their weights now, `trials x 2F`, and what the
+            data take back, `trials x n`.
     """
 
     kernel: PointKernel
@@ -198,16 +224,11 @@ class RegressionPosterior(GaussianPosterior):
     prior_factor: Tensor | None
     offset: Tensor | None
     information_gain: Tensor
-    path: Path | None = None
+    path: tuple[Tensor, ...] | None = None
 
     @cached_property
     def _cross(self) -> Covariance:
-        """Spatial covariances with the points measured."""
         return self.kernel.against(self.X)
-
-    @property
-    def has_function(self) -> bool:
-        return self.path is not None
 
     def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
         if self.X.shape[-2] <= FAMILIAR:
@@ -221,34 +242,10 @@ class RegressionPosterior(GaussianPosterior):
         X = self.X.gather(1, best.unsqueeze(-1).expand(-1, -1, self.X.shape[-1]))
         return X, self.live.gather(1, best)
 
-    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        cross = self._cross(X)
-        reduction, prior = self._whitened(cross).square().sum(-1), self._prior(X)
-        variance = torch.maximum(prior - reduction, SMALLEST_VARIANCE * prior)
-        return _times(cross, self.weights), variance.sqrt()
-
-    def slopes(self, X: Tensor) -> Slopes:
-        if not isinstance(self._cross, Against):
-            return super().slopes(X)
-        cross, pull_cross = self._cross.slopes(X)
-        whitened, prior = self._whitened(cross), self._prior(X)
-        variance, least = prior - whitened.square().sum(-1), SMALLEST_VARIANCE * prior
-        sd = torch.maximum(variance, least).sqrt()
-
-        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
-            falls = (by_sd / sd * (variance >= least)).unsqueeze(-1)
-            told = self.factor.returned(whitened * falls) * self.scale.unsqueeze(-2)
-            return pull_cross(beside(by_mean) * self.weights.unsqueeze(-2) - told)
-
-        return Slopes(_times(cross, self.weights), sd, pull)
-
-    def mean_at(self, X: Tensor) -> Tensor:
-        return _times(self._cross(X), self.weights)
-
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         trials, groups, q, _ = X.shape
         cross, flat = self._cross(X.flatten(1, 2)), X.flatten(0, 1)
-        whitened = self._whitened(cross).view(trials, groups, q, cross.shape[-1])
+        whitened = self._rows(cross).view(trials, groups, q, cross.shape[-1])
         number = torch.arange(trials, device=X.device).repeat_interleave(groups)
         prior = self.kernel.select(number).covariance(flat, flat).view(trials, groups, q, q)
         if self.prior_factor is not None:
@@ -256,19 +253,24 @@ class RegressionPosterior(GaussianPosterior):
         mean = _times(cross, self.weights).view(trials, groups, q)
         return mean, prior - whitened @ whitened.mT
 
-    def _prior(self, X: Tensor) -> Tensor:
-        """Prior variances now, `trials x q`."""
+    def _variance(self, X: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | float]:
         prior = self.kernel.variance(X)
-        return prior if self.prior_factor is None else prior * self.prior_factor.unsqueeze(-1)
+        if self.prior_factor is not None:
+            prior = prior * self.prior_factor.unsqueeze(-1)
+        return prior - rows.square().sum(-1), SMALLEST_VARIANCE * prior
 
-    def _whitened(self, cross: Tensor) -> Tensor:
-        """L⁻¹ S k~, from spatial covariances with the points measured, `trials x q x n`."""
+    def _rows(self, cross: Tensor) -> Tensor:
         return self.factor.whitened(cross * self.scale.unsqueeze(-2))
+
+    def _by_cross(self, by: Tensor) -> Tensor:
+        return self.factor.returned(by) * -self.scale.unsqueeze(-2)
 
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.path is not None
-        prior = _times(self.path.waves.at(X), self.path.weight)
-        return prior - _times(self._cross(X), self.path.correction)
+        assert isinstance(self.kernel, Stationary)
+        frequency, weight, correction = self.path
+        prior = _times(self.kernel.waves(X, frequency), weight)
+        return prior - _times(self._cross(X), correction)
 
 
 def beside(value: Tensor | float) -> Tensor | float:
@@ -283,9 +285,9 @@ def with_context(X: Tensor, context: Tensor | None) -> Tensor:
     return torch.cat([X, context.unsqueeze(-2).expand(*X.shape[:-1], -1)], -1)
 
 
-PathDraw = tuple[FourierFeatures, Tensor, Tensor]
-"""Random features of the prior, and standard normal variates: their weights, `trials x 2F`, and
-errors of the observations, `trials x n`."""
+PathDraw = tuple[Tensor, Tensor, Tensor]
+"""Frequencies of random features of the prior, `trials x F x d`, and standard normal variates:
+their weights, `trials x 2F`, and errors of the observations, `trials x n`."""
 
 
 def point_posterior(
@@ -349,7 +351,7 @@ def gram_of(kernel: PointKernel, X: Tensor, root: Tensor, time: Gram | None) -> 
 
 def _path(
     kernel: PointKernel, observations: Observations, draw: PathDraw, factor: Factor, scale: Tensor
-) -> Path:
+) -> tuple[Tensor, Tensor, Tensor]:
     """A function drawn from the posterior, by Matheron's rule.
 
     A function f drawn from the prior is corrected by what the data would have said about it, to
@@ -360,7 +362,8 @@ def _path(
 
     so that only r needs the times, and it is drawn together with the noise.
     """
-    (features, weight, errors), present = draw, None
+    (frequency, weight, errors), present = draw, None
+    assert isinstance(kernel, Stationary)
     X, root = observations.choice, observations.precision_root
     errors = (root > 0) * errors  # S e is standard normal where an observation is in use
     if observations.decay is not None:
@@ -371,11 +374,11 @@ def _path(
         explained = present.unsqueeze(-1) * observations.present_decay.unsqueeze(-2)
         lasting = spatial * (observations.decay - explained)
         errors = _times(cholesky(lasting, root), errors)
-    at_rows = _times(features.at(X), weight)
+    at_rows = _times(kernel.waves(X, frequency), weight)
     if present is not None:
         at_rows = present * at_rows
     disturbed = _times_factor(factor, root * at_rows + errors)
-    return Path(features, weight, scale * _returned(factor, disturbed))
+    return frequency, weight, scale * _returned(factor, disturbed)
 
 
 def _times_factor(factor: Factor, vector: Tensor) -> Tensor:
@@ -441,12 +444,12 @@ class PointRegression(PointInference):
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> RegressionPosterior:
         kernel, moves = _box_prior(data).points, normal is not None and self.process.moves
-        observations = self._flat_observations(data, present, pairs=moves)
+        observations = self.observations(data, present, pairs=moves)
         draw = None if normal is None else _path_draw(kernel, observations, normal, most)
         return point_posterior(kernel, observations, draw, self._factor(data, observations))
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
-        observations = self._flat_observations(data, present, inflation_power=2)
+        observations = self.observations(data, present, inflation_power=2)
         return self._factor(data, observations).log_diagonal.view_as(present.now)
 
     def _factor(self, data: Data, observations: Observations) -> Factor:
@@ -482,12 +485,13 @@ class PointRegression(PointInference):
         factor = _box_prior(data).noise_factor
         return noise if factor is None else noise * factor.view_as(noise)
 
-    def _flat_observations(
+    def observations(
         self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
     ) -> Observations:
-        observations = self.observations(data, present, inflation_power, pairs)
+        """The observations kept, of flattened trials."""
+        found = super().observations(data, present, inflation_power, pairs)
         trials, dims = data.time.numel(), data.time.dim()
-        return observations.each(lambda part: part.reshape(trials, *part.shape[dims:]))
+        return found.each(lambda part: part.reshape(trials, *part.shape[dims:]))
 
 
 def _path_draw(
@@ -505,8 +509,8 @@ def _path_draw(
     def flat(*shape: int) -> Tensor:
         return normal(*shape).reshape(trials, *shape)
 
-    features = waves(kernel, flat(FREQUENCIES, columns + spectral_normals(kernel)))
-    return features, flat(2 * FREQUENCIES), flat(most)[:, most - n :]
+    frequency = frequencies(kernel, flat(FREQUENCIES, columns + spectral_normals(kernel)))
+    return frequency, flat(2 * FREQUENCIES), flat(most)[:, most - n :]
 
 
 def _box_prior(data: Data) -> BoxPrior:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,17 +31,6 @@ SHORTEST_STEP = 1e-12
 """A line search that came down to this share of its step ends the problem."""
 
 
-class Minimum(NamedTuple):
-    """Where problems ended."""
-
-    x: Tensor
-    """`n x p`."""
-    value: Tensor
-    """`n`."""
-    evaluations: int
-    """How often the function was evaluated."""
-
-
 def minimize(
     function: Objective,
     start: Tensor,
@@ -52,7 +40,7 @@ def minimize(
     evaluations: int = 200,
     value_tolerance: float = 1e-9,
     gradient_tolerance: float = 1e-6,
-) -> Minimum:
+) -> Descent:
     """Local minima of independent problems within bounds.
 
     Coordinates should be scaled so that a step of 0.1 is a modest one.
@@ -68,11 +56,11 @@ def minimize(
         gradient_tolerance: Or when no coordinate of the projected gradient is larger than this.
 
     Returns:
-        The best points met.
+        The descent, with the best points met.
     """
     descent = Descent(function, start, lower, upper)
     descent.go(evaluations, value_tolerance, gradient_tolerance)
-    return Minimum(descent.x, descent.value, descent.evaluations)
+    return descent
 
 
 class Descent:

@@ -239,11 +239,10 @@ class DiscreteSearch(Search):
         return DeviceCopies(self.X)
 
     def check(self, box: Region) -> None:
-        X, given = self.X, type(self.X).__name__
-        if isinstance(X, Tensor):
-            given = f"{X.dtype} of {tuple(X.shape)}"
-        shaped = isinstance(X, Tensor) and X.dim() == 2 and len(X) > 0 and X.shape[1] == box.dim
+        X = self.X
+        shaped = isinstance(X, Tensor) and X.shape[1:] == (box.dim,) and len(X) > 0
         if not shaped or not X.is_floating_point():
+            given = f"{X.dtype} of {tuple(X.shape)}" if isinstance(X, Tensor) else type(X).__name__
             raise InputDataError(
                 f"DiscreteSearch: X is {given}, but it must be a floating-point tensor of shape "
                 f"M x {box.dim}, one point per row; pass torch.tensor(X, dtype=torch.float64)."

@@ -5,7 +5,6 @@ Importing this registers a sampler with BoTorch's ``get_sampler``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -25,12 +24,11 @@ from botorch_tv.gp.mixture.bank import (
     MOST_COLUMNS,
     Bank,
     BankPrior,
-    MixtureUnits,
     prior_on_box,
     units_after,
 )
-from botorch_tv.gp.mixture.filter import RunningMixture, advanced, member_weights, mixture_prior
-from botorch_tv.gp.mixture.forecast import Forecast, Places, forecast, places
+from botorch_tv.gp.mixture.filter import RunningMixture, advanced, mixture_prior
+from botorch_tv.gp.mixture.forecast import Forecast
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.models.checks import (
     check_data,
@@ -43,70 +41,80 @@ from botorch_tv.models.checks import (
 from botorch_tv.validation import require
 
 
-@dataclass(frozen=True, eq=False)
 class AdaptivePosterior(Posterior):  # type: ignore[misc]
-    """The mixture at q points jointly, which is no Gaussian.
+    """A factor times the mixture at q points jointly, which is no Gaussian, and an offset.
 
     Mean, variance and covariance are those of the mixture. A sample is a function of a member that
     is drawn first; sets of points that share random numbers are on one function, which follows
     points smoothly. What features leave out of a function, and noise, is drawn for every point.
 
-    Attributes:
+    Args:
         drawing: The mixture after its measurements.
-        places: The points, N sets of q for each of T trials.
+        points: N sets of q for each of T trials, without time, `T x N x q x (d - 1)`.
+        time: Their times, `T x N x q`.
+        batch_shape: Dimensions of the sets, N in all, before those of the trials, T in all.
+        sets: How many dimensions of the sets there are.
         own_noise: Whether the noise of an observation is added, each member's own.
         added: Variance besides, in units of y, `T x N x q`; None for none.
-        lead: Dimensions of the sets, N in all.
-        trials: `batch_shape` of the model, T in all.
-        centre: Added to what is in units of the starts, `T`.
-        unit: By which that is multiplied before, `T`.
+        factor: By which the objective is multiplied.
+        offset: What is then added.
     """
 
-    drawing: Forecast
-    places: Places
-    own_noise: bool
-    added: Tensor | None
-    lead: Size
-    trials: Size
-    centre: Tensor
-    unit: Tensor
+    def __init__(
+        self,
+        drawing: Forecast,
+        points: Tensor,
+        time: Tensor,
+        batch_shape: Size,
+        sets: int,
+        own_noise: bool,
+        added: Tensor | None,
+        factor: float = 1.0,
+        offset: float = 0.0,
+    ) -> None:
+        self.drawing, self.places = drawing, drawing.places(points, time)
+        self._shape, self._sets, self._own_noise = batch_shape, sets, own_noise
+        self._width, self._gap = drawing.normals + time.shape[-1], self.places[1]
+        self._added = None if added is None else added * factor**2
+        units = drawing.running.units
+        self._centre, self._unit = units.centre * factor + offset, units.spread * factor
 
     @property
     def device(self) -> torch.device:
         """Where it is computed."""
-        return self.unit.device
+        return self._unit.device
 
     @property
     def dtype(self) -> torch.dtype:
         """Always float64."""
-        return self.unit.dtype
+        return self._unit.dtype
 
     @property
     def batch_shape(self) -> Size:
-        """`lead x batch_shape`."""
-        return Size((*self.lead, *self.trials))
+        """That of the points, and of the model."""
+        return self._shape
 
     @cached_property
     def mean(self) -> Tensor:
-        """`lead x batch_shape x q x 1`."""
-        value = self.drawing.mean(self.places)
-        return self._shaped(value * self.unit[:, None, None] + self.centre[:, None, None])
+        """`batch_shape x q x 1`."""
+        value = self.drawing.mean(self.places) * self._unit[:, None, None]
+        return self._shaped((value + self._centre[:, None, None]).unsqueeze(-1))
 
     @cached_property
     def variance(self) -> Tensor:
-        """`lead x batch_shape x q x 1`."""
+        """`batch_shape x q x 1`."""
         value = self.drawing.variance(self.places).clamp_min(0)
-        return self._shaped(value * self.unit[:, None, None].square() + self._noise)
+        value = value * self._unit[:, None, None].square() + self._noise
+        return self._shaped(value.unsqueeze(-1))
 
     @cached_property
     def covariance_matrix(self) -> Tensor:
-        """Among the points of every set, `lead x batch_shape x q x q`."""
-        value = self.drawing.covariance(self.places) * self.unit.view(-1, 1, 1, 1).square()
-        value = value + torch.diag_embed(self._noise.expand(value.shape[:-1]))
-        return value.transpose(0, 1).reshape(*self.batch_shape, *value.shape[-2:])
+        """Among the points of every set, `batch_shape x q x q`."""
+        value = self.drawing.covariance(self.places) * self._unit.view(-1, 1, 1, 1).square()
+        return self._shaped(value + torch.diag_embed(self._noise.expand(value.shape[:-1])))
 
     def rsample(self, sample_shape: Size | None = None) -> Tensor:
-        """Values of functions, the same for all sets of points, `sample_shape x lead x ... x 1`.
+        """Values of functions, the same for all sets of points, `sample_shape x ... x q x 1`.
 
         Args:
             sample_shape: How many; one unless given.
@@ -115,10 +123,9 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
             InputDataError: If the points of a set do not share their time.
         """
         shape = Size([1]) if sample_shape is None else sample_shape
-        ones = [1] * len(self.lead)
-        base = torch.randn(
-            *(*shape, *ones, *self.trials, self._width), dtype=self.dtype, device=self.device
-        )
+        trials = self._shape[self._sets :]
+        every = (*shape, *[1] * self._sets, *trials, self._width)
+        base = torch.randn(*every, dtype=self.dtype, device=self.device)
         return self.rsample_from_base_samples(shape, base)
 
     def rsample_from_base_samples(self, sample_shape: Size, base_samples: Tensor) -> Tensor:
@@ -131,69 +138,59 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         Raises:
             InputDataError: If the points of a set do not share their time.
         """
-        gap = self.places.gap
+        gap, normal = self._gap, self._by_trial(base_samples, sample_shape)
         if bool((gap != gap[..., :1]).any()):
             raise InputDataError(
                 "points that are sampled jointly share their time, but there are several in a "
-                "batch; hold time by at_present or fixed_features. Mean, variance and covariance "
-                "are of any times."
+                "batch; hold time by at_present or fixed_features."
             )
-        T, _, q = gap.shape
-        normal = self._by_trial(base_samples, sample_shape)
+        q = gap.shape[-1]
         value, variance = self.drawing.functions(
-            normal[..., :-q], self.places, noise=self.own_noise
+            normal[..., :-q], self.places, noise=self._own_noise
         )
-        if self.added is not None:
-            variance = variance + (self.added / self.unit[:, None, None].square()).unsqueeze(-1)
+        if self._added is not None:
+            variance = variance + (self._added / self._unit[:, None, None].square()).unsqueeze(-1)
         own = variance.clamp_min(torch.finfo(self.dtype).tiny).sqrt() * normal[..., -q:].mT
-        value = (value + own) * self.unit.view(T, 1, 1, 1) + self.centre.view(T, 1, 1, 1)
-        return value.permute(3, 1, 0, 2).reshape(*sample_shape, *self.batch_shape, q, 1)
+        unit, centre = (one.view(-1, 1, 1, 1) for one in (self._unit, self._centre))
+        value = (value + own) * unit + centre
+        return value.permute(3, 1, 0, 2).reshape(*sample_shape, *self._shape, q, 1)
 
     @property
     def base_sample_shape(self) -> Size:
         """Variates of a function and, behind them, one for every point."""
-        return Size((*self.batch_shape, self._width))
+        return Size((*self._shape, self._width))
 
     @property
     def batch_range(self) -> tuple[int, int]:
         """All dimensions but the last."""
         return 0, -1
 
-    def scaled(self, factor: float, offset: float) -> AdaptivePosterior:
-        """The posterior of ``factor`` f + ``offset``."""
-        added = None if self.added is None else self.added * factor**2
-        centre = self.centre * factor + offset
-        return replace(self, added=added, centre=centre, unit=self.unit * factor)
-
     def _extended_shape(self, sample_shape: Size = Size()) -> Size:  # noqa: B008
-        return Size((*sample_shape, *self.batch_shape, self.places.gap.shape[-1], 1))
-
-    @property
-    def _width(self) -> int:
-        return self.drawing.normals + self.places.gap.shape[-1]
+        return Size((*sample_shape, *self._shape, self._gap.shape[-1], 1))
 
     @property
     def _noise(self) -> Tensor:
         """Variance of what is observed besides f, `T x 1 x 1` or `T x N x q`."""
-        noise = self.drawing.believed_noise() * self.unit.square() * self.own_noise
+        noise = self.drawing.believed_noise() * self._unit.square() * self._own_noise
         whole = noise[:, None, None]
-        return whole if self.added is None else whole + self.added
+        return whole if self._added is None else whole + self._added
 
     def _by_trial(self, base: Tensor, sample_shape: Size) -> Tensor:
         """Base samples as `T x N' x M x width`, N' being 1 where all sets share them."""
-        first, sets = len(sample_shape), len(self.lead)
-        for dim in range(first, first + sets):
+        first, last = len(sample_shape), len(sample_shape) + self._sets
+        for dim in range(first, last):
             if base.stride(dim) == 0:
                 base = base.narrow(dim, 0, 1)
-        shared = all(size == 1 for size in base.shape[first : first + sets])
-        lead = Size([1] * sets) if shared else self.lead
-        whole = base.expand(*sample_shape, *lead, *self.trials, self._width)
-        flat = whole.reshape(sample_shape.numel(), lead.numel(), len(self.unit), self._width)
+        lead, trials = self._shape[: self._sets], self._shape[self._sets :]
+        if all(size == 1 for size in base.shape[first:last]):
+            lead = Size([1] * self._sets)
+        whole = base.expand(*sample_shape, *lead, *trials, self._width)
+        flat = whole.reshape(sample_shape.numel(), lead.numel(), len(self._unit), self._width)
         return flat.permute(2, 1, 0, 3)
 
     def _shaped(self, value: Tensor) -> Tensor:
-        """`T x N x q -> lead x batch_shape x q x 1`."""
-        return value.transpose(0, 1).reshape(*self.batch_shape, value.shape[-1], 1)
+        """`T x N x * -> batch_shape x *`."""
+        return value.transpose(0, 1).reshape(*self._shape, *value.shape[2:])
 
 
 class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
@@ -248,8 +245,8 @@ def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None 
     check_rows(X, Y, None, outputs=1)
     if X.dtype != torch.float64:
         raise InputDataError(
-            f"X and Y are {X.dtype}, but covariances that are updated measurement by measurement "
-            "lose too many digits in it; use torch.float64."
+            f"X and Y are {X.dtype}, in which covariances updated measurement by measurement lose "
+            "too many digits; use torch.float64."
         )
 
 
@@ -269,36 +266,48 @@ def check_points(
         InputDataError: If not.
     """
     U = (points.detach() - prior.lower) / (prior.upper - prior.lower)
-    out = ~((U - 0.5).abs() <= 0.5 + beyond)
+    out, early = ~((U - 0.5).abs() <= 0.5 + beyond), ~(time.detach() >= newest)
     if bool(out.any()):
         raise InputDataError(
             f"a point has {points[out][0].item():g} in a column, but points lie between "
-            f"{prior.lower.tolist()} and {prior.upper.tolist()}; give bounds that hold all points, "
-            "adaptive_model(..., bounds=bounds)."
+            f"{prior.lower.tolist()} and {prior.upper.tolist()}; give bounds that hold all points."
         )
-    early = ~(time.detach() >= newest)
     if bool(early.any()):
         raise InputDataError(
             f"a point has time {time[early][0].item():g}, but the newest measurement was made at "
-            f"{newest.expand_as(time)[early][0].item():g}, and a bank knows what holds from then "
-            "on; ask at the present by at_present or fixed_features, and for late measurements "
-            "make the model anew."
+            f"{newest.expand_as(time)[early][0].item():g}; ask at the present by at_present or "
+            "fixed_features, and for late measurements make the model anew."
         )
 
 
 def check_room(prior: BankPrior, shape: Size) -> None:
-    """Raise if covariances of so many trials would not fit.
-
-    Raises:
-        UnsupportedError: If so.
-    """
-    per_trial = len(prior.members.rate) * sum(size**2 for size in prior.sizes)
+    """Raise an ``UnsupportedError`` if covariances of so many trials would not fit."""
+    per_trial = len(prior.rate) * sum(size**2 for size in prior.sizes)
     if shape.numel() * per_trial > MOST_NUMBERS:
         raise UnsupportedError(
             f"{shape.numel()} trials or fantasies of {per_trial} numbers each are more than the "
             f"{MOST_NUMBERS} that a model may hold; use fewer, or a smaller bank, such as "
             "Bank(features=64)."
         )
+
+
+def learned(
+    prior: BankPrior, running: RunningMixture, X: Tensor, Y: Tensor, time_dim: int
+) -> RunningMixture:
+    """The posterior of flat trials once all rows have been learned from, in their order.
+
+    Args:
+        prior: Of the bank.
+        running: Before, in units that are known.
+        X: `batch_shape x n x d`.
+        Y: `batch_shape x n x 1`.
+        time_dim: Index of the time column.
+    """
+    trials, rows, one = len(running.shape), X.shape[-2], torch.ones_like(running.shape)
+    points, time = split(X.reshape(trials, rows, -1), time_dim)
+    for row, y in enumerate(Y.reshape(trials, rows).unbind(-1)):
+        running = advanced(prior, running, points[:, row], y, time[:, row], one, one.bool())
+    return running
 
 
 def in_order(X: Tensor, Y: Tensor, time_dim: int) -> tuple[Tensor, Tensor]:
@@ -311,26 +320,6 @@ def split(X: Tensor, time_dim: int) -> tuple[Tensor, Tensor]:
     """The columns other than time, `... x (d - 1)`, and time, `...`."""
     points = torch.cat([X[..., :time_dim], X[..., time_dim + 1 :]], -1)
     return points, X[..., time_dim]
-
-
-def learned(
-    prior: BankPrior, running: RunningMixture, points: Tensor, time: Tensor, Y: Tensor
-) -> RunningMixture:
-    """The posterior of flat trials once all rows have been learned from, in their order.
-
-    Args:
-        prior: Of the bank.
-        running: Before, in units that are known.
-        points: `batch_shape x n x d`.
-        time: `batch_shape x n`.
-        Y: `batch_shape x n x 1`.
-    """
-    rows, trials = points.shape[-2], len(running.shape)
-    X, when, y = points.reshape(trials, rows, -1), time.reshape(trials, rows), Y.reshape(trials, -1)
-    one = torch.ones_like(running.shape)
-    for row in range(rows):
-        running = advanced(prior, running, X[:, row], y[:, row], when[:, row], one, one.bool())
-    return running._replace(number=running.number + rows)
 
 
 class AdaptiveModel(Model):  # type: ignore[misc]
@@ -358,7 +347,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         self.prior, self.running = prior, running
         self.train_inputs, self.train_targets = (train_X,), train_Y.squeeze(-1)
         self.time_dim, self._now = time_dim, now
-        self._drawing = forecast(prior, running)
+        self._drawing = Forecast(prior, running)
 
     @property
     def num_outputs(self) -> int:
@@ -384,7 +373,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     def weights(self) -> Tensor:
         """Weights of members, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
         bank = self.prior.bank
-        share = member_weights(self.running.groups, self.prior.members)
+        share = self.running.member_weights(self.prior)
         sizes = (len(bank.rates), len(bank.hazards), len(bank.noise_ratios))
         return share.view(*self.batch_shape, share.shape[-2], *sizes)
 
@@ -418,25 +407,28 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         check_inputs(X, self.train_inputs[0].shape[-1])
         shape = torch.broadcast_shapes(X.shape[:-2], self.batch_shape)  # type: ignore[no-untyped-call]
         lead = shape[: len(shape) - len(self.batch_shape)]
-        sets, trials, q = lead.numel(), self.batch_shape.numel(), X.shape[-2]
-        flat = X.expand(*shape, *X.shape[-2:]).reshape(sets, trials, q, -1).transpose(0, 1)
-        points, time = split(flat, self.time_dim)
+
+        def by_trial(one: Tensor) -> Tensor:
+            wide = one.expand(*shape, *one.shape[-2:])
+            by_set = wide.reshape(lead.numel(), self.batch_shape.numel(), *one.shape[-2:])
+            return by_set.transpose(0, 1)
+
+        points, time = split(by_trial(X), self.time_dim)
         check_points(self.prior, points, time, self.running.time[:, None, None], BEYOND)
-        added = None
+        factor, offset, added = 1.0, 0.0, None
         if isinstance(observation_noise, Tensor):
-            wide = observation_noise.expand(*shape, q, 1)
-            added = wide.reshape(sets, trials, q).transpose(0, 1)
-        found = AdaptivePosterior(
-            drawing=self._drawing,
-            places=places(self.prior, self.running, points, time),
-            own_noise=observation_noise is True,
-            added=added,
-            lead=lead,
-            trials=self.batch_shape,
-            centre=self.running.units.centre,
-            unit=self.running.units.spread,
-        )
-        return found if posterior_transform is None else _transformed(found, posterior_transform)
+            added = by_trial(observation_noise.expand(*shape, X.shape[-2], 1)).squeeze(-1)
+        if posterior_transform is not None:
+            if type(posterior_transform) is not ScalarizedPosteriorTransform:
+                raise UnsupportedError(
+                    f"posterior_transform is {posterior_transform!r}, but a mixture is no "
+                    "Gaussian; give an objective of samples, or ScalarizedPosteriorTransform."
+                )
+            factor, offset = (
+                float(one) for one in (posterior_transform.weights, posterior_transform.offset)
+            )
+        every = points, time, shape, len(lead), observation_noise is True, added, factor, offset
+        return AdaptivePosterior(self._drawing, *every)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
         """The model conditioned on q more observations, in the same units.
@@ -453,8 +445,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         if noise is not None:
             raise UnsupportedError(
                 "condition_on_observations got noise, but a bank, which learns the scale of y, "
-                "cannot weigh a variance in units of y exactly; leave it out, or use a "
-                "TimeVaryingGP."
+                "cannot weigh it exactly; leave it out, or use a TimeVaryingGP."
             )
         check_measurements(X, Y, self.time_dim, self.train_inputs[0].shape[-1])
         shape = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2], self.batch_shape)  # type: ignore[no-untyped-call]
@@ -462,10 +453,10 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         X, Y = in_order(
             X.expand(*shape, *X.shape[-2:]), Y.expand(*shape, *Y.shape[-2:]), self.time_dim
         )
-        running = self.running.view(self.batch_shape).expanded(shape).flat()
         points, time = split(X, self.time_dim)
         check_points(self.prior, points, time, self.newest.unsqueeze(-1))
-        running = learned(self.prior, running, points, time, Y)
+        running = self.running.view(self.batch_shape).expanded(shape).flat()
+        running = learned(self.prior, running, X, Y, self.time_dim)
         old, targets = self.train_inputs[0], self.train_targets.unsqueeze(-1)
         now = None if self._now is None else torch.maximum(self._now, time.amax(-1))
         return type(self)(
@@ -510,15 +501,6 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         if list(idcs) not in ([0], [-1]):
             raise UnsupportedError(f"idcs is {idcs}, but the model has one output; give [0].")
         return self
-
-
-def _transformed(found: AdaptivePosterior, transform: PosteriorTransform) -> AdaptivePosterior:
-    if type(transform) is not ScalarizedPosteriorTransform or len(transform.weights) != 1:
-        raise UnsupportedError(
-            f"posterior_transform is {transform!r}, but a mixture is no Gaussian and has one "
-            "output; give an objective of samples, or ScalarizedPosteriorTransform of one weight."
-        )
-    return found.scaled(float(transform.weights[0]), float(transform.offset))
 
 
 def adaptive_model(
@@ -570,46 +552,32 @@ def adaptive_model(
         raise InputDataError(
             f"train_X has {d} columns, but a bank serves time and from one to {MOST_COLUMNS} more."
         )
-    lower, upper = _corners(bounds, train_X, d - 1)
+    if bounds is None:
+        bounds = torch.stack([train_X.new_zeros(d - 1), train_X.new_ones(d - 1)])
+    require(
+        bounds.shape == (2, d - 1) and bool((bounds[0] < bounds[1]).all()),
+        f"bounds are {bounds.tolist()}, but they are 2 x {d - 1}, a column for each besides time, "
+        "the first row below the second.",
+    )
+    lower, upper = bounds.to(train_X)
     prior = prior_on_box(Bank() if bank is None else bank, lower, upper, 0)
     shape = train_X.shape[:-2]
     check_room(prior, shape)
     X, Y = in_order(train_X, train_Y, time_dim)
     points, time = split(X, time_dim)
     check_points(prior, points, time, time.new_full((), -torch.inf))
-    running = mixture_prior(prior, shape).flat()
-    running = running._replace(
-        units=_units(Y.reshape(shape.numel(), -1), time.reshape(shape.numel(), -1)), settled=True
-    )
-    running = learned(prior, running, points, time, Y)
+    y, when = (one.reshape(shape.numel(), -1) for one in (Y, time))
+    least, good = min(y.shape[-1], FIRST), torch.ones_like(y, dtype=torch.bool)
+    units = units_after(y, good, when, y.new_zeros(*y.shape, 0), least)
+    if not bool(units.known.all()):
+        raise InputDataError(
+            f"train_Y holds {y.shape[-1]} observations without a spread, from which no unit can be "
+            "told; add some that differ."
+        )
+    running = mixture_prior(prior, shape).flat()._replace(units=units, settled=True)
+    running = learned(prior, running, X, Y, time_dim)
     if now is not None:
         now = like(now, train_X)
         check_now(now, running.time.view(shape))
         now = now.expand(shape)
     return AdaptiveModel(prior, running, X, Y, time_dim, now)
-
-
-def _corners(bounds: Tensor | None, like: Tensor, columns: int) -> tuple[Tensor, Tensor]:
-    if bounds is None:
-        return like.new_zeros(columns), like.new_ones(columns)
-    require(
-        bounds.shape == (2, columns) and bool((bounds[0] < bounds[1]).all()),
-        f"bounds are {bounds.tolist()}, but {columns} columns besides time make them "
-        f"2 x {columns}, the first row below the second.",
-    )
-    lower, upper = bounds.to(like)
-    return lower, upper
-
-
-def _units(y: Tensor, time: Tensor) -> MixtureUnits:
-    """Units of every trial after `T x n` observations, in order of time."""
-    n = y.shape[-1]
-    units = units_after(
-        y, torch.ones_like(y, dtype=torch.bool), time, y.new_zeros(*y.shape, 0), min(n, FIRST)
-    )
-    if not bool(units.known.all()):
-        raise InputDataError(
-            f"train_Y holds {n} observations without a spread, from which no unit can be told; add "
-            "some that differ."
-        )
-    return units

@@ -6,15 +6,13 @@ import copy
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field, replace
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.forgetting import Static
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.data import Prior
@@ -29,13 +27,6 @@ from botorch_tv.gp.mixture.bank import (
     prior_on_arms,
     prior_on_box,
 )
-from botorch_tv.gp.mixture.filter import (
-    RunningMixture,
-    jump_chance,
-    member_weights,
-    scales,
-    weights,
-)
 from botorch_tv.gp.mixture.posterior import (
     ArmMixture,
     MixtureInference,
@@ -47,7 +38,7 @@ from botorch_tv.gp.process import Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
-from botorch_tv.strategies.checks import fingerprinted, require_state
+from botorch_tv.strategies.checks import fingerprinted
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.rounds import ProcessStrategy
 from botorch_tv.strategies.state import State, Suggestion
@@ -63,116 +54,11 @@ LEARNED = 0.05
 """A jump that was not seen is mentioned if its probability exceeds the prior's by this much."""
 
 
-Edge = Literal["least", "most"] | None
-"""Whether most of the weight lies on the smallest or the largest value of the bank. The truth may
-then lie outside the bank's range."""
-
-
-class Believed(NamedTuple):
-    """What the weights of one trial say, in the units of its data."""
-
-    standing: float
-    """Probability that the objective does not drift."""
-    presumed_standing: float
-    """The prior probability of that; 1 where the bank has no rate above 0."""
-    half_life: float
-    """Time in which the correlation falls by half if it drifts; infinite if no member drifts."""
-    rate_edge: Edge
-    jumping: float
-    """Probability that the hazard is above 0."""
-    presumed_jumping: float
-    """The prior probability of that; 0 where the bank has no hazard above 0."""
-    jumped: float
-    """Time of the newest jump whose probability exceeded one half; NaN for none."""
-    jumped_with: float
-    """The probability of that jump."""
-    lengthscale: float
-    """In fractions of the sides."""
-    lengthscale_edge: Edge
-    noise: float
-    """Standard deviation of a measurement."""
-    noise_edge: Edge
-    scale: float
-    """Standard deviation of the objective over the domain."""
-
-
-def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...]) -> Believed:
-    """Summarise the weights of a posterior with one trial, its batch shape flattened."""
-    members = bank.members(running.shape)
-    share = weights(running.groups)[0]
-    parts = (bank.rates, bank.hazards, bank.noise_ratios)
-    by_part = member_weights(running.groups, members).view(-1, *map(len, parts))
-    s2 = torch.stack([scales(one, running.shape)[0] for one in running.groups])
-    rates, hazards, shares = by_part.sum((0, 2, 3)), by_part.sum((0, 1, 3)), by_part.sum((1, 2, 3))
-    spread, clock = float(running.units.spread[0]), float(running.units.clock[0])
-    rate, hazard = rates.new_tensor(bank.rates), rates.new_tensor(bank.hazards)
-    moving = rate > 0
-    exponent = -(rates * torch.log1p(-rate)).sum() / rates[moving].sum()
-    return Believed(
-        standing=float(rates[~moving].sum()),
-        presumed_standing=bank.rates.count(0.0) / len(bank.rates),
-        half_life=clock * 2 * math.log(2) / float(exponent) if bool(moving.any()) else math.inf,
-        rate_edge=_edge(rates[moving], rate[moving].tolist()),
-        jumping=1 - float(hazards[hazard == 0].sum()),
-        presumed_jumping=1 - bank.hazards.count(0.0) / len(bank.hazards),
-        jumped=float(running.jumped[0]),
-        jumped_with=float(running.jumped_with[0]),
-        lengthscale=float((shares * shares.new_tensor(lengthscales).log()).sum().exp()),
-        lengthscale_edge=_edge(shares, lengthscales),
-        noise=spread * float((share * s2 * members.noise).sum().sqrt()),
-        noise_edge=_edge(by_part.sum((0, 1, 2)), bank.noise_ratios, least=SURE),
-        scale=spread * float((share * s2).sum().sqrt()),
-    )
-
-
-def in_words(one: Believed, said: Callable[[float], str], unit: str) -> str:
-    """Say it in a few sentences.
-
-    Args:
-        one: The summary.
-        said: Writes a time in words.
-        unit: Unit of time, such as "hours"; empty if it has no name.
-    """
-    parts, jumps = [], one.presumed_jumping > 0
-    if one.presumed_standing < 1 and one.standing >= LIKELY:
-        probably, chance = _guessed(one.standing, one.presumed_standing)
-        parts.append(f"It {probably}stands still{' but for jumps' if jumps else ''} ({chance}).")
-    elif one.presumed_standing < 1:
-        # The slower, the longer.
-        edge = _beyond(one.rate_edge, least=" or more", most=" or less")
-        probably, chance = _guessed(1 - one.standing, 1 - one.presumed_standing)
-        parts.append(
-            f"It {probably}drifts ({chance}): {'if so, ' if probably else ''}its correlation with "
-            f"what it was falls by half in {span_in_words(one.half_life, unit)}{edge}."
-        )
-    if jumps and not math.isnan(one.jumped):
-        parts.append(
-            f"It jumped between the measurement of time {said(one.jumped)} and the one before "
-            f"({_chance(one.jumped_with)})."
-        )
-    elif jumps and one.jumping >= max(LIKELY, one.presumed_jumping + LEARNED):
-        _, chance = _guessed(one.jumping, one.presumed_jumping)
-        parts.append(f"It may jump ({chance}), but has not been seen to.")
-    elif jumps:
-        parts.append("It has not been seen to jump.")
-    length, noise = _beyond(one.lengthscale_edge), _beyond(one.noise_edge)
-    parts.append(
-        f"It varies by {one.scale:.3g} over lengths of {one.lengthscale:.2g} of the sides{length}; "
-        f"the noise of a measurement is {one.noise:.2g}{noise} (standard deviations)."
-    )
-    return " ".join(parts)
-
-
 def _guessed(share: float, presumed: float) -> tuple[str, str]:
     """The word "probably" or nothing, and the probability, if need be with the prior's."""
     if share >= SURE:
         return "", _chance(share)
     return "probably ", f"{_chance(share)}; before any measurement {_chance(presumed)}"
-
-
-def _beyond(edge: Edge, least: str = " or less", most: str = " or more") -> str:
-    """Added to a number if the truth may lie outside the bank's range."""
-    return "" if edge is None else least if edge == "least" else most
 
 
 def _chance(share: float) -> str:
@@ -182,25 +68,28 @@ def _chance(share: float) -> str:
     return f"{share:.0%}".replace("%", " %") if share >= 0.01 else "less than 1 %"
 
 
-def _edge(share: Tensor, values: Sequence[float], least: float = LIKELY) -> Edge:
-    """Whether most of the weight lies on the smallest or on the largest of several values.
+def _beyond(
+    share: Tensor, values: Sequence[float], words: tuple[str, str], least: float = LIKELY
+) -> str:
+    """What is added to a number as most of the weight lies at an edge of a bank, beyond which the
+    truth may lie; empty where it does not.
 
     Args:
         share: The weights.
         values: The values they belong to.
+        words: For the smallest of these, and for the largest.
         least: Share of the weight from which the smallest value counts as the edge. For noise this
             is nearly all of it, since one of two values always has more than half. For the largest
             value half is enough, because drift and jumps explain part of what more noise would.
     """
     if len(values) < 2:
-        return None
+        return ""
+    lowest, highest = (float(share[values.index(one(values))]) for one in (min, max))
     total = float(share.sum())
-    if float(share[values.index(min(values))]) > least * total:
-        return "least"
-    return "most" if float(share[values.index(max(values))]) > LIKELY * total else None
+    return words[0] if lowest > least * total else words[1] if highest > LIKELY * total else ""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class Adaptive(ProcessStrategy):
     """A bandit without prior knowledge: a bank of processes, weighted by how well they predict.
 
@@ -245,7 +134,6 @@ class Adaptive(ProcessStrategy):
                 isinstance(part, kind),
                 f"Adaptive: {name} is {shown(part)}, but it must be a {kind.__name__}.",
             )
-        require_defined(self.exploration)
         object.__setattr__(self, "width", copy.deepcopy(self.width))
 
     @functools.cached_property
@@ -264,10 +152,6 @@ class Adaptive(ProcessStrategy):
     def _begun(self) -> tuple[str, ...]:
         parts = {"bank": self.bank, "starts": self.starts}
         return tuple(fingerprinted(f"{name} {one!r}", one) for name, one in parts.items())
-
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
-        return f"Adaptive({parts})"
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         require(
@@ -385,18 +269,16 @@ class Adaptive(ProcessStrategy):
     def prior_variance(self, state: State) -> float:
         """Variance of the objective over the domain, as learned; of one trial."""
         running = running_mixture(state.data).flat()
-        lengthscales = self.bank.lengthscales_of(state.domain.columns)
-        return believed(running, self.bank, lengthscales).scale ** 2
+        return float(running.units.spread) ** 2 * float((running.weights * running.variances).sum())
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units are known, `batch_shape`, bool; there are no predictions before."""
-        require_state(state)
         return running_mixture(state.data).units.known.view(state.time.shape).clone()
 
     def jump(self, state: State) -> Tensor:
         """Probability of a jump just before the newest measurement, `batch_shape`."""
         running = running_mixture(state.data).flat()
-        return jump_chance(running.groups, running.time).view(state.time.shape)
+        return running.jump_chance(running.time).view(state.time.shape)
 
     def describe(
         self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
@@ -414,7 +296,6 @@ class Adaptive(ProcessStrategy):
         Raises:
             InputDataError: If the state has several.
         """
-        require_state(state)
         if state.time.numel() != 1:
             raise InputDataError(
                 f"the state has {state.time.numel()} trials, but one can be told of at a time; "
@@ -422,20 +303,68 @@ class Adaptive(ProcessStrategy):
             )
         running = running_mixture(state.data).flat()
         if not bool(running.units.known):
-            number, log = int(running.number), state.history
+            log = state.history
+            good = log.noise.tensor().isfinite().flatten()
+            number = int(good.sum())
             if number < self.starts:
                 return (
                     f"Nothing is believed yet: {number} of the first {self.starts} measurements, "
                     "which set the units."
                 )
-            value = float(log.y.tensor()[log.noise.tensor().isfinite()][-1])
+            value = float(log.y.tensor().flatten()[good][-1])
             return (
                 f"Nothing is believed yet: all {number} measurements so far are {value:.6g}, and "
                 "without a difference there is no scale. Until there is one, points fill the "
                 "domain; if none is to be expected, look at how y is measured."
             )
-        lengthscales = self.bank.lengthscales_of(state.domain.columns)
-        return in_words(believed(running, self.bank, lengthscales), said, unit)
+        values = self.bank.values(state.domain.columns)
+        shares = {name: one.flatten() for name, one in self.marginals(state).items()}
+        parts = [self._drift(shares["rate"], float(running.units.clock), unit)]
+        presumed = 1 - self.bank.hazards.count(0.0) / len(self.bank.hazards)
+        still = running.scale.new_tensor(self.bank.hazards) == 0
+        jumping = 1 - float(shares["hazard"][still].sum())
+        jumped = float(running.jumped)
+        if presumed and not math.isnan(jumped):
+            parts.append(
+                f"It jumped between the measurement of time {said(jumped)} and the one before "
+                f"({_chance(float(running.jumped_with))})."
+            )
+        elif presumed and jumping >= max(LIKELY, presumed + LEARNED):
+            _, chance = _guessed(jumping, presumed)
+            parts.append(f"It may jump ({chance}), but has not been seen to.")
+        elif presumed:
+            parts.append("It has not been seen to jump.")
+        own, words = values["lengthscale"], (" or less", " or more")
+        length = float((shares["lengthscale"] * running.scale.new_tensor(own).log()).sum().exp())
+        noise, every = float(self.believed_noise(state).sqrt()), values["noise_ratio"]
+        parts.append(
+            f"It varies by {math.sqrt(self.prior_variance(state)):.3g} over lengths of "
+            f"{length:.2g} of the sides{_beyond(shares['lengthscale'], own, words)}; the noise of "
+            f"a measurement is {noise:.2g}{_beyond(shares['noise_ratio'], every, words, SURE)} "
+            "(standard deviations)."
+        )
+        return " ".join(filter(None, parts))
+
+    def _drift(self, share: Tensor, clock: float, unit: str) -> str:
+        """What is said of drift, given the weights of the rates; nothing without any above 0."""
+        rate, presumed = share.new_tensor(self.bank.rates), self.bank.rates.count(0.0)
+        moving, before = rate > 0, presumed / len(self.bank.rates)
+        standing = float(share[~moving].sum())
+        if before == 1:
+            return ""
+        if standing >= LIKELY:
+            probably, chance = _guessed(standing, before)
+            jumps = " but for jumps" if any(self.bank.hazards) else ""
+            return f"It {probably}stands still{jumps} ({chance})."
+        exponent = -(share * torch.log1p(-rate)).sum() / share[moving].sum()
+        half_life = span_in_words(clock * 2 * math.log(2) / float(exponent), unit)
+        # The slower, the longer.
+        edge = _beyond(share[moving], rate[moving].tolist(), (" or more", " or less"))
+        probably, chance = _guessed(1 - standing, 1 - before)
+        return (
+            f"It {probably}drifts ({chance}): {'if so, ' if probably else ''}its correlation with "
+            f"what it was falls by half in {half_life}{edge}."
+        )
 
     def marginals(self, state: State) -> dict[str, Tensor]:
         """How likely each lengthscale, rate, hazard and noise ratio is, each `batch_shape x n`.
@@ -449,6 +378,6 @@ class Adaptive(ProcessStrategy):
     def weights(self, state: State) -> Tensor:
         """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
         running, bank = running_mixture(state.data).flat(), self.bank
-        share = member_weights(running.groups, bank_prior(state.data).members)
+        share = running.member_weights(bank_prior(state.data))
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         return share.view(*state.time.shape, share.shape[-2], *(len(part) for part in parts))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from gpytorch.kernels import AdditiveKernel, MaternKernel, RBFKernel, ScaleKernel
 
-from botorch_tv.gp.point_kernel import FREQUENCIES, point_kernel, spectral_normals, waves
+from botorch_tv.gp.point_kernel import FREQUENCIES, frequencies, point_kernel, spectral_normals
 
 D = torch.float64
 TRIALS = 60
@@ -32,10 +32,10 @@ def test_inner_products_are_the_kernel(name):
     kernel = ready(name)
     generator = torch.Generator().manual_seed(0)
     shape = (TRIALS, FREQUENCIES, 2 + spectral_normals(kernel))
-    features = waves(kernel, torch.randn(shape, generator=generator, dtype=D))
+    frequency = frequencies(kernel, torch.randn(shape, generator=generator, dtype=D))
     columns = 3 if name == "columns" else 2
     X = torch.rand(6, columns, generator=generator, dtype=D).expand(TRIALS, 6, columns)
-    phi = features.at(X)
+    phi = kernel.waves(X, frequency)
     assert phi.shape == (TRIALS, 6, 2 * FREQUENCIES)
     gram, wanted = phi @ phi.mT, kernel.covariance(X, X)
     assert (gram - wanted).abs().max() < 2.0 * 5 / math.sqrt(FREQUENCIES)
@@ -44,7 +44,7 @@ def test_inner_products_are_the_kernel(name):
     diagonal = gram.diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(diagonal, torch.full_like(diagonal, 2.0))
     some = torch.tensor([7, 3])
-    torch.testing.assert_close(features.select(some).at(X[some]), phi[some])
+    torch.testing.assert_close(kernel.select(some).waves(X[some], frequency[some]), phi[some])
 
 
 def test_no_spectrum_is_known_for_others():

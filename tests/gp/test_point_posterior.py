@@ -9,7 +9,7 @@ import torch
 from gpytorch.kernels import AdditiveKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from oracles.dense import decay_between
 
-from botorch_tv.gp.point_kernel import FREQUENCIES, point_kernel, spectral_normals, waves
+from botorch_tv.gp.point_kernel import FREQUENCIES, frequencies, point_kernel, spectral_normals
 from botorch_tv.gp.points import point_posterior
 from botorch_tv.gp.regression import Observations
 
@@ -208,8 +208,8 @@ def drawn(kernel, rows, generator, waves_each=FREQUENCIES):
     def normal(*shape):
         return torch.randn(trials, *shape, generator=generator, dtype=D)
 
-    features = waves(kernel, normal(waves_each, columns + spectral_normals(kernel)))
-    return features, normal(2 * waves_each), normal(n)
+    frequency = frequencies(kernel, normal(waves_each, columns + spectral_normals(kernel)))
+    return frequency, normal(2 * waves_each), normal(n)
 
 
 TRIALS = 3000

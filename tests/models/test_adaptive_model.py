@@ -36,7 +36,6 @@ from oracles import mixture
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
 from botorch_tv.gp.mixture.bank import FIRST, Bank
-from botorch_tv.gp.mixture.filter import weights
 from botorch_tv.models import AdaptiveModel, adaptive_model
 
 D = torch.float64
@@ -99,12 +98,11 @@ def test_jumps_ahead_are_enumerated():
     units, running = model.running.units, model.running
     gaps = ((query[:, -1] - model.newest) / units.clock).numpy()
     phi = model.prior.features[0].at(query[:, :2]).numpy()
-    (group,), r = running.groups, phi.shape[-1]
-    weight, members = weights(running.groups).flatten().numpy(), model.prior.members
+    weight, prior, r = running.weights.flatten().numpy(), model.prior, phi.shape[-1]
     total_mean, second = np.zeros(2), np.zeros((2, 2))
-    for k, (rate, hazard) in enumerate(zip(members.rate.tolist(), members.hazard.tolist())):
-        z, P = group.mean[0, k].numpy(), group.covariance[0, k].numpy()
-        s2 = float(group.scale[0, k] / (running.shape[0] - 1))
+    for k, (rate, hazard) in enumerate(zip(prior.rate.tolist(), prior.hazard.tolist())):
+        z, P = running.mean[0][0, k].numpy(), running.covariance[0][0, k].numpy()
+        s2 = float(running.scale[0, 0, k] / (running.shape[0] - 1))
         for jumps in itertools.product([False, True], repeat=2):
             mean, cov = z.copy(), s2 * P
             chance, rows, kept = 1.0, [], np.eye(r)
@@ -282,7 +280,7 @@ def test_conditioning_is_making_it_anew():
     X, Y = data(20)
     order = torch.randperm(14, generator=torch.Generator().manual_seed(0))
     model = adaptive_model(X[:14][order], Y[:14][order], bank=JUMPY)
-    kept = copy.deepcopy(model.running.groups)
+    kept = copy.deepcopy(model.running)
     more = model.condition_on_observations(X[14:].flip(0), Y[14:].flip(0))
     whole = adaptive_model(X, Y, bank=JUMPY)
     query = asked(whole, 4)
@@ -291,7 +289,8 @@ def test_conditioning_is_making_it_anew():
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
     assert torch.equal(more.train_inputs[0], X)
     assert torch.equal(more.now, X[-1, -1])
-    for before, after in zip(kept, model.running.groups):
+    for name in ("mean", "covariance", "scale", "log_weight", "since"):
+        before, after = getattr(kept, name), getattr(model.running, name)
         assert all(torch.equal(*pair) for pair in zip(before, after))
 
 

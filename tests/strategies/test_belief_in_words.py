@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,10 +11,8 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.gp.mixture.bank import FIRST, Bank
-from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb
-from botorch_tv.strategies.adaptive import Believed, believed, in_words
 
 DOMAIN = Grid.regular(points=12, dim=1)
 
@@ -90,22 +89,8 @@ def test_values_that_never_differ():
     assert "Nothing is believed" not in player.describe(state)
 
 
-ONE = Believed(
-    standing=0.04,
-    presumed_standing=0.25,
-    half_life=40.0,
-    rate_edge=None,
-    jumping=0.3,
-    presumed_jumping=0.5,
-    jumped=math.nan,
-    jumped_with=math.nan,
-    lengthscale=0.2,
-    lengthscale_edge=None,
-    noise=0.5,
-    noise_edge=None,
-    scale=8.0,
-)
-SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurement is 0.5 "
+RATES, HAZARDS = (0.04, 0.0, 0.96, 0.0), (0.7, 0.3)
+LENGTHS, NOISES = (0.0, 0.0, 1.0, 0.0), (0.6, 0.4)
 
 
 @pytest.mark.parametrize(
@@ -114,62 +99,64 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
         (
             {},
             "hours",
-            "It drifts (96 %): its correlation with what it was falls by half in 40 hours.",
+            "It drifts (96 %): its correlation with what it was falls by half in 45.5 hours.",
         ),
-        ({"rate_edge": "most"}, "", "by half in 40 units of time or less."),
-        ({"rate_edge": "least"}, "", "in 40 units of time or more."),
-        ({"standing": 0.999}, "", "It stands still but for jumps (more than 99 %)."),
-        ({"presumed_standing": 1.0}, "", f"It has not been seen to jump. {SIZE}"),
+        ({"rates": (0.04, 0.0, 0.0, 0.96)}, "", "by half in 13.2 units of time or less."),
+        ({"rates": (0.04, 0.96, 0.0, 0.0)}, "", "in 138 units of time or more."),
+        ({"rates": (0.999, 0, 0.001, 0)}, "", "It stands still but for jumps (more than 99 %)."),
+        ({"rates": (1.0,)}, "", "^It has not been seen to jump. It varies by "),
         (
-            {"standing": 0.2},
+            {"rates": (0.2, 0.0, 0.8, 0.0)},
             "hours",
             "It probably drifts (80 %; before any measurement 75 %): if so, its correlation with "
-            "what it was falls by half in 40 hours.",
+            "what it was falls by half in 45.5 hours.",
         ),
         (
-            {"standing": 0.6},
+            {"rates": (0.6, 0.0, 0.4, 0.0)},
             "",
             "It probably stands still but for jumps (60 %; before any measurement 25 %).",
         ),
         (
-            {"jumping": 0.6},
+            {"hazards": (0.4, 0.6)},
             "",
             "It may jump (60 %; before any measurement 50 %), but has not been seen to.",
         ),
-        ({"jumping": 0.97}, "", "It may jump (97 %), but has not been seen to."),
-        ({"jumping": 0.52}, "", "It has not been seen to jump."),  # presumed: 50 %
-        ({"presumed_jumping": 0.0}, "", f"units of time. {SIZE}"),
+        ({"hazards": (0.03, 0.97)}, "", "It may jump (97 %), but has not been seen to."),
+        ({"hazards": (0.48, 0.52)}, "", "It has not been seen to jump."),  # presumed: 50 %
+        ({"hazards": (1.0,)}, "", "units of time. It varies by "),
         (
             {"jumped": 13.0, "jumped_with": 0.97},
             "",
             "measurement of time 13 h and the one before (97 %)",
         ),
-        ({"noise_edge": "least"}, "", f"{SIZE[:-1]} or less (standard dev"),
-        ({"noise_edge": "most"}, "", "0.5 or more (standard deviations)."),
-        ({"lengthscale_edge": "most"}, "", "0.2 of the sides or more; the noise"),
-        (
-            {"lengthscale_edge": "least"},
-            "",
-            "0.2 of the sides or less; the noise",
-        ),
+        ({"noises": (0.97, 0.03)}, "", " or less (standard dev"),
+        ({"noises": (0.4, 0.6)}, "", " or more (standard deviations)."),
+        ({"lengths": (0.0, 0.0, 0.0, 1.0)}, "", "0.4 of the sides or more; the noise"),
+        ({"lengths": (1.0, 0.0, 0.0, 0.0)}, "", "0.05 of the sides or less; the noise"),
     ],
 )
 def test_what_is_believed_is_said(changes, unit, words):
-    assert words in in_words(ONE._replace(**changes), "{:g} h".format, unit)
-
-
-def test_what_was_presumed_is_the_weight_before_any_measurement():
-    bank = Bank(rates=(0.0, 0.01, 0.03, 0.1, 0.2), hazards=(0.0, 0.01, 0.02), features=64)
+    parts = {"lengths": LENGTHS, "rates": RATES, "hazards": HAZARDS, "noises": NOISES}
+    shares = {name: changes.get(name, share) for name, share in parts.items()}
+    bank = Bank()
+    for name in ("rates", "hazards"):
+        bank = replace(bank, **{name: getattr(bank, name)[: len(shares[name])]})
     player = adaptive_gp_ucb(bank=bank)
-    start = player.init(DOMAIN)
-    one = believed(running_mixture(start.data).flat(), bank, bank.lengthscales_of(1))
-    first = player.marginals(start)
-    assert one.presumed_standing == pytest.approx(float(first["rate"].flatten()[0]))
-    assert one.presumed_jumping == pytest.approx(1 - float(first["hazard"].flatten()[0]))
-    _, state = told(jump=True)
-    later = believed(running_mixture(state.data).flat(), Bank(), Bank().lengthscales_of(1))
-    assert (later.presumed_standing, later.presumed_jumping) == (0.25, 0.5)
-    assert later.jumping > 0.9
+    state = player.init(DOMAIN)
+    for t in range(6):
+        state, _ = player.tell(state, player.suggestion_at(state, DOMAIN.X[t], now=t), t % 3)
+    running, prior = state.data.running, state.data.prior
+    length, rate, hazard, noise = (torch.tensor(one).double() for one in shares.values())
+    of_member = torch.einsum("a,b,c->abc", rate, hazard, noise).flatten()[prior.member]
+    histories = torch.bincount(prior.member)[prior.member]
+    log_weight = (length.unsqueeze(-1) * of_member / histories).log()
+    jumped = {name: running.time + changes.get(name, math.nan) - 5 for name in ("jumped",)}
+    jumped["jumped_with"] = running.time * 0 + changes.get("jumped_with", math.nan)
+    running = running._replace(log_weight=log_weight, **jumped)
+    state = state._replace(data=state.data._replace(running=running))
+    said = player.describe(state, said="{:g} h".format, unit=unit)
+    assert said.startswith(words[1:]) if words.startswith("^") else words in said
+    assert ("jump" in said) == (len(shares["hazards"]) > 1)
 
 
 def test_weight_at_the_edge_of_the_bank_is_told():

@@ -8,8 +8,7 @@ time count together, so that their order makes no difference.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -52,27 +51,6 @@ too: with each everything is learned anew."""
 APART = 3.0
 """How far the clock may be from the median time between all measurements, as a factor; that
 between rates that a bank holds possible. Beyond it the rates are no longer those of the data."""
-
-
-class Members(NamedTuple):
-    """The members that share a lengthscale, as K histories of jumps.
-
-    A member that never jumps has one history. One that does has several, which differ in when the
-    newest jump came; they lie next to each other, behind the members that never jump.
-    """
-
-    rate: Tensor
-    """ε, `K`."""
-    hazard: Tensor
-    """h, `K`."""
-    noise: Tensor
-    """ρ, `K`."""
-    member: Tensor
-    """Which combination of (rate, hazard, noise ratio), the last the fastest, `K`, int64."""
-    still: int
-    """Histories of members that never jump."""
-    histories: int
-    """Histories of every other member."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +96,10 @@ class Bank:
             values = getattr(self, name)
             if name == "lengthscales" and values is None:
                 continue
-            require(
-                isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0,
-                f"Bank: {name} is {values!r}, but it must be a tuple of numbers; {fix}",
-            )
             own = tuple(float(require_number(f"Bank: {name}", one, limit, fix)) for one in values)
             require(
-                len(set(own)) == len(own),
-                f"Bank: {name} is {values!r}, which names a value twice; leave one out.",
+                len(set(own)) == len(own) > 0,
+                f"Bank: {name} is {values!r}, but it must be numbers that differ; {fix}",
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
@@ -155,22 +129,14 @@ class Bank:
         parts = self.lengthscales_of(columns), self.rates, self.hazards, self.noise_ratios
         return dict(zip(PARTS, parts))
 
-    def members(self, like: Tensor) -> Members:
-        """The members of every lengthscale, one history behind the other."""
-        parts = (self.rates, self.hazards, self.noise_ratios)
-        axes = [torch.tensor(part, dtype=like.dtype, device=like.device) for part in parts]
-        rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))
-        still = (hazard == 0).nonzero().squeeze(-1)
-        jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(self.histories)
-        one = torch.cat([still, jumping])
-        return Members(rate[one], hazard[one], noise[one], one, len(still), self.histories)
 
-
-@dataclass(frozen=True, eq=False)
 class BankPrior:
-    """Features of a domain.
+    """Features of a domain, and the members that share a lengthscale, as K histories of jumps.
 
-    Attributes:
+    A member that never jumps has one history. One that does has several, which differ in when the
+    newest jump came; they lie next to each other, behind the members that never jump.
+
+    Args:
         bank: Which processes.
         lower: Lower corner, `d`.
         upper: Upper corner, `d`.
@@ -180,24 +146,39 @@ class BankPrior:
         context_dim: Number c of coordinates without bounds, behind the others.
         tables: Features of all arms per lengthscale, the constant's behind, `M x (r + 1)`, and what
             they leave out, `M`; None on a box.
+
+    Attributes:
+        rate: ε, `K`.
+        hazard: h, `K`.
+        noise: ρ, `K`.
+        member: Which combination of (rate, hazard, noise ratio), the last the fastest, `K`, int64.
+        still: Histories of members that never jump.
     """
 
-    bank: Bank
-    lower: Tensor
-    upper: Tensor
-    features: tuple[Features, ...]
-    starts: Tensor
-    variance: Tensor
-    context_dim: int = 0
-    tables: tuple[tuple[Tensor, Tensor], ...] | None = None
-    scale: float = 1.0
-    scratch: Scratch = field(default_factory=Scratch)
-    _some: dict[tuple[int, ...], BankPrior] = field(default_factory=dict)
+    scale = 1.0
 
-    @cached_property
-    def members(self) -> Members:
-        """Rates, hazards and noise ratios."""
-        return self.bank.members(self.variance)
+    def __init__(
+        self,
+        bank: Bank,
+        lower: Tensor,
+        upper: Tensor,
+        features: tuple[Features, ...],
+        starts: Tensor,
+        variance: Tensor,
+        context_dim: int = 0,
+        tables: tuple[tuple[Tensor, Tensor], ...] | None = None,
+    ) -> None:
+        self.bank, self.lower, self.upper, self.features = bank, lower, upper, features
+        self.starts, self.variance, self.context_dim = starts, variance, context_dim
+        self.tables, self.scratch = tables, Scratch()
+        self._some: dict[tuple[int, ...], BankPrior] = {}
+        parts = (bank.rates, bank.hazards, bank.noise_ratios)
+        axes = [torch.tensor(part, dtype=variance.dtype, device=variance.device) for part in parts]
+        rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))
+        still = (hazard == 0).nonzero().squeeze(-1)
+        jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)
+        self.member, self.still = torch.cat([still, jumping]), len(still)
+        self.rate, self.hazard, self.noise = (one[self.member] for one in (rate, hazard, noise))
 
     def of_lengthscales(self, numbers: tuple[int, ...]) -> BankPrior:
         """The prior of some of the lengthscales of a box, the same object whenever asked for."""
@@ -205,7 +186,9 @@ class BankPrior:
             return self
         if numbers not in self._some:
             features = tuple(self.features[number] for number in numbers)
-            self._some[numbers] = replace(self, features=features, _some={})
+            corners = self.bank, self.lower, self.upper
+            others = self.starts, self.variance, self.context_dim
+            self._some[numbers] = BankPrior(*corners, features, *others)
         return self._some[numbers]
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -34,7 +33,6 @@ JITTER = 2.0**-20
 """Variance added at points, so that their covariance can be factored."""
 
 
-@dataclass(frozen=True, eq=False)
 class Products:
     """φ_j(u) = ∏_i ψ_n(u_i) with n = number_ji: products of features of one coordinate.
 
@@ -42,22 +40,19 @@ class Products:
     those of a side, ψ_n(x) = Σ_m A_nm exp(-(x - z_m)² / 2ℓ²), are found by quadrature (Nyström).
     What they leave out is a covariance itself, as it is of any projection.
 
-    Attributes:
+    Args:
         number: n of every feature, from 0 on, `r x d`, int64.
         nodes: z, `M`.
         inverse: A, `N x M`.
         lengthscale: ℓ.
+
+    Attributes:
+        size: Features r.
     """
 
-    number: Tensor
-    nodes: Tensor
-    inverse: Tensor
-    lengthscale: float
-
-    @property
-    def size(self) -> int:
-        """Features r."""
-        return len(self.number)
+    def __init__(self, number: Tensor, nodes: Tensor, inverse: Tensor, lengthscale: float) -> None:
+        self.number, self.nodes, self.inverse = number, nodes, inverse
+        self.lengthscale, self.size = lengthscale, len(number)
 
     def at(self, U: Tensor) -> Tensor:
         """Features of points of the unit cube, `* x d -> * x r`."""
@@ -71,24 +66,21 @@ class Products:
         return features.T.reshape(*U.shape[:-1], self.size)
 
 
-@dataclass(frozen=True, eq=False)
 class Inducing:
     """φ(u) = A k(Z, u) with A k(Z, Z) Aᵀ = I, a projection on what is known of some points Z.
 
-    Attributes:
+    Args:
         points: Z, `n x d`.
         inverse: A, `r x n`.
         lengthscale: ℓ.
+
+    Attributes:
+        size: Features r.
     """
 
-    points: Tensor
-    inverse: Tensor
-    lengthscale: float
-
-    @property
-    def size(self) -> int:
-        """Features r."""
-        return len(self.inverse)
+    def __init__(self, points: Tensor, inverse: Tensor, lengthscale: float) -> None:
+        self.points, self.inverse = points, inverse
+        self.lengthscale, self.size = lengthscale, len(inverse)
 
     def at(self, U: Tensor) -> Tensor:
         """Features of points, `* x d -> * x r`."""
@@ -128,7 +120,7 @@ def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Pro
     U = torch.cat([_filling(columns, POINTS), _corners(columns)])
     lost = 1 - every.at(U).square().cumsum(-1).amin(0)
     enough = min(int((lost > BETWEEN * tolerance).sum()) + 1, every.size)
-    return replace(every, number=every.number[:enough])
+    return Products(every.number[:enough], nodes, inverse, lengthscale)
 
 
 def side_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:

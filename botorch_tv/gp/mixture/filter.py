@@ -7,14 +7,14 @@ neither decays nor jumps. Everything is in units of the scale s, which is integr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Size, Tensor
 
 from botorch_tv.gp.linalg import leading
-from botorch_tv.gp.mixture.bank import BankPrior, Members, MixtureUnits
+from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits
 
 PROTECTED = 2
 """Number of newest histories that are never replaced, however unlikely."""
@@ -31,70 +31,25 @@ The starts so count twice, here and as measurements; with the density of no unit
 known less is explored for longer. See benchmarks/results/ablations.md."""
 
 
-class Group(NamedTuple):
-    """The posterior of the members of one lengthscale, as K histories, of T trials."""
+class RunningMixture(NamedTuple):
+    """The posterior of all members, K histories of each of L lengthscales."""
 
-    mean: Tensor
-    """z, `T x K x (r + 1)`."""
-    covariance: Tensor
-    """P, in units of s², `T x K x (r + 1) x (r + 1)`."""
+    mean: tuple[Tensor, ...]
+    """z, per lengthscale `batch_shape x K x (r + 1)`."""
+    covariance: tuple[Tensor, ...]
+    """P, in units of s², per lengthscale `batch_shape x K x (r + 1) x (r + 1)`."""
     scale: Tensor
-    """B of the inverse gamma on s², `T x K`."""
+    """B of the inverse gamma on s², `batch_shape x L x K`."""
     log_weight: Tensor
-    """Logarithm of the marginal likelihood times the prior weight, `T x K`."""
+    """Logarithm of the marginal likelihood times the prior weight, `batch_shape x L x K`."""
     since: Tensor
     """Time of the first observation after the newest jump, minus infinity where there was none,
-    `T x K`, float64."""
-
-
-def weights(groups: tuple[Group, ...]) -> Tensor:
-    """The weights of all members, `T x L x K`."""
-    log_weight = torch.stack([one.log_weight for one in groups], -2)
-    return log_weight.flatten(-2).softmax(-1).view_as(log_weight)
-
-
-def member_weights(groups: tuple[Group, ...], members: Members) -> Tensor:
-    """The weights of all combinations of lengthscale, rate, hazard and noise ratio, `T x L x C`."""
-    share = weights(groups)
-    total = share.new_zeros(*share.shape[:-1], int(members.member.max()) + 1)
-    return total.index_add(-1, members.member, share)
-
-
-def jump_chance(groups: tuple[Group, ...], time: Tensor) -> Tensor:
-    """Chance that the newest jump came just before the measurement at some time, `T -> T`."""
-    since = torch.stack([one.since for one in groups], -2)
-    return (weights(groups) * (since == time[:, None, None])).sum((-2, -1))
-
-
-def newest_jump(groups: tuple[Group, ...]) -> tuple[Tensor, Tensor]:
-    """Time of the first measurement after the newest jump, the likeliest, and its chance, `T`.
-
-    The time is minus infinity for no jump at all.
-    """
-    since = torch.stack([one.since for one in groups], -2).flatten(-2)
-    share = weights(groups).flatten(-2)
-    chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)
-    likeliest = chance.argmax(-1, keepdim=True)
-    return since.gather(-1, likeliest).squeeze(-1), chance.gather(-1, likeliest).squeeze(-1)
-
-
-def scales(group: Group, shape: Tensor) -> Tensor:
-    """E s² of the members, `T x K`, where A is ``shape``, `T`, above 1."""
-    return group.scale / (shape.unsqueeze(-1) - 1)
-
-
-class RunningMixture(NamedTuple):
-    """The posterior of all members."""
-
-    groups: tuple[Group, ...]
-    """Per lengthscale, each tensor with leading `batch_shape`."""
+    `batch_shape x L x K`, float64."""
     shape: Tensor
     """A of the inverse gamma on s², `batch_shape`."""
     time: Tensor
     """The time of the newest measurement learned from, `batch_shape`, float64."""
     units: MixtureUnits
-    number: Tensor
-    """Measurements that did not fail, `batch_shape`, int64."""
     information_gain: Tensor
     """Nats that they told, `batch_shape`."""
     jumped: Tensor
@@ -105,6 +60,49 @@ class RunningMixture(NamedTuple):
     `batch_shape`."""
     settled: bool
     """Whether all trials are known to have their units, which time has made final."""
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights of all members, `batch_shape x L x K`."""
+        return self.log_weight.flatten(-2).softmax(-1).view_as(self.log_weight)
+
+    @property
+    def variances(self) -> Tensor:
+        """E s² of the members, `batch_shape x L x K`; A is above 1."""
+        return self.scale / (self.shape[..., None, None] - 1)
+
+    def member_weights(self, prior: BankPrior) -> Tensor:
+        """The weights of all pairs of lengthscale and other parameters, `batch_shape x L x C`."""
+        share = self.weights
+        total = share.new_zeros(*share.shape[:-1], int(prior.member.max()) + 1)
+        return total.index_add(-1, prior.member, share)
+
+    def jump_chance(self, time: Tensor) -> Tensor:
+        """Chance that the newest jump came just before the measurement at a time, `batch_shape`."""
+        return (self.weights * (self.since == time[..., None, None])).sum((-2, -1))
+
+    def newest_jump(self) -> tuple[Tensor, Tensor]:
+        """Time of the first measurement after the newest jump, the likeliest, and its chance.
+
+        The time is minus infinity for no jump at all.
+        """
+        since, share = self.since.flatten(-2), self.weights.flatten(-2)
+        chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)
+        likeliest = chance.argmax(-1, keepdim=True)
+        return since.gather(-1, likeliest).squeeze(-1), chance.gather(-1, likeliest).squeeze(-1)
+
+    def of_lengthscales(self, numbers: Sequence[int]) -> RunningMixture:
+        """Some of the lengthscales."""
+        if len(numbers) == len(self.mean):
+            return self
+        some = list(numbers)
+        return self._replace(
+            mean=tuple(self.mean[one] for one in some),
+            covariance=tuple(self.covariance[one] for one in some),
+            scale=self.scale[..., some, :],
+            log_weight=self.log_weight[..., some, :],
+            since=self.since[..., some, :],
+        )
 
     def _each(self, function: Callable[[Tensor], Tensor]) -> RunningMixture:
         return _mapped(function, self)  # type: ignore[no-any-return]
@@ -136,31 +134,25 @@ def _mapped(function: Callable[..., Tensor], *parts: Any) -> Any:
 
 def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
     """Before any data."""
-    members, like, trials = prior.members, prior.variance, batch_shape.numel()
-    number = torch.arange(len(members.rate), device=like.device) - members.still
+    like, trials, sizes = prior.variance, batch_shape.numel(), prior.sizes
+    number = torch.arange(len(prior.rate), device=like.device) - prior.still
     # Before any jump a member has one history; the others wait for their jumps.
-    waiting = (number > 0) & (number % members.histories > 0)
-    flat = like.new_zeros(trials, len(number))
-    groups = tuple(
-        Group(
-            mean=like.new_zeros(*flat.shape, size),
-            covariance=torch.eye(size, dtype=like.dtype, device=like.device)
-            .expand(*flat.shape, size, size)
-            .clone(),
-            scale=flat + SHAPE,
-            log_weight=flat.masked_fill(waiting, -torch.inf),
-            since=flat.double() - torch.inf,
-        )
-        for size in prior.sizes
-    )
-    zero = like.new_zeros(trials)
-    time, context = zero.double(), like.new_zeros(trials, prior.context_dim)
+    waiting = (number > 0) & (number % prior.bank.histories > 0)
+    flat = like.new_zeros(trials, len(sizes), len(number))
+    zero, context = like.new_zeros(trials), like.new_zeros(trials, prior.context_dim)
+    time, lead = zero.double(), (trials, len(number))
     return RunningMixture(
-        groups=groups,
+        mean=tuple(like.new_zeros(*lead, size) for size in sizes),
+        covariance=tuple(
+            torch.eye(size, dtype=like.dtype, device=like.device).repeat(*lead, 1, 1)
+            for size in sizes
+        ),
+        scale=flat + SHAPE,
+        log_weight=flat.masked_fill(waiting, -torch.inf),
+        since=flat.double() - torch.inf,
         shape=zero + SHAPE,
         time=time,
         units=MixtureUnits(zero, zero + 1, time + 1, context, context + 1, zero.bool()),
-        number=zero.long(),
         information_gain=zero,
         jumped=time + torch.nan,
         jumped_with=zero,
@@ -174,14 +166,14 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Its attenuation a and the chance H of a jump for every member, `T x K`.
     """
-    elapsed = gap.to(prior.members.rate).unsqueeze(-1)
-    attenuation = torch.exp(0.5 * elapsed * torch.log1p(-prior.members.rate))
-    return attenuation, -torch.expm1(elapsed * torch.log1p(-prior.members.hazard))
+    elapsed = gap.to(prior.rate).unsqueeze(-1)
+    attenuation = torch.exp(0.5 * elapsed * torch.log1p(-prior.rate))
+    return attenuation, -torch.expm1(elapsed * torch.log1p(-prior.hazard))
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
     """Flat trials of which some are reset to the prior, keeping their units."""
-    fresh = mixture_prior(prior, where.shape)._replace(units=running.units, number=running.number)
+    fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
         return torch.where(leading(where, old.dim()), new, old)
@@ -202,12 +194,10 @@ def with_constants(factor: Tensor, like: Tensor) -> Tensor:
 
 
 def observed(
-    group: Group,
+    prior: BankPrior,
+    running: RunningMixture,
     passage: tuple[Tensor, Tensor],
-    shape: Tensor,
-    members: Members,
-    phi: Tensor,
-    residual: Tensor,
+    features: Sequence[tuple[Tensor, Tensor]],
     y: Tensor,
     noise: Tensor,
     time: Tensor,
@@ -215,8 +205,8 @@ def observed(
     log_wrong: Tensor,
     *,
     consume: bool = False,
-) -> tuple[Group, Tensor]:
-    """The group after time has passed and an observation was made.
+) -> tuple[RunningMixture, Tensor]:
+    """The members after time has passed and an observation was made.
 
     Every history goes on without a jump. With some chance r the reading is wrong and says nothing:
     both cases are collapsed into one Gaussian by its mean and covariance. The histories of a member
@@ -225,115 +215,141 @@ def observed(
     likely history; not of the two newest, which have had no chance yet to show.
 
     Args:
-        group: Before.
+        prior: Whose members these are.
+        running: Before.
         passage: Attenuation a and chance H of a jump since the observation before, `T x K` each.
-        shape: A of the inverse gamma on s² before it, `T`.
-        members: Whose histories these are.
-        phi: Features of the point, the constant's behind, `T x (r + 1)`.
-        residual: Prior variance that the features leave out, `T`.
+        features: Of the point per lengthscale, the constant's behind, `T x 1 x (r + 1)`, and the
+            prior variance that they leave out, `T x 1`.
         y: The observation in units of the starts, `T`.
         noise: ρ times the ratio of this observation, `T x K`.
         time: When, `T`, float64.
         good: Which trials learn from it, `T`, bool.
         log_wrong: Logarithm of the odds that the reading is wrong, times its density then, `T`.
-        consume: Whether the covariance of ``group`` may become that of the new one.
+        consume: Whether the covariances of ``running`` may become those of the new one.
 
     Returns:
-        The group, and the information of the observation, ½ ln(S / noise) in nats, `T x K`.
+        The members, and the information of the observation, ½ ln(S / noise) in nats, `T x L x K`.
     """
-    good, phi, A = good.unsqueeze(-1), phi.unsqueeze(-2), shape.unsqueeze(-1)
-    H = torch.where(good, passage[1], 0.0)
-    own = residual.unsqueeze(-1) + torch.where(good, noise, 1.0)
-    left = with_constants(torch.where(good, passage[0], 1.0), group.mean)
-    fresh = 1 - left.square()
-    z, P, learned = group.mean * left, group.covariance, good.to(phi)
-    # P of now times φ, without P of now; a row times a matrix is read once, and at twice the speed.
-    g = torch.addcmul(left * ((left * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi)
-    S, e = (g * phi).sum(-1) + own, y.unsqueeze(-1) - (z * phi).sum(-1)
+    learns, y, A = good.unsqueeze(-1), y[:, None, None], running.shape[:, None, None]
+    H = torch.where(learns, passage[1], 0.0)
+    own = torch.stack([left for _, left in features], 1) + torch.where(learns, noise, 1.0)[:, None]
+    attenuation, moved = torch.where(learns, passage[0], 1.0), []
+    for mean, P, (phi, _) in zip(running.mean, running.covariance, features):
+        left = with_constants(attenuation, mean)
+        fresh, z = 1 - left.square(), mean * left
+        # P of now times φ, without P of now; a row times a matrix is read once, and at twice the
+        # speed.
+        g = torch.addcmul(left * ((left * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi)
+        moved.append((left, fresh, z, g))
+    S = own + _dots([g for *_, g in moved], features)
+    e = y - _dots([z for _, _, z, _ in moved], features)
     # A wrong reading says nothing of the objective: a history goes on as it was, with the share r.
-    wrong = log_wrong.unsqueeze(-1)
-    either = torch.logaddexp(log_student(e, S, A, group.scale), wrong)
-    r, drift = (wrong - either).exp(), torch.log1p(-H) + either
-    jump, jumping = None, slice(members.still, None)
-    if H.shape[-1] > members.still:
-        before = Group(*(part[:, jumping] for part in group))
-        rest = (H[:, jumping], own[:, jumping], phi, y, time, A, members.histories)
-        jump = _after_jump(before, *rest)
-    covariance = _scaled(P, left, fresh, consume=consume)
+    wrong, learned = log_wrong[:, None, None], learns.unsqueeze(-1).to(S)
+    either = torch.logaddexp(log_student(e, S, A, running.scale), wrong)
+    r, drift = (wrong - either).exp(), torch.log1p(-H).unsqueeze(-2) + either
+    jump = None
+    if H.shape[-1] > prior.still:
+        jump = _after_jump(prior, running, H, own, [phi for phi, _ in features], y, A)
     # In place, and not as a product of matrices: of a covariance every pass over memory counts.
-    squared, spread = e.square() / S, group.scale / A
-    scale = group.scale + 0.5 * learned * ((1 - r) * squared + r * spread)
-    weight = learned * (1 - r) * (r * squared * (A + 0.5) / scale - 1) / S
-    covariance.addcmul_((g * weight.unsqueeze(-1)).unsqueeze(-1), g.unsqueeze(-2))
-    after = Group(
-        mean=z + g * (learned * (1 - r) * e / S).unsqueeze(-1),
-        covariance=covariance,
+    spread = running.scale / A
+    scale = running.scale + 0.5 * learned * ((1 - r) * (e.square() / S) + r * spread)
+    weight = learned * (1 - r) * (r * (e.square() / S) * (A + 0.5) / scale - 1) / S
+    step, means, covariances = learned * (1 - r) * e / S, [], []
+    for number, (P, (left, fresh, z, g)) in enumerate(zip(running.covariance, moved)):
+        covariance = _scaled(P, left, fresh, consume=consume)
+        by = (g * weight[:, number].unsqueeze(-1)).unsqueeze(-1)
+        covariances.append(covariance.addcmul_(by, g.unsqueeze(-2)))
+        means.append(z + g * step[:, number].unsqueeze(-1))
+    after = running._replace(
+        mean=tuple(means),
+        covariance=tuple(covariances),
         scale=scale,
-        log_weight=group.log_weight + torch.where(good, drift, 0.0),
-        since=group.since.clone(),
+        log_weight=running.log_weight + torch.where(learns.unsqueeze(-1), drift, 0.0),
     )
-    nats = 0.5 * (1 - r) * torch.where(good, S / noise, 1.0).log()
+    ratio = torch.where(learns.unsqueeze(-1), S / noise.unsqueeze(-2), 1.0)
     if jump is not None:
-        _take_in(after, jump, members)
-    return after, nats
+        after = _taken_in(prior, after, time, *jump)
+    return after, 0.5 * (1 - r) * ratio.log()
+
+
+def _dots(rows: list[Tensor], features: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Rows `T x K x (r + 1)` times the features, per lengthscale, `T x L x K`."""
+    return torch.stack([(one * phi).sum(-1) for one, (phi, _) in zip(rows, features)], 1)
 
 
 def _after_jump(
-    group: Group,
+    prior: BankPrior,
+    running: RunningMixture,
     H: Tensor,
     own: Tensor,
-    phi: Tensor,
+    features: list[Tensor],
     y: Tensor,
-    time: Tensor,
     A: Tensor,
-    histories: int,
-) -> Group:
+) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
     """One history per member, whose newest jump came just before an observation.
 
     Args:
-        group: Histories before, next to each other member by member, `T x (J · histories)`.
-        H: Their chances of a jump since, of the same shape.
-        own: Variance of the observation besides that of the features, of the same shape.
-        phi: `T x 1 x (r + 1)`.
-        y: `T`.
-        time: `T`.
-        A: Of the inverse gamma before it, `T x 1`.
-        histories: Per member.
+        prior: Whose members these are; histories lie next to each other, member by member.
+        running: Before.
+        H: Chances of a jump since, `T x K`.
+        own: Variance of the observation besides that of the features, `T x L x K`.
+        features: `T x 1 x (r + 1)`.
+        y: `T x 1 x 1`.
+        A: Of the inverse gamma before it, `T x 1 x 1`.
 
     Returns:
-        The group of J histories; weights are minus infinity where there can be no jump.
+        Means and covariances of J histories per lengthscale, and B and weights, `T x L x J`, which
+        are minus infinity where there can be no jump.
     """
-    corner, level = group.covariance[..., -1, -1], group.mean[..., -1]
-    g = torch.cat([phi[..., :-1].expand(*corner.shape, -1), corner.unsqueeze(-1)], -1)
-    S, e = (g * phi).sum(-1) + own, y.unsqueeze(-1) - level
-    jumps = H > 0
-    log_weight = group.log_weight + torch.where(jumps, H, 1.0).log()
-    log_weight = log_weight + log_student(e, S, A, group.scale)
+    some = slice(prior.still, None)
+    jumps, scale = H[:, some].unsqueeze(-2) > 0, running.scale[..., some]
+    corner = torch.stack([one[:, some, -1, -1] for one in running.covariance], 1)
+    level = torch.stack([one[:, some, -1] for one in running.mean], 1)
+    rows = [
+        torch.cat([phi[..., :-1].expand(*edge.shape, -1), edge.unsqueeze(-1)], -1)
+        for phi, edge in zip(features, corner.unbind(1))
+    ]
+    S = torch.stack([(g * phi).sum(-1) for g, phi in zip(rows, features)], 1) + own[..., some]
+    e = y - level
+    log_weight = running.log_weight[..., some] + torch.where(jumps, H[:, None, some], 1.0).log()
+    log_weight = log_weight + log_student(e, S, A, scale)
 
-    by_member = len(H), -1, histories
+    by_member = *log_weight.shape[:2], -1, prior.bank.histories
     logs = log_weight.reshape(by_member)
-    share, possible = logs.softmax(-1), jumps.reshape(by_member).any(-1)
+    share, possible = logs.softmax(-1), jumps.reshape(len(H), 1, *by_member[2:]).any(-1)
     total = torch.where(possible, logs.logsumexp(-1), -torch.inf)
-    z = g * (e / S).unsqueeze(-1)
-    z[..., -1] += level
-    z = z.reshape(*by_member, z.shape[-1])
-    mean = (share.unsqueeze(-1) * z).sum(-2)
-    scale = (share * (group.scale + 0.5 * e.square() / S).reshape(by_member)).sum(-1)
-    apart = z - mean.unsqueeze(-2)
-    rows = torch.cat([g.reshape(*by_member, g.shape[-1]), apart], -2)
-    spread = (A + 0.5) / scale
-    weight = torch.cat([-share / S.reshape(by_member), share * spread.unsqueeze(-1)], -1)
-    covariance = (rows * weight.unsqueeze(-1)).mT @ rows
-    covariance.diagonal(dim1=-2, dim2=-1)[..., :-1].add_(1.0)
-    covariance[..., -1, -1] += (share * corner.reshape(by_member)).sum(-1)
-    return Group(mean, covariance, scale, total, time.unsqueeze(-1).expand_as(total))
+    B = (share * (scale + 0.5 * e.square() / S).reshape(by_member)).sum(-1)
+    lost, between = -share / S.reshape(by_member), share * ((A + 0.5) / B).unsqueeze(-1)
+    constant = (share * corner.reshape(by_member)).sum(-1)
+    means, covariances = [], []
+    for number, g in enumerate(rows):
+        z = g * (e / S)[:, number].unsqueeze(-1)
+        z[..., -1] += level[:, number]
+        z = z.reshape(len(H), *by_member[2:], z.shape[-1])
+        mean = (share[:, number].unsqueeze(-1) * z).sum(-2)
+        both = torch.cat([g.reshape_as(z), z - mean.unsqueeze(-2)], -2)
+        weight = torch.cat([lost[:, number], between[:, number]], -1)
+        covariance = (both * weight.unsqueeze(-1)).mT @ both
+        covariance.diagonal(dim1=-2, dim2=-1)[..., :-1].add_(1.0)
+        covariance[..., -1, -1] += constant[:, number]
+        means.append(mean)
+        covariances.append(covariance)
+    return means, covariances, B, total
 
 
-def _take_in(after: Group, jump: Group, members: Members) -> None:
-    """Put histories of a new jump in the places of others, where there can have been one."""
-    still, histories = members.still, members.histories
+def _taken_in(
+    prior: BankPrior,
+    after: RunningMixture,
+    time: Tensor,
+    means: list[Tensor],
+    covariances: list[Tensor],
+    scale: Tensor,
+    log_weight: Tensor,
+) -> RunningMixture:
+    """Histories of a new jump in the places of others, where there can have been one."""
+    still, histories = prior.still, prior.bank.histories
     logs, since = (
-        part[:, still:].clone().view(len(part), -1, histories)
+        part[..., still:].reshape(*part.shape[:2], -1, histories)
         for part in (after.log_weight, after.since)
     )
     newest = since.topk(PROTECTED, -1).values[..., -1:]
@@ -341,16 +357,28 @@ def _take_in(after: Group, jump: Group, members: Members) -> None:
     place = logs.masked_fill(spared, torch.inf).argmin(-1)
     # The others inherit its weight, so that a member loses none by being remembered in part.
     left = logs.scatter(-1, place.unsqueeze(-1), -torch.inf).logsumexp(-1)
-    trial = torch.arange(len(place), device=place.device).unsqueeze(-1)
     column = still + place + histories * torch.arange(place.shape[-1], device=place.device)
-    possible = jump.log_weight > -torch.inf
+    possible = log_weight > -torch.inf
     inherited = torch.where(possible, logs.logsumexp(-1) - left, 0.0)
-    after.log_weight[:, still:] += inherited.repeat_interleave(histories, -1)
+    grown = (logs + inherited.unsqueeze(-1)).flatten(-2)
+    grown = torch.cat([after.log_weight[..., :still], grown], -1)
     # On a CPU it shows that all were, and nothing of what is replaced need be read.
     every = possible.device.type == "cpu" and bool(possible.all())
-    for old, new in zip(after, jump):
-        where = leading(possible, new.dim())
-        old[trial, column] = new if every else torch.where(where, new, old[trial, column])
+    trial = torch.arange(len(place), device=place.device).unsqueeze(-1)
+    for olds, news in ((after.mean, means), (after.covariance, covariances)):
+        for number, (old, new) in enumerate(zip(olds, news)):
+            at, where = (trial, column[:, number]), leading(possible[:, number], new.dim())
+            old[at] = new if every else torch.where(where, new, old[at])
+    now = time[:, None, None].expand_as(log_weight)
+
+    def put(old: Tensor, new: Tensor) -> Tensor:
+        return old.scatter(-1, column, torch.where(possible, new, old.gather(-1, column)))
+
+    return after._replace(
+        scale=put(after.scale, scale),
+        log_weight=put(grown, log_weight),
+        since=put(after.since, now),
+    )
 
 
 def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:
@@ -404,28 +432,20 @@ def advanced(
     gap = (time - running.time) / units.clock
     passage = passages(prior, torch.where(good & ~fresh, gap.clamp_min(0), 0.0))
     y = ((y - units.centre) / units.spread).clamp(-LARGEST, LARGEST)
-    share = weights(running.groups)
-    noise = ratio.unsqueeze(-1) * prior.members.noise
-    log_wrong = _log_wrong(prior, running, share, y)
+    noise, share = ratio.unsqueeze(-1) * prior.noise, running.weights
     every = prior.at(choice.unsqueeze(1), units.context_centre, units.context_spread)
-    groups, gain = [], []
-    for group, (phi, left) in zip(running.groups, every):
-        before = group, passage, running.shape, prior.members
-        reading = phi.squeeze(1), left.squeeze(1), y, noise, time, good, log_wrong
-        after, nats = observed(*before, *reading, consume=consume)
-        groups.append(after)
-        gain.append(nats)
-    nats = (share * torch.stack(gain, -2)).sum((-2, -1))
-    jump, chance = newest_jump(tuple(groups))
+    log_wrong = _log_wrong(prior, running, share, y)
+    reading = every, y, noise, time, good, log_wrong
+    after, nats = observed(prior, running, passage, *reading, consume=consume)
+    jump, chance = after.newest_jump()
     jumps = good & (chance > LIKELY)
     jump = torch.where(jump > -torch.inf, jump, torch.nan)
-    return running._replace(
+    return after._replace(
         jumped=torch.where(jumps, jump, running.jumped),
         jumped_with=torch.where(jumps, chance, running.jumped_with),
-        groups=tuple(groups),
         shape=running.shape + 0.5 * good,
         time=torch.where(good, time, running.time),
-        information_gain=running.information_gain + nats,
+        information_gain=running.information_gain + (share * nats).sum((-2, -1)),
     )
 
 
@@ -444,11 +464,9 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tens
     outliers = prior.bank.outliers
     if not outliers:
         return torch.full_like(y, -math.inf)
-    level, variance = torch.zeros_like(y), torch.zeros_like(y)
-    for own, group in zip(share.unbind(-2), running.groups):
-        flat = 1 + prior.members.noise + group.covariance[..., -1, -1]
-        level = level + (own * group.mean[..., -1]).sum(-1)
-        variance = variance + (own * scales(group, running.shape) * flat).sum(-1)
+    levels = torch.stack([one[..., -1] for one in running.mean], 1)
+    flat = 1 + prior.noise + torch.stack([one[..., -1, -1] for one in running.covariance], 1)
+    level, variance = (share * levels).sum((-2, -1)), share * running.variances * flat
     shape = torch.full_like(y, SHAPE)
-    density = log_student(y - level, WIDER * variance, shape, shape)
+    density = log_student(y - level, WIDER * variance.sum((-2, -1)), shape, shape)
     return math.log(outliers / (1 - outliers)) + density

@@ -21,14 +21,11 @@ forecast, and follow X and time smoothly. The scale s² is its mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from botorch_tv.gp.mixture.bank import BankPrior
-from botorch_tv.gp.mixture.filter import Group, RunningMixture, scales, weights
+from botorch_tv.gp.mixture.filter import RunningMixture
 
 COMMON = 4
 """Normal variates that choose the member, and u_0, u_3 and u_4."""
@@ -36,45 +33,63 @@ JITTER = 1e-10
 """Added to what is factored, which is singular to rounding where much was measured."""
 
 
-class Places(NamedTuple):
-    """Points and times asked about, of T trials: N sets of q."""
-
-    features: tuple[Tensor, ...]
-    """Per lengthscale, without the constant, `T x N x q x r`."""
-    residual: tuple[Tensor, ...]
-    """Prior variance that these leave out, `T x N x q`."""
-    gap: Tensor
-    """Time since the newest measurement in units of the clock, 0 or more, `T x N x q`."""
+Places = tuple[list[tuple[Tensor, Tensor]], Tensor]
+"""N sets of q points of T trials: per lengthscale features without the constant, `T x N x q x r`,
+and the prior variance that they leave out, `T x N x q`; and the time since the newest measurement
+in units of the clock, 0 or more, `T x N x q`."""
 
 
-@dataclass(frozen=True, eq=False)
 class Forecast:
     """The mixture of L lengthscales, K members each with P pairs of rate and hazard, of T trials.
 
+    Args:
+        prior: Of the bank, on a box.
+        running: Its posterior, of flat trials.
+
     Attributes:
-        groups: The members per lengthscale.
         weight: `T x L x K`.
         scale: E s², `T x L x K`.
-        noise: Noise ratios of the members, `K`.
         totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
         worth: Σ w s² over the members of a pair, `T x L x P`.
         pair: Which pair of rate and hazard a member has, `K`, int64.
         first: -ln c(1) of the pairs, `P`.
         second: -ln b(1) of the pairs, `P`.
         jumps: -ln(1 - h) of the pairs, `P`.
+        normals: Variates that a function takes.
     """
 
-    groups: tuple[Group, ...]
-    weight: Tensor
-    scale: Tensor
-    noise: Tensor
-    totals: tuple[Tensor, ...]
-    worth: Tensor
-    pair: Tensor
-    first: Tensor
-    second: Tensor
-    jumps: Tensor
-    _roots: dict[tuple[int, int, int], Tensor] = field(default_factory=dict)
+    def __init__(self, prior: BankPrior, running: RunningMixture) -> None:
+        self.prior, self.running = prior, running
+        self.weight, self.scale = running.weights, running.variances
+        both = torch.stack([prior.rate, prior.hazard], -1)
+        pairs, self.pair = torch.unique(both, dim=0, return_inverse=True)
+        number = torch.arange(len(pairs), device=both.device)
+        of_pair = self.pair == number[:, None]
+        by_pair = of_pair * (self.weight * self.scale).unsqueeze(-2)  # T x L x P x K
+        self.totals = [
+            (own @ P.flatten(-2)).view(*own.shape[:2], *P.shape[-2:])
+            for own, P in zip(by_pair.unbind(1), running.covariance)
+        ]
+        self.worth = by_pair.sum(-1)
+        lasts, stay = torch.log1p(-pairs).unbind(-1)
+        self.first, self.second, self.jumps = -(stay + 0.5 * lasts), -(stay + lasts), -stay
+        self.normals = COMMON + 2 * max(one.shape[-1] - 1 for one in running.mean)
+        self._roots: dict[tuple[int, int, int], Tensor] = {}
+
+    def places(self, X: Tensor, time: Tensor) -> Places:
+        """Points and times, no earlier than what was learned from, as the forecast sees them.
+
+        Args:
+            X: Points, `T x N x q x (d + c)`.
+            time: When, `T x N x q`.
+        """
+        T, N, q, _ = X.shape
+        units, flat = self.running.units, X.reshape(T, N * q, -1)
+        both = self.prior.at(flat, units.context_centre, units.context_spread)
+        gap = (time - self.running.time[:, None, None]) / units.clock[:, None, None]
+        return [
+            (phi[..., :-1].reshape(T, N, q, -1), left.reshape(T, N, q)) for phi, left in both
+        ], gap
 
     def mean(self, at: Places) -> Tensor:
         """`T x N x q`."""
@@ -82,11 +97,11 @@ class Forecast:
 
     def variance(self, at: Places) -> Tensor:
         """`T x N x q`."""
-        return self._spread(at, at.gap, torch.zeros_like(at.gap), joint=False)
+        return self._spread(at, at[1], torch.zeros_like(at[1]), joint=False)
 
     def covariance(self, at: Places) -> Tensor:
         """`T x N x q x q`."""
-        rows, columns = at.gap.unsqueeze(-1), at.gap.unsqueeze(-2)
+        rows, columns = at[1].unsqueeze(-1), at[1].unsqueeze(-2)
         earlier, between = torch.minimum(rows, columns), (rows - columns).abs()
         return self._spread(at, earlier, between, joint=True)
 
@@ -113,9 +128,9 @@ class Forecast:
         def inner(first: Tensor, second: Tensor) -> Tensor:
             return first @ second.mT if joint else (first * second).sum(-1)
 
-        (c, _), means, total = self.left(at.gap), self._means(at), torch.zeros_like(earlier)
+        (c, _), means, total = self.left(at[1]), self._means(at), torch.zeros_like(earlier)
         mean = self._mixed([own for own, _ in means])
-        for number, (phi, residual) in enumerate(zip(at.features, at.residual)):
+        for number, (phi, residual) in enumerate(at[0]):
             own, static = means[number]
             weight, square = _wide(self.weight[:, number]), inner(phi, phi)
             for pair, whole in enumerate(self.totals[number].unbind(1)):
@@ -147,21 +162,16 @@ class Forecast:
 
     def _means(self, at: Places) -> list[tuple[Tensor, Tensor]]:
         """The members' means per lengthscale, and without decay and constant, `T x N x q x K`."""
-        c, _ = self.left(at.gap)
+        c, _ = self.left(at[1])
         found = []
-        for group, phi in zip(self.groups, at.features):
-            static = phi @ group.mean[..., :-1].mT.unsqueeze(1)
-            found.append((c[..., self.pair] * static + _wide(group.mean[..., -1]), static))
+        for mean, (phi, _) in zip(self.running.mean, at[0]):
+            static = phi @ mean[..., :-1].mT.unsqueeze(1)
+            found.append((c[..., self.pair] * static + _wide(mean[..., -1]), static))
         return found
-
-    @property
-    def normals(self) -> int:
-        """Variates that a function takes."""
-        return COMMON + 2 * max(group.mean.shape[-1] - 1 for group in self.groups)
 
     def believed_noise(self) -> Tensor:
         """Variance of a new observation's noise, `T`."""
-        return (self.weight * self.scale * self.noise).sum((-2, -1))
+        return (self.weight * self.scale * self.prior.noise).sum((-2, -1))
 
     def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
         """Functions without what features leave out, and its variance, `T x N x q x M` each.
@@ -172,7 +182,8 @@ class Forecast:
             noise: Whether the variance of a new observation's noise is added.
         """
         T, sets, M, _ = normal.shape
-        (_, N, q), K = at.gap.shape, self.weight.shape[-1]
+        features, gap = at
+        (_, N, q), K = gap.shape, self.weight.shape[-1]
         flat = normal.reshape(T, sets * M, -1)
         cumulative = self.weight.flatten(-2).cumsum(-1)
         uniform = torch.special.ndtr(flat[..., 0]) * cumulative[:, -1:]
@@ -188,9 +199,9 @@ class Forecast:
         for n, one in torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0).tolist():
             k = one % K
             here = ((trial == n) & (number == one)).nonzero(as_tuple=True)
-            u, group, s = flat[here], self.groups[one // K], self.scale[n, one // K, k].sqrt()
-            z, level = group.mean[n, k, :-1], group.mean[n, k, -1]
-            r, column = len(z), group.covariance[n, k, :, -1]
+            u, s, whole = flat[here], self.scale[n, one // K, k].sqrt(), self.running.mean[one // K]
+            z, level = whole[n, k, :-1], whole[n, k, -1]
+            r, column = len(z), self.running.covariance[one // K][n, k, :, -1]
             spread = column[-1].clamp_min(JITTER).sqrt()
             v = s * column[:-1] / spread
             first, second = u[:, COMMON : COMMON + r], u[:, COMMON + r : COMMON + 2 * r]
@@ -205,12 +216,12 @@ class Forecast:
         vectors = vectors.view(T, sets, M, 4, size).movedim(3, 2)
         every = (constant, place, self.pair[member], self.scale[trial, place, member])
         total, lengthscale, pair, scale = (part.view(T, sets, 1, M) for part in every)
-        c, b = self.left(at.gap)
-        fresh = -torch.expm1(-self.second * at.gap.unsqueeze(-1))
-        factors = torch.stack([c, b.sqrt(), _root(fresh), _root(self.jumped(at.gap))], -2)
+        c, b = self.left(gap)
+        fresh = -torch.expm1(-self.second * gap.unsqueeze(-1))
+        factors = torch.stack([c, b.sqrt(), _root(fresh), _root(self.jumped(gap))], -2)
         own = factors.gather(-1, pair.unsqueeze(-2).expand(T, N, q, 4, M))
         total = total.expand(T, N, q, M)
-        for n, phi in enumerate(at.features):
+        for n, (phi, _) in enumerate(features):
             mine = (lengthscale == n).flatten(0, 2).any(0)
             some = vectors[..., mine, : phi.shape[-1]]
             if sets == 1:  # one function for all sets: a single product
@@ -220,73 +231,20 @@ class Forecast:
             value = (own[..., mine] * value.view(T, N, q, 4, -1)).sum(-2)
             value = torch.where((lengthscale == n)[..., mine], value, 0.0)
             total = total.index_add(-1, mine.nonzero().squeeze(-1), value)
-        residual = torch.stack(at.residual, -1)
+        residual = torch.stack([left for _, left in features], -1)
         variance = residual.gather(-1, lengthscale.expand(T, N, q, M)) * scale
-        return total, variance + noise * self.noise[member].view(T, sets, 1, M) * scale
+        return total, variance + noise * self.prior.noise[member].view(T, sets, 1, M) * scale
 
     def _root(self, place: int, trial: int, member: int) -> Tensor:
         """L of a member."""
         key = place, trial, member
         if key not in self._roots:
-            P = self.groups[place].covariance[trial, member]
+            P = self.running.covariance[place][trial, member]
             edge = P[:-1, -1] / P[-1, -1].clamp_min(JITTER).sqrt()
             rest = P[:-1, :-1] - edge.unsqueeze(-1) * edge
             rest = rest + JITTER * torch.eye(len(rest), dtype=rest.dtype, device=rest.device)
             self._roots[key] = torch.linalg.cholesky(rest)
         return self._roots[key]
-
-
-def forecast(prior: BankPrior, running: RunningMixture) -> Forecast:
-    """The forecast of a bank.
-
-    Args:
-        prior: Of the bank.
-        running: Its posterior, of flat trials.
-    """
-    rate, hazard = prior.members.rate, prior.members.hazard
-    stay, lasts = torch.log1p(-hazard), torch.log1p(-rate)
-    pairs, pair = torch.unique(torch.stack([rate, hazard], -1), dim=0, return_inverse=True)
-    number = torch.arange(len(pairs), device=pair.device)
-    weight = weights(running.groups)
-    scale = torch.stack([scales(group, running.shape) for group in running.groups], -2)
-    by_pair = (pair == number[:, None]) * (weight * scale).unsqueeze(-2)  # T x L x P x K
-    totals = [
-        (own @ group.covariance.flatten(-2)).view(*own.shape[:2], *group.covariance.shape[-2:])
-        for own, group in zip(by_pair.unbind(1), running.groups)
-    ]
-    one = torch.zeros_like(number).scatter(0, pair, torch.arange(len(pair), device=pair.device))
-    return Forecast(
-        groups=running.groups,
-        weight=weight,
-        scale=scale,
-        noise=prior.members.noise,
-        totals=tuple(totals),
-        worth=by_pair.sum(-1),
-        pair=pair,
-        first=-(stay + 0.5 * lasts)[one],
-        second=-(stay + lasts)[one],
-        jumps=-stay[one],
-    )
-
-
-def places(prior: BankPrior, running: RunningMixture, X: Tensor, time: Tensor) -> Places:
-    """Points and times as the forecast sees them.
-
-    Args:
-        prior: Of the bank, on a box.
-        running: Its posterior, of flat trials.
-        X: Points, `T x N x q x (d + c)`.
-        time: When, no earlier than what was learned from, `T x N x q`.
-    """
-    T, N, q, _ = X.shape
-    units, flat = running.units, X.reshape(T, N * q, -1)
-    both = prior.at(flat, units.context_centre, units.context_spread)
-    gap = (time - running.time[:, None, None]) / units.clock[:, None, None]
-    return Places(
-        features=tuple(phi[..., :-1].reshape(T, N, q, -1) for phi, _ in both),
-        residual=tuple(left.reshape(T, N, q) for _, left in both),
-        gap=gap,
-    )
 
 
 def _wide(tensor: Tensor) -> Tensor:

@@ -29,17 +29,14 @@ from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.mixture.bank import BankPrior, checked_clock, checks_clock, renewed
 from botorch_tv.gp.mixture.features import WELL_APPROXIMATED, StackedInducing, StackedProducts
 from botorch_tv.gp.mixture.filter import (
-    Group,
     RunningMixture,
     advanced,
     mixture_prior,
     passages,
     restarted,
-    scales,
-    weights,
     with_constants,
 )
-from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Slopes, beside
+from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull, beside
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
 
 NEWEST = 128
@@ -53,86 +50,82 @@ NEGLIGIBLE = 1e-13
 
 
 class Moments(NamedTuple):
-    """Moments of the members that share a lengthscale, in units of the starts, of T trials."""
+    """Moments of the members of each of L lengthscales, in units of the starts, of T trials."""
 
     weight: Tensor
-    """All of theirs, `T`."""
-    mean: Tensor
-    """`T x (r + 1)`."""
-    covariance: Tensor
-    """`T x (r + 1) x (r + 1)`."""
+    """All of theirs, `T x L`."""
+    mean: tuple[Tensor, ...]
+    """Per lengthscale, `T x (r + 1)`."""
+    covariance: tuple[Tensor, ...]
+    """Per lengthscale, `T x (r + 1) x (r + 1)`."""
     residual: Tensor
-    """s², by which what the features leave out is multiplied, `T`."""
+    """s², by which what the features leave out is multiplied, `T x L`."""
 
-    def at(self, phi: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance, `T x q`, where features are `T x q x (r + 1)` or `q x (r + 1)`."""
-        mean = (phi @ self.mean.unsqueeze(-1)).squeeze(-1)
-        together = max(1, AT_ONCE // phi.numel()) if phi.dim() == 2 else len(mean)
-        blocks = torch.split(self.covariance, together)
-        variance = torch.cat([((phi @ block) * phi).sum(-1) for block in blocks])
-        return mean, variance + self.residual.unsqueeze(-1) * residual
+    def at(self, features: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the mixture, `T x q`.
 
-
-def mixed(
-    parts: Sequence[Moments], features: Sequence[tuple[Tensor, Tensor]]
-) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the mixture, `T x q`.
-
-    Args:
-        parts: Per lengthscale.
-        features: Per lengthscale, and the variance they leave out; see :meth:`Moments.at`.
-    """
-    both = [part.at(*own) for part, own in zip(parts, features)]
-    means, variances = (torch.stack(part) for part in zip(*both))
-    share = torch.stack([part.weight for part in parts]).unsqueeze(-1)
-    mean = (share * means).sum(0)
-    return mean, (share * (variances + (means - mean).square())).sum(0)
+        Args:
+            features: Per lengthscale, `T x q x (r + 1)` or `q x (r + 1)`, and the variance they
+                leave out.
+        """
+        means, variances = [], []
+        every = zip(features, self.mean, self.covariance, self.residual.unbind(-1))
+        for (phi, left), mean, covariance, residual in every:
+            means.append((phi @ mean.unsqueeze(-1)).squeeze(-1))
+            together = max(1, AT_ONCE // phi.numel()) if phi.dim() == 2 else len(mean)
+            blocks = torch.split(covariance, together)
+            variance = torch.cat([((phi @ block) * phi).sum(-1) for block in blocks])
+            variances.append(variance + residual.unsqueeze(-1) * left)
+        share, mean = self.weight.unsqueeze(-1), torch.stack(means, 1)
+        total = (share * mean).sum(1)
+        apart = (mean - total.unsqueeze(1)).square()
+        return total, (share * (torch.stack(variances, 1) + apart)).sum(1)
 
 
-def relevant_lengthscales(groups: tuple[Group, ...]) -> tuple[int, ...]:
+def relevant_lengthscales(running: RunningMixture) -> tuple[int, ...]:
     """Indices of the lengthscales with a weight in any trial.
 
     All of them on a device, which is not waited for.
     """
-    share = weights(groups).sum(-1)
+    share = running.weights.sum(-1)
     if share.device.type != "cpu":
-        return tuple(range(len(groups)))
+        return tuple(range(share.shape[-1]))
     return tuple((share > NEGLIGIBLE).any(0).nonzero().flatten().tolist())
 
 
-def moments(
-    groups: tuple[Group, ...], passages: Sequence[tuple[Tensor, Tensor]], shape: Tensor
-) -> list[tuple[Moments, ...]]:
-    """The mixture after time has passed, as often as there are ways in which it may have.
+def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) -> list[Moments]:
+    """The mixture of flat trials after time has passed, for every way in which it may have.
 
     Args:
-        groups: What the members believe after the newest observation.
+        running: The posterior after the newest observation.
         passages: Attenuation and chance of a jump since then, `T x K` each; covariances are read
             once for all of these.
-        shape: A of the inverse gamma, `T`.
-
-    Returns:
-        For every passage, the moments of every group.
     """
-    total = torch.stack([one.log_weight.logsumexp(-1) for one in groups], -1).softmax(-1)
-    each = [_of_group(one, passages, shape, w) for one, w in zip(groups, total.unbind(-1))]
-    return list(zip(*each))
+    total = running.log_weight.logsumexp(-1).softmax(-1)
+    share, s2 = running.log_weight.softmax(-1), running.variances
+    every = zip(running.mean, running.covariance, share.unbind(1), s2.unbind(1))
+    parts = [_of_lengthscale(*one, passages) for one in every]
+    worth = (share * s2).sum(-1)
+    found = []
+    for own in zip(*parts):
+        means, covariances = zip(*own)
+        found.append(Moments(total, means, covariances, worth))
+    return found
 
 
-def _of_group(
-    group: Group, passages: Sequence[tuple[Tensor, Tensor]], shape: Tensor, weight: Tensor
-) -> list[Moments]:
-    w, s2 = group.log_weight.softmax(-1), scales(group, shape)
-    worth, P = w * s2, group.covariance
+def _of_lengthscale(
+    z: Tensor, P: Tensor, w: Tensor, s2: Tensor, passages: Sequence[tuple[Tensor, Tensor]]
+) -> list[tuple[Tensor, Tensor]]:
+    """Mean and covariance of members of one lengthscale with weights w, `T x K`, and scales s²."""
+    worth, share, found = w * s2, w.unsqueeze(-1), []
     squares = torch.stack([worth * (1 - H) * a.square() for a, H in passages], -2)
     blocks = (squares @ P.flatten(-2)).view(*squares.shape[:-1], *P.shape[-2:])
     along = torch.stack([worth * (1 - H) * a for a, H in passages], -2)
     edges = along @ P[..., -1]
     edges[..., -1] = (worth * P[..., -1, -1]).sum(-1, keepdim=True)
-    found, share = [], w.unsqueeze(-1)
     for (a, H), block, edge in zip(passages, blocks.unbind(1), edges.unbind(1)):
-        left, stays = (with_constants(one, group.mean) for one in (a, 1 - H))
-        before = left * group.mean
+        left, stays = (with_constants(one, z) for one in (a, 1 - H))
+        before = left * z
         now = stays * before
         mean = (share * now).sum(-2)
         # A jump since, and members that differ, add what lies between their means.
@@ -142,26 +135,27 @@ def _of_group(
         covariance[:, -1], covariance[..., -1] = edge, edge
         fresh = (worth.unsqueeze(-1) * (1 - stays * left.square())).sum(-2)
         covariance.diagonal(dim1=-2, dim2=-1).add_(fresh)
-        found.append(Moments(weight, mean, covariance.baddbmm_(rows.mT, rows), worth.sum(-1)))
+        found.append((mean, covariance.baddbmm_(rows.mT, rows)))
     return found
 
 
 class StackedMoments:
     """Moments of L lengthscales with r features in all, of T trials, where they are climbed."""
 
-    def __init__(self, parts: Sequence[Moments]) -> None:
-        weight = torch.stack([part.weight for part in parts], -1).unsqueeze(-2)
-        shared = [part.covariance * part.weight[:, None, None] for part in parts]
-        ones = [part.mean.new_ones(part.mean.shape[-1] - 1, 1) for part in parts]
+    def __init__(self, parts: Moments) -> None:
+        weight = parts.weight.unsqueeze(-2)
+        by_weight = zip(parts.covariance, parts.weight.unbind(-1))
+        shared = [one * share[:, None, None] for one, share in by_weight]
+        ones = [one.new_ones(one.shape[-1] - 1, 1) for one in parts.mean]
         # 1 for the lengthscale of every feature, `r x L`.
         self._owner = torch.block_diag(*ones)  # type: ignore[no-untyped-call]
-        own = torch.cat([part.mean[:, :-1] for part in parts], -1).unsqueeze(-1) * self._owner
-        levels = torch.stack([part.mean[:, -1:] for part in parts], -1)
+        own = torch.cat([one[:, :-1] for one in parts.mean], -1).unsqueeze(-1) * self._owner
+        levels = torch.stack([one[:, -1:] for one in parts.mean], -1)
         mean, level = ((weight * one).sum(-1, keepdim=True) for one in (own, levels))
         corner = torch.stack([one[:, -1:, -1:] for one in shared]).sum(0)
         # w_l, and w_l s_l², `T x 1 x L`.
         self._weight = weight
-        self._worth = weight * torch.stack([part.residual for part in parts], -1).unsqueeze(-2)
+        self._worth = weight * parts.residual.unsqueeze(-2)
         # w_l C_l of the features of each lengthscale, and between these and the constant.
         self._blocks = tuple(one[:, :-1, :-1].contiguous() for one in shared)
         self._edges = tuple(one[:, -1:, :-1] for one in shared)
@@ -171,7 +165,9 @@ class StackedMoments:
         self._line = torch.cat([mean, own - mean, torch.cat(self._edges, -1).mT], -1)
         self._level = torch.cat([level, levels - level, corner], -1)
 
-    def slopes(self, U: Tensor, features: StackedProducts | StackedInducing) -> Slopes:
+    def slopes(
+        self, U: Tensor, features: StackedProducts | StackedInducing
+    ) -> tuple[Tensor, Tensor, Pull]:
         """Mean and standard deviation, `T x q`, at points `T x q x d`, and their derivatives."""
         phi, pull_features = features.at(U)
         own = torch.split(phi, [block.shape[-1] for block in self._blocks], -1)
@@ -192,11 +188,11 @@ class StackedMoments:
             straight = beside(by_mean) * self._line[..., 0].unsqueeze(-2)
             return pull_features(torch.addcmul(straight, half, curved))
 
-        return Slopes(mean, sd, pull)
+        return mean, sd, pull
 
 
 def drawn(
-    groups: tuple[Group, ...], passage: tuple[Tensor, Tensor], shape: Tensor, normal: Tensor
+    running: RunningMixture, passage: tuple[Tensor, Tensor], normal: Tensor
 ) -> tuple[Tensor, ...]:
     """A function per trial: a member first, then its scale's mean and its function.
 
@@ -204,33 +200,29 @@ def drawn(
     the variance of both cases.
 
     Args:
-        groups: The posterior of the members after the newest observation.
+        running: The posterior of flat trials after the newest observation.
         passage: Attenuation and chance of a jump since then, `T x K` each.
-        shape: A of the inverse gamma, `T`.
         normal: Standard normal variates, `T x (1 + r + 1)`.
 
     Returns:
         Weights of features per lengthscale, `T x (r + 1)`; zero for the lengthscales not drawn.
     """
-    share = weights(groups)
-    cumulative = share.flatten(-2).cumsum(-1)
+    cumulative, members = running.weights.flatten(-2).cumsum(-1), running.scale.shape[-1]
     uniform = torch.special.ndtr(normal[:, :1]) * cumulative[:, -1:]
     member = (cumulative < uniform).sum(-1).clamp_max(cumulative.shape[-1] - 1)
-    members = share.shape[-1]
     trial = torch.arange(len(normal), device=normal.device)
-    place = member % members
-    size, parts = torch.ones_like(shape), []
-    for number, group in enumerate(groups):
-        one = Group(*(part[trial, place].unsqueeze(1) for part in group))
-        since = [part.expand(len(trial), members)[trial, place].unsqueeze(1) for part in passage]
-        one = one._replace(log_weight=torch.zeros_like(one.log_weight))
-        (own,) = _of_group(one, [(since[0], since[1])], shape, size)
-        P = own.covariance / own.residual[:, None, None]
+    own, parts = (trial, member % members), []
+    a, H = (part.expand(len(trial), members)[own].unsqueeze(1) for part in passage)
+    every = zip(running.mean, running.covariance, running.variances.unbind(1))
+    for number, (mean, covariance, s2) in enumerate(every):
+        z, P, scale = (one[own].unsqueeze(1) for one in (mean, covariance, s2))
+        ((centre, C),) = _of_lengthscale(z, P, torch.ones_like(scale), scale, [(a, H)])
+        C = C / scale.unsqueeze(-1)
         # Where much was measured the covariance is singular to rounding.
-        P.diagonal(dim1=-2, dim2=-1).add_(1e-10)
-        root = torch.linalg.cholesky_ex(P).L
-        noise = (root @ normal[:, 1 : 1 + P.shape[-1]].unsqueeze(-1)).squeeze(-1)
-        value = own.mean + own.residual.sqrt().unsqueeze(-1) * noise
+        C.diagonal(dim1=-2, dim2=-1).add_(1e-10)
+        root = torch.linalg.cholesky_ex(C).L
+        noise = (root @ normal[:, 1 : 1 + C.shape[-1]].unsqueeze(-1)).squeeze(-1)
+        value = centre + scale.sqrt() * noise
         is_drawn = (member // members == number).unsqueeze(-1)
         parts.append(torch.where(is_drawn, value, 0.0))
     return tuple(parts)
@@ -242,7 +234,7 @@ class MixturePosterior(PointPosterior):
 
     Attributes:
         prior: Features.
-        parts: Moments per lengthscale.
+        parts: Moments.
         expected: Those that are expected of a choice.
         X: Points measured lately, `T x n x (d + c)`.
         live: Which did not fail, `T x n`.
@@ -255,8 +247,8 @@ class MixturePosterior(PointPosterior):
     shared = ("prior",)
 
     prior: BankPrior
-    parts: tuple[Moments, ...]
-    expected: tuple[Moments, ...]
+    parts: Moments
+    expected: Moments
     X: Tensor
     live: Tensor
     offset: Tensor
@@ -264,34 +256,29 @@ class MixturePosterior(PointPosterior):
     information_gain: Tensor
     path: tuple[Tensor, ...] | None = None
 
-    @property
-    def has_function(self) -> bool:
-        return self.path is not None
-
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         # Features of points that are the same for all trials are found once.
         same = X.stride(0) == 0 and not self.prior.context_dim
         return self._at(X[0] if same else X, self.parts)
 
-    def slopes(self, X: Tensor) -> Slopes:
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         # A context, which is not chosen, comes behind.
         dim, U = len(self.prior.lower), self.prior.unit(X, *self.context)
         mean, sd, pull = self._stacked.slopes(U, self.prior.stacked)
-        return Slopes(mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim]))
+        return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         return self._at(X, self.expected)
 
     def mean_at(self, X: Tensor) -> Tensor:
-        weight = torch.stack([part.weight for part in self.parts]).unsqueeze(-1)
-        return (weight * self._linear(X, [part.mean for part in self.parts])).sum(0)
+        return (self.parts.weight.mT.unsqueeze(-1) * self._linear(X, self.parts.mean)).sum(0)
 
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.path is not None
         return self._linear(X, self.path).sum(0) - self.mean_at(X)
 
-    def _at(self, X: Tensor, parts: tuple[Moments, ...]) -> tuple[Tensor, Tensor]:
-        mean, variance = mixed(parts, self.prior.at(X, *self.context))
+    def _at(self, X: Tensor, parts: Moments) -> tuple[Tensor, Tensor]:
+        mean, variance = parts.at(self.prior.at(X, *self.context))
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
     def _linear(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
@@ -328,9 +315,6 @@ class MixtureInference(Inference):
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         running, told, history = running_mixture(before).flat(), after.rounds, after.history
-        running = running._replace(
-            number=running.number + history.noise.row(told - 1).reshape(-1).isfinite()
-        )
         running, anew = self._in_units(after, running)
         first = told - 1 if anew is None else 0
         for number in range(first, told):
@@ -379,17 +363,16 @@ class MixtureInference(Inference):
             running, anew = running._replace(units=units), anew | apart
         return (restarted(prior, running, anew), anew) if bool(anew.any()) else (running, None)
 
-    def moments(self, data: Data, now: Tensor) -> tuple[Moments, ...]:
-        """Per lengthscale, of flat trials, at time ``now``, `batch_shape`."""
+    def moments(self, data: Data, now: Tensor) -> Moments:
+        """Of flat trials at time ``now``, `batch_shape`."""
         running, passage = running_mixture(data).flat(), self._assumed_passage(data, now)
-        found = moments(running.groups, [passage], running.shape)[0]
-        return self._for_choosing(found, bank_prior(data))
+        return self._for_choosing(moments(running, [passage])[0], bank_prior(data))
 
-    def _for_choosing(self, parts: tuple[Moments, ...], prior: BankPrior) -> tuple[Moments, ...]:
+    def _for_choosing(self, parts: Moments, prior: BankPrior) -> Moments:
         """Moments for choosing, without the variance that features leave out where it is large."""
         if not self.choosing or len(prior.lower) + prior.context_dim <= WELL_APPROXIMATED:
             return parts
-        return tuple(one._replace(residual=torch.zeros_like(one.residual)) for one in parts)
+        return parts._replace(residual=torch.zeros_like(parts.residual))
 
     def unit(self, data: Data) -> Tensor:
         return running_mixture(data).units.spread
@@ -400,9 +383,8 @@ class MixtureInference(Inference):
 
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
         prior, running = bank_prior(data), running_mixture(data).flat()
-        share = weights(running.groups)
-        s2 = torch.stack([scales(one, running.shape) for one in running.groups], -2)
-        own = (share * s2 * prior.members.noise).sum((-2, -1)) * running.units.spread.square()
+        own = (running.weights * running.variances * prior.noise).sum((-2, -1))
+        own = own * running.units.spread.square()
         return noise * own.view_as(noise)
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
@@ -418,13 +400,13 @@ class MixtureInference(Inference):
         every = bank_prior(data).at(
             choice.reshape(trials, groups * q, *columns), units.context_centre, units.context_spread
         )
-        for part, (phi, left) in zip(parts, every):
+        for n, (phi, left) in enumerate(every):
             each = phi.view(trials, groups, q, -1)
-            means.append((each @ part.mean[:, None, :, None]).squeeze(-1))
-            rest = part.residual[:, None, None] * left.view(trials, groups, q)
-            within = each @ part.covariance.unsqueeze(1) @ each.mT
+            means.append((each @ parts.mean[n][:, None, :, None]).squeeze(-1))
+            rest = parts.residual[:, n, None, None] * left.view(trials, groups, q)
+            within = each @ parts.covariance[n].unsqueeze(1) @ each.mT
             covariances.append(within + torch.diag_embed(rest))
-        weight = torch.stack([part.weight for part in parts]).view(-1, trials, 1, 1)
+        weight = parts.weight.mT.view(-1, trials, 1, 1)
         mean = (weight * torch.stack(means)).sum(0)
         apart = torch.stack(means) - mean
         outer = apart.unsqueeze(-1) * apart.unsqueeze(-2)
@@ -441,14 +423,9 @@ class MixtureInference(Inference):
         passage = _passage_by(data, now)
         return (passage[0], passage[1] * 0) if self.choosing else passage
 
-    def _drawn(self, data: Data, now: Tensor, normal: Tensor) -> tuple[Tensor, ...]:
-        """A function of a member drawn first, of flat trials."""
-        running = running_mixture(data).flat()
-        return drawn(running.groups, self._assumed_passage(data, now), running.shape, normal)
-
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         prior = bank_prior(data)
-        squares = len(prior.members.rate) * sum(size**2 for size in prior.sizes)
+        squares = len(prior.rate) * sum(size**2 for size in prior.sizes)
         arms = 8 * prior.arms + (-(-AT_ONCE // trials) if prior.tables is not None else 0)
         return PASSES * squares + arms + log_numbers(horizon) + search
 
@@ -459,11 +436,12 @@ class ArmMixture(MixtureInference, ArmInference):
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         running, tables = running_mixture(data), bank_prior(data).tables
         assert tables is not None
-        mean, variance = mixed(self.moments(data, present.now), tables)
+        mean, variance = self.moments(data, present.now).at(tables)
         shape = (*data.time.shape, mean.shape[-1])
 
         def draw(normal: Tensor) -> Tensor:
-            every = zip(self._drawn(data, present.now, normal.reshape(len(mean), -1)), tables)
+            passage = self._assumed_passage(data, present.now)
+            every = zip(drawn(running.flat(), passage, normal.reshape(len(mean), -1)), tables)
             values = [(table @ own.unsqueeze(-1)).squeeze(-1) for own, (table, _) in every]
             return (torch.stack(values).sum(0) - mean).view(shape)
 
@@ -498,14 +476,14 @@ class PointMixture(MixtureInference):
         rows = data.rounds - first
         X = data.history.choice.tensor(first)
         live = data.history.noise.tensor(first).isfinite()
-        path, groups = None, running.groups
+        path, passage = None, self._assumed_passage(data, present.now)
         if normal is not None:
-            path = self._drawn(data, present.now, normal(prior.normals).reshape(trials, -1))
+            path = drawn(running, passage, normal(prior.normals).reshape(trials, -1))
         else:  # after some dozens of rounds most features are of a lengthscale ruled out
-            matter = relevant_lengthscales(groups)
-            prior, groups = prior.of_lengthscales(matter), tuple(groups[one] for one in matter)
-        ways = [self._assumed_passage(data, present.now), _passage_by(data, present.now)]
-        parts, expected = moments(groups, ways, running.shape)
+            matter = relevant_lengthscales(running)
+            prior, running = prior.of_lengthscales(matter), running.of_lengthscales(matter)
+        ways = [passage, _passage_by(data, present.now)]
+        parts, expected = moments(running, ways)
         return MixturePosterior(
             prior=prior,
             parts=self._for_choosing(parts, prior),

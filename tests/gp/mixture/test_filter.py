@@ -7,8 +7,8 @@ from gp.mixture import dense
 from scipy.special import logsumexp
 from scipy.stats import t as student_t
 
-from botorch_tv.gp.mixture.bank import Bank, Members
-from botorch_tv.gp.mixture.filter import Group, jump_chance, newest_jump, observed
+from botorch_tv.gp.mixture.bank import Bank, BankPrior
+from botorch_tv.gp.mixture.filter import RunningMixture, mixture_prior, observed
 from botorch_tv.gp.mixture.posterior import drawn, moments
 
 FEATURES, SHAPE = 5, 2.0
@@ -25,8 +25,19 @@ def data(n: int, seed: int) -> dict:
     }
 
 
-def passage(gap: float, members: Members) -> tuple:
-    return (1 - members.rate) ** (gap / 2), 1 - (1 - members.hazard) ** gap
+class Prior(BankPrior):
+    """Of features that are given."""
+
+    sizes = property(lambda self: [FEATURES + 1])
+
+
+def prior_of(bank: Bank) -> BankPrior:
+    zero = torch.zeros((), dtype=torch.float64)
+    return Prior(bank, zero, zero, (), zero, zero)
+
+
+def passage(gap: float, prior: BankPrior) -> tuple:
+    return (1 - prior.rate) ** (gap / 2), 1 - (1 - prior.hazard) ** gap
 
 
 def filtered(
@@ -41,40 +52,42 @@ def filtered(
     """Log marginal likelihood, and the likeliest newest jump with its chance, after each
     observation; mean and covariance at the points."""
     bank = Bank(rates=(rate,), hazards=(hazard,), noise_ratios=(1.0,), histories=histories)
-    members = bank.members(torch.zeros((), dtype=torch.float64))
-    K, shape, last = len(members.rate), SHAPE, None
-    zero = torch.zeros(1, K, dtype=torch.float64)
-    eye = torch.eye(FEATURES + 1, dtype=torch.float64).expand(1, K, -1, -1)
-    mean = torch.zeros(1, K, FEATURES + 1, dtype=torch.float64)
-    first = torch.cat([zero[:, :1], zero[:, 1:] - torch.inf], -1)
-    group = Group(mean, eye, zero + SHAPE, first, zero - torch.inf)
+    prior, last = prior_of(bank), None
+    zero, running = torch.zeros_like(prior.rate), mixture_prior(prior, torch.Size([1]))
     logs, jumps = [], []
     for i in range(len(case["y"])):
         learns = good is None or good[i]
         time = torch.tensor([case["times"][i]])
         told = dict(
-            phi=torch.tensor([[*case["phi"][i], 1.0]]),
-            residual=torch.zeros(1, dtype=torch.float64),
+            features=[(torch.tensor([[[*case["phi"][i], 1.0]]]), zero.new_zeros(1, 1))],
             y=torch.tensor([case["y"][i]]),
-            noise=zero + (case["noise"][i] if learns else torch.inf),
+            noise=zero.unsqueeze(0) + (case["noise"][i] if learns else torch.inf),
             time=time,
             good=torch.tensor([learns]),
             log_wrong=torch.tensor([(log_wrong or {}).get(i, -np.inf)], dtype=torch.float64),
         )
         gap = 0.0 if last is None else case["times"][i] - last
-        at = torch.tensor([shape], dtype=torch.float64)
-        group, _ = observed(group, passage(gap, members), at, members, **told)
+        running, _ = observed(prior, running, passage(gap, prior), **told)
         if learns:
-            shape, last = shape + 0.5, case["times"][i]
-        logs.append(float(group.log_weight.logsumexp(-1)))
-        jumps.append(tuple(map(float, newest_jump((group,)))))
+            running, last = running._replace(shape=running.shape + 0.5), case["times"][i]
+        logs.append(float(running.log_weight.logsumexp(-1)))
+        jumps.append(tuple(map(float, running.newest_jump())))
         when = torch.tensor([jumps[-1][0]], dtype=torch.float64)
-        assert float(jump_chance((group,), when)) == pytest.approx(jumps[-1][1], abs=1e-12)
-    since = passage(now - last, members)
-    ((part,),) = moments((group,), [since], torch.tensor([shape], dtype=torch.float64))
+        assert float(running.jump_chance(when)) == pytest.approx(jumps[-1][1], abs=1e-12)
+    (part,) = moments(running, [passage(now - last, prior)])
     points = torch.tensor(np.pad(case["points"], ((0, 0), (0, 1)), constant_values=1.0))
-    mean = points @ part.mean[0]
-    return np.array(logs), jumps, mean.numpy(), (points @ part.covariance[0] @ points.T).numpy()
+    mean, covariance = points @ part.mean[0][0], points @ part.covariance[0][0] @ points.T
+    return np.array(logs), jumps, mean.numpy(), covariance.numpy()
+
+
+def running_of(parts: list, trials: int) -> RunningMixture:
+    """A posterior of given means and covariances, per lengthscale."""
+    running = mixture_prior(
+        prior_of(Bank(rates=(0.0,), hazards=(0.0,), noise_ratios=(1.0,))), torch.Size([trials])
+    )
+    mean, covariance = zip(*parts)
+    covariance = tuple(one.expand(*z.shape, z.shape[-1]) for z, one in parts)
+    return running._replace(mean=mean, covariance=covariance)
 
 
 def by_the_book(case: dict, now: float, rate: float, hazard: float) -> list[dense.History]:
@@ -308,19 +321,14 @@ def test_a_function_drawn_has_the_mean_and_covariance_of_both_cases(a, H):
     root = random.standard_normal((size, size)) / size**0.5
     P, z, s2 = root @ root.T, random.standard_normal(size), 1.7
     count = size + 1
-    group = Group(
-        *(
-            torch.tensor(one, dtype=torch.float64).expand(count, 1, *np.shape(one))
-            for one in (z, P, s2 * (SHAPE - 1))
-        ),
-        log_weight=torch.zeros(count, 1, dtype=torch.float64),
-        since=torch.zeros(count, 1, dtype=torch.float64) - torch.inf,
+    running = running_of([(torch.tensor(z).expand(count, 1, -1), torch.tensor(P))], count)
+    running = running._replace(
+        scale=torch.full((count, 1, 1), s2 * (SHAPE - 1), dtype=torch.float64)
     )
     normal = torch.zeros(count, 1 + size, dtype=torch.float64)
     normal[1:, 1:] = torch.eye(size)
     passage = tuple(torch.tensor([one], dtype=torch.float64) for one in (a, H))
-    shape = torch.full((count,), SHAPE, dtype=torch.float64)
-    (weights,) = drawn((group,), passage, shape, normal)
+    (weights,) = drawn(running, passage, normal)
     images = (weights[1:] - weights[0]).numpy()
     carried = np.diag([a] * FEATURES + [1.0])
     still = s2 * (carried @ P @ carried + np.diag([1 - a**2] * FEATURES + [0.0]))
@@ -345,17 +353,15 @@ def test_moments_after_several_passages_are_those_after_each_alone():
         return torch.rand(*shape, dtype=torch.float64, generator=generator)
 
     root = normal(trials, K, size, size)
-    groups = tuple(
-        Group(
-            normal(trials, K, size), one, share(trials, K) + 1, normal(trials, K), share(trials, K)
-        )
-        for one in (root @ root.mT, root.mT @ root)
+    every = [(normal(trials, K, size), one) for one in (root @ root.mT, root.mT @ root)]
+    running = running_of(every, trials)._replace(
+        scale=share(trials, 2, K) + 1, log_weight=normal(trials, 2, K), shape=share(trials) + 3
     )
     still = share(trials, K), torch.zeros(trials, K, dtype=torch.float64)
-    ways, shape = [still, (still[0], share(trials, K)), still], share(trials) + 3
-    together = moments(groups, ways, shape)
-    assert not torch.allclose(together[0][0].covariance, together[1][0].covariance)
+    ways = [still, (still[0], share(trials, K)), still]
+    together = moments(running, ways)
+    assert not torch.allclose(together[0].covariance[0], together[1].covariance[0])
     for one, way in zip(together, ways, strict=True):
-        (alone,) = moments(groups, [way], shape)
+        (alone,) = moments(running, [way])
         for part, other in zip(one, alone, strict=True):
             torch.testing.assert_close(part, other, rtol=1e-12, atol=1e-12)

@@ -22,9 +22,10 @@ def told(nats: list[float]):
         X = torch.rand(TRIALS, 2, dtype=D, generator=generator)
         suggestion = strategy.suggestion_at(state, X)
         state, _ = strategy.tell(state, suggestion, (3 * X).sin().sum(-1))
-    first, *rest = state.data.running.groups
-    first = first._replace(log_weight=first.log_weight - torch.tensor(nats, dtype=D).unsqueeze(-1))
-    running = state.data.running._replace(groups=(first, *rest))
+    running = state.data.running
+    log_weight = running.log_weight.clone()
+    log_weight[:, 0] -= torch.tensor(nats, dtype=D).unsqueeze(-1)
+    running = running._replace(log_weight=log_weight)
     return strategy, state._replace(data=state.data._replace(running=running))
 
 
@@ -35,10 +36,10 @@ def test_a_lengthscale_ruled_out_in_all_trials_is_not_looked_at(nats, left, monk
     present, own = strategy.decision(state).present, strategy.inference_for(state.domain)
     some = own.predict(state.data, present)
     monkeypatch.setattr(
-        inference, "relevant_lengthscales", lambda groups: tuple(range(len(groups)))
+        inference, "relevant_lengthscales", lambda running: tuple(range(len(running.mean)))
     )
     every = own.predict(state.data, present)
-    assert len(some.parts) == len(some.prior.features) == left
+    assert len(some.parts.mean) == len(some.prior.features) == left
     for ask in ("at", "expected_at", "mean_at"):
         found, wanted = getattr(some, ask)(X), getattr(every, ask)(X)
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)

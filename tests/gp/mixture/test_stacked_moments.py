@@ -1,7 +1,5 @@
 """The mixture where it is climbed, against the one whose every operation PyTorch records."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import Tensor
@@ -14,25 +12,28 @@ from botorch_tv.gp.mixture.features import (
     features_among,
     stacked,
 )
-from botorch_tv.gp.mixture.posterior import Moments, StackedMoments, mixed
+from botorch_tv.gp.mixture.posterior import Moments, StackedMoments
 from botorch_tv.gp.points import SMALLEST_VARIANCE
 
 D = torch.float64
 TRIALS = 3
 
 
-def some_moments(size: int, weight: Tensor, generator: torch.Generator) -> Moments:
-    root = torch.randn(TRIALS, size, size, dtype=D, generator=generator) / size**0.5
+def some_moments(own: tuple[Features, ...], weight: Tensor, generator: torch.Generator) -> Moments:
+    sizes = [one.size + 1 for one in own]
+    roots = [
+        torch.randn(TRIALS, size, size, dtype=D, generator=generator) / size**0.5 for size in sizes
+    ]
     return Moments(
         weight=weight,
-        mean=torch.randn(TRIALS, size, dtype=D, generator=generator),
-        covariance=root @ root.mT,
-        residual=torch.rand(TRIALS, dtype=D, generator=generator),
+        mean=tuple(torch.randn(TRIALS, size, dtype=D, generator=generator) for size in sizes),
+        covariance=tuple(root @ root.mT for root in roots),
+        residual=torch.rand(TRIALS, len(own), dtype=D, generator=generator),
     )
 
 
-def recorded(U: Tensor, own: tuple[Features, ...], parts: list[Moments]) -> tuple[Tensor, Tensor]:
-    mean, variance = mixed(parts, [with_constant(one.at(U)) for one in own])
+def recorded(U: Tensor, own: tuple[Features, ...], parts: Moments) -> tuple[Tensor, Tensor]:
+    mean, variance = parts.at([with_constant(one.at(U)) for one in own])
     return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
 
@@ -42,7 +43,8 @@ def products(columns: int) -> tuple[Features, ...]:
     few = features(0.4, columns, 1e-2, 3, like)
     enough = features(0.8, columns, 1e-2, 200, like)
     assert isinstance(enough, Products)
-    return few, enough, replace(enough, inverse=1.001 * enough.inverse)
+    wide = Products(enough.number, enough.nodes, 1.001 * enough.inverse, enough.lengthscale)
+    return few, enough, wide
 
 
 def among(columns: int) -> tuple[Features, ...]:
@@ -56,8 +58,8 @@ def among(columns: int) -> tuple[Features, ...]:
 def test_values_and_derivatives_are_those_that_are_recorded(made, columns):
     generator = torch.Generator().manual_seed(columns)
     own = made(columns)
-    weight = torch.rand(len(own), TRIALS, dtype=D, generator=generator).softmax(0)
-    parts = [some_moments(one.size + 1, w, generator) for one, w in zip(own, weight)]
+    weight = torch.rand(TRIALS, len(own), dtype=D, generator=generator).softmax(-1)
+    parts = some_moments(own, weight, generator)
     U = torch.rand(TRIALS, 40, columns, dtype=D, generator=generator).requires_grad_()
     wanted = recorded(U, own, parts)
     *found, pull = StackedMoments(parts).slopes(U.detach(), stacked(own))
@@ -74,9 +76,9 @@ def test_values_and_derivatives_are_those_that_are_recorded(made, columns):
 
 def test_where_nothing_is_unknown_a_deviation_is_the_smallest_and_flat():
     own = products(1)[:1]
-    sure = some_moments(own[0].size + 1, torch.ones(TRIALS, dtype=D), torch.Generator())
-    nothing = torch.zeros_like(sure.covariance), torch.zeros_like(sure.residual)
-    moments = StackedMoments([sure._replace(covariance=nothing[0], residual=nothing[1])])
+    sure = some_moments(own, torch.ones(TRIALS, 1, dtype=D), torch.Generator())
+    nothing = torch.zeros_like(sure.covariance[0]), torch.zeros_like(sure.residual)
+    moments = StackedMoments(sure._replace(covariance=nothing[:1], residual=nothing[1]))
     _, sd, pull = moments.slopes(torch.full((TRIALS, 2, 1), 0.3, dtype=D), stacked(own))
     assert torch.equal(sd, torch.full_like(sd, SMALLEST_VARIANCE**0.5))
     assert not pull(0.0, 1.0).any()
