@@ -75,7 +75,7 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
     """
     if isinstance(there, dict) and isinstance(here, dict) and there.get(TYPE) == here.get(TYPE):
         if SUMS not in there:
-            keys, at = sorted({**there, **here}.keys() - {TYPE}), f"{path}." if path else ""
+            keys, at = [key for key in {**there, **here} if key != TYPE], f"{path}." if path else ""
             two = [(there.get(key, ABSENT), here.get(key, ABSENT), f"{at}{key}") for key in keys]
             return [one for each in two for one in differences(*each)]
         norms, near = [*there[SUMS][:1], *here[SUMS][:1]], functools.partial(np.allclose, rtol=0)

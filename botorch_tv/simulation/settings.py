@@ -128,10 +128,7 @@ class StudySettings:
             f"{name} has dtype {kind!r}; give one that PyTorch and NumPy know, such as 'int32'",
         )
         return {
-            name: (
-                (*DIMENSIONS, *variable.sizes),
-                np.empty((count, 0, self.horizon, *shape), kind),
-            )
+            name: ((*DIMENSIONS, *variable.sizes), np.empty((count, 0, self.horizon, *shape), kind))
         }
 
     @property
