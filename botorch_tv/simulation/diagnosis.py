@@ -223,10 +223,9 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     needed = data[["resets", *TRIGGERED]]
     tables = [
         _table_of(block, label)
-        for label in with_trigger(data)
+        for label in map(str, data["strategy"].values)
         for block in blocks(needed.sel(strategy=[label]))
     ]
-    tables = tables or [_table_of(needed.isel(trial=slice(1)), None)]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -254,12 +253,11 @@ def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
     return since
 
 
-def _table_of(data: xr.Dataset, strategy: str | None) -> pd.DataFrame:
-    """The rows of one strategy; for None an empty table with the same columns."""
-    label = str(data["strategy"].values[0]) if strategy is None else strategy
+def _table_of(data: xr.Dataset, label: str) -> pd.DataFrame:
+    """The rows of one strategy."""
     resets = data["resets"].sel(strategy=label).transpose("trial", "round").values.astype(bool)
     band = recorded(data, "band", label)
-    trial, step = np.nonzero(resets & np.isfinite(band) & (strategy is not None))
+    trial, step = np.nonzero(resets & np.isfinite(band))
     mean, sd, observation, objective = (
         recorded(data, name, label)[trial, step]
         for name in ("mean", "sd", "observation", "objective")
