@@ -61,57 +61,39 @@ def replacing(path: Path) -> Iterator[Path]:
     if not path.parent.exists():
         told = "there is no such folder; make it first, or give another"
         raise FileNotFoundError(errno.ENOENT, told, str(path.parent))
-    _remove_left_over(path)
     try:
         old = path.stat()
     except OSError:
         old = None
-    unfinished = _begin(path, old)
-    try:
+    with _unfinished(path, old) as unfinished:
         yield unfinished
         _synchronise(unfinished, None if old is None else stat.S_IMODE(old.st_mode))
         os.replace(unfinished, path)
-    except BaseException:
-        with suppress(OSError):  # the first error says more
-            unfinished.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
 
 
-def write_new(path: Path, write: Callable[[BinaryIO], object]) -> bool:
+def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a whole file unless there is one of that name, which is then left as it is.
 
     Args:
         path: The file.
-        write: Given the open file, writes its content.
-
-    Returns:
-        Whether it was written: of several processes at once, one is told True.
+        write: Given the open file, writes its content; of several processes at once, that of one.
 
     Raises:
         OSError: If that fails.
     """
     if path.exists():
-        return False
-    _remove_left_over(path)
-    unfinished = _begin(path, None)
-    try:
+        return
+    with _unfinished(path, None) as unfinished:
         with unfinished.open("wb") as file:
             write(file)
         _synchronise(unfinished, None)
         try:
             os.link(unfinished, path)
         except FileExistsError:
-            return False
+            return
         except (OSError, AttributeError):  # no links here: not every file system has them
-            if path.exists():
-                return False
-            os.replace(unfinished, path)
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-    return True
+            if not path.exists():
+                os.replace(unfinished, path)
 
 
 @contextmanager
@@ -154,24 +136,6 @@ def beside(path: Path, ending: str) -> Path:
     return path.with_name(f"{_beginning(path)}{ending}")
 
 
-def is_running(host: str, process: int) -> bool | None:
-    """Whether a process runs; None where that cannot be told from here.
-
-    Args:
-        host: The value of :func:`this_host` where it was started.
-        process: Its process id.
-    """
-    if host != this_host() or not POSIX:
-        return None
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # somebody else's
-        return True
-    return True
-
-
 def this_host() -> str:
     """A name for this machine or container, fit for a file name."""
     name = "".join(one if one.isalnum() else "-" for one in socket.gethostname())[:40]
@@ -181,29 +145,31 @@ def this_host() -> str:
         return name
 
 
-def _begin(path: Path, old: os.stat_result | None) -> Path:
-    """Create an empty file of a unique name in the folder of another, with the same permissions.
+@contextmanager
+def _unfinished(path: Path, old: os.stat_result | None) -> Iterator[Path]:
+    """An empty file of a unique name beside another, with its permissions; gone afterwards.
 
     Args:
         path: The other.
         old: The status of the file under its name; None if there is none.
     """
+    _remove_left_over(path)
     # The umask takes its part of the mode; what is written has to be writable meanwhile.
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666 | 0o600
-    while True:
-        # Short, since names of files are bounded.
-        own = f"{_beginning(path)}{this_host()}.{os.getpid()}.{secrets.token_hex(4)}{ENDING}"
-        unfinished = path.with_name(own)
-        with suppress(FileExistsError):
-            handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
-            break
+    # Short, since names of files are bounded.
+    own = f"{_beginning(path)}{this_host()}.{os.getpid()}.{secrets.token_hex(4)}{ENDING}"
+    unfinished = path.with_name(own)
+    handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
     try:
         if old is not None and POSIX:
             with suppress(OSError):  # only root may give files away
                 os.fchown(handle, old.st_uid, old.st_gid)
-    finally:
         os.close(handle)
-    return unfinished
+        yield unfinished
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+    _sync_folder(path.parent)
 
 
 def _beginning(path: Path) -> str:
@@ -212,15 +178,17 @@ def _beginning(path: Path) -> str:
 
 def _remove_left_over(path: Path) -> None:
     """Remove unfinished files of killed processes of this machine."""
-    beginning = _beginning(path)
+    beginning = f"{_beginning(path)}{this_host()}."
     with suppress(OSError):
-        for entry in os.scandir(path.parent):
-            if entry.name.startswith(beginning) and entry.name.endswith(ENDING):
-                host, _, rest = entry.name.removeprefix(beginning).partition(".")
-                process = rest.partition(".")[0]
-                if process.isdigit() and is_running(host, int(process)) is False:
-                    with suppress(OSError):
-                        os.unlink(entry.path)
+        for entry in os.scandir(path.parent) if POSIX else ():
+            process = entry.name.removeprefix(beginning).partition(".")[0]
+            if process.isdigit() and entry.name.endswith(ENDING):
+                try:
+                    os.kill(int(process), 0)
+                except ProcessLookupError:
+                    Path(entry.path).unlink(missing_ok=True)
+                except (OSError, OverflowError):  # it runs, and is somebody else's
+                    continue
 
 
 def _synchronise(file: Path, mode: int | None) -> None:

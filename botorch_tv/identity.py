@@ -29,6 +29,8 @@ from torch import Tensor
 import botorch_tv
 from botorch_tv.gp.covariance import describe_kernel
 
+__all__ = ["Description", "describe", "differences"]
+
 Description = Any
 """A JSON value: None, bool, int, float, str, or lists and dictionaries of these."""
 TYPE, CODE, SUMS = "type", "(code)", "sums"
@@ -75,7 +77,7 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
     """
     if isinstance(there, dict) and isinstance(here, dict) and there.get(TYPE) == here.get(TYPE):
         if SUMS not in there:
-            keys, at = sorted({**there, **here}.keys() - {TYPE}), f"{path}." if path else ""
+            keys, at = [key for key in {**there, **here} if key != TYPE], f"{path}." if path else ""
             two = [(there.get(key, ABSENT), here.get(key, ABSENT), f"{at}{key}") for key in keys]
             return [one for each in two for one in differences(*each)]
         norms, near = [*there[SUMS][:1], *here[SUMS][:1]], functools.partial(np.allclose, rtol=0)
@@ -219,8 +221,7 @@ class _Describer:
             return {"the same as": self._code[id(function)][1]}
         self._code[id(function)] = function, path
         own = (users or "<lambda>" in name) and code.co_filename != "<string>"  # of a dataclass
-        cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        held = dict(zip(code.co_freevars, cells))
+        held = {n: c.cell_contents for n, c in zip(code.co_freevars, function.__closure__ or ())}
         held |= {f"default {n}": one for n, one in enumerate(function.__defaults__ or ())}
         held |= function.__kwdefaults__ or {}
         used = _globals_used(_names(code), scope) if users else {}

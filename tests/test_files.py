@@ -13,7 +13,6 @@ import pytest
 import xarray as xr
 from lasting import Child, write_again_and_again
 
-from botorch_tv import files
 from botorch_tv.files import replacing, write_new, write_whole
 from botorch_tv.simulation.datasets import read_dataset, write_dataset
 
@@ -125,11 +124,16 @@ def test_a_dataset_is_on_the_disk_before_it_has_its_name(
 def test_of_several_that_write_a_new_file_one_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert write_new(tmp_path / "one", lambda opened: opened.write(b"first"))
-    assert not write_new(tmp_path / "one", lambda opened: opened.write(b"second"))
+    def late(opened: BinaryIO) -> None:
+        (tmp_path / "one").write_bytes(b"first")
+        opened.write(b"second")
+
+    write_new(tmp_path / "one", late)
+    write_new(tmp_path / "one", lambda opened: opened.write(b"third"))
+    (tmp_path / "one").unlink()
     monkeypatch.setattr(os, "link", full)  # a file system without links
-    assert not write_new(tmp_path / "one", lambda opened: opened.write(b"third"))
-    assert write_new(tmp_path / "two", lambda opened: opened.write(b"second"))
+    write_new(tmp_path / "one", late)
+    write_new(tmp_path / "two", lambda opened: opened.write(b"second"))
     assert names(tmp_path) == ["one", "two"]
     assert (tmp_path / "one").read_bytes() == b"first"
 
@@ -146,9 +150,3 @@ def test_long_names(tmp_path: Path) -> None:
     name = "ü" * 127
     write_whole(tmp_path / name, lambda opened: opened.write(b"1"))
     assert names(tmp_path) == [name]
-
-
-def test_whether_a_process_runs() -> None:
-    assert files.is_running(files.this_host(), os.getpid()) is True
-    assert files.is_running(files.this_host(), 2**22 + 1) is False
-    assert files.is_running("elsewhere", os.getpid()) is None

@@ -226,21 +226,11 @@ class Recorder:
     """
 
     def __init__(self, capture: Capture | None) -> None:
-        self._capture = capture
-
-    def recorded(self, work: Work) -> Work | None:
-        """Work that is started as a whole; None if it cannot be recorded, warned of once."""
-        if self._capture is None:
-            return None
-        try:
-            return self._capture(work)
-        except RuntimeError as error:
-            self.give_up(f"{type(error).__name__}: {error}".strip().partition("\n")[0])
-            return None
+        self.capture = capture
 
     def give_up(self, why: str) -> None:
         """Record nothing from here on, and say so."""
-        self._capture = None
+        self.capture = None
         warnings.warn(
             f"run_study: rounds could not be captured as CUDA graphs ({why}). They are played one "
             "operation at a time from here on, with the same choices; compiled=False does so from "
@@ -270,26 +260,25 @@ class Replayed:
     def __call__(self) -> None:
         """Do it."""
         self._times += 1
-        if self._times == 2:
-            self.again = self._recorder.recorded(self._work)
-            if self.again is not None and self._written:
-                self._compare(self.again)
+        if self._times == 2 and self._recorder.capture is not None:
+            before = [one.clone() for one in self._written]
+            try:
+                self.again = self._recorder.capture(self._work)
+            except RuntimeError as error:
+                why = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+                self._recorder.give_up(why)
+            if self.again is not None and before:
+                self.again()
+                replayed = [one.clone() for one in self._written]
+                for one, old in zip(self._written, before):
+                    one.copy_(old)
+                self._work()
+                pairs = zip(self._written, replayed)
+                if not all(torch.allclose(*pair, rtol=ROUNDING, atol=ROUNDING) for pair in pairs):
+                    self.again = None
+                    self._recorder.give_up("one did something else than its operations do")
                 return
         (self.again or self._work)()
-
-    def _compare(self, again: Work) -> None:
-        """Do it both ways; what is left is that of the work as it is."""
-        before = [one.clone() for one in self._written]
-        again()
-        for number, one in enumerate(self._written):
-            replayed = one.clone()
-            one.copy_(before[number])
-            before[number] = replayed
-        self._work()
-        pairs = zip(self._written, before)
-        if not all(torch.allclose(*pair, rtol=ROUNDING, atol=ROUNDING) for pair in pairs):
-            self.again = None
-            self._recorder.give_up("one did something else than its operations do")
 
 
 def cuda_graph(device: torch.device) -> Capture:

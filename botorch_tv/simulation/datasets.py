@@ -113,10 +113,8 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     path = as_path("StudyResult.save: path", path, "give the name of a file, 'study.nc'.")
     path.parent.mkdir(parents=True, exist_ok=True)
     along = {str(name): one for name, one in data.variables.items() if "trial" in one.dims}
-    numbers, trials = (
-        all(one.dtype.kind in "biuf" for one in along.values()),
-        data.sizes.get("trial", 0),
-    )
+    numbers = all(one.dtype.kind in "biuf" for one in along.values())
+    trials = data.sizes.get("trial", 0)
     encoding: dict[Any, dict[str, object]] = {
         name: {"zlib": True, "complevel": 4, "shuffle": True}
         | (_chunking(one, trials) if name in along and numbers else {})

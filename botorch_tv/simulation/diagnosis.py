@@ -20,32 +20,28 @@ import torch
 import xarray as xr
 
 from botorch_tv.simulation.datasets import BlockMoments, blocks, by_trial
-from botorch_tv.simulation.recorders import MODEL_NOISE, model_noise, recorded, require_diagnosed
+from botorch_tv.simulation.recorders import MODEL_NOISE, recorded, require_recorded
 from botorch_tv.validation import require, require_integer, require_number
 
 LEVELS = tuple(percent / 100 for percent in range(5, 100, 5))
 NEEDED = ("observation", "objective", "mean", "sd", "sqrt_beta", MODEL_NOISE)
 
 
-class Deviations:
+def _deviations(data: xr.Dataset, strategy: str) -> tuple[np.ndarray, ...]:
     """Standardised deviations from one strategy's predictions, each `trials x rounds`.
 
     Args:
         data: A diagnosed study.
         strategy: Label of the strategy.
 
-    Attributes:
-        objective: |f_t(x_t) − mean| in units of sd.
-        observation: |y_t − mean| in units of sqrt(sd² + σ²), with the model's noise variance σ².
-        sqrt_beta: Half the width of the band played, in units of sd.
+    Returns:
+        |f_t(x_t) − mean| in units of sd; |y_t − mean| in units of sqrt(sd² + σ²), with the model's
+        noise variance σ²; and half the width of the band played, in units of sd.
     """
-
-    def __init__(self, data: xr.Dataset, strategy: str) -> None:
-        names = ("observation", "objective", "mean", "sd", "sqrt_beta")
-        y, f, mean, sd, self.sqrt_beta = (recorded(data, name, strategy) for name in names)
-        with np.errstate(divide="ignore", invalid="ignore"):  # sd may be 0
-            self.objective = np.where(f == mean, 0.0, np.abs(f - mean) / sd)
-        self.observation = np.abs(y - mean) / np.sqrt(sd**2 + model_noise(data, strategy))
+    y, f, mean, sd, sqrt_beta, noise = (recorded(data, name, strategy) for name in NEEDED)
+    with np.errstate(divide="ignore", invalid="ignore"):  # sd may be 0
+        objective = np.where(f == mean, 0.0, np.abs(f - mean) / sd)
+    return objective, np.abs(y - mean) / np.sqrt(sd**2 + noise), sqrt_beta
 
 
 def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.Dataset:
@@ -68,21 +64,25 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
     """
-    require_diagnosed(data, *NEEDED)
+    require_recorded(data, *NEEDED)
     chosen = LEVELS if levels is None else tuple(levels)
     require(len(chosen) > 0, "calibration: levels is empty; give at least one level, such as 0.9.")
     limits = [_quantile(level) for level in chosen]
 
-    def shares(seen: Deviations) -> dict[str, np.ndarray]:
-        inside = _inside(seen.objective, seen.sqrt_beta)
+    def shares(*deviations: np.ndarray) -> dict[str, np.ndarray]:
+        objective, observation, sqrt_beta = deviations
+        inside = _inside(objective, sqrt_beta)
+        known = ~np.isnan(inside)
+        throughout = np.where(known, inside, 1.0).all(axis=-1)
+        level = torch.erf(torch.from_numpy(sqrt_beta) / math.sqrt(2)).numpy()
         by_level = {
             name: np.stack([_of_trials(_inside(distance, limit)) for limit in limits], axis=-1)
-            for name, distance in (("objective", seen.objective), ("observation", seen.observation))
+            for name, distance in (("objective", objective), ("observation", observation))
         }
         return by_level | {
             "played": _of_trials(inside),
-            "throughout": _throughout(inside),
-            "played_level": _of_trials(_level(seen.sqrt_beta)),
+            "throughout": np.where(known.any(axis=-1), throughout, np.nan),
+            "played_level": _of_trials(level),
         }
 
     rows = _over_trials(data, shares)
@@ -113,17 +113,18 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
         ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block is
             below 1.
     """
-    require_diagnosed(data, *NEEDED)
+    require_recorded(data, *NEEDED)
     block = require_integer(
         "calibration_by_round: block", block, 1, "give the rounds to average together."
     )
     limit = _quantile(level)
 
-    def shares(seen: Deviations) -> dict[str, np.ndarray]:
+    def shares(*deviations: np.ndarray) -> dict[str, np.ndarray]:
+        objective, observation, sqrt_beta = deviations
         inside = {
-            "objective": _inside(seen.objective, limit),
-            "observation": _inside(seen.observation, limit),
-            "played": _inside(seen.objective, seen.sqrt_beta),
+            "objective": _inside(objective, limit),
+            "observation": _inside(observation, limit),
+            "played": _inside(objective, sqrt_beta),
         }
         return {name: _in_blocks(one, block) for name, one in inside.items()}
 
@@ -151,20 +152,9 @@ def _quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def _level(sqrt_beta: np.ndarray) -> np.ndarray:
-    """Nominal level of the band mean ± √beta · sd."""
-    return torch.erf(torch.from_numpy(sqrt_beta) / math.sqrt(2)).numpy()
-
-
 def _inside(distance: np.ndarray, limit: float | np.ndarray) -> np.ndarray:
     """1 inside, 0 outside, NaN where unknown."""
     return np.where(np.isnan(distance) | np.isnan(limit), np.nan, distance <= limit)
-
-
-def _throughout(inside: np.ndarray) -> np.ndarray:
-    """1 for a trial that is inside in every known round, else 0; NaN without any; `trials`."""
-    known = ~np.isnan(inside)
-    return np.where(known.any(axis=-1), np.where(known, inside, 1.0).all(axis=-1), np.nan)
 
 
 def _of_trials(values: np.ndarray) -> np.ndarray:
@@ -173,7 +163,7 @@ def _of_trials(values: np.ndarray) -> np.ndarray:
 
 
 def _over_trials(
-    data: xr.Dataset, shares: Callable[[Deviations], dict[str, np.ndarray]]
+    data: xr.Dataset, shares: Callable[..., dict[str, np.ndarray]]
 ) -> dict[str, list[np.ndarray]]:
     """Means over trials and their standard errors, a row for every strategy.
 
@@ -185,7 +175,7 @@ def _over_trials(
     for label in map(str, data["strategy"].values):
         parts: dict[str, list[BlockMoments]] = {}
         for block in blocks(data[list(NEEDED)].sel(strategy=[label])):
-            for name, values in shares(Deviations(block, label)).items():
+            for name, values in shares(*_deviations(block, label)).items():
                 parts.setdefault(name, []).append(BlockMoments.of(values))
         for name, of_blocks in parts.items():
             whole = BlockMoments.together(of_blocks)
@@ -200,7 +190,7 @@ CAUSES = ("objective", "noise", "both")
 
 def with_trigger(data: xr.Dataset) -> list[str]:
     """Labels of the strategies that reset by a trigger with a band."""
-    require_diagnosed(data, "band")
+    require_recorded(data, "band")
     armed = by_trial(data["band"], lambda one: one.notnull().any("round")).any("trial")
     return [str(label) for label in data["strategy"].values[armed.values]]
 
@@ -229,14 +219,13 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     Raises:
         ValueError: If the study was not diagnosed.
     """
-    require_diagnosed(data, *TRIGGERED)
+    require_recorded(data, *TRIGGERED)
     needed = data[["resets", *TRIGGERED]]
     tables = [
         _table_of(block, label)
-        for label in with_trigger(data)
+        for label in map(str, data["strategy"].values)
         for block in blocks(needed.sel(strategy=[label]))
     ]
-    tables = tables or [_table_of(needed.isel(trial=slice(1)), None)]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -264,12 +253,11 @@ def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
     return since
 
 
-def _table_of(data: xr.Dataset, strategy: str | None) -> pd.DataFrame:
-    """The rows of one strategy; for None an empty table with the same columns."""
-    label = str(data["strategy"].values[0]) if strategy is None else strategy
+def _table_of(data: xr.Dataset, label: str) -> pd.DataFrame:
+    """The rows of one strategy."""
     resets = data["resets"].sel(strategy=label).transpose("trial", "round").values.astype(bool)
     band = recorded(data, "band", label)
-    trial, step = np.nonzero(resets & np.isfinite(band) & (strategy is not None))
+    trial, step = np.nonzero(resets & np.isfinite(band))
     mean, sd, observation, objective = (
         recorded(data, name, label)[trial, step]
         for name in ("mean", "sd", "observation", "objective")
@@ -277,7 +265,7 @@ def _table_of(data: xr.Dataset, strategy: str | None) -> pd.DataFrame:
     direction = np.sign(observation - mean)
     of_model = direction * (objective - mean)
     of_noise = direction * (observation - objective)
-    band = band[trial, step]
+    band, noise_sd = band[trial, step], recorded(data, MODEL_NOISE, label)[trial, step] ** 0.5
     return pd.DataFrame(
         {
             "strategy": pd.Series([label] * len(trial), dtype=object),
@@ -292,10 +280,7 @@ def _table_of(data: xr.Dataset, strategy: str | None) -> pd.DataFrame:
             "error": np.abs(observation - mean),
             "error_of_model": of_model,
             "error_of_noise": of_noise,
-            "cause": pd.Series(
-                _causes(of_model, of_noise, band, sd, model_noise(data, label)[trial, step] ** 0.5),
-                dtype=object,
-            ),
+            "cause": pd.Series(_causes(of_model, of_noise, band, sd, noise_sd), dtype=object),
         }
     )
 

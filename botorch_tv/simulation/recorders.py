@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import xarray as xr
 from torch import Tensor
 
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.simulation.worlds.base import Objective, OnArms
+from botorch_tv.simulation.worlds.base import Objective, OnArms, arguments_shown
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.protocol import Strategy
@@ -85,6 +85,9 @@ class Recorder(ABC):
     store what it sees.
     """
 
+    def __repr__(self) -> str:
+        return arguments_shown(self)
+
     @abstractmethod
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
         """The recorded variables, by name in the result.
@@ -111,24 +114,21 @@ class Recorder(ABC):
         return xr.Dataset()
 
 
-def require_recorded(data: xr.Dataset, names: Sequence[str], recorder: str, option: str) -> None:
-    """Refuse a study that lacks given variables.
-
-    Args:
-        data: The study.
-        names: The required variables.
-        recorder: Name of the recorder that records them.
-        option: The command-line option for it.
+def require_recorded(data: xr.Dataset, *names: str) -> None:
+    """Refuse a study that lacks given variables of a diagnosis, or of prediction errors.
 
     Raises:
         ValueError: If one is missing, with its name and how to record it.
     """
     missing = [name for name in names if name not in data.variables]
-    if missing:
-        raise ValueError(
-            f"This study did not record {', '.join(missing)}; run it again with "
-            f"run_study(..., record=({recorder}(),)), or botorch-tv compare {option}."
-        )
+    recorder, option = "PredictionError", "--prediction-error"
+    if {*missing} & {*VARIABLES}:
+        recorder, option = "Diagnosis", "--diagnose"
+    require(
+        not missing,
+        f"This study did not record {', '.join(missing)}; run it again with "
+        f"run_study(..., record=({recorder}(),)), or botorch-tv compare {option}.",
+    )
 
 
 # ---------------------------------------------------------------- choices and regret
@@ -176,7 +176,6 @@ without one, as in the first rounds of a strategy that estimates its units."""
 MODEL_NOISE = "model_noise"
 
 
-@dataclass(frozen=True)
 class Diagnosis(Recorder):
     """Records predictions, bands and observations; a study takes about twice the time.
 
@@ -207,29 +206,10 @@ class Diagnosis(Recorder):
         }
 
 
-def is_diagnosed(data: xr.Dataset) -> bool:
-    """Whether all variables of a diagnosis were recorded."""
-    return all(name in data for name in VARIABLES)
-
-
-def require_diagnosed(data: xr.Dataset, *names: str) -> None:
-    """Check that a study recorded these variables of a diagnosis.
-
-    Raises:
-        ValueError: If one is missing, with its name and how to record it.
-    """
-    require_recorded(data, names, "Diagnosis", "--diagnose")
-
-
 def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
     """One variable of one strategy in float64, `trials x rounds`."""
     values = data[name].sel(strategy=strategy).transpose("trial", "round").values
     return np.asarray(values, dtype=np.float64)
-
-
-def model_noise(data: xr.Dataset, strategy: str) -> np.ndarray:
-    """Noise variance σ² in the model of one strategy, `trials x rounds`."""
-    return recorded(data, MODEL_NOISE, strategy)
 
 
 # ---------------------------------------------------------------- prediction errors, arm by arm
@@ -242,7 +222,6 @@ PLACE = "position"
 """Coordinates of the arms, `arm x coordinate`."""
 
 
-@dataclass(frozen=True)
 class PredictionError(Recorder):
     """Records the error of the posterior mean at every arm of a grid.
 
@@ -251,47 +230,29 @@ class PredictionError(Recorder):
     """
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
-        arms = _arms(domain)
-        return {SQUARED_ERROR: Variable(), MAP: Variable({"arm": len(arms)}, averaged=True)}
+        require(
+            isinstance(domain, Grid),
+            f"run_study: record has PredictionError(), but {domain!r} has no arms; use a Grid, or "
+            "Diagnosis() for the predictions at the points chosen.",
+        )
+        assert isinstance(domain, Grid)
+        return {SQUARED_ERROR: Variable(), MAP: Variable({"arm": len(domain)}, averaged=True)}
 
     def before(self, seen: Seen) -> Mapping[str, Tensor]:
-        mean = seen.strategy.arm_means(seen.state)
-        error = (mean - on_all_arms(seen.objective, seen.state)).square_()
+        mean, objective = seen.strategy.arm_means(seen.state), seen.objective
+        if isinstance(objective, OnArms):
+            values = objective.values
+        else:
+            values = objective.at(torch.arange(mean.shape[-1], device=mean.device).expand_as(mean))
+        error = (mean - values).square_()
         return {SQUARED_ERROR: error.mean(-1), MAP: error}
 
     def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
-        places = _arms(domain).X.detach().cpu().numpy().astype(np.float64)
+        assert isinstance(domain, Grid)
+        places = domain.X.detach().cpu().numpy().astype(np.float64)
         return xr.Dataset(
             coords={"arm": np.arange(len(places)), PLACE: (("arm", "coordinate"), places)}
         )
-
-
-def require_maps(data: xr.Dataset) -> None:
-    """Check that a study recorded maps of prediction errors.
-
-    Raises:
-        ValueError: If it did not, with how to record them.
-    """
-    names = (MAP, MAP_ERROR, PLACE, SQUARED_ERROR)
-    require_recorded(data, names, "PredictionError", "--prediction-error")
-
-
-def on_all_arms(objective: Objective, state: State) -> Tensor:
-    """The objective on all arms, `trials x M`."""
-    if isinstance(objective, OnArms):
-        return objective.values
-    arms = torch.arange(len(state.domain), device=state.time.device)  # type: ignore[arg-type]
-    return objective.at(arms.expand(*state.time.shape, -1))
-
-
-def _arms(domain: Domain) -> Grid:
-    require(
-        isinstance(domain, Grid),
-        f"run_study: record has PredictionError(), but {domain!r} has no arms; use a Grid, or "
-        "Diagnosis() for the predictions at the points chosen.",
-    )
-    assert isinstance(domain, Grid)
-    return domain
 
 
 # ---------------------------------------------------------------- weights of the adaptive strategy

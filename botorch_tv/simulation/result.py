@@ -6,7 +6,6 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from botorch_tv.drawing import Where
 
 
-@dataclass(frozen=True, repr=False)
 class StudyResult(StudyRecord):
     """Every trial of a regret study, labelled.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
@@ -87,53 +87,39 @@ class Settings:
     cycle_lengthscale: float = 1.0
 
 
-class Rival(NamedTuple):
-    """An algorithm's name in its paper, its preset, and the names of the settings it takes.
-
-    ``told`` is False for an algorithm that takes neither kernel nor noise.
-    """
-
-    label: str
-    preset: Callable[..., Strategy]
-    takes: tuple[str, ...] = ()
-    told: bool = True
-
-    def make(self, settings: Settings) -> Strategy:
-        """The strategy with these settings."""
-        known = ("kernel", "noise") if self.told else ()
-        return self.preset(**{name: getattr(settings, name) for name in (*known, *self.takes)})
-
-
 # The exact sampler draws from the limit of the paper's Markov chain, and is faster.
 SPARQ = functools.partial(strategies.sparq_gp_ucb, steps="exact")
 W_SPARQ = functools.partial(strategies.w_sparq_gp_ucb, steps="exact")
-RIVALS = {
-    "GP": Rival("GP-UCB", strategies.gp_ucb, ("width",)),
-    "IGP": Rival("IGP-UCB", strategies.igp_ucb),
-    "R": Rival("R-GP-UCB", strategies.r_gp_ucb, ("period", "width")),
-    "BR": Rival("BR-GP-UCB", strategies.br_gp_ucb, ("period",)),
-    "SW": Rival("SW-GP-UCB", strategies.sw_gp_ucb, ("window", "width")),
-    "TV": Rival("TV-GP-UCB", strategies.tv_gp_ucb, ("epsilon", "width")),
-    "UI-TVBO": Rival("UI-TVBO", strategies.ui_tvbo, ("sigma_w2", "width")),
-    "WGP": Rival("WGP-UCB", strategies.w_gp_ucb, ("gamma", "width")),
-    "UI": Rival("UI-GP-UCB", strategies.ui_gp_ucb, ("alpha", "width")),
-    "ET": Rival("ET-GP-UCB", strategies.et_gp_ucb, ("delta", "width")),
-    "GLR": Rival("GLR-GP-UCB", strategies.glr_gp_ucb, ("chance", "delta", "width")),
-    "W-DBO": Rival("W-DBO", strategies.w_dbo, ("epsilon", "width")),
-    "PE": Rival("PE-GP-UCB", strategies.pe_gp_ucb, ("epsilons", "width")),
-    "BOB": Rival("BOB-GP-UCB", strategies.bob_gp_ucb, ("windows", "block", "horizon", "width")),
-    "R-PERP": Rival("R-PERP", strategies.r_perp, ("period", "beta")),
-    "Adaptive": Rival("Adaptive-GP-UCB", strategies.adaptive_gp_ucb, ("width",), told=False),
-    "SparQ": Rival("SparQ-GP-UCB", SPARQ, ("width",)),
-    "W-SparQ": Rival("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),
-    "TS": Rival("GP-TS", strategies.gp_ts, ("width",)),
-    "EI": Rival("GP-EI", strategies.gp_ei),
-    "PI": Rival("GP-PI", strategies.gp_pi),
-    "TV-BayesOpt": Rival(
-        "TV-BayesOpt", strategies.tv_bayesopt, ("epsilon", "cycle", "cycle_lengthscale", "width")
+RIVALS: dict[str, tuple[str, Callable[..., Strategy], tuple[str, ...]]] = {
+    "GP": ("GP-UCB", strategies.gp_ucb, ("width",)),
+    "IGP": ("IGP-UCB", strategies.igp_ucb, ()),
+    "R": ("R-GP-UCB", strategies.r_gp_ucb, ("period", "width")),
+    "BR": ("BR-GP-UCB", strategies.br_gp_ucb, ("period",)),
+    "SW": ("SW-GP-UCB", strategies.sw_gp_ucb, ("window", "width")),
+    "TV": ("TV-GP-UCB", strategies.tv_gp_ucb, ("epsilon", "width")),
+    "UI-TVBO": ("UI-TVBO", strategies.ui_tvbo, ("sigma_w2", "width")),
+    "WGP": ("WGP-UCB", strategies.w_gp_ucb, ("gamma", "width")),
+    "UI": ("UI-GP-UCB", strategies.ui_gp_ucb, ("alpha", "width")),
+    "ET": ("ET-GP-UCB", strategies.et_gp_ucb, ("delta", "width")),
+    "GLR": ("GLR-GP-UCB", strategies.glr_gp_ucb, ("chance", "delta", "width")),
+    "W-DBO": ("W-DBO", strategies.w_dbo, ("epsilon", "width")),
+    "PE": ("PE-GP-UCB", strategies.pe_gp_ucb, ("epsilons", "width")),
+    "BOB": ("BOB-GP-UCB", strategies.bob_gp_ucb, ("windows", "block", "horizon", "width")),
+    "R-PERP": ("R-PERP", strategies.r_perp, ("period", "beta")),
+    "Adaptive": ("Adaptive-GP-UCB", strategies.adaptive_gp_ucb, ("width",)),
+    "SparQ": ("SparQ-GP-UCB", SPARQ, ("width",)),
+    "W-SparQ": ("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),
+    "TS": ("GP-TS", strategies.gp_ts, ("width",)),
+    "EI": ("GP-EI", strategies.gp_ei, ()),
+    "PI": ("GP-PI", strategies.gp_pi, ()),
+    "TV-BayesOpt": (
+        "TV-BayesOpt",
+        strategies.tv_bayesopt,
+        ("epsilon", "cycle", "cycle_lengthscale", "width"),
     ),
-    "Random": Rival("Random", strategies.random_search),
+    "Random": ("Random", strategies.random_search, ()),
 }
+"""Label in the paper, preset, and the settings it takes besides kernel and noise, by short name."""
 
 
 def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
@@ -150,11 +136,15 @@ def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
         ValueError: If a name is unknown, with the closest known one; or ``names`` is empty.
     """
     known = {code.upper(): rival for code, rival in RIVALS.items()}
-    known |= {rival.label.upper(): rival for rival in RIVALS.values()}
+    known |= {rival[0].upper(): rival for rival in RIVALS.values()}
     wanted = [name.strip().upper() for name in names if name.strip()]
     require(len(wanted) > 0, f"No strategy given; choose from {', '.join(RIVALS)}.")
     for name in wanted:
         if name not in known:
             hint = did_you_mean(name, known)
             raise ValueError(f"Unknown strategy {name!r}; known: {', '.join(RIVALS)}.{hint}")
-    return {known[name].label: known[name].make(settings) for name in wanted}
+    made = {}
+    for label, preset, takes in (known[name] for name in wanted):
+        modelled = {"kernel", "noise"} & inspect.signature(preset).parameters.keys()
+        made[label] = preset(**{name: getattr(settings, name) for name in (*modelled, *takes)})
+    return made

@@ -387,7 +387,7 @@ def play_block(
             try:
                 return played()
             except TooManyArms as error:
-                settings.outgrown(error.label)
+                settings.outgrown(*error.args)
     except Exception as error:
         error.add_note(f"run_study: in {place}.")
         raise

@@ -91,15 +91,7 @@ of its kernel."""
 
 
 class TooManyArms(Exception):
-    """A trial holds more arms than :data:`MOST_SLOTS`: the recursion is faster.
-
-    Attributes:
-        label: Of the strategy.
-    """
-
-    def __init__(self, label: str) -> None:
-        super().__init__(label)
-        self.label = label
+    """A trial of a strategy holds more arms than :data:`MOST_SLOTS`: the recursion is faster."""
 
 
 def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:

@@ -6,7 +6,7 @@ import json
 import math
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
@@ -92,14 +92,15 @@ class StudySettings:
         """
         domain, rounds = self.world.domain, np.arange(1, self.horizon + 1)
         labels = {"strategy": list(self.strategies), "trial": np.arange(0), "round": rounds}
-        empty, recorded = xr.Dataset(coords=labels), set[object]()
+        empty = xr.Dataset(coords=labels)
+        recorded: set[Hashable] = {"study", "first", "made_with"}  # names in files of blocks
         for one in self.recorders:
             own, given = one.variables(domain), one.labels(domain, self.strategies)
             try:
                 blank = xr.Dataset()
                 for name, variable in own.items():
                     blank = blank.assign(self._blank(name, variable))
-                taken = {*blank.variables} & {*empty.variables, *given.variables}
+                taken = {*blank.variables} & {*empty.variables, *given.variables, *recorded}
                 taken |= recorded & {*given.variables}
                 require(not taken, f"{', '.join(sorted(map(str, taken)))} is already recorded")
                 # xarray reports other conflicts, such as sizes.
@@ -128,10 +129,7 @@ class StudySettings:
             f"{name} has dtype {kind!r}; give one that PyTorch and NumPy know, such as 'int32'",
         )
         return {
-            name: (
-                (*DIMENSIONS, *variable.sizes),
-                np.empty((count, 0, self.horizon, *shape), kind),
-            )
+            name: ((*DIMENSIONS, *variable.sizes), np.empty((count, 0, self.horizon, *shape), kind))
         }
 
     @property

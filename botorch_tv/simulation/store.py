@@ -113,10 +113,9 @@ class Store:
 
     def is_here(self) -> bool:
         """Whether this machine sees the folder."""
-        try:
+        with suppress(OSError):
             return hashlib.sha256((self.path / STUDY).read_bytes()).hexdigest() == self._mark
-        except OSError:
-            return False
+        return False
 
     def find(self, labels: Iterable[str], chunk: range, *, warn: bool = False) -> dict[str, Arrays]:
         """The finished blocks of some strategies, by label; damaged blocks do not count.

@@ -199,8 +199,7 @@ def _joined(made_with: set[str], folder: object) -> dict[str, str]:
         several = ", ".join(f"{name} {one}" for name, one in found.items() if ", " in one)
         warnings.warn(
             f"save_to={folder} holds trials computed with different versions: {several}. They may "
-            "differ by rounding, or by changes between the versions. For a study of one version, "
-            "run it in another folder.",
+            "differ; for a study of one version, run it in another folder.",
             stacklevel=3,
         )
     return found
@@ -217,20 +216,16 @@ def _check_study(
     require(
         isinstance(strategies, Mapping) and len(strategies) > 0,
         f"run_study: strategies is {strategies!r}, but results need a label for each; give a dict "
-        'of at least one, such as {"GP": gp_ucb(kernel=kernel, noise=0.02)}.',
+        "of at least one.",
     )
     for label in strategies:
         require(
             isinstance(label, str) and label.isprintable() and label.strip() != "",
-            f"run_study: the label {label!r} cannot be printed or kept in a file; give text of "
-            "printable characters.",
+            f"run_study: the label {label!r} cannot be printed or kept in a file; give text.",
         )
     trials = require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
-    require(
-        seed < 2**64,
-        f"run_study: seed is {seed}, but results keep seeds of 64 bits; give one below 2**64.",
-    )
+    require(seed < 2**64, f"run_study: seed is {seed}; results keep seeds below 2**64.")
     horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     require(
         world.horizon is None or horizon <= world.horizon,

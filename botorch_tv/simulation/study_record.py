@@ -18,9 +18,8 @@ from botorch_tv.simulation.recorders import (
     MAP_ERROR,
     PLACE,
     SQUARED_ERROR,
-    is_diagnosed,
-    require_diagnosed,
-    require_maps,
+    VARIABLES,
+    require_recorded,
 )
 from botorch_tv.simulation.settings import DIMENSIONS
 from botorch_tv.validation import did_you_mean, require
@@ -90,7 +89,7 @@ class StudyRecord:
     @property
     def diagnosed(self) -> bool:
         """Whether the study was run with ``record=(Diagnosis(),)``."""
-        return is_diagnosed(self.data)
+        return all(name in self.data for name in VARIABLES)
 
     @property
     def simple_regret(self) -> xr.DataArray:
@@ -102,7 +101,7 @@ class StudyRecord:
         Raises:
             ValueError: If the study was not diagnosed.
         """
-        require_diagnosed(self.data, "simple_regret")
+        require_recorded(self.data, "simple_regret")
         return self.data["simple_regret"].transpose(*DIMENSIONS)
 
     @property
@@ -120,7 +119,7 @@ class StudyRecord:
         Raises:
             ValueError: If the study did not record it.
         """
-        require_maps(self.data)
+        require_recorded(self.data, MAP, MAP_ERROR, PLACE)
         maps = {"mean": self.data[MAP], "standard_error": self.data[MAP_ERROR]}
         return xr.Dataset(
             {name: one.transpose("strategy", "arm") for name, one in maps.items()},
@@ -134,7 +133,7 @@ class StudyRecord:
         Raises:
             ValueError: If the study did not record it.
         """
-        require_maps(self.data)
+        require_recorded(self.data, SQUARED_ERROR)
         return self.data[SQUARED_ERROR].transpose(*DIMENSIONS)
 
     def mean_squared_error(self) -> dict[str, Paired]:
@@ -211,7 +210,18 @@ class StudyRecord:
             strategy's own row; standard errors are NaN for a single trial.
         """
         totals = {label: self.total_regret(label) for label in self.strategies}
-        return summary_table(totals, self.mean_resets(), self.data.sizes["round"])
+        means = {label: Paired.of(values) for label, values in totals.items()}
+        order = sorted(means, key=lambda label: means[label].mean)
+        resets, best, rows = self.mean_resets(), totals[order[0]], []
+        for label in order:
+            mean, error = means[label]
+            gap = Paired(math.nan, math.nan)
+            if label != order[0]:
+                gap = Paired.of(totals[label] - best)
+            per_round = mean / self.data.sizes["round"]
+            rows.append((mean, error, per_round, resets[label], *gap, gap.t_ratio))
+        index = pd.Index(order, name="strategy")
+        return Summary(pd.DataFrame(rows, index=index, columns=list(COLUMNS), dtype=float))
 
     def first_reset(self) -> xr.DataArray:
         """The round of the first reset, NaN where a trial never reset; `strategy x trial`."""
@@ -363,35 +373,3 @@ class Summary(pd.DataFrame):
 
     def __repr__(self) -> str:
         return aligned(self, COLUMNS)
-
-
-def summary_table(
-    totals: Mapping[str, np.ndarray], resets: Mapping[str, float], rounds: int
-) -> Summary:
-    """One row per strategy, lowest regret first; see :meth:`StudyResult.summary`.
-
-    Args:
-        totals: Cumulative regret R_T of every strategy by label, `trials` numbers each.
-        resets: Mean number of resets of a trial.
-        rounds: Number T of rounds.
-    """
-    means = {label: Paired.of(values) for label, values in totals.items()}
-    order = sorted(means, key=lambda label: means[label].mean)
-    rows = []
-    for label in order:
-        row: dict[str, float] = {
-            "total_regret": means[label].mean,
-            "standard_error": means[label].standard_error,
-            "regret_per_round": means[label].mean / rounds,
-            "resets": float(resets[label]),
-        }
-        if label != order[0]:
-            gap = Paired.of(totals[label] - totals[order[0]])
-            row |= {
-                "difference": gap.mean,
-                "difference_error": gap.standard_error,
-                "t_ratio": gap.t_ratio,
-            }
-        rows.append(row)
-    index = pd.Index(order, name="strategy")
-    return Summary(pd.DataFrame(rows, index=index, columns=list(COLUMNS), dtype=float))

@@ -16,7 +16,7 @@ def test_what_is_written(tmp_path, monkeypatch):
     later.main(["--trials", "2", "--horizon", "6", "--out", str(path)])
     record = json.loads(path.read_text())
     assert set(record["worlds"]) == set(later.worlds())
-    labels = {RIVALS[name].label for name in later.PLAYERS}
+    labels = {RIVALS[name][0] for name in later.PLAYERS}
     for table in record["worlds"].values():
         assert set(table) == labels
         assert all(math.isfinite(row["total_regret"]) for row in table.values())

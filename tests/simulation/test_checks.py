@@ -34,7 +34,7 @@ class Yields(GridWorld):
     [
         (
             [PLAYER],
-            r"strategies is \[.*\], but .*; give a dict of at least one, such as \{\"GP\": gp",
+            r"strategies is \[.*\], but .*; give a dict of at least one",
         ),
         (PLAYER, "strategies is GPStrategy.*, but results need a label"),
         (None, "strategies is None, but"),

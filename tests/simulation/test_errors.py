@@ -159,7 +159,7 @@ def test_labels_that_no_file_keeps(label: str) -> None:
 
 
 def test_seeds(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"seed is 18446744073709551616, .* below 2\*\*64"):
+    with pytest.raises(ValueError, match=r"seed is 18446744073709551616; .* below 2\*\*64"):
         study(seed=2**64, trials=1)
     result = study(seed=2**64 - 1, trials=1)
     assert StudyResult.load(result.save(tmp_path / "it.nc")).data.attrs["seed"] == 2**64 - 1

@@ -49,7 +49,7 @@ def test_results_beyond_memory_are_refused_before_work(tmp_path) -> None:
 
 def test_the_limit_of_results_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "free_bytes", lambda device: 2 * 17 * 10 * 7)
-    with pytest.raises(ValueError, match=r"1.83 KiB, .* 2.32 KiB .* save_to=.* at most trials=7, "):
+    with pytest.raises(ValueError, match=r"1.83 KiB, .* 2.32 KiB .* save_to=.* at most trials=7\."):
         study(trials=11, horizon=10, chunk=1)
     assert study(trials=7, horizon=10, chunk=1)
 

@@ -29,7 +29,7 @@ from botorch_tv.simulation.plots.curves import (
     line_styles,
     name_curves,
 )
-from botorch_tv.simulation.recorders import model_noise, recorded
+from botorch_tv.simulation.recorders import MODEL_NOISE, recorded
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.validation import require
 
@@ -167,7 +167,7 @@ def plot_triggers(
     figure = canvas(11, 6.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
     _draw_predictions(above, rounds, values, alarms)
-    _draw_surprises(below, rounds, values, model_noise(one, label)[0] ** 0.5, alarms)
+    _draw_surprises(below, rounds, values, recorded(one, MODEL_NOISE, label)[0] ** 0.5, alarms)
     counts = alarms["cause"].value_counts()
     causes = ", ".join(f"{counts[one]} by {one}" for one in CAUSES if one in counts)
     headline = f"{label}, trial {number}: alarms {len(alarms)}{causes and f' ({causes})'}"

@@ -21,10 +21,10 @@ def test_algorithms_look_the_same_in_any_company():
 
 @pytest.mark.parametrize("code", RIVALS)
 def test_they_are_known_by_every_name(code):
-    rival = RIVALS[code]
-    wanted = line_styles(ALGORITHMS)[rival.label]
-    preset = getattr(rival.preset, "func", rival.preset).__name__
-    for name in (code, code.lower(), rival.label, preset):
+    label, make, _ = RIVALS[code]
+    wanted = line_styles(ALGORITHMS)[label]
+    preset = getattr(make, "func", make).__name__
+    for name in (code, code.lower(), label, preset):
         assert line_styles([name])[name] == wanted
 
 

@@ -212,6 +212,7 @@ NUMBERS = torch.zeros(4, dtype=torch.float64)
             [Odd({"regret": Variable()})],
             r"Odd\(\) cannot be combined .* regret is already recorded",
         ),
+        ([Odd({"first": Variable()})], r"Odd\(\) cannot be combined .* first is already recorded"),
         (
             [Odd({"one": Variable({"round": 3})})],
             r"Odd\(\) cannot be combined .* one declares round",
