@@ -111,12 +111,6 @@ class WindFarm(SearchedFunction):
         self._model = FlorisModel("defaults")
         self._model.set(layout_x=list(east), layout_y=list(north))
 
-    def powers(self, X: Tensor) -> Tensor:
-        """The power of every turbine in MW, `... x turbines`, for X `... x (d + 1)`."""
-        flat = X.detach().double().cpu().reshape(-1, self.dim).numpy()
-        found = self._powers(flat[:, :-1], flat[:, -1])
-        return torch.from_numpy(found).to(X).reshape(*X.shape[:-1], len(self.layout))
-
     def _powers(self, yaw: np.ndarray, t: np.ndarray) -> np.ndarray:
         """Power of every turbine in MW, `n x turbines`, for angles `n x d` and times `n`."""
         moments = np.arange(len(self.directions))
@@ -133,7 +127,9 @@ class WindFarm(SearchedFunction):
         return found
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        return self.powers(X).sum(-1)
+        flat = X.detach().double().cpu().reshape(-1, self.dim).numpy()
+        found = self._powers(flat[:, :-1], flat[:, -1]).sum(-1)
+        return torch.from_numpy(found).to(X).reshape(X.shape[:-1])
 
     def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
         unknown = np.array(times)

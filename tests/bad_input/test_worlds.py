@@ -154,12 +154,6 @@ THINGS = {
     "a label": Row(
         lambda: run_study(WORLD, {1: PLAYERS["GP"]}), "label 1", "cannot be printed", "give text"
     ),
-    "centers": data(
-        lambda: SineWorld(LINE, kernel=KERNEL, centers=torch.zeros(3, 2), noise=0.1),
-        "(3, 2)",
-        "finite points like the arms",
-        "n x 1",
-    ),
     "values": data(
         lambda: FixedFunctions(torch.zeros(2, 2, 2)), "(2, 2, 2)", "shape M", "or trials x M"
     ),
