@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import botorch_tv
 from botorch_tv.cli.loop import add_loop_options, option
@@ -59,8 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not _is_for_the_user(error):
             raise
         words = [str(error) or type(error).__name__, *getattr(error, "__notes__", [])]
-        told = " ".join(" ".join(words).split())
-        print(f"botorch-tv: error: {told}", file=sys.stderr)
+        print("botorch-tv: error:", " ".join(" ".join(words).split()), file=sys.stderr)
         return EXIT_ERROR
 
 
@@ -149,17 +148,13 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    import torch
-
     from botorch_tv.cli.compare import comparison
     from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
-    from botorch_tv.simulation.settings import usable_device
 
-    given = vars(arguments)
     recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
     recorders += [PredictionError()] if arguments.prediction_error else []
     world, strategies, horizon, told = comparison(arguments)
-    device, folder = usable_device(arguments.device), _folder(arguments.out)
+    options, folder = _run_options(arguments), _folder(arguments.out)
     if told:
         print(f"{told}\n")
     result = run_study(
@@ -167,13 +162,9 @@ def _compare(arguments: argparse.Namespace) -> int:
         strategies,
         trials=arguments.trials,
         horizon=horizon,
-        seed=arguments.seed,
-        device=device,
-        dtype=getattr(torch, arguments.dtype),
-        chunk=given.get("chunk"),
         record=recorders,
-        save_to=given.get("save_to"),
-        progress="quiet" not in given,
+        save_to=vars(arguments).get("save_to"),
+        **options,
     )
     result.save(folder / "compare.nc")
     result.summary().to_csv(folder / "compare.csv")
@@ -184,12 +175,9 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _paper(arguments: argparse.Namespace) -> int:
-    import torch
-
     from botorch_tv.papers import EXPERIMENTS, experiment_named
     from botorch_tv.papers.claims import outcome_text
     from botorch_tv.papers.recordings import Recordings
-    from botorch_tv.simulation.settings import usable_device
     from botorch_tv.simulation.store import discard
 
     given = vars(arguments)
@@ -200,7 +188,7 @@ def _paper(arguments: argparse.Namespace) -> int:
         return 0
     every = arguments.id == "all"
     chosen = list(EXPERIMENTS.values()) if every else [experiment_named(arguments.id)]
-    device, folder = usable_device(arguments.device), _folder(arguments.out)
+    options, folder = _run_options(arguments), _folder(arguments.out)
     data = given.get("data")
     if data is not None and not data.is_dir():
         raise ValueError(f"--data {data} is no folder; give the one that holds the records.")
@@ -218,12 +206,8 @@ def _paper(arguments: argparse.Namespace) -> int:
             noise=noise,
             data=data,
             quick=arguments.quick,
-            seed=arguments.seed,
-            device=device,
-            dtype=getattr(torch, arguments.dtype),
-            chunk=given.get("chunk"),
             lasting=not arguments.quick,
-            progress="quiet" not in given,
+            **options,
         )
         print(f"{one.id}: {one.title}")
         print(f"The paper: {one.paper}")
@@ -235,6 +219,20 @@ def _paper(arguments: argparse.Namespace) -> int:
             for chunks in one.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", one.trials))
     return EXIT_REFUTED if refuted else 0
+
+
+def _run_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    import torch
+
+    from botorch_tv.simulation.settings import usable_device
+
+    return {
+        "seed": arguments.seed,
+        "device": usable_device(arguments.device),
+        "dtype": getattr(torch, arguments.dtype),
+        "chunk": vars(arguments).get("chunk"),
+        "progress": "quiet" not in arguments,
+    }
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

@@ -187,11 +187,7 @@ class RateFit(NamedTuple):
 
 
 def fit_epsilon(
-    values: np.ndarray,
-    covariance: np.ndarray,
-    noise: float,
-    *,
-    groups: int | None = None,
+    values: np.ndarray, covariance: np.ndarray, noise: float, *, groups: int | None = None
 ) -> RateFit:
     """The rate of change that maximises the marginal likelihood, [B16] (24).
 
@@ -215,12 +211,7 @@ def fit_epsilon(
     return fit_rate(values, spectrum(covariance), noise, groups)
 
 
-def fit_rate(
-    values: np.ndarray,
-    covariance: Spectrum,
-    noise: float,
-    groups: int | None,
-) -> RateFit:
+def fit_rate(values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None) -> RateFit:
     """:func:`fit_epsilon` for a covariance whose eigenvalues are known."""
     filters = _Filters(values, covariance, noise, groups)
     grid = _GRID
@@ -271,11 +262,7 @@ class _Filters:
     """One Kalman filter per eigenvalue of the covariance across arms."""
 
     def __init__(
-        self,
-        values: np.ndarray,
-        covariance: Spectrum,
-        noise: float,
-        groups: int | None,
+        self, values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None
     ) -> None:
         eigenvalues, vectors = covariance
         values = np.asarray(values, dtype=np.float64)

@@ -10,12 +10,7 @@ from matplotlib import colormaps
 from matplotlib.ticker import MaxNLocator
 
 from botorch_tv.drawing import VERMILION, Where, canvas, figure_of, lighten, panel, written
-from botorch_tv.simulation.plots.curves import (
-    draw_curves,
-    line_styles,
-    name_curves,
-    settle_scale,
-)
+from botorch_tv.simulation.plots.curves import draw_curves, line_styles, name_curves, settle_scale
 from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.validation import require
