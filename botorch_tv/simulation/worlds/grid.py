@@ -452,13 +452,7 @@ class FixedFunctions(FunctionDistribution):
         self.values = values.detach().clone()
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
-        values, last = self.values.to(stream.device, stream.dtype), stream.first + stream.trials
-        if values.shape[-1] != len(domain) or (values.dim() == 2 and last > len(values)):
-            raise InputDataError(
-                f"FixedFunctions: values has shape {tuple(values.shape)}, but the domain has "
-                f"{len(domain)} arms and the study needs trial number {last}; give shape M, or "
-                "trials x M, in the order of domain.X."
-            )
+        values = self.values.to(stream.device, stream.dtype)
         if values.dim() == 1:
             return FunctionDraw(values.expand(stream.trials, -1))
-        return FunctionDraw(values[stream.first : last])
+        return FunctionDraw(values[stream.first : stream.first + stream.trials])

@@ -6,7 +6,13 @@ import torch
 from botorch.exceptions import InputDataError
 from recorded_stream import RecordedStream
 
-from botorch_tv.simulation import FixedFunctions, GaussianDraw, RKHSFunctions, SmoothedDraw
+from botorch_tv.simulation import (
+    FixedFunctions,
+    GaussianDraw,
+    RKHSFunctions,
+    SmoothedDraw,
+    StaticWorld,
+)
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid
 
@@ -112,8 +118,9 @@ def test_given_tells_each_trial_its_own() -> None:
     assert torch.equal(
         FixedFunctions(values).draw(LINE, RecordedStream(2, first=3)).values, values[3:]
     )
-    with pytest.raises(InputDataError, match=r"shape \(5, 12\), .*trial number 6"):
-        FixedFunctions(values).draw(LINE, RecordedStream(3, first=3))
+    world = StaticWorld(LINE, functions=FixedFunctions(values), noise=0.1)
+    with pytest.raises(ValueError, match=r"yields \(5, 12\) in round 1, .* 6 trials need"):
+        world.look(1, trials=6)
 
 
 @pytest.mark.parametrize(
