@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any
 
 import numpy as np
@@ -216,10 +216,10 @@ def outcome_text(outcome: Outcome) -> str:
     for ours, title in _TITLES.items():
         claims = [_claim(row) for row in rows if "lower" in row and row["ours"] == ours]
         if claims:
-            parts.append(f"{title}:\n{_table(claims, texts=len(claims[0]) - 4)}")
+            parts.append(f"{title}:\n{_table(claims)}")
     for _, alike in groupby((row for row in rows if "lower" not in row), key=tuple):
-        numbers = [dict(sorted(row.items(), key=_is_number)) for row in alike]  # texts first
-        parts.append(_table(numbers, texts=sum(not _is_number(one) for one in numbers[0].items())))
+        texts_first = [dict(sorted(row.items(), key=_is_number)) for row in alike]
+        parts.append(_table(texts_first))
     return "\n\n".join([*parts, f"{judged}. {outcome.verdict}"])
 
 
@@ -239,8 +239,9 @@ def _claim(row: Row) -> Row:
     }
 
 
-def _table(rows: Sequence[Row], texts: int) -> str:
+def _table(rows: Sequence[Row]) -> str:
     head = [name.replace("_", " ") for name in rows[0]]
+    texts = len(list(takewhile(lambda cell: isinstance(cell, str), rows[0].values())))
     return in_columns([head, *(list(map(_number, row.values())) for row in rows)], names=texts)
 
 

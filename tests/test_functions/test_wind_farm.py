@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from absent import not_installed
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.simulation import BoxWorld, run_study
@@ -128,19 +127,8 @@ def test_a_study_plays_it(farm) -> None:
         ({"directions": torch.tensor([270.0, math.nan])}, "two or more finite numbers"),
         ({"speeds": torch.ones(3)}, "could not be broadcast"),
         ({"speeds": 0.0}, "above 0"),
-        ({"steered": 0}, "steered is 0"),
-        ({"largest": 50.0}, "largest is 50.0"),
-        ({"turbulence": 0.0}, "turbulence is 0.0"),
     ],
 )
 def test_what_cannot_be_is_refused(settings, message) -> None:
     with pytest.raises(ValueError, match=message):
         WindFarm(**{"directions": TURN} | settings)
-
-
-def test_without_floris_it_says_what_to_install() -> None:
-    with not_installed("floris"):
-        from botorch_tv.test_functions import WindFarm as Bare
-
-        with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[wind\]'"):
-            Bare(TURN)

@@ -257,7 +257,6 @@ class _Peaks(Objective, Generic[Landscape]):
         return values if choice.dim() == 3 else values.squeeze(-1)
 
     def best(self, maximize: bool) -> Tensor:
-        require(maximize, f"{self.world!r} knows only its highest value; use maximize=True.")
         return self.world._scaled([self.world.highest(one) for one in self.landscapes], self.stream)
 
 
@@ -284,10 +283,8 @@ class GMPBWorld(PeaksWorld["GMPB"]):
         self.config = config
 
     def landscape(self, seed: int) -> GMPB:
-        try:
-            from gmpb import GMPB
-        except ImportError as error:
-            raise ImportError("GMPBWorld needs: pip install 'botorch-tv[worlds]'") from error
+        from gmpb import GMPB
+
         # This class changes the landscape, not the number of evaluations.
         return GMPB(replace(self.config, auto_step=False), seed)
 
@@ -330,10 +327,8 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
         self.scenario = scenario
 
     def landscape(self, seed: int) -> MovingPeaks:
-        try:
-            from deap.benchmarks import movingpeaks
-        except ImportError as error:
-            raise ImportError("MovingPeaksWorld needs: pip install 'botorch-tv[worlds]'") from error
+        from deap.benchmarks import movingpeaks
+
         scenarios = (movingpeaks.SCENARIO_1, movingpeaks.SCENARIO_2, movingpeaks.SCENARIO_3)
         settings = scenarios[self.scenario - 1]
         return movingpeaks.MovingPeaks(self.domain.dim, random.Random(seed), **settings)

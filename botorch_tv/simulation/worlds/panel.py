@@ -108,7 +108,7 @@ class PanelWorld(GridWorld):
     ) -> None:
         device = values.device if isinstance(values, Tensor) else torch.device("cpu")
         panel = _as_panel(values, coordinates)
-        _warn_if_uneven(panel)
+        _warn_if_uneven(panel.times)
         _check_rows(panel, train)
         readings, arms = panel.values, len(panel.arms)
         require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; give 'all' or 'arm'.")
@@ -162,17 +162,20 @@ class PanelWorld(GridWorld):
         return self._measured.on(torch.bool, index.device)[step][index]
 
 
-def _warn_if_uneven(panel: Panel) -> None:
-    skipped, times = panel.skipped, panel.times
-    if skipped is None or times is None or np.abs(skipped).max() <= UNEVEN:
+def _warn_if_uneven(times: np.ndarray | None) -> None:
+    if times is None or len(times) < 2:
         return
-    worst = int(np.abs(skipped).argmax())
-    warnings.warn(
-        f"PanelWorld: rows are taken for rounds of equal length, but {times[worst]} to "
-        f"{times[worst + 1]} are {skipped[worst] + 1:.3g} usual steps; give rows of NaN for rounds "
-        "that are missing, or replace(panel, times=None) where times do not matter.",
-        stacklevel=3,
-    )
+    # Dates are whole numbers of units, so that the division by a step is exact.
+    lengths = np.diff(times).astype(np.float64)
+    steps = lengths / np.median(lengths)
+    worst = int(np.abs(steps - 1).argmax())
+    if abs(steps[worst] - 1) > UNEVEN:
+        warnings.warn(
+            f"PanelWorld: rows are taken for rounds of equal length, but {times[worst]} to "
+            f"{times[worst + 1]} are {steps[worst]:.3g} usual steps; give rows of NaN for rounds "
+            "that are missing, or replace(panel, times=None) where times do not matter.",
+            stacklevel=3,
+        )
 
 
 def _as_panel(

@@ -124,5 +124,3 @@ def test_what_cannot_be_played():
         MovingPeaksWorld(period=0)
     with pytest.raises(ValueError, match="scale is -1"):
         GMPBWorld(CONFIG, scale=-1)
-    with pytest.raises(ValueError, match="knows only its highest value"):
-        next(WORLDS["cones"].objectives(stream())).best(False)
