@@ -253,7 +253,7 @@ def _draw_weights(axes: Axes, own: xr.Dataset, name: str) -> None:
     """The weights of the values of one quantity, from the smallest value to the largest."""
     values = own.sortby(name)
     labels = [f"{value:g}" for value in values[name].values]
-    shades = colormaps[COLORS](np.linspace(LIGHTEST, DARKEST, len(labels)))
+    shades = [colormaps[COLORS](one) for one in np.linspace(LIGHTEST, DARKEST, len(labels))]
     _draw_bands(axes, values[f"weight_{name}"], shades, labels)
     axes.set_title(TITLES[name], loc="left", fontsize=10.5)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
@@ -261,7 +261,7 @@ def _draw_weights(axes: Axes, own: xr.Dataset, name: str) -> None:
 
 
 def _draw_bands(
-    axes: Axes, values: xr.DataArray, colors: Sequence[Any] | np.ndarray, labels: Sequence[str]
+    axes: Axes, values: xr.DataArray, colors: Sequence[Any], labels: Sequence[str]
 ) -> None:
     """Mean and, of several trials, the middle half of `trial x round x curve`."""
     rounds, whole = values["round"].values, values.values
