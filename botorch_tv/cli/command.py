@@ -56,7 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     except Exception as error:
-        if not _is_for_the_user(error):
+        from botorch.exceptions import BotorchError
+        from torch import OutOfMemoryError
+
+        # Their messages say what to change; other errors are bugs and keep their traceback.
+        told = (ValueError, OSError, ImportError, MemoryError, BotorchError, OutOfMemoryError)
+        if not isinstance(error, told):
             raise
         words = [str(error) or type(error).__name__, *getattr(error, "__notes__", [])]
         print("botorch-tv: error:", " ".join(" ".join(words).split()), file=sys.stderr)
@@ -70,15 +75,6 @@ def _how_to_go_on(arguments: argparse.Namespace) -> str:
         return "; with --save-to FOLDER the next one can go on where it ended"
     folder = given.get("save_to", given.get("out") if given.get("quick") is False else None)
     return f"; the same command goes on from the trials kept in {folder}" if folder else ""
-
-
-def _is_for_the_user(error: Exception) -> bool:
-    """Whether the message says what to change; other errors are bugs and keep their traceback."""
-    from botorch.exceptions import BotorchError
-    from torch import OutOfMemoryError
-
-    told = (ValueError, OSError, ImportError, MemoryError, BotorchError, OutOfMemoryError)
-    return isinstance(error, told)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -154,7 +150,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
     recorders += [PredictionError()] if arguments.prediction_error else []
     world, strategies, horizon, told = comparison(arguments)
-    options, folder = _run_options(arguments), _folder(arguments.out)
+    options, folder = _run_options(arguments), arguments.out
+    folder.mkdir(parents=True, exist_ok=True)
     if told:
         print(f"{told}\n")
     result = run_study(
@@ -188,17 +185,16 @@ def _paper(arguments: argparse.Namespace) -> int:
         return 0
     every = arguments.id == "all"
     chosen = list(EXPERIMENTS.values()) if every else [experiment_named(arguments.id)]
-    options, folder = _run_options(arguments), _folder(arguments.out)
-    data = given.get("data")
-    if data is not None and not data.is_dir():
-        raise ValueError(f"--data {data} is no folder; give the one that holds the records.")
-    noise, refuted = given.get("noise"), False
+    options, folder = _run_options(arguments), arguments.out
+    folder.mkdir(parents=True, exist_ok=True)
+    data, noise, refuted = given.get("data"), given.get("noise"), False
     for one in chosen:  # all before the first, so that 'all' does not fail hours later
         one.check_noise(noise)
     if data is not None and every:
         Recordings(data).check()
     if arguments.quick:
-        folder = _folder(folder / "quick")  # beside the results of full size, not over them
+        folder /= "quick"  # beside the results of full size, not over them
+        folder.mkdir(exist_ok=True)
     for one in chosen:
         outcome = one.run(
             folder,
@@ -267,12 +263,3 @@ def _tell(result: StudyResult, written: str, stem: Path) -> None:
         print(f"\n{report.errors_text(result)}")
         for path in report.write_maps(result, stem):
             print(f"Written: {path}")
-
-
-def _folder(path: Path) -> Path:
-    """Make the folder before a long study starts, so that its results can be written."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out {path} cannot be a folder ({error.strerror}).") from error
-    return path

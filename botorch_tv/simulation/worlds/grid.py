@@ -10,7 +10,6 @@ from itertools import count, pairwise
 from typing import NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -436,19 +435,11 @@ class FixedFunctions(FunctionDistribution):
 
     Args:
         values: One function for all trials, `M`, or one for each trial of a study, `trials x M`.
-
-    Raises:
-        InputDataError: If ``values`` is not a floating-point tensor of such a shape.
     """
 
     fresh = False
 
     def __init__(self, values: Tensor) -> None:
-        if values.dim() not in (1, 2) or not values.is_floating_point() or values.isnan().any():
-            raise InputDataError(
-                f"FixedFunctions: values is {values.dtype} of shape {tuple(values.shape)}, perhaps "
-                "with NaN; give floating-point numbers, values.double(), of shape M or trials x M."
-            )
         self.values = values.detach().clone()
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
