@@ -240,7 +240,7 @@ def load_panel(
     and 2026030108 are dates, too. A first column without a name, such as the index of a data frame,
     is skipped. The first line names the arms if it holds text, or if it is the only line of
     distinct whole numbers, as in tables of numbered sensors. Missing readings are empty cells, NA
-    or NaN. Thousands, decimals, dates and time zones that can be read in two ways are refused, such
+    or NaN, and cells that a line lacks at its end. Thousands, decimals, dates and time zones that can be read in two ways are refused, such
     as dates like 1/2/2026 throughout.
 
     Args:
@@ -255,8 +255,8 @@ def load_panel(
 
     Raises:
         ValueError: If the extension is unknown, a named array or column is missing or does not fit,
-            the file holds no such table, lines differ in length, a cell is neither a number nor
-            empty, or a table can be read in two ways.
+            the file holds no such table, a line is longer than the first, a cell is neither a
+            number nor empty, or a table can be read in two ways.
         FileNotFoundError: If there is no such file.
     """
     path = as_path("load_panel: path", path, "give the name of a file.")
