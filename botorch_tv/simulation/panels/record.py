@@ -240,8 +240,8 @@ def load_panel(
     and 2026030108 are dates, too. A first column without a name, such as the index of a data frame,
     is skipped. The first line names the arms if it holds text, or if it is the only line of
     distinct whole numbers, as in tables of numbered sensors. Missing readings are empty cells, NA
-    or NaN, and cells that a line lacks at its end. Thousands, decimals, dates and time zones that can be read in two ways are refused, such
-    as dates like 1/2/2026 throughout.
+    or NaN, and what a line lacks at its end. Thousands, decimals, dates and time zones that can be
+    read in two ways are refused, such as dates like 1/2/2026 throughout.
 
     Args:
         path: The file.
