@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import botorch_tv
 from botorch_tv.cli.loop import add_loop_options, option
@@ -56,11 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     except Exception as error:
-        if not _is_for_the_user(error):
+        from botorch.exceptions import BotorchError
+        from torch import OutOfMemoryError
+
+        # Their messages say what to change; other errors are bugs and keep their traceback.
+        told = (ValueError, OSError, ImportError, MemoryError, BotorchError, OutOfMemoryError)
+        if not isinstance(error, told):
             raise
         words = [str(error) or type(error).__name__, *getattr(error, "__notes__", [])]
-        told = " ".join(" ".join(words).split())
-        print(f"botorch-tv: error: {told}", file=sys.stderr)
+        print("botorch-tv: error:", " ".join(" ".join(words).split()), file=sys.stderr)
         return EXIT_ERROR
 
 
@@ -71,15 +75,6 @@ def _how_to_go_on(arguments: argparse.Namespace) -> str:
         return "; with --save-to FOLDER the next one can go on where it ended"
     folder = given.get("save_to", given.get("out") if given.get("quick") is False else None)
     return f"; the same command goes on from the trials kept in {folder}" if folder else ""
-
-
-def _is_for_the_user(error: Exception) -> bool:
-    """Whether the message says what to change; other errors are bugs and keep their traceback."""
-    from botorch.exceptions import BotorchError
-    from torch import OutOfMemoryError
-
-    told = (ValueError, OSError, ImportError, MemoryError, BotorchError, OutOfMemoryError)
-    return isinstance(error, told)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -149,17 +144,14 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    import torch
-
     from botorch_tv.cli.compare import comparison
     from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
-    from botorch_tv.simulation.settings import usable_device
 
-    given = vars(arguments)
     recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
     recorders += [PredictionError()] if arguments.prediction_error else []
     world, strategies, horizon, told = comparison(arguments)
-    device, folder = usable_device(arguments.device), _folder(arguments.out)
+    options, folder = _run_options(arguments), arguments.out
+    folder.mkdir(parents=True, exist_ok=True)
     if told:
         print(f"{told}\n")
     result = run_study(
@@ -167,13 +159,9 @@ def _compare(arguments: argparse.Namespace) -> int:
         strategies,
         trials=arguments.trials,
         horizon=horizon,
-        seed=arguments.seed,
-        device=device,
-        dtype=getattr(torch, arguments.dtype),
-        chunk=given.get("chunk"),
         record=recorders,
-        save_to=given.get("save_to"),
-        progress="quiet" not in given,
+        save_to=vars(arguments).get("save_to"),
+        **options,
     )
     result.save(folder / "compare.nc")
     result.summary().to_csv(folder / "compare.csv")
@@ -184,12 +172,9 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _paper(arguments: argparse.Namespace) -> int:
-    import torch
-
     from botorch_tv.papers import EXPERIMENTS, experiment_named
     from botorch_tv.papers.claims import outcome_text
     from botorch_tv.papers.recordings import Recordings
-    from botorch_tv.simulation.settings import usable_device
     from botorch_tv.simulation.store import discard
 
     given = vars(arguments)
@@ -200,17 +185,16 @@ def _paper(arguments: argparse.Namespace) -> int:
         return 0
     every = arguments.id == "all"
     chosen = list(EXPERIMENTS.values()) if every else [experiment_named(arguments.id)]
-    device, folder = usable_device(arguments.device), _folder(arguments.out)
-    data = given.get("data")
-    if data is not None and not data.is_dir():
-        raise ValueError(f"--data {data} is no folder; give the one that holds the records.")
-    noise, refuted = given.get("noise"), False
+    options, folder = _run_options(arguments), arguments.out
+    folder.mkdir(parents=True, exist_ok=True)
+    data, noise, refuted = given.get("data"), given.get("noise"), False
     for one in chosen:  # all before the first, so that 'all' does not fail hours later
         one.check_noise(noise)
     if data is not None and every:
         Recordings(data).check()
     if arguments.quick:
-        folder = _folder(folder / "quick")  # beside the results of full size, not over them
+        folder /= "quick"  # beside the results of full size, not over them
+        folder.mkdir(exist_ok=True)
     for one in chosen:
         outcome = one.run(
             folder,
@@ -218,12 +202,8 @@ def _paper(arguments: argparse.Namespace) -> int:
             noise=noise,
             data=data,
             quick=arguments.quick,
-            seed=arguments.seed,
-            device=device,
-            dtype=getattr(torch, arguments.dtype),
-            chunk=given.get("chunk"),
             lasting=not arguments.quick,
-            progress="quiet" not in given,
+            **options,
         )
         print(f"{one.id}: {one.title}")
         print(f"The paper: {one.paper}")
@@ -235,6 +215,20 @@ def _paper(arguments: argparse.Namespace) -> int:
             for chunks in one.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", one.trials))
     return EXIT_REFUTED if refuted else 0
+
+
+def _run_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    import torch
+
+    from botorch_tv.simulation.settings import usable_device
+
+    return {
+        "seed": arguments.seed,
+        "device": usable_device(arguments.device),
+        "dtype": getattr(torch, arguments.dtype),
+        "chunk": vars(arguments).get("chunk"),
+        "progress": "quiet" not in arguments,
+    }
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -269,12 +263,3 @@ def _tell(result: StudyResult, written: str, stem: Path) -> None:
         print(f"\n{report.errors_text(result)}")
         for path in report.write_maps(result, stem):
             print(f"Written: {path}")
-
-
-def _folder(path: Path) -> Path:
-    """Make the folder before a long study starts, so that its results can be written."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out {path} cannot be a folder ({error.strerror}).") from error
-    return path

@@ -39,13 +39,12 @@ def examine() -> tuple[str, bool]:
         f"{os.cpu_count()} processors, {torch.get_num_threads()} threads, "
         f"{free_bytes(torch.device('cpu')) / 2**30:.1f} GiB of memory free"
     ]
-    devices = [torch.device("cpu")]
-    for number in range(torch.cuda.device_count()):
-        devices.append(torch.device("cuda", number))
-        free = free_bytes(devices[-1]) / 2**30
-        lines.append(f"cuda:{number} {torch.cuda.get_device_name(number)}, {free:.1f} GiB free")
-    good = True
+    devices = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
     for device in devices:
+        name, free = torch.cuda.get_device_name(device), free_bytes(device) / 2**30
+        lines.append(f"{device} {name}, {free:.1f} GiB free")
+    good = True
+    for device in (torch.device("cpu"), *devices):
         apart, seconds = check(device)
         exact = apart <= TOLERANCE
         good &= exact
@@ -58,16 +57,16 @@ def examine() -> tuple[str, bool]:
 
 def extra_in_words(extra: str) -> str:
     """Versions of the packages of an extra, and how to install those that are missing."""
-    found: dict[str, str | None] = {}
+    there, missing = [], []
     for name in EXTRAS[extra]:
         try:
-            found[name] = version(name)
+            there.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            found[name] = None
-    missing = [name for name, one in found.items() if one is None]
-    there = ", ".join(f"{name} {one}" for name, one in found.items() if one is not None)
-    cure = f"without {', '.join(missing)}: pip install 'botorch-tv[{extra}]'" if missing else ""
-    return f"[{extra}] {'; '.join(part for part in (there, cure) if part)}"
+            missing.append(name)
+    parts = [", ".join(there)] if there else []
+    if missing:
+        parts.append(f"without {', '.join(missing)}: pip install 'botorch-tv[{extra}]'")
+    return f"[{extra}] {'; '.join(parts)}"
 
 
 def check(device: torch.device) -> tuple[float, float]:

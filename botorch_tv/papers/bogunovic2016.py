@@ -12,6 +12,7 @@ import numpy as np
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers.claims import also, below, judge
+from botorch_tv.papers.event_triggered import line_up
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results, draw_totals
 from botorch_tv.papers.worlds import markov_case, spatial_kernel
 from botorch_tv.strategies import Strategy, gp_ucb, r_gp_ucb, tv_gp_ucb
@@ -27,11 +28,8 @@ WIDTH = Logarithmic(c1=0.8, c2=4.0)
 
 
 def _strategies(noise: float, *, epsilon: float, period: int, kernel: str) -> dict[str, Strategy]:
-    k = spatial_kernel(kernel)
-    return {
-        "TV-GP-UCB": tv_gp_ucb(kernel=k, noise=noise, epsilon=epsilon, width=WIDTH),
-        "R-GP-UCB": r_gp_ucb(kernel=k, noise=noise, period=period, width=WIDTH),
-    }
+    known = line_up(spatial_kernel(kernel), noise, WIDTH, epsilon=epsilon, period=period)
+    return {label: known[label] for label in ("TV-GP-UCB", "R-GP-UCB")}
 
 
 def _case(epsilon: float, kernel: str) -> Drawn:

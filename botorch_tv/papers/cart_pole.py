@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import cast
 
 import torch
 from gpytorch.kernels import RBFKernel
@@ -33,9 +34,11 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.even_points import even_points
 from botorch_tv.learning.refit import Free, Refit
 from botorch_tv.papers.claims import beats, judge
+from botorch_tv.papers.event_triggered import line_up
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
 from botorch_tv.simulation import BoxWorld, StudyResult
-from botorch_tv.strategies import Strategy, et_gp_ucb, gp_ucb, r_gp_ucb, tv_gp_ucb, ui_tvbo
+from botorch_tv.strategies import Strategy, ui_tvbo
+from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.test_functions import CartPole, CartPoleSystem
 
 CASE = "friction"
@@ -108,14 +111,14 @@ def strategies(noise: float) -> dict[str, Strategy]:
         least=1, lengthscale=free, outputscale=fixed, noise=fixed, epsilon=fixed, sigma_w2=fixed
     )
     width, k = Logarithmic(c1=0.8, c2=4.0), kernel()
-    known = {
-        "GP-UCB": gp_ucb(kernel=k, noise=noise, width=width, maximize=False),
-        "R-GP-UCB": r_gp_ucb(kernel=k, noise=noise, period=29, width=width, maximize=False),
-        "TV-GP-UCB": tv_gp_ucb(kernel=k, noise=noise, epsilon=0.03, width=width, maximize=False),
-        "UI-TVBO": ui_tvbo(kernel=k, noise=noise, sigma_w2=0.03, width=width, maximize=False),
-        "ET-GP-UCB": et_gp_ucb(kernel=k, noise=noise, delta=0.1, width=width, maximize=False),
+    known = line_up(k, noise, width, epsilon=0.03, period=29)
+    event = known.pop("ET-GP-UCB")
+    known["UI-TVBO"] = ui_tvbo(kernel=k, noise=noise, sigma_w2=0.03, width=width)
+    known["ET-GP-UCB"] = event
+    return {
+        label: replace(cast(GPStrategy, one), learning=learning, maximize=False)
+        for label, one in known.items()
     }
-    return {label: replace(one, learning=learning) for label, one in known.items()}
 
 
 _RIVALS = ("GP-UCB", "R-GP-UCB", "TV-GP-UCB", "UI-TVBO")

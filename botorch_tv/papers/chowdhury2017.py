@@ -250,27 +250,25 @@ class SensorWorld(StaticWorld):
     """A static objective in every trial: one row of a record.
 
     Args:
-        values: Training rows followed by the rows played, `rows x arms`.
-        train: Number of training rows.
+        panel: The record.
+        sensors: Number of its arms, drawn at random.
+        training: Numbers of the training rows.
+        played: Numbers of the rows played.
 
     Attributes:
         kernel: Covariance of the training rows, `M x M`.
         readings: Rows played, standardised, `trials x M`.
     """
 
-    def __init__(self, values: np.ndarray, train: int) -> None:
-        panel = PanelWorld(values, train=train)
-        super().__init__(
-            panel.domain, functions=FixedFunctions(panel.objective), noise=panel.model_noise
-        )
-        self.kernel = panel.kernel
-        self.readings = panel.objective
-
-
-def _hours(panel: Panel, sensors: int, training: np.ndarray, played: np.ndarray) -> SensorWorld:
-    chosen = cells(panel.values.shape[1], sensors)
-    values = panel.values[np.concatenate([training, played])][:, chosen]
-    return SensorWorld(values, len(training))
+    def __init__(
+        self, panel: Panel, sensors: int, training: np.ndarray, played: np.ndarray
+    ) -> None:
+        chosen = cells(panel.values.shape[1], sensors)
+        values = panel.values[np.concatenate([training, played])][:, chosen]
+        model = PanelWorld(values, train=len(training))
+        self.kernel, self.readings = model.kernel, model.objective
+        functions = FixedFunctions(self.readings)
+        super().__init__(model.domain, functions=functions, noise=model.model_noise)
 
 
 def temperature(records: Recordings) -> SensorWorld:
@@ -282,7 +280,7 @@ def temperature(records: Recordings) -> SensorWorld:
     panel = records.temperature()
     hours = np.arange(len(panel.values)).reshape(-1, 24)
     played = hours[TRAINING_DAYS:, 8:10].ravel()[:TRIALS]
-    return _hours(panel, 54, hours[:TRAINING_DAYS].ravel(), played)
+    return SensorWorld(panel, 54, hours[:TRAINING_DAYS].ravel(), played)
 
 
 def traffic(records: Recordings) -> SensorWorld:
@@ -291,7 +289,7 @@ def traffic(records: Recordings) -> SensorWorld:
     rows = np.arange(len(panel.values))
     start = 5 * STEPS_PER_DAY
     played = np.linspace(start, len(rows) - 1, TRIALS).astype(int)
-    return _hours(panel, 41, rows[:start:3], played)
+    return SensorWorld(panel, 41, rows[:start:3], played)
 
 
 def sensor_strategies(world: SensorWorld, B: float | None = None) -> dict[str, Strategy]:

@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from botorch_tv.papers.experiment import Outcome, Results
 from botorch_tv.simulation import StudyResult
-from botorch_tv.simulation.study_record import Paired, in_columns
+from botorch_tv.simulation.study_record import Paired
 
 SIMILAR = 1.1
 """Largest ratio of two regrets that are called similar."""
@@ -186,18 +184,6 @@ def _in_words(row: Row) -> str:
     )
 
 
-# The outcome of an experiment as text.
-
-ROUNDED_AWAY = 1e-9
-"""Numbers below this are due to rounding, and shown as 0."""
-
-_TITLES = {
-    False: "Claims of the paper, the first lower than the second",
-    True: "Expected besides, not claimed by the paper",
-}
-"""Titles of claims, by whether they are ours."""
-
-
 def outcome_text(outcome: Outcome) -> str:
     """The claims and their tests, other numbers, and the verdict.
 
@@ -207,53 +193,11 @@ def outcome_text(outcome: Outcome) -> str:
     judged = "Agrees with the paper" if outcome.holds else "Does not agree with the paper"
     if outcome.holds is None:
         judged = "Nothing to agree or disagree with" if outcome.judged else "Not judged"
+    table = outcome.table
     # Rows of different kinds fill different columns.
-    rows = [
-        {str(name): value for name, value in row.items() if not pd.isna(value)}
-        for row in outcome.table.to_dict("records")
+    kinds = table.groupby(table.notna().apply(tuple, axis=1), sort=False)
+    shown = [
+        rows.dropna(axis=1).to_string(index=False, float_format="{:.5g}".format)
+        for _, rows in kinds
     ]
-    parts = []
-    for ours, title in _TITLES.items():
-        claims = [_claim(row) for row in rows if "lower" in row and row["ours"] == ours]
-        if claims:
-            parts.append(f"{title}:\n{_table(claims, texts=len(claims[0]) - 4)}")
-    for _, alike in groupby((row for row in rows if "lower" not in row), key=tuple):
-        numbers = [dict(sorted(row.items(), key=_is_number)) for row in alike]  # texts first
-        parts.append(_table(numbers, texts=sum(not _is_number(one) for one in numbers[0].items())))
-    return "\n\n".join([*parts, f"{judged}. {outcome.verdict}"])
-
-
-def _is_number(cell: tuple[str, object]) -> bool:
-    return not isinstance(cell[1], str)
-
-
-def _claim(row: Row) -> Row:
-    return {
-        "case": row["case"],
-        "claim": f"{row['lower']} < {row['higher']}",
-        **({"holds": _number(row["holds"])} if "holds" in row else {}),
-        "by": row.get("difference"),
-        "± s.e.": row.get("standard_error"),
-        "in s.e.": row.get("t_ratio"),
-        "needed": f"> {row['required']:g}",
-    }
-
-
-def _table(rows: Sequence[Row], texts: int) -> str:
-    head = [name.replace("_", " ") for name in rows[0]]
-    return in_columns([head, *(list(map(_number, row.values())) for row in rows)], names=texts)
-
-
-def _number(value: Any) -> str:
-    """A number with three digits, in scientific notation only if it is small; text as it is."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, (bool, np.bool_)):
-        return "yes" if value else "no"
-    if not math.isfinite(value):
-        return "∞" if value > 0 else "-∞"
-    if abs(value) < ROUNDED_AWAY:
-        return "0"
-    if abs(value) < 1e-3:
-        return f"{value:.1e}"
-    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+    return "\n\n".join([*shown, f"{judged}. {outcome.verdict}"])

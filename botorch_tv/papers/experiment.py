@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pandas as pd
-import torch
 
 from botorch_tv.papers.recordings import STAND_IN, Recordings
 from botorch_tv.simulation import Recorder, StudyResult, World, run_study
@@ -161,12 +160,8 @@ class Experiment:
         noise: float | None = None,
         data: Path | None = None,
         quick: bool = False,
-        seed: int = 0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype = torch.float64,
-        chunk: int | None = None,
         lasting: bool = False,
-        progress: bool = True,
+        **options: Any,
     ) -> Outcome:
         """Run every study, judge the results, and write results, tables and figure.
 
@@ -179,13 +174,10 @@ class Experiment:
             data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it they are
                 synthetic, and nothing is judged.
             quick: Whether to run a few trials of a few rounds, :attr:`quick`, without judging.
-            seed: Seed of every study.
-            device: Where to compute.
-            dtype: float64 or float32.
-            chunk: Trials that run together.
             lasting: Whether to keep finished trials in :meth:`chunk_folders`, so that the same call
                 resumes after an interruption.
-            progress: Whether to show a progress bar per study.
+            options: Further arguments of :func:`~botorch_tv.simulation.run_study`, such as
+                ``seed``, ``device``, ``dtype``, ``chunk`` and ``progress``.
 
         Raises:
             ValueError: If ``noise`` is given, but cases have different variances or use a record.
@@ -209,13 +201,9 @@ class Experiment:
                 strategies,
                 trials=min(size for size in most if size is not None),
                 horizon=min(size for size in longests if size is not None),
-                seed=seed,
-                device=device,
-                dtype=dtype,
-                chunk=chunk,
                 save_to=chunks[name] if lasting else None,
                 record=self.record,
-                progress=progress,
+                **options,
             )
             results[name].save(folder / f"{self.id}-{name}.nc")
         outcome = self.score(results)
@@ -288,6 +276,6 @@ def draw_totals(
     )
     if mark is not None:
         axes.axvline(mark, color=GRAY, linestyle="dashed", linewidth=1.2)
-        axes.annotate(f" {marked}", (mark, 0.98), xycoords=("data", "axes fraction"), va="top")
+        axes.text(mark, 0.98, f" {marked}", transform=axes.get_xaxis_transform(), va="top")
     axes.set(ylabel="total regret $R_T$", ylim=(0, None))
     lighten(axes)

@@ -114,9 +114,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
     @property
     def optimizers(self) -> Tensor:
         """Not defined, because the optimum moves."""
-        raise NotImplementedError(
-            f"{type(self).__name__}: use optimizers_at(t), or at(t).optimizers."
-        )
+        raise NotImplementedError("The optimum moves: use optimizers_at(t), or at(t).optimizers.")
 
     @abstractmethod
     def _best_at(self, t: Tensor) -> Tensor:

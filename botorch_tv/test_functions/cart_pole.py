@@ -226,11 +226,11 @@ class CartPole(TimeVaryingTestFunction):
         dynamics, inputs = (torch.stack(list(parts)) for parts in zip(*pairs))
         self.register_buffer("_dynamics", dynamics)
         self.register_buffer("_inputs", inputs)
-        self._unit = 1.0
         gains = torch.stack([self._best_gain(A, B) for A, B in pairs])
         self.register_buffer("_optimal_gains", gains)
-        self._unit = float(self._cost(gains, torch.tensor([0, 1]))[0])
-        self._best = (self._cost(gains, torch.tensor([0, 1])) / self._unit).tolist()
+        costs = self._cost(gains, torch.tensor([0, 1]))
+        self._unit = float(costs[0])
+        self._best = (costs / self._unit).tolist()
         require(
             max(self._best) <= limit < math.inf,
             f"CartPole: limit is {limit}, but the best costs before and after the change are "

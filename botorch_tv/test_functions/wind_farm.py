@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_tv.even_points import even_points
 from botorch_tv.test_functions.base import SearchedFunction
-from botorch_tv.validation import refuse_masked, require, require_integer, require_number
+from botorch_tv.validation import refuse_masked, require
 
 _POINTS = 256
 """Candidates for the optimum of a time, before the compass search."""
@@ -89,10 +89,7 @@ class WindFarm(SearchedFunction):
             bool(((blown > 0) & (blown < 60)).all()),
             f"{name}: speeds has {blown.min()} to {blown.max()}; give m/s above 0 and below 60.",
         )
-        steered = require_integer(f"{name}: steered", steered, 1, "it counts turbines.")
-        largest = require_number(f"{name}: largest", largest, "(0, 45]", "30 is usual.")
-        fix = "0.06 is usual at sea."
-        self.turbulence = require_number(f"{name}: turbulence", turbulence, "(0, 1]", fix)
+        self.turbulence = turbulence
         super().__init__(
             [(-largest, largest)] * steered,
             horizon=float(len(record) - 1),
@@ -103,19 +100,11 @@ class WindFarm(SearchedFunction):
         self.directions = np.unwrap(record, period=360)
         self.speeds = np.broadcast_to(blown, record.shape)
         self.layout = tuple((float(east), float(north)) for east, north in layout)
-        try:
-            from floris import FlorisModel
-        except ImportError as error:
-            raise ImportError("WindFarm needs: pip install 'botorch-tv[wind]'") from error
+        from floris import FlorisModel
+
         east, north = zip(*self.layout)
         self._model = FlorisModel("defaults")
         self._model.set(layout_x=list(east), layout_y=list(north))
-
-    def powers(self, X: Tensor) -> Tensor:
-        """The power of every turbine in MW, `... x turbines`, for X `... x (d + 1)`."""
-        flat = X.detach().double().cpu().reshape(-1, self.dim).numpy()
-        found = self._powers(flat[:, :-1], flat[:, -1])
-        return torch.from_numpy(found).to(X).reshape(*X.shape[:-1], len(self.layout))
 
     def _powers(self, yaw: np.ndarray, t: np.ndarray) -> np.ndarray:
         """Power of every turbine in MW, `n x turbines`, for angles `n x d` and times `n`."""
@@ -133,7 +122,9 @@ class WindFarm(SearchedFunction):
         return found
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        return self.powers(X).sum(-1)
+        flat = X.detach().double().cpu().reshape(-1, self.dim).numpy()
+        found = self._powers(flat[:, :-1], flat[:, -1]).sum(-1)
+        return torch.from_numpy(found).to(X).reshape(X.shape[:-1])
 
     def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
         unknown = np.array(times)

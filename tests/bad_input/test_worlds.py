@@ -18,7 +18,6 @@ from botorch_tv.simulation import (
 )
 from botorch_tv.simulation.panels import make_panel
 from botorch_tv.simulation.worlds.grid import (
-    FixedFunctions,
     GaussianDraw,
     RKHSFunctions,
     SmoothedDraw,
@@ -153,21 +152,6 @@ THINGS = {
     "no strategies": Row(lambda: run_study(WORLD, {}), "is {}", "at least one", "give a dict"),
     "a label": Row(
         lambda: run_study(WORLD, {1: PLAYERS["GP"]}), "label 1", "cannot be printed", "give text"
-    ),
-    "centers": data(
-        lambda: SineWorld(LINE, kernel=KERNEL, centers=torch.zeros(3, 2), noise=0.1),
-        "(3, 2)",
-        "finite points like the arms",
-        "n x 1",
-    ),
-    "values": data(
-        lambda: FixedFunctions(torch.zeros(2, 2, 2)), "(2, 2, 2)", "shape M", "or trials x M"
-    ),
-    "values of integers": data(
-        lambda: FixedFunctions(torch.zeros(3).long()),
-        "torch.int64",
-        "floating-point",
-        "values.double()",
     ),
     "center": Row(lambda: panel("center")("row"), "'row'", "center is", "'all' or 'arm'"),
     "train": Row(lambda: panel("train")(12), "12", "there are 12 rows", "must be left"),

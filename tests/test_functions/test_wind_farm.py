@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from absent import not_installed
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.simulation import BoxWorld, run_study
@@ -41,6 +40,10 @@ def of_floris(direction, speed, yaw, layout=((0, 0), (630, 0), (1260, 0)), turbu
     return model.get_turbine_powers()[0] / 1e6
 
 
+def powers(farm, X):
+    return farm._powers(X[:, :-1].numpy(), X[:, -1].numpy())
+
+
 def test_powers_are_those_of_floris(farm) -> None:
     X = points([20.0, -5.0, 0.0], [0.0, 10.0, 7.0], [-30.0, 30.0, 12.5])
     expected = [
@@ -48,7 +51,7 @@ def test_powers_are_those_of_floris(farm) -> None:
         of_floris(float(TURN[7]), 8.0, (0, 10, 0)),
         of_floris(float(TURN[12] + TURN[13]) / 2, 8.0, (-30, 30, 0)),
     ]
-    np.testing.assert_allclose(farm.powers(X), expected, rtol=1e-10)
+    np.testing.assert_allclose(powers(farm, X), expected, rtol=1e-10)
     np.testing.assert_allclose(farm.evaluate_true(X), np.sum(expected, 1), rtol=1e-10)
     together = farm.evaluate_true(X.reshape(3, 1, 3))
     np.testing.assert_allclose(together.squeeze(-1), farm.evaluate_true(X), rtol=1e-10)
@@ -59,7 +62,7 @@ def test_layout_speeds_and_turbulence_count() -> None:
     layout = ((0.0, 0.0), (500.0, 50.0), (400.0, 600.0), (900.0, 300.0))
     directions, speeds = torch.tensor([250.0, 260.0]), torch.tensor([7.0, 9.0])
     farm = WindFarm(directions, speeds, layout=layout, steered=3, turbulence=0.1)
-    found = farm.powers(points([5.0, -8.0, 12.0, 0.5]))[0]
+    found = powers(farm, points([5.0, -8.0, 12.0, 0.5]))[0]
     expected = of_floris(255.0, 8.0, (5, -8, 12, 0), layout, 0.1)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
     assert farm.horizon == 1.0
@@ -70,7 +73,7 @@ def test_the_wind_turns_the_shorter_way_round() -> None:
     pytest.importorskip("floris")
     layout = ((0.0, 0.0), (0.0, -630.0))  # a wind from the north blows along
     farm = WindFarm(torch.tensor([355.0, 5.0]), layout=layout, steered=1)
-    found = farm.powers(points([10.0, 0.5]))[0]
+    found = powers(farm, points([10.0, 0.5]))[0]
     np.testing.assert_allclose(found, of_floris(0.0, 8.0, (10, 0), layout), rtol=1e-10)
     assert found[1] < 0.8 * found[0]
 
@@ -124,19 +127,8 @@ def test_a_study_plays_it(farm) -> None:
         ({"directions": torch.tensor([270.0, math.nan])}, "two or more finite numbers"),
         ({"speeds": torch.ones(3)}, "could not be broadcast"),
         ({"speeds": 0.0}, "above 0"),
-        ({"steered": 0}, "steered is 0"),
-        ({"largest": 50.0}, "largest is 50.0"),
-        ({"turbulence": 0.0}, "turbulence is 0.0"),
     ],
 )
 def test_what_cannot_be_is_refused(settings, message) -> None:
     with pytest.raises(ValueError, match=message):
         WindFarm(**{"directions": TURN} | settings)
-
-
-def test_without_floris_it_says_what_to_install() -> None:
-    with not_installed("floris"):
-        from botorch_tv.test_functions import WindFarm as Bare
-
-        with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[wind\]'"):
-            Bare(TURN)

@@ -117,19 +117,6 @@ class Panel:
         times = None if self.times is None else self.times[first:last]
         return replace(self, values=self.values[first:last], times=times)
 
-    @property
-    def skipped(self) -> np.ndarray | None:
-        """Missing rounds before each row but the first, in steps, `rounds - 1`.
-
-        A step is the median time between two rows. None if times are unknown.
-        """
-        if self.times is None or len(self.times) < 2:
-            return None
-        between = np.diff(self.times)
-        # Dates are whole numbers of units, so that the division by a step is exact.
-        lengths = between.astype(np.float64)
-        return lengths / np.median(lengths) - 1
-
     def row_at(self, time: Moment) -> int:
         """The number of the first row at or after a time.
 
@@ -253,8 +240,8 @@ def load_panel(
     and 2026030108 are dates, too. A first column without a name, such as the index of a data frame,
     is skipped. The first line names the arms if it holds text, or if it is the only line of
     distinct whole numbers, as in tables of numbered sensors. Missing readings are empty cells, NA
-    or NaN. Thousands, decimals, dates and time zones that can be read in two ways are refused, such
-    as dates like 1/2/2026 throughout.
+    or NaN, and what a line lacks at its end. Thousands, decimals, dates and time zones that can be
+    read in two ways are refused, such as dates like 1/2/2026 throughout.
 
     Args:
         path: The file.
@@ -268,8 +255,8 @@ def load_panel(
 
     Raises:
         ValueError: If the extension is unknown, a named array or column is missing or does not fit,
-            the file holds no such table, lines differ in length, a cell is neither a number nor
-            empty, or a table can be read in two ways.
+            the file holds no such table, a line is longer than the first, a cell is neither a
+            number nor empty, or a table can be read in two ways.
         FileNotFoundError: If there is no such file.
     """
     path = as_path("load_panel: path", path, "give the name of a file.")
@@ -294,9 +281,7 @@ def _read_arrays(
     path: Path, key: str | None, axes: Sequence[str], times: str | None, every: int
 ) -> Panel:
     # numpy would take any other file for a pickle, and its error would mislead.
-    require(
-        zipfile.is_zipfile(path), f"{path.name} is damaged or not an .npz file; write it again."
-    )
+    require(zipfile.is_zipfile(path), f"{path.name} is damaged or no .npz file; write it again.")
     arrays: dict[str, np.ndarray] = {}
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -336,13 +321,13 @@ def _read_arrays(
 
     along = [vector(axis, length, "iuf") for axis, length in zip(axes, lengths)]
     rows = None if times is None else vector(times, len(values), "iufmM")
-    taken = [np.arange(0, length, every) for length in lengths]
-    for number, entries in enumerate(taken, start=1):
-        values = values.take(entries, axis=number)
-    names = [",".join(map(str, place)) for place in itertools.product(*taken)]
-    places = [positions[entries] for positions, entries in zip(along, taken)]
-    coordinates = np.array(list(itertools.product(*places)), dtype=np.float64) if along else None
-    return Panel(values.reshape(len(values), -1), tuple(names), rows, coordinates)
+    stride = slice(None, None, every)
+    values = values[(slice(None), *[stride] * len(lengths))].reshape(len(values), -1)
+    numbers = itertools.product(*(range(0, length, every) for length in lengths))
+    names = tuple(",".join(map(str, place)) for place in numbers)
+    places = list(itertools.product(*(positions[stride] for positions in along)))
+    coordinates = np.array(places, dtype=np.float64) if along else None
+    return Panel(values, names, rows, coordinates)
 
 
 def _read_table(path: Path, times: str | None) -> Panel:

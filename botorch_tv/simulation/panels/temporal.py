@@ -52,12 +52,6 @@ Spectrum = tuple[np.ndarray, np.ndarray]
 """A covariance across arms, Q Λ Qᵀ: its positive eigenvalues, `r`, and their Q, `arms x r`."""
 
 
-def covariance_of(spectrum: Spectrum) -> np.ndarray:
-    """The covariance, `arms x arms`."""
-    eigenvalues, vectors = spectrum
-    return _gram((vectors * np.sqrt(eigenvalues)).T)
-
-
 def sample_covariance(values: np.ndarray) -> np.ndarray:
     """Covariance across arms about zero.
 
@@ -69,7 +63,8 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
         cause, are clipped at zero.
     """
     if np.isnan(values).any():
-        return covariance_of(sample_spectrum(values))
+        eigenvalues, vectors = sample_spectrum(values)
+        return _gram((vectors * np.sqrt(eigenvalues)).T)
     return _gram(values) / len(values)
 
 
@@ -171,16 +166,12 @@ def carried_forward(values: np.ndarray) -> np.ndarray:
     return np.take_along_axis(values, source, axis=0)
 
 
-# The rate of change, and the noise.
+# The rate of change.
 
 LOWEST = 1e-8
 """Smallest ε that is distinguished from 0; it forgets one percent in a million rounds."""
 _GRID = np.concatenate([[0.0], np.logspace(math.log10(LOWEST), 0.0, 41)])
 _NARROWINGS = 6
-LEAST_SHARE = 1e-4
-"""Smallest noise fitted, as a share of the variance of the readings."""
-ROWS_PER_ARM = 4
-"""Fewest complete rows per arm to fit noise to."""
 
 
 class RateFit(NamedTuple):
@@ -196,11 +187,7 @@ class RateFit(NamedTuple):
 
 
 def fit_epsilon(
-    values: np.ndarray,
-    covariance: np.ndarray,
-    noise: float,
-    *,
-    groups: int | Sequence[object] | None = None,
+    values: np.ndarray, covariance: np.ndarray, noise: float, *, groups: int | None = None
 ) -> RateFit:
     """The rate of change that maximises the marginal likelihood, [B16] (24).
 
@@ -214,8 +201,7 @@ def fit_epsilon(
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
         covariance: K_arms, `arms x arms`.
         noise: Variance σ² of the noise of a reading, positive.
-        groups: Rows per independent group of rows (say a day), or a label per row, where a change
-            of label begins a new group; one group by default.
+        groups: Rows per independent group of rows (say a day); one group by default.
 
     Raises:
         ValueError: If shapes do not fit, the noise is not positive, or no group has two rows with
@@ -225,12 +211,7 @@ def fit_epsilon(
     return fit_rate(values, spectrum(covariance), noise, groups)
 
 
-def fit_rate(
-    values: np.ndarray,
-    covariance: Spectrum,
-    noise: float,
-    groups: int | Sequence[object] | None,
-) -> RateFit:
+def fit_rate(values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None) -> RateFit:
     """:func:`fit_epsilon` for a covariance whose eigenvalues are known."""
     filters = _Filters(values, covariance, noise, groups)
     grid = _GRID
@@ -246,60 +227,13 @@ def fit_rate(
     return RateFit(float(grid[best]), float(likelihood[best]))
 
 
-def fit_noise(
-    values: np.ndarray, sample: Spectrum, groups: int | Sequence[object] | None
-) -> tuple[float, float, Spectrum]:
-    """The noise and rate of change of largest marginal likelihood, given the sample covariance.
-
-    The sample covariance is S = K_arms + σ² I, so that K_arms = S - σ² I; noise is the part of the
-    variation that does not persist from row to row. Incomplete rows are left out.
-
-    Args:
-        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
-        sample: S.
-        groups: As for :func:`fit_epsilon`.
-
-    Returns:
-        The noise σ² of a reading, ε, and the covariance across arms less that noise.
-
-    Raises:
-        ValueError: If there are fewer than ``ROWS_PER_ARM`` complete rows per arm, too few to
-            identify the noise.
-    """
-    whole = ~np.isnan(values).any(1)
-    rows, arms = int(whole.sum()), values.shape[1]
-    require(
-        rows >= ROWS_PER_ARM * arms,
-        f"noise of {arms} arms can be fitted to {ROWS_PER_ARM * arms:,} or more complete rows, but "
-        f"there are {rows:,}; give more rows, fewer arms, or the noise as a number.",
-    )
-    complete = np.where(whole[:, None], values, np.nan)
-    variance = float(np.mean(values[whole] ** 2))
-    eigenvalues, vectors = sample
-    shares = np.geomspace(LEAST_SHARE, 0.95 * min(1.0, eigenvalues.max() / variance), 15)
-    found: dict[float, tuple[RateFit, Spectrum]] = {}
-    for _ in range(_NARROWINGS):
-        for share in shares:
-            if share not in found:
-                more = eigenvalues > share * variance  # than the noise
-                left = eigenvalues[more] - share * variance, vectors[:, more]
-                found[share] = (fit_rate(complete, left, share * variance, groups), left)
-        known = sorted(found)
-        best = max(known, key=lambda share: found[share][0].log_likelihood)
-        place = known.index(best)
-        low, high = known[max(place - 1, 0)], known[min(place + 1, len(known) - 1)]
-        shares = np.array([math.sqrt(low * best), math.sqrt(best * high)])
-    fit, left = found[best]
-    return best * variance, fit.epsilon, left
-
-
 def log_likelihood(
     values: np.ndarray,
     covariance: np.ndarray,
     noise: float,
     epsilon: Sequence[float] | np.ndarray,
     *,
-    groups: int | Sequence[object] | None = None,
+    groups: int | None = None,
 ) -> np.ndarray:
     """The log marginal likelihood as a function of ε, [B16] (24).
 
@@ -328,11 +262,7 @@ class _Filters:
     """One Kalman filter per eigenvalue of the covariance across arms."""
 
     def __init__(
-        self,
-        values: np.ndarray,
-        covariance: Spectrum,
-        noise: float,
-        groups: int | Sequence[object] | None,
+        self, values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None
     ) -> None:
         eigenvalues, vectors = covariance
         values = np.asarray(values, dtype=np.float64)
@@ -346,12 +276,14 @@ class _Filters:
         )
         values = filled_from_row(values, covariance, noise)
         self._read = ~np.isnan(values).any(1)
-        self._starts = group_starts(groups, len(values))
-        first = np.maximum.accumulate(np.where(self._starts, np.arange(len(values)), 0))
+        fix = "give the rows of a group, such as a day."
+        rows = require_integer("groups", len(values) if groups is None else groups, 1, fix)
+        group = np.arange(len(values)) // rows
+        self._starts = np.diff(group, prepend=-1) > 0
         require(
-            bool(np.bincount(first[self._read], minlength=1).max(initial=0) >= 2),
-            f"none of the {int(self._starts.sum())} groups has two rows with readings, which a "
-            "rate of change needs; give more rows, or larger groups.",
+            bool(np.bincount(group[self._read], minlength=1).max(initial=0) >= 2),
+            f"none of the {group[-1] + 1} groups has two rows with readings, as a rate of change "
+            "needs; give more rows, or larger groups.",
         )
         series = values @ vectors
         self._series = series / np.sqrt(eigenvalues)
@@ -393,27 +325,3 @@ class _Filters:
             mean += variance / spread * error
             variance *= self._noise / spread
         return np.asarray(self._constant - 0.5 * total.sum(1))
-
-
-def group_starts(groups: int | Sequence[object] | None, rows: int) -> np.ndarray:
-    """Whether each row begins a group.
-
-    Args:
-        groups: Rows per group, or a label per row; None for one group.
-        rows: Number of rows.
-
-    Raises:
-        ValueError: If groups have fewer than two rows, or the number of labels is not that of rows.
-    """
-    if groups is None:
-        return np.asarray(np.arange(rows) == 0)
-    if isinstance(groups, int):
-        groups = require_integer("groups", groups, 2, "give the rows of a group, such as a day.")
-        return np.asarray(np.arange(rows) % groups == 0)
-    labels = np.asarray(groups)
-    require(
-        labels.shape == (rows,),
-        f"groups have shape {labels.shape}, but there are {rows} training rows; give a label for "
-        "each, or the rows per group.",
-    )
-    return np.concatenate([[True], labels[1:] != labels[:-1]])

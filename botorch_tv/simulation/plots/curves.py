@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -153,20 +153,12 @@ def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, Li
     inches = axes.get_window_extent().height / axes.figure.dpi
     lines = [name.count("\n") + 1 for name in names]
     gaps = [LABEL_HEIGHT / inches * (one + other) / 2 for one, other in pairwise(lines)]
+    beside: dict[str, Any] = {"xycoords": "axes fraction", "fontsize": 9, "va": "center"}
+    line = {"arrowstyle": "-", "linewidth": 0.7, "relpos": (0, 0.5), "shrinkA": 0, "shrinkB": 2}
     for name, place in zip(names, spread_apart([heights[name] for name in names], gaps)):
-        color, _ = styles[name]
-        line = {"arrowstyle": "-", "color": color, "linewidth": 0.7, "relpos": (0, 0.5)}
-        axes.annotate(
-            name,
-            (1.0, heights[name]),
-            xycoords="axes fraction",
-            xytext=(1.035, place),
-            textcoords="axes fraction",
-            color=color,
-            fontsize=9,
-            va="center",
-            arrowprops=line | {"shrinkA": 0, "shrinkB": 2},
-        )
+        color, end, start = styles[name][0], (1.0, heights[name]), (1.035, place)
+        arrow = line | {"color": color}
+        axes.annotate(name, end, start, color=color, arrowprops=arrow, **beside)
 
 
 def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list[float]:
@@ -297,14 +289,14 @@ def plot_first_reset(
         axes.stairs(share, edges, fill=True, alpha=0.3, color=color)
         axes.stairs(share, edges, color=color, linewidth=1.4, label=label)
         axes.axvline(periods[epsilon], color=color, linewidth=1.8, linestyle="dashed")
-        axes.annotate(
-            f" N = {periods[epsilon]}",
-            (periods[epsilon], 1.0),
-            xycoords=("data", "axes fraction"),
-            va="bottom",
-            ha="left" if periods[epsilon] == max(periods.values()) else "right",
-            color=color,
-        )
+        side = "left" if periods[epsilon] == max(periods.values()) else "right"
+        above = {
+            "transform": axes.get_xaxis_transform(),
+            "va": "bottom",
+            "ha": side,
+            "color": color,
+        }
+        axes.text(periods[epsilon], 1.0, f" N = {periods[epsilon]}", above)
     axes.set(xlim=(0, max(horizon, *periods.values())), ylim=(0, None))
     axes.set_xlabel("round of the first reset by the event trigger")
     axes.set_ylabel("share of all trials, per round")
@@ -325,22 +317,11 @@ def _draw_regret(axes: Axes, result: StudyRecord, normalized: bool) -> None:
 def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> None:
     fired = result.resets.sel(strategy=label).isel(trial=slice(RASTER_TRIALS)).values
     rounds, (color, _) = result.data["round"].values, line_styles(result.strategies)[label]
-    axes.eventplot(
-        [rounds[row] for row in fired],
-        lineoffsets=list(range(len(fired))),
-        linelengths=1.0,
-        linewidths=1.4,
-        colors=color,
-    )
+    rows = list(range(len(fired)))
+    axes.eventplot([rounds[row] for row in fired], lineoffsets=rows, linewidths=1.4, colors=color)
     axes.set(ylim=(len(fired) - 0.5, -0.5), yticks=[])
-    axes.annotate(
-        f"{label}\n{mean:.1f} resets",
-        (1.035, 0.5),
-        xycoords="axes fraction",
-        fontsize=8,
-        va="center",
-        color=color,
-    )
+    beside = {"transform": axes.transAxes, "fontsize": 8, "va": "center", "color": color}
+    axes.text(1.035, 0.5, f"{label}\n{mean:.1f} resets", beside)
     lighten(axes)
 
 
@@ -386,10 +367,7 @@ def plot_simple_regret(
     left, right = figure.subplots(1, 2, width_ratios=[1.35, 1])
     _draw_simple_regret(left, result, curves)
     _draw_prices(right, result, styles)
-    trials = result.data.sizes["trial"]
-    caption = f"Mean of {trials:,} trials; bands and bars: ± 1 standard error."
-    caption = caption if trials > 1 else "One trial."
-    return written(figure, path, caption)
+    return written(figure, path, _caption(result, ticks=False))
 
 
 def _draw_simple_regret(axes: Axes, result: StudyRecord, curves: Mapping[str, Curve]) -> None:
@@ -408,21 +386,13 @@ def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle
         for values in (result.simple_regret, result.regret)
     )
     order = sorted(styles, key=lambda label: played[label].mean)
+    dot: dict[str, Any] = {"fmt": "o", "markersize": 6.5, "elinewidth": 2.6}
     for row, label in enumerate(order):
         color, _ = styles[label]
         ends = recommended[label].mean, played[label].mean
         axes.plot(ends, (row, row), color=color, linewidth=1.2, alpha=0.6)
-        for one, face in ((recommended[label], color), (played[label], "white")):
-            axes.errorbar(
-                one.mean,
-                row,
-                xerr=one.standard_error,
-                fmt="o",
-                color=color,
-                markerfacecolor=face,
-                markersize=6.5,
-                elinewidth=2.6,
-            )
+        for (mean, error), face in ((recommended[label], color), (played[label], "white")):
+            axes.errorbar(mean, row, xerr=error, color=color, markerfacecolor=face, **dot)
     axes.set_yticks(range(len(order)), order)
     for tick, label in zip(axes.get_yticklabels(), order):
         tick.set_color(styles[label][0])

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import xarray as xr
 from matplotlib import colormaps
 from matplotlib.ticker import MaxNLocator
 
 from botorch_tv.drawing import VERMILION, Where, canvas, figure_of, lighten, panel, written
-from botorch_tv.simulation.plots.curves import (
-    draw_curves,
-    line_styles,
-    name_curves,
-    settle_scale,
-)
+from botorch_tv.simulation.plots.curves import draw_curves, line_styles, name_curves, settle_scale
 from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.validation import require
@@ -230,24 +226,17 @@ def plot_weights(
         "add adaptive_gp_ucb() and give its bank to Weights.",
     )
     own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
-    panels = []
-    for name, heading in TITLES.items():
-        values = own.sortby(name)
-        names = [f"{value:g}" for value in values[name].values]
-        panels.append((heading, _band(values[f"weight_{name}"]), names))
-    rounds = data["round"].values
     if ax is not None:
         figure = figure_of(ax, path)
-        _draw_weights(ax, rounds, *panels[0])
+        _draw_weights(ax, own, "rate")
         ax.set_xlabel("round")
         return figure
-    figure = canvas(10, 1.55 * len(panels) + 1.9)
-    ratios = [1.0] * len(panels) + [0.8]
+    figure = canvas(10, 1.55 * len(TITLES) + 1.9)
+    ratios = [1.0] * len(TITLES) + [0.8]
     *above, below = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
-    for axes, panel_ in zip(above, panels):
-        _draw_weights(axes, rounds, *panel_)
-    jump = _band(own["jump"].expand_dims("curve", -1))
-    _draw_bands(below, rounds, jump, [VERMILION], [""])
+    for axes, name in zip(above, TITLES):
+        _draw_weights(axes, own, name)
+    _draw_bands(below, own["jump"].expand_dims("curve", -1), [VERMILION], [""])
     below.set_title("A jump came before the measurement", loc="left", fontsize=10.5)
     below.set(ylabel="chance", xlabel="round")
     figure.align_ylabels()
@@ -260,30 +249,26 @@ def plot_weights(
     return written(figure, path, caption)
 
 
-def _band(values: object) -> np.ndarray:
-    """Mean and, of several trials, quantiles over `trial x round x curve`."""
-    whole = np.asarray(values)
-    edges = [] if len(whole) == 1 else np.quantile(whole, EDGES, axis=0)
-    return np.stack([whole.mean(0), *edges])
-
-
-def _draw_weights(
-    axes: Axes, rounds: np.ndarray, title: str, band: np.ndarray, names: Sequence[str]
-) -> None:
+def _draw_weights(axes: Axes, own: xr.Dataset, name: str) -> None:
     """The weights of the values of one quantity, from the smallest value to the largest."""
-    axes.set_title(title, loc="left", fontsize=10.5)
-    shades = np.linspace(LIGHTEST, DARKEST, len(names))
-    _draw_bands(axes, rounds, band, [colormaps[COLORS](shade) for shade in shades], names)
+    values = own.sortby(name)
+    labels = [f"{value:g}" for value in values[name].values]
+    shades = [colormaps[COLORS](one) for one in np.linspace(LIGHTEST, DARKEST, len(labels))]
+    _draw_bands(axes, values[f"weight_{name}"], shades, labels)
+    axes.set_title(TITLES[name], loc="left", fontsize=10.5)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
     axes.set_ylabel("weight")
 
 
 def _draw_bands(
-    axes: Axes, rounds: np.ndarray, band: np.ndarray, colors: Sequence[Any], names: Sequence[str]
+    axes: Axes, values: xr.DataArray, colors: Sequence[Any], labels: Sequence[str]
 ) -> None:
-    for color, name, (middle, *edges) in zip(colors, names, np.moveaxis(band, -1, 0)):
-        axes.plot(rounds, middle, color=color, linewidth=1.6, label=name)
-        if edges:
-            axes.fill_between(rounds, *edges, color=color, alpha=0.18, linewidth=0)
+    """Mean and, of several trials, the middle half of `trial x round x curve`."""
+    rounds, whole = values["round"].values, values.values
+    for color, label, curve in zip(colors, labels, np.moveaxis(whole, -1, 0)):
+        axes.plot(rounds, curve.mean(0), color=color, linewidth=1.6, label=label)
+        if len(whole) > 1:
+            low, high = np.quantile(curve, EDGES, axis=0)
+            axes.fill_between(rounds, low, high, color=color, alpha=0.18, linewidth=0)
     axes.set_ylim(-0.02, 1.02)
     lighten(axes)

@@ -6,9 +6,9 @@ import copy
 import math
 import random
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, Literal, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -107,10 +107,27 @@ class BoxWorld(World):
             f"run_study: {self!r} has functions for {sum(shape)} trials, but the study needs trial "
             f"number {last}; run fewer trials, or draw more functions.",
         )
-        problem = self.problem
+        problem, trials = self.problem, slice(stream.first, last)
         if problem.bounds.dtype != stream.dtype or problem.bounds.device != stream.device:
             problem = copy.deepcopy(problem).to(device=stream.device, dtype=stream.dtype)
-        return (_At(self, problem, step + 1, stream) for step in range(self.horizon))
+
+        def at(time: float) -> Objective:
+            def values(X: Tensor) -> Tensor:
+                X = torch.cat([X, X.new_full((*X.shape[:-1], 1), time)], -1)
+                if not shape:
+                    return problem(X, noise=False)  # type: ignore[no-any-return]
+                # The functions of other trials are evaluated as well, at arbitrary points.
+                filled = X[:1].expand(*shape, *X.shape[1:]).clone()
+                filled[trials] = X
+                return problem(filled, noise=False)[trials]  # type: ignore[no-any-return]
+
+            def best() -> Tensor:
+                value = problem.optimal_value_at(time)
+                return value[trials] if shape else value.expand(stream.trials)
+
+            return _OnBox(self, stream, values, best)
+
+        return (at(float(step)) for step in range(1, self.horizon + 1))
 
     def opening(self, stream: Stream) -> Tensor | None:
         if not self.random_rounds:
@@ -127,36 +144,36 @@ class BoxWorld(World):
         return values.detach()
 
 
-class _At(Objective):
-    """The functions of some trials at one time."""
+class _OnBox(Objective):
+    """The functions of some trials in one round, in the units of the world.
+
+    Args:
+        world: Has shift and scale.
+        stream: Has dtype and device of the results.
+        values: Values before scaling, `trials x q x d -> trials x q`.
+        best: The best of them, `trials`.
+    """
 
     def __init__(
-        self, world: BoxWorld, problem: TimeVaryingTestFunction, time: int, stream: Stream
+        self,
+        world: BoxWorld | PeaksWorld[Any],
+        stream: Stream,
+        values: Callable[[Tensor], Tensor],
+        best: Callable[[], Tensor],
     ) -> None:
-        self.world, self.problem, self.time = world, problem, time
-        self.trials = slice(stream.first, stream.first + stream.trials)
+        self.world, self.stream, self.values, self.highest = world, stream, values, best
 
     def at(self, choice: Tensor) -> Tensor:
-        X = choice if choice.dim() == 3 else choice.unsqueeze(-2)
-        X = torch.cat([X, X.new_full((*X.shape[:-1], 1), float(self.time))], -1)
-        shape = self.problem.batch_shape
-        if shape:
-            # The functions of other trials are evaluated as well, at arbitrary points.
-            filled = X[:1].expand(*shape, *X.shape[1:]).clone()
-            filled[self.trials] = X
-            X = filled
-        values: Tensor = self.problem(X, noise=False)
-        values = self._scaled(values[self.trials] if shape else values)
-        return values if choice.dim() == 3 else values.squeeze(-1)
+        if choice.dim() == 2:
+            return self.at(choice.unsqueeze(-2)).squeeze(-1)
+        return self._scaled(self.values(choice))
 
     def best(self, maximize: bool) -> Tensor:
-        value = self._scaled(self.problem.optimal_value_at(float(self.time)))
-        if self.problem.batch_shape:
-            return value[self.trials]
-        return value.expand(self.trials.stop - self.trials.start)
+        return self._scaled(self.highest())
 
     def _scaled(self, values: Tensor) -> Tensor:
-        return (values - self.world.shift) / self.world.scale
+        scaled = (values - self.world.shift) / self.world.scale
+        return scaled.to(dtype=self.stream.dtype, device=self.stream.device)
 
 
 # ---------------------------------------------------------------- landscapes of peaks
@@ -230,35 +247,20 @@ class PeaksWorld(World, Generic[Landscape]):
 
     def objectives(self, stream: Stream) -> Iterator[Objective]:
         landscapes = [self.landscape(seed) for seed in stream.seeds()]
+
+        def values(X: Tensor) -> Tensor:
+            points = zip(landscapes, X.cpu().double().numpy())
+            return torch.from_numpy(np.stack([self.values(one, x) for one, x in points])).double()
+
+        def best() -> Tensor:
+            highest = [self.highest(one) for one in landscapes]
+            return torch.tensor(highest, dtype=torch.float64, device="cpu")
+
         while True:
             for _ in range(self.period):
-                yield _Peaks(self, landscapes, stream)
+                yield _OnBox(self, stream, values, best)
             for one in landscapes:
                 self.change(one)
-
-    def _scaled(self, values: Sequence[float] | np.ndarray, stream: Stream) -> Tensor:
-        given = torch.as_tensor(np.asarray(values), dtype=torch.float64, device="cpu")
-        found = (given - self.shift) / self.scale
-        return found.to(dtype=stream.dtype, device=stream.device)
-
-
-class _Peaks(Objective, Generic[Landscape]):
-    """The present landscapes of some trials."""
-
-    def __init__(
-        self, world: PeaksWorld[Landscape], landscapes: Sequence[Landscape], stream: Stream
-    ) -> None:
-        self.world, self.landscapes, self.stream = world, landscapes, stream
-
-    def at(self, choice: Tensor) -> Tensor:
-        X = (choice if choice.dim() == 3 else choice.unsqueeze(-2)).cpu().double().numpy()
-        found = [self.world.values(one, points) for one, points in zip(self.landscapes, X)]
-        values = self.world._scaled(np.stack(found), self.stream)
-        return values if choice.dim() == 3 else values.squeeze(-1)
-
-    def best(self, maximize: bool) -> Tensor:
-        require(maximize, f"{self.world!r} knows only its highest value; use maximize=True.")
-        return self.world._scaled([self.world.highest(one) for one in self.landscapes], self.stream)
 
 
 class GMPBWorld(PeaksWorld["GMPB"]):
@@ -284,10 +286,8 @@ class GMPBWorld(PeaksWorld["GMPB"]):
         self.config = config
 
     def landscape(self, seed: int) -> GMPB:
-        try:
-            from gmpb import GMPB
-        except ImportError as error:
-            raise ImportError("GMPBWorld needs: pip install 'botorch-tv[worlds]'") from error
+        from gmpb import GMPB
+
         # This class changes the landscape, not the number of evaluations.
         return GMPB(replace(self.config, auto_step=False), seed)
 
@@ -330,10 +330,8 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
         self.scenario = scenario
 
     def landscape(self, seed: int) -> MovingPeaks:
-        try:
-            from deap.benchmarks import movingpeaks
-        except ImportError as error:
-            raise ImportError("MovingPeaksWorld needs: pip install 'botorch-tv[worlds]'") from error
+        from deap.benchmarks import movingpeaks
+
         scenarios = (movingpeaks.SCENARIO_1, movingpeaks.SCENARIO_2, movingpeaks.SCENARIO_3)
         settings = scenarios[self.scenario - 1]
         return movingpeaks.MovingPeaks(self.domain.dim, random.Random(seed), **settings)

@@ -10,7 +10,6 @@ from itertools import count, pairwise
 from typing import NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -241,7 +240,7 @@ class SineWorld(GridWorld):
     space is at most scale / √λ_max, which is below the paper's bound, scale, only where λ_max >= 1;
     with the paper's own parameters λ_max is 0.71 and the norm reaches 5.48 in its 500 rounds.
 
-    With evenly spaced centers f is a wave that travels along the line at a constant speed,
+    As the centers are evenly spaced, f is a wave that travels along the line at a constant speed,
     ``frequency`` times their distance per round. Measurements therefore lose their value at a
     constant rate. At the paper's speed a memory of two rounds works well, so this world does not
     test whether a strategy detects that its data are outdated.
@@ -249,18 +248,17 @@ class SineWorld(GridWorld):
     Args:
         domain: The arms.
         kernel: A GPyTorch kernel, not a matrix, because centers need not be arms.
-        centers: The points c_i, `n x d`, or the number n of evenly spaced ones from the first to
-            the last arm of a one-dimensional domain.
+        centers: The number n of evenly spaced points c_i from the first to the last arm.
         scale: 5 in the paper, at least 0.
         frequency: 0.3 in the paper, radians per round.
         noise: Variance of the observation noise.
 
     Attributes:
-        centers: The points c_i, `n x d`.
+        centers: The points c_i, `n x 1`.
 
     Raises:
-        ValueError: If a parameter is out of range or not finite.
-        InputDataError: If ``centers`` do not fit the domain.
+        ValueError: If a parameter is out of range or not finite, or the domain has several
+            dimensions.
     """
 
     def __init__(
@@ -268,14 +266,22 @@ class SineWorld(GridWorld):
         domain: Grid,
         *,
         kernel: Kernel,
-        centers: int | Tensor = 20,
+        centers: int = 20,
         scale: float = 5.0,
         frequency: float = 0.3,
         noise: float,
     ) -> None:
         super().__init__(domain, noise)
         self.kernel = copy.deepcopy(kernel)
-        self.centers = _points(centers, domain)
+        centers = require_integer("SineWorld: centers", centers, 1, "the paper uses 20.")
+        require(
+            domain.dim == 1,
+            f"SineWorld: domain has {domain.dim} dimensions, but centers are evenly spaced on a "
+            "line; give a domain of one.",
+        )
+        first, last = domain.X.double().aminmax()
+        line = torch.linspace(float(first), float(last), centers, dtype=torch.float64, device="cpu")
+        self.centers = line.unsqueeze(-1)
         self.scale = require_number("SineWorld: scale", scale, "[0, 1e100]", "the paper uses 5.")
         fix = "the paper uses 0.3."
         self.frequency = require_number("SineWorld: frequency", frequency, "(-inf, inf)", fix)
@@ -293,25 +299,6 @@ class SineWorld(GridWorld):
             u = torch.sin(self.frequency * t + number)
             unit: Tensor = u / u.norm()
             yield values.copy_(covariance @ (self.scale / largest * unit))
-
-
-def _points(centers: int | Tensor, domain: Grid) -> Tensor:
-    if isinstance(centers, Tensor):
-        if centers.dim() != 2 or centers.shape[1] != domain.dim or not centers.isfinite().all():
-            raise InputDataError(
-                f"SineWorld: centers has shape {tuple(centers.shape)}, or entries that are NaN or "
-                f"infinite; give finite points like the arms, n x {domain.dim}."
-            )
-        return centers.detach().cpu().double().clone()
-    centers = require_integer("SineWorld: centers", centers, 1, "the paper uses 20.")
-    require(
-        domain.dim == 1,
-        f"SineWorld: centers is {centers}, but a domain of {domain.dim} dimensions has no evenly "
-        "spaced order; give the points themselves, n x d.",
-    )
-    first, last = domain.X.double().aminmax()
-    points = torch.linspace(float(first), float(last), centers, dtype=torch.float64, device="cpu")
-    return points.unsqueeze(-1)
 
 
 # ---------------------------------------------------------------- functions
@@ -448,29 +435,15 @@ class FixedFunctions(FunctionDistribution):
 
     Args:
         values: One function for all trials, `M`, or one for each trial of a study, `trials x M`.
-
-    Raises:
-        InputDataError: If ``values`` is not a floating-point tensor of such a shape.
     """
 
     fresh = False
 
     def __init__(self, values: Tensor) -> None:
-        if values.dim() not in (1, 2) or not values.is_floating_point() or values.isnan().any():
-            raise InputDataError(
-                f"FixedFunctions: values is {values.dtype} of shape {tuple(values.shape)}, perhaps "
-                "with NaN; give floating-point numbers, values.double(), of shape M or trials x M."
-            )
         self.values = values.detach().clone()
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
-        values, last = self.values.to(stream.device, stream.dtype), stream.first + stream.trials
-        if values.shape[-1] != len(domain) or (values.dim() == 2 and last > len(values)):
-            raise InputDataError(
-                f"FixedFunctions: values has shape {tuple(values.shape)}, but the domain has "
-                f"{len(domain)} arms and the study needs trial number {last}; give shape M, or "
-                "trials x M, in the order of domain.X."
-            )
+        values = self.values.to(stream.device, stream.dtype)
         if values.dim() == 1:
             return FunctionDraw(values.expand(stream.trials, -1))
-        return FunctionDraw(values[stream.first : last])
+        return FunctionDraw(values[stream.first : stream.first + stream.trials])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Literal
@@ -17,10 +17,7 @@ from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.temporal import (
     Center,
     carried_forward,
-    covariance_of,
-    fit_noise,
     fit_rate,
-    group_starts,
     sample_covariance,
     sample_spectrum,
     scaling,
@@ -49,8 +46,8 @@ class PanelWorld(GridWorld):
 
     A single ε describes patterns of all scales, most of which are small. Since the covariance
     includes the noise of the readings, ε of a slow world is overestimated (0.06 instead of 0.01
-    from 300 rows of 20 arms, where the true covariance gives 0.01; fitted noise, which is removed
-    from the covariance, reduces it to 0.03). Pass another ε to strategies if you know it.
+    from 300 rows of 20 arms, where the true covariance gives 0.01). Pass another ε to strategies if
+    you know it.
 
     Rows are assumed to be rounds of equal length; a panel with other times causes a warning.
 
@@ -63,12 +60,9 @@ class PanelWorld(GridWorld):
         center: ``"all"`` subtracts one mean from all readings. ``"arm"`` subtracts each arm's own
             mean, so the objective is an arm's excess over its usual reading.
         standardize: False keeps the unit of the readings (scale 1), also for regret.
-        noise_share: Noise variance of the model relative to the variance of the training rows; or
-            ``"fitted"`` for the value of maximum marginal likelihood, which needs four complete
-            training rows per arm and takes seconds. It is then removed from the covariance.
+        noise_share: Noise variance of the model relative to the variance of the training rows.
         groups: For fitting ε, the number of rows per independent group of training rows (say a
-            day), or a label per training row, where a change of label begins a new group. By
-            default all rows are one group.
+            day). By default all rows are one group.
         observation_noise: Variance, in units of the objective, of noise added to the readings that
             strategies observe. Pass strategies ``model_noise`` plus this value.
         first_arm: The first arm of every strategy: ``"random"`` draws one per trial, ``"each"``
@@ -106,44 +100,34 @@ class PanelWorld(GridWorld):
         *,
         center: Center = "all",
         standardize: bool = True,
-        noise_share: float | Literal["fitted"] = 0.05,
-        groups: int | Sequence[object] | None = None,
+        noise_share: float = 0.05,
+        groups: int | None = None,
         observation_noise: float = 0.0,
         first_arm: First = "random",
         coordinates: np.ndarray | Tensor | None = None,
     ) -> None:
         device = values.device if isinstance(values, Tensor) else torch.device("cpu")
         panel = _as_panel(values, coordinates)
-        _warn_if_uneven(panel)
+        _warn_if_uneven(panel.times)
         _check_rows(panel, train)
         readings, arms = panel.values, len(panel.arms)
         require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; give 'all' or 'arm'.")
-        if not isinstance(noise_share, str) or noise_share != "fitted":
-            fix = "0.05 is usual, 'fitted' estimates it."
-            noise_share = require_number("PanelWorld: noise_share", noise_share, "(0, 1]", fix)
+        fix = "0.05 is usual."
+        self.noise_share = require_number("PanelWorld: noise_share", noise_share, "(0, 1]", fix)
+        require(groups is None or groups >= 2, f"PanelWorld: groups is {groups}; give 2 or more.")
         if first_arm not in (None, "random", "each"):
             fix = f"arms are numbered 0 to {arms - 1}; or give 'random', 'each', or None."
             first_arm = require_integer("PanelWorld: first_arm", first_arm, 0, fix)
             require(first_arm < arms, f"PanelWorld: first_arm is {first_arm}, but {fix}")
         super().__init__(_domain(panel, device), observation_noise)
-        group_starts(groups, train)  # checks groups now rather than when ε is fitted
         mean, self.scale = scaling(readings[:train], center, standardize)
         played = (carried_forward(readings)[train:] - mean) / self.scale
         self.center, self.standardize, self.start = center, standardize, first_arm
         self.mean = torch.as_tensor(mean, dtype=torch.float64, device=device)
         self.training = (readings[:train] - mean) / self.scale
         self._groups = groups
-        variance = float(np.nanmean(self.training**2))
-        if isinstance(noise_share, str):
-            self.model_noise, self.epsilon, spectrum = fit_noise(
-                self.training, sample_spectrum(self.training), groups
-            )
-            self.noise_share = self.model_noise / variance
-            covariance = covariance_of(spectrum)
-        else:
-            self.model_noise, self.noise_share = noise_share * variance, noise_share
-            covariance = sample_covariance(self.training)
-        self.kernel = torch.tensor(covariance, device=device)
+        self.model_noise = self.noise_share * float(np.nanmean(self.training**2))
+        self.kernel = torch.tensor(sample_covariance(self.training), device=device)
         self.objective = torch.as_tensor(played, device=device)
         self.measured = torch.as_tensor(~np.isnan(readings[train:]), device=device)
         self.horizon = len(played)
@@ -178,17 +162,20 @@ class PanelWorld(GridWorld):
         return self._measured.on(torch.bool, index.device)[step][index]
 
 
-def _warn_if_uneven(panel: Panel) -> None:
-    skipped, times = panel.skipped, panel.times
-    if skipped is None or times is None or np.abs(skipped).max() <= UNEVEN:
+def _warn_if_uneven(times: np.ndarray | None) -> None:
+    if times is None or len(times) < 2:
         return
-    worst = int(np.abs(skipped).argmax())
-    warnings.warn(
-        f"PanelWorld: rows are taken for rounds of equal length, but {times[worst]} to "
-        f"{times[worst + 1]} are {skipped[worst] + 1:.3g} usual steps; give rows of NaN for rounds "
-        "that are missing, or replace(panel, times=None) where times do not matter.",
-        stacklevel=3,
-    )
+    # Dates are whole numbers of units, so that the division by a step is exact.
+    lengths = np.diff(times).astype(np.float64)
+    steps = lengths / np.median(lengths)
+    worst = int(np.abs(steps - 1).argmax())
+    if abs(steps[worst] - 1) > UNEVEN:
+        warnings.warn(
+            f"PanelWorld: rows are taken for rounds of equal length, but {times[worst]} to "
+            f"{times[worst + 1]} are {steps[worst]:.3g} usual steps; give rows of NaN for rounds "
+            "that are missing, or replace(panel, times=None) where times do not matter.",
+            stacklevel=3,
+        )
 
 
 def _as_panel(

@@ -187,7 +187,6 @@ def test_many_arms_need_no_matrix_of_all_readings():
         ({"noise_share": 1.5}, "noise_share is 1.5"),
         ({"observation_noise": -1.0}, "noise is -1.0"),
         ({"groups": 1}, "groups is 1"),
-        ({"groups": [1, 2]}, "5 training rows"),
         ({"first_arm": 3}, "first_arm is 3, but arms are numbered 0 to 2"),
         ({"first_arm": -1}, "first_arm is -1"),
         ({"coordinates": np.zeros((2, 2))}, r"coordinates has not .*; give 3"),

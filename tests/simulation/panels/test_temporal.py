@@ -19,12 +19,12 @@ def plane_covariance(coordinates: np.ndarray) -> np.ndarray:
 RATES = [0.0, 1e-6, 0.01, 0.3, 0.97, 1.0]
 
 
-@pytest.mark.parametrize("labels", [None, np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 2])])
+@pytest.mark.parametrize("labels", [None, np.arange(10) // 3])
 def test_likelihood_is_the_dense_one(labels):
     values = np.random.default_rng(1).standard_normal((10, 6))
     values[[4, 7]] = np.nan  # rows without any reading are left out exactly
     covariance = line_covariance(6)
-    curve = log_likelihood(values, covariance, 0.05, RATES, groups=labels)
+    curve = log_likelihood(values, covariance, 0.05, RATES, groups=None if labels is None else 3)
     dense = [dense_log_likelihood(values, covariance, 0.05, e, labels) for e in RATES]
     np.testing.assert_allclose(curve, dense, rtol=1e-9)
 
@@ -102,9 +102,8 @@ def test_groups_ignore_what_happens_between_days():
         ({"values": np.zeros(5)}, r"values have shape \(5,\)"),
         ({"values": np.zeros((5, 2))}, r"values have shape \(5, 2\), but the covariance is of 3"),
         ({"values": np.full((5, 3), np.nan)}, "none of the 1 groups has two rows"),
-        ({"groups": 1}, "groups is 1"),
-        ({"groups": ["mon", "tue"]}, "5 training rows"),
-        ({"groups": list(range(5))}, "none of the 5 groups has two rows"),
+        ({"groups": 0}, "groups is 0"),
+        ({"groups": 1}, "none of the 5 groups has two rows"),
     ],
 )
 def test_bad_input(change, message):

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError
 from recorded_stream import RecordedStream, rounds
 
 from botorch_tv.simulation import (
@@ -142,8 +141,8 @@ def test_parameters_out_of_range(make, told: str) -> None:
 
 def test_functions_that_do_not_fit_the_domain() -> None:
     world = StaticWorld(Grid.regular(5, 1), functions=OWN[0], noise=0.1)
-    with pytest.raises(InputDataError, match=r"shape \(8,\), but the domain has 5 arms"):
-        rounds(world, RecordedStream(2), 1)
+    with pytest.raises(ValueError, match=r"yields \(2, 8\) in round 1, .* shape \(2, 5\)"):
+        world.look(1, trials=2)
 
 
 def _abrupt(functions=None, changes=(2, 5), noise=0.1) -> AbruptWorld:

@@ -3,10 +3,15 @@ import math
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError
 from recorded_stream import RecordedStream
 
-from botorch_tv.simulation import FixedFunctions, GaussianDraw, RKHSFunctions, SmoothedDraw
+from botorch_tv.simulation import (
+    FixedFunctions,
+    GaussianDraw,
+    RKHSFunctions,
+    SmoothedDraw,
+    StaticWorld,
+)
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid
 
@@ -112,21 +117,9 @@ def test_given_tells_each_trial_its_own() -> None:
     assert torch.equal(
         FixedFunctions(values).draw(LINE, RecordedStream(2, first=3)).values, values[3:]
     )
-    with pytest.raises(InputDataError, match=r"shape \(5, 12\), .*trial number 6"):
-        FixedFunctions(values).draw(LINE, RecordedStream(3, first=3))
-
-
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        (torch.zeros(2, 2, 2), r"\(2, 2, 2\)"),
-        (torch.zeros(3, dtype=torch.int64), "int64"),
-        (torch.tensor([1.0, math.nan]), "NaN"),
-    ],
-)
-def test_values_that_are_no_functions(values, told: str) -> None:
-    with pytest.raises(InputDataError, match=told):
-        FixedFunctions(values)
+    world = StaticWorld(LINE, functions=FixedFunctions(values), noise=0.1)
+    with pytest.raises(ValueError, match=r"yields \(5, 12\) in round 1, .* 6 trials need"):
+        world.look(1, trials=6)
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, math.inf, math.nan])

@@ -4,7 +4,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError
 from gpytorch.kernels import ScaleKernel
 from recorded_stream import RecordedStream, rounds
 
@@ -40,14 +39,13 @@ def test_every_number_by_a_direct_loop() -> None:
             assert f[t - 1, :, m] == pytest.approx(expected, abs=1e-12)
 
 
-def test_parameters_and_own_centres() -> None:
-    centers = torch.tensor([[-3.0], [10.0]], dtype=torch.float64)
-    world = SineWorld(ARMS, kernel=kernel(), centers=centers, scale=2.0, frequency=0.1, noise=0.01)
+def test_parameters_and_two_centres() -> None:
+    world = SineWorld(ARMS, kernel=kernel(), centers=2, scale=2.0, frequency=0.1, noise=0.01)
     f = rounds(world, RecordedStream(1), 4)
     u = np.sin([0.1 * 4 + 1, 0.1 * 4 + 2])
-    largest = 0.5 + k(-3, 10)  # of a symmetric 2 x 2 matrix
+    largest = 0.5 + k(-50, 50)  # of a symmetric 2 x 2 matrix
     a = 2.0 / largest * u / np.linalg.norm(u)
-    expected = [a[0] * k(x, -3) + a[1] * k(x, 10) for x in ARMS.X[:, 0].tolist()]
+    expected = [a[0] * k(x, -50) + a[1] * k(x, 50) for x in ARMS.X[:, 0].tolist()]
     assert f[3, 0] == pytest.approx(expected, abs=1e-12)
 
 
@@ -74,12 +72,8 @@ def test_parameters_out_of_range(parameters, told: str) -> None:
 
 
 def test_what_does_not_fit_the_domain() -> None:
-    with pytest.raises(ValueError, match="domain of 2 dimensions"):
+    with pytest.raises(ValueError, match="domain has 2 dimensions"):
         SineWorld(Grid.regular(3, 2), kernel=kernel(), noise=0.01)
-    with pytest.raises(InputDataError, match=r"centers has shape \(4,\)"):
-        SineWorld(ARMS, kernel=kernel(), centers=torch.zeros(4), noise=0.01)
-    with pytest.raises(InputDataError, match="NaN"):
-        SineWorld(ARMS, kernel=kernel(), centers=torch.full((2, 1), math.nan), noise=0.01)
 
 
 def test_it_is_a_wave_of_constant_speed() -> None:
