@@ -26,7 +26,7 @@ from torch import Size, Tensor
 
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.gp.data import Change, Data, Present, Prior
-from botorch_tv.gp.mixture.bank import BankPrior, checked_clock, checks_clock, renewed
+from botorch_tv.gp.mixture.bank import BankPrior, checks_clock, units_now
 from botorch_tv.gp.mixture.features import WELL_APPROXIMATED, StackedInducing, StackedProducts
 from botorch_tv.gp.mixture.filter import (
     RunningMixture,
@@ -347,20 +347,12 @@ class MixtureInference(Inference):
         y, time, noise = (
             part.tensor().reshape(len(running.shape), n) for part in (log.y, log.time, log.noise)
         )
-        good, anew = noise.isfinite(), torch.zeros_like(running.units.known)
-        if not running.settled:
-            context = y.new_zeros(*y.shape, prior.context_dim)
-            if prior.context_dim:
-                context = log.choice.tensor().reshape(*y.shape, -1)[..., len(prior.lower) :]
-            units, moving = renewed(running.units, y, good, time, context, self.starts)
-            # A device is waited for in these rounds alone.
-            settled = n >= self.starts and not bool(moving.any())
-            running = running._replace(units=units, settled=settled)
-            if n >= self.starts:
-                anew = moving & units.known & good[:, -1]
-        if checks_clock(n):
-            units, apart = checked_clock(running.units, time, good)
-            running, anew = running._replace(units=units), anew | apart
+        context = y.new_zeros(*y.shape, prior.context_dim)
+        if prior.context_dim:
+            context = log.choice.tensor().reshape(*y.shape, -1)[..., len(prior.lower) :]
+        measured = y, noise.isfinite(), time, context
+        units, settled, anew = units_now(running.units, running.settled, measured, self.starts)
+        running = running._replace(units=units, settled=settled)
         return (restarted(prior, running, anew), anew) if bool(anew.any()) else (running, None)
 
     def moments(self, data: Data, now: Tensor) -> Moments:
