@@ -171,7 +171,6 @@ class BankPrior:
         self.bank, self.lower, self.upper, self.features = bank, lower, upper, features
         self.starts, self.variance, self.context_dim = starts, variance, context_dim
         self.tables, self.scratch = tables, Scratch()
-        self._some: dict[tuple[int, ...], BankPrior] = {}
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         axes = [torch.tensor(part, dtype=variance.dtype, device=variance.device) for part in parts]
         rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))
@@ -179,17 +178,6 @@ class BankPrior:
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)
         self.member, self.still = torch.cat([still, jumping]), len(still)
         self.rate, self.hazard, self.noise = (one[self.member] for one in (rate, hazard, noise))
-
-    def of_lengthscales(self, numbers: tuple[int, ...]) -> BankPrior:
-        """The prior of some of the lengthscales of a box, the same object whenever asked for."""
-        if len(numbers) == len(self.features):
-            return self
-        if numbers not in self._some:
-            features = tuple(self.features[number] for number in numbers)
-            corners = self.bank, self.lower, self.upper
-            others = self.starts, self.variance, self.context_dim
-            self._some[numbers] = BankPrior(*corners, features, *others)
-        return self._some[numbers]
 
     @property
     def sizes(self) -> list[int]:

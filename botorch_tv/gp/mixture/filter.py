@@ -91,19 +91,6 @@ class RunningMixture(NamedTuple):
         likeliest = chance.argmax(-1, keepdim=True)
         return since.gather(-1, likeliest).squeeze(-1), chance.gather(-1, likeliest).squeeze(-1)
 
-    def of_lengthscales(self, numbers: Sequence[int]) -> RunningMixture:
-        """Some of the lengthscales."""
-        if len(numbers) == len(self.mean):
-            return self
-        some = list(numbers)
-        return self._replace(
-            mean=tuple(self.mean[one] for one in some),
-            covariance=tuple(self.covariance[one] for one in some),
-            scale=self.scale[..., some, :],
-            log_weight=self.log_weight[..., some, :],
-            since=self.since[..., some, :],
-        )
-
     def _each(self, function: Callable[[Tensor], Tensor]) -> RunningMixture:
         return _mapped(function, self)  # type: ignore[no-any-return]
 

@@ -45,8 +45,6 @@ AT_ONCE = 2**20
 """Numbers in a block of features times matrices."""
 PASSES = 5
 """Copies of a covariance that a step works on."""
-NEGLIGIBLE = 1e-13
-"""Weight of a lengthscale below which its contribution is rounding."""
 
 
 class Moments(NamedTuple):
@@ -80,17 +78,6 @@ class Moments(NamedTuple):
         total = (share * mean).sum(1)
         apart = (mean - total.unsqueeze(1)).square()
         return total, (share * (torch.stack(variances, 1) + apart)).sum(1)
-
-
-def relevant_lengthscales(running: RunningMixture) -> tuple[int, ...]:
-    """Indices of the lengthscales with a weight in any trial.
-
-    All of them on a device, which is not waited for.
-    """
-    share = running.weights.sum(-1)
-    if share.device.type != "cpu":
-        return tuple(range(share.shape[-1]))
-    return tuple((share > NEGLIGIBLE).any(0).nonzero().flatten().tolist())
 
 
 def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) -> list[Moments]:
@@ -475,9 +462,6 @@ class PointMixture(MixtureInference):
         path, passage = None, self._assumed_passage(data, present.now)
         if normal is not None:
             path = drawn(running, passage, normal(prior.normals).reshape(trials, -1))
-        else:  # after some dozens of rounds most features are of a lengthscale ruled out
-            matter = relevant_lengthscales(running)
-            prior, running = prior.of_lengthscales(matter), running.of_lengthscales(matter)
         ways = [passage, _passage_by(data, present.now)]
         parts, expected = moments(running, ways)
         return MixturePosterior(
