@@ -421,6 +421,6 @@ def units_after(measured: Measured, least: int) -> MixtureUnits:
         return y[:, :rows], good[:, :rows], time[:, :rows], context[:, :rows]
 
     units, settled = units_of(first(0), least), False
-    for rows in range(least, measured[0].shape[-1] + 1):
+    for rows in range(max(1, least), measured[0].shape[-1] + 1):
         units, settled, _ = units_now(units, settled, first(rows), least)
     return units
