@@ -161,34 +161,6 @@ def settle_integer(part: object, name: str, least: int, fix: str) -> None:
     object.__setattr__(part, name, require_integer(full, getattr(part, name), least, fix))
 
 
-class OutOfBoundsError(ValueError, RuntimeError):
-    """A parameter set beyond its bounds; a RuntimeError, too, as GPyTorch and BoTorch expect it."""
-
-
-def require_bounds(name: str, value: Tensor, lower: Tensor, upper: Tensor, fix: str) -> None:
-    """Raise unless the value of a parameter lies within its bounds.
-
-    Args:
-        name: What is set, for the error.
-        value: Any shape.
-        lower: Broadcastable with it.
-        upper: The same.
-        fix: What the caller can do.
-
-    Raises:
-        OutOfBoundsError: If some value does not, or is NaN or infinite. BoTorch recognises this
-            message and draws from the prior again.
-    """
-    # In single precision, in which bounds are made before a module is moved to float64.
-    single = value.float()
-    good = (single >= lower.float()) & (single <= upper.float()) & value.isfinite()
-    if not bool(good.all()):
-        raise OutOfBoundsError(
-            f"{name} is {value[~good].flatten()[0].item():g}, which is out of bounds of its "
-            f"current constraints, {lower.min().item():g} to {upper.max().item():g}; {fix}"
-        )
-
-
 @functools.cache
 def largest(dtype: torch.dtype) -> float:
     """The largest number accepted as data: 1e150 in float64, 1e15 in float32.

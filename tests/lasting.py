@@ -25,9 +25,8 @@ from xarray.testing import assert_allclose
 
 from botorch_tv import files as whole_files
 from botorch_tv.cli import command as cli
-from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
+from botorch_tv.simulation import MarkovWorld, StudyResult, executors, run_study
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.rounds import PreparedStudy
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, tv_gp_ucb
 
@@ -100,14 +99,14 @@ def run_through(pipe: Connection, folder: Path, settings: dict[str, Any]) -> Non
     """Run the study; tell the result, and how many chunks were played."""
     torch.set_num_threads(1)
     played = 0
-    play = PreparedStudy.play
+    play = executors.play_block
 
     def counted(*arguments: Any) -> Any:
         nonlocal played
         played += 1
         return play(*arguments)
 
-    PreparedStudy.play = counted  # type: ignore[method-assign]
+    executors.play_block = counted
     pipe.send("started")
     try:
         pipe.send((study(folder, **settings), played))
@@ -117,7 +116,7 @@ def run_through(pipe: Connection, folder: Path, settings: dict[str, Any]) -> Non
 
 def run_beside_another(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
     """As :func:`run_through`, but nobody is through with a chunk before two have been begun."""
-    play = PreparedStudy.play
+    play = executors.play_block
 
     def beside(*arguments: Any) -> Any:
         deadline = time.monotonic() + 60
@@ -127,7 +126,7 @@ def run_beside_another(pipe: Connection, folder: Path, settings: dict[str, Any])
             time.sleep(0.001)
         return play(*arguments)
 
-    PreparedStudy.play = beside  # type: ignore[method-assign]
+    executors.play_block = beside
     run_through(pipe, folder, settings)
 
 

@@ -75,9 +75,9 @@ def _draw_late(
     axes: Axes, late: Mapping[str, list[dict[str, float]]], name: str, scale: float, title: str
 ) -> None:
     rounds = [one["round"] for one in next(iter(late.values()))]
-    for label, look in line_styles(list(late)).items():
+    for label, (color, line) in line_styles(list(late)).items():
         values = [scale * one[name] for one in late[label]]
-        axes.plot(rounds, values, color=look.color, linestyle=look.line, marker="o", label=label)
+        axes.plot(rounds, values, color=color, linestyle=line, marker="o", label=label)
     axes.set_xscale("log")
     axes.set_xticks(rounds, [f"{number:,}" for number in rounds])
     axes.minorticks_off()
@@ -90,10 +90,10 @@ def _draw_late(
 def _draw_shares(axes: Axes, strategies: Mapping[str, Mapping[str, float]]) -> None:
     """Bars, one group per share, one colour per strategy."""
     width = 0.8 / len(strategies)
-    for number, (label, look) in enumerate(line_styles(list(strategies)).items()):
+    for number, (label, (color, _)) in enumerate(line_styles(list(strategies)).items()):
         places = [group + width * number for group in range(len(SHARES))]
         heights = [100 * strategies[label][name] for name in SHARES]
-        bars = axes.bar(places, heights, width, color=look.color)
+        bars = axes.bar(places, heights, width, color=color)
         axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
     axes.axhline(100, color=GRAY, linewidth=0.8, linestyle="dashed")
     middle = width * (len(strategies) - 1) / 2

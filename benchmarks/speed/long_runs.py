@@ -41,8 +41,7 @@ from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kerne
 from botorch_tv.gp.covariance import covariance_matrix
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.compiled import SLOTS, CompiledTable, Trials
-from botorch_tv.simulation.rounds import PreparedStudy
-from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
+from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import Objective
 from botorch_tv.strategies import Grid
 
@@ -55,7 +54,7 @@ class Block(NamedTuple):
     """A strategy and the trials that it plays side by side."""
 
     label: str
-    chunk: Chunk
+    chunk: range
     options: argparse.Namespace
 
 
@@ -70,7 +69,7 @@ class Newest(NamedTuple):
 
 def study_of(
     label: str, options: argparse.Namespace, dtype: torch.dtype = torch.float64
-) -> PreparedStudy:
+) -> StudySettings:
     """What one strategy plays.
 
     Raises:
@@ -82,20 +81,21 @@ def study_of(
     settings = StudySettings(
         world, strategies, options.horizon, options.seed, dtype, cpu, compiled=True
     )
-    return PreparedStudy(settings, settings.initial_states())
+    settings.states(strategies)
+    return settings
 
 
 class Run:
     """A strategy on its way through the trials of a block, its rounds timed.
 
     Args:
-        study: What is played, in one strategy.
+        settings: What is played, in one strategy.
         chunk: The trials.
     """
 
-    def __init__(self, study: PreparedStudy, chunk: Chunk) -> None:
-        settings = study.settings
-        self.table = CompiledTable(settings, study.services, chunk, Event())
+    def __init__(self, settings: StudySettings, chunk: range) -> None:
+        known = settings.known(settings.strategies)
+        self.table = CompiledTable(settings, known, chunk, Event())
         self._objectives = settings.world.objectives(settings.stream("world", chunk))
         self._step = 0
 
@@ -117,12 +117,10 @@ def measure(block: Block) -> dict[str, Any]:
     """
     label, chunk, options = block
     torch.set_num_threads(1)
-    study, horizon, window = study_of(label, options), options.horizon, options.window
-    settings = study.settings
-    first = dataclasses.replace(settings, horizon=1)
-    Run(PreparedStudy(first, study.templates), chunk).play_round()  # loads what is compiled
-    run, again, errors = Run(study, chunk), Run(study, chunk), settings.errors(chunk)
-    newest = Newest(*np.empty((2, chunk.trials, min(options.checked, horizon))))
+    settings, horizon, window = study_of(label, options), options.horizon, options.window
+    Run(dataclasses.replace(settings, horizon=1), chunk).play_round()  # loads what is compiled
+    run, again, errors = Run(settings, chunk), Run(settings, chunk), settings.errors(chunk)
+    newest = Newest(*np.empty((2, len(chunk), min(options.checked, horizon))))
     marks = {*range(window, horizon - 2 * window, horizon // 5), horizon - 2 * window}
     seconds, resident, taken, early = [], {}, 0.0, 0.0
     for step in range(horizon):
@@ -139,9 +137,9 @@ def measure(block: Block) -> dict[str, Any]:
         if (step + 1) % window == 0:
             seconds.append(taken)
             taken = 0.0
-    _, played = run.table.finished()
+    played = run.table.finished()[label]
     return {
-        "trials": chunk.trials,
+        "trials": len(chunk),
         "seconds": seconds,
         "early_seconds": early,
         "resident_bytes": resident,
@@ -167,7 +165,7 @@ def drift(
     domain = world.domain
     K = covariance_matrix(world.kernel, domain.X).numpy()
     correlation = math.sqrt(1 - world.epsilon) if strategy.process.moves else 1.0
-    index, regret, resets = (played[name][0] for name in ("index", "regret", "resets"))
+    index, regret, resets = (played[name] for name in ("index", "regret", "resets"))
     points = math.isqrt(len(domain))
     found: dict[str, list[float]] = {"mean": [], "variance": [], "covariance": [], "rows": []}
     for i in range(len(index)):
@@ -250,10 +248,10 @@ def summarise(blocks: Sequence[dict[str, Any]], arguments: argparse.Namespace) -
 def single_precision(label: str, arguments: argparse.Namespace) -> str:
     """What a study says to so many rounds in float32."""
     try:
-        study = study_of(label, arguments, torch.float32)
+        settings = study_of(label, arguments, torch.float32)
     except ValueError as error:
         return str(error)
-    return "compiled" if study.services else "played, but not compiled"
+    return "compiled" if settings.known([label]) else "played, but not compiled"
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -277,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     facts = begin(1, seed=options.seed, packages=("numba",))
     context = multiprocessing.get_context("spawn")
     starts = range(0, options.trials, options.together)
-    chunks = [Chunk(one, min(options.together, options.trials - one)) for one in starts]
+    chunks = [range(one, min(one + options.together, options.trials)) for one in starts]
     found = {}
     for label in options.strategies:
         blocks = []

@@ -168,7 +168,7 @@ class Exploration(Part):
 
         On a box it is called for groups of trials, flattened to one dimension.
         """
-        raise NotImplementedError(f"{type(self).__name__} scores no candidates.")
+        raise NotImplementedError(f"{type(self).__name__} must define score() or choose().")
 
     def unit(self, scale: float) -> float:
         """The unit of scores, for ties, given the largest prior standard deviation."""
@@ -186,16 +186,26 @@ class Exploration(Part):
 
 
 @dataclass(frozen=True)
+class Plain(Exploration):
+    """An exploration without parameters; all of a kind are equal."""
+
+
+@dataclass(frozen=True)
 class _BreaksTies(Exploration):
     """Takes the best candidate, with an option for ties."""
 
     ties: Ties = "first"
 
     def __post_init__(self) -> None:
-        _require_one_of(self, "ties", self.ties, get_args(Ties))
+        for name, words in (("ties", get_args(Ties)), ("incumbent", get_args(Incumbent))):
+            given = getattr(self, name, words[0])
+            require(
+                given in words,
+                f"{type(self).__name__}: {name} is {shown(given)}; choose "
+                f'"{words[0]}" or "{words[1]}".',
+            )
 
 
-@dataclass(frozen=True)
 class UpperConfidence(_BreaksTies):
     """The largest mean(x) + √beta sd(x); mirrored when minimising.
 
@@ -212,8 +222,7 @@ class UpperConfidence(_BreaksTies):
         return _optimistic(candidates, candidates.sd)
 
 
-@dataclass(frozen=True)
-class Thompson(Exploration):
+class Thompson(Plain):
     """The best point of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
 
     The width is v_t. The sample is joint over all arms; on a box it is a function, drawn by
@@ -236,10 +245,6 @@ class _Improves(_BreaksTies):
 
     incumbent: Incumbent = "posterior"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require_one_of(self, "incumbent", self.incumbent, get_args(Incumbent))
-
     def unit(self, scale: float) -> float:
         return 1.0
 
@@ -251,7 +256,6 @@ class _Improves(_BreaksTies):
         return (candidates.mean - best) * candidates.sign / sd, sd
 
 
-@dataclass(frozen=True)
 class ExpectedImprovement(_Improves):
     """The largest E[max(f(x) - m, 0)], m the incumbent.
 
@@ -274,7 +278,6 @@ class ExpectedImprovement(_Improves):
         return log_expected_excess(u).add_(sd.log())
 
 
-@dataclass(frozen=True)
 class ProbabilityOfImprovement(_Improves):
     """The largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
 
@@ -293,8 +296,7 @@ class ProbabilityOfImprovement(_Improves):
         return self.improvement(candidates)[0]
 
 
-@dataclass(frozen=True)
-class UniformChoice(Exploration):
+class UniformChoice(Plain):
     """A uniformly random choice among the candidates."""
 
     def choose(self, candidates: Candidates) -> Tensor:
@@ -321,9 +323,7 @@ class BestMean(_BreaksTies):
 def draws_numbers(exploration: Exploration) -> bool:
     """Whether an exploration may use random numbers; False only if it is known not to."""
     known = (UpperConfidence, ExpectedImprovement, ProbabilityOfImprovement, BestMean)
-    if isinstance(exploration, _BreaksTies) and type(exploration) in known:
-        return exploration.ties == "random"
-    return True
+    return type(exploration) not in known or exploration.ties == "random"
 
 
 def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | None:
@@ -337,16 +337,6 @@ def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | No
     if function is BestMean.score:
         return -float(score.__self__.caution)  # type: ignore[attr-defined]
     return sqrt_beta if function is UpperConfidence.score else None
-
-
-def require_defined(exploration: Exploration) -> None:
-    """Raise a ``ValueError`` unless an exploration defines how it chooses."""
-    kind = type(exploration)
-    require(
-        kind.score is not Exploration.score or kind.choose is not Exploration.choose,
-        f"{kind.__name__} defines no rule; define score(candidates), how good each is, or "
-        "choose(candidates), which is played.",
-    )
 
 
 def log_expected_excess(u: Tensor) -> Tensor:
@@ -379,16 +369,10 @@ def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
         return torch.add(best, spread, alpha=sqrt_beta)
     score = candidates.scratch.take("arms", spread.shape, spread)
     if isinstance(sqrt_beta, Tensor):
-        torch.addcmul(mean, spread, (sign * sqrt_beta).to(spread), out=score)
+        torch.addcmul(mean, spread, sqrt_beta.to(spread), value=sign, out=score)
     else:
         torch.add(mean, spread, alpha=sign * sqrt_beta, out=score)
     return score if sign > 0 else score.neg_()
-
-
-def _require_one_of(part: Exploration, name: str, given: str, words: tuple[str, ...]) -> None:
-    """Raise a ``ValueError`` unless a word is one of those known."""
-    choices = " or ".join(f'"{word}"' for word in words)
-    require(given in words, f"{type(part).__name__}: {name} is {shown(given)}; choose {choices}.")
 
 
 @dataclass(frozen=True)
@@ -404,7 +388,7 @@ class Forced(Exploration):
         otherwise: The exploration of the other rounds, whose memory is kept.
 
     Raises:
-        ValueError: If ``chance`` lies outside [0, 1], or ``otherwise`` defines no rule.
+        ValueError: If ``chance`` lies outside [0, 1].
     """
 
     chance: float
@@ -412,7 +396,6 @@ class Forced(Exploration):
 
     def __post_init__(self) -> None:
         settle_number(self, "chance", "[0, 1]", "0.05 forces one round in twenty.")
-        require_defined(self.otherwise)
 
     @property
     def samples(self) -> bool:  # type: ignore[override]

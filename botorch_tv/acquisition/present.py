@@ -58,13 +58,11 @@ class Placement:
         now: The present, `batch_shape`.
         time_dim: Column of time among all columns, counted from 0.
         columns: Number of columns with time, d.
-        tasks: Whether the model has a column for tasks besides, which points leave out.
     """
 
     now: Tensor
     time_dim: int
     columns: int
-    tasks: bool = False
 
     def __call__(self, X: Tensor) -> Tensor:
         """Points at the present, `... x q x d`.
@@ -77,11 +75,10 @@ class Placement:
             BotorchTensorDimensionError: If the columns are neither d nor d - 1.
         """
         if X.dim() < 2 or X.shape[-1] not in (self.columns, self.columns - 1):
-            tasks = " Leave out the column of tasks; output_tasks of MultiTaskGP says which count."
             raise BotorchTensorDimensionError(
                 f"X is {tuple(X.shape)}, but points at the present are ... x q x "
                 f"{self.columns - 1}, the columns other than time, or ... x q x {self.columns}, "
-                f"whose column {self.time_dim} is replaced.{tasks * self.tasks}"
+                f"whose column {self.time_dim} is replaced; leave out a column of tasks."
             )
         now = self.now.to(X)[..., None, None]
         batch = torch.broadcast_shapes(X.shape[:-2], now.shape[:-2])  # type: ignore[no-untyped-call]
@@ -125,20 +122,22 @@ class Placement:
             )
         first = (known or parts)[0]
         (inputs, *_) = first.train_inputs
-        present = like(now, inputs)
+        present, columns = like(now, inputs), inputs.shape[-1]
         require(
             bool(present.isfinite().all()),
             f"now is {present.tolist()}, but it must be finite; without observations there is "
             "none to follow, so say what time it is.",
         )
-        columns = inputs.shape[-1]
+        task = first._task_feature if isinstance(first, MultiTaskGP) else None
         require(
-            -columns <= time_dim < columns,
-            f"time_dim is {time_dim}, but the model has {columns} columns; name the one of time.",
+            -columns <= time_dim < columns and time_dim % columns != task,
+            f"time_dim is {time_dim}, but of the model's {columns} columns it must be that of time,"
+            " not of tasks; name it.",
         )
+        time_dim %= columns
         for part in known:
             require(
-                part.time_dim == time_dim % columns,
+                part.time_dim == time_dim,
                 f"time_dim is {time_dim}, but a {type(part).__name__} has time in column "
                 f"{part.time_dim}; leave it out, and give all models of a list the same columns.",
             )
@@ -151,16 +150,9 @@ class Placement:
                     f"are at {part.now.tolist()}; call model.set_now(now) first, then build the "
                     "acquisition function."
                 )
-        time_dim %= columns
-        if not isinstance(first, MultiTaskGP):
+        if task is None:
             return cls(present, time_dim, columns)
-        task = first._task_feature
-        require(
-            time_dim != task,
-            f"time_dim is {time_dim}, but that column of the MultiTaskGP holds tasks; name the one "
-            "of time, counted with that of tasks.",
-        )
-        return cls(present, time_dim - (time_dim > task), columns - 1, tasks=True)
+        return cls(present, time_dim - (time_dim > task), columns - 1)
 
 
 __all__ = [

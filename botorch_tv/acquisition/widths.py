@@ -61,21 +61,25 @@ class InformationGain(ABC):
 class Realized(InformationGain):
     """The information gain of the data in use, which restarts from 0 after a reset."""
 
+    source: ClassVar[str] = "information_gain"
+
     def value(self, context: WidthContext) -> Tensor:
-        return _given(context.information_gain, "Realized", "information_gain")
+        gain: Tensor | None = getattr(context, self.source)
+        if gain is None:
+            raise ValueError(
+                f"{self!r} reads {self.source} from the context, but it is None; have the strategy "
+                "compute it, or give the width another gain: ClosedForm(kernel) or Greedy.of(...)."
+            )
+        return gain
 
 
-@dataclass(frozen=True)
-class DoublyWeighted(InformationGain):
+class DoublyWeighted(Realized):
     """The gain of the data in use under noise λ γ^(-2 lag), ḡ of [W22] eq. (5).
 
     [W22] takes the maximum over all sets of points; this is the value for the points played.
     """
 
-    def value(self, context: WidthContext) -> Tensor:
-        return _given(
-            context.weighted_information_gain, "DoublyWeighted", "weighted_information_gain"
-        )
+    source = "weighted_information_gain"
 
 
 @dataclass(frozen=True)
@@ -98,15 +102,11 @@ class ClosedForm(InformationGain):
     nu: float | None = None
 
     def __post_init__(self) -> None:
-        require(
-            self.kernel in ("se", "matern"),
-            f"ClosedForm: kernel is {self.kernel!r}; choose 'se' or 'matern'.",
-        )
         smooth = self.nu is not None and 0 < self.nu < math.inf
         require(
-            smooth if self.kernel == "matern" else self.nu is None,
-            f"ClosedForm: nu is {self.nu} for {self.kernel!r}; 'matern' needs a positive, finite "
-            "smoothness such as 2.5, and 'se' has none.",
+            (self.kernel == "matern" and smooth) or (self.kernel == "se" and self.nu is None),
+            f"ClosedForm: kernel is {self.kernel!r} and nu is {self.nu}; choose 'se', or 'matern' "
+            "with a positive, finite smoothness such as nu=2.5.",
         )
 
     def value(self, context: WidthContext) -> float:
@@ -183,12 +183,8 @@ class Greedy(InformationGain):
             InputDataError: If ``covariance`` is no covariance matrix.
             ValueError: If ``noise`` is not positive or ``horizon`` is below 1.
         """
-        noise = require_number(
-            "Greedy: noise", noise, "(0, inf)", "give the variance of the observations."
-        )
-        horizon = require_integer(
-            "Greedy: horizon", horizon, 1, "give the number of rounds to be played."
-        )
+        noise = require_number("Greedy: noise", noise, "(0, inf)", "give a variance.")
+        horizon = require_integer("Greedy: horizon", horizon, 1, "give a number of rounds.")
         bound = greedy_gain(covariance, noise, horizon) / GREEDY_SHARE
         return cls((0.0, *bound.tolist()))
 
@@ -215,15 +211,6 @@ def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float =
         if epsilon > 0:
             posterior = (1 - epsilon) * posterior + epsilon * prior
     return torch.stack(steps).cumsum(0)
-
-
-def _given(gain: Tensor | None, source: str, field: str) -> Tensor:
-    if gain is None:
-        raise ValueError(
-            f"{source}() reads {field} from the context, but it is None; have the strategy compute "
-            "it, or give the width another gain: ClosedForm(kernel) or Greedy.of(...)."
-        )
-    return gain
 
 
 class Width(ABC):
@@ -344,7 +331,6 @@ class _Bayes(_Checked):
         return math.sqrt(beta)
 
 
-@dataclass(frozen=True)
 class BayesTV(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = π² t² / (2δ); TV-GP-UCB, [B16] eq. (19).
 
@@ -362,20 +348,18 @@ class BayesTV(_Bayes):
         ValueError: If a constant is out of range.
     """
 
-    parts: ClassVar[int] = 3
+    parts = 3
 
 
-@dataclass(frozen=True)
 class BayesResetting(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = 2π² t² / (3δ); R-GP-UCB, [B16] eq. (16).
 
     Arguments and errors are those of :class:`BayesTV`; t does not restart with a reset.
     """
 
-    parts: ClassVar[int] = 4
+    parts = 4
 
 
-@dataclass(frozen=True)
 class BayesEventTriggered(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = 4π² t² / (3δ); ET-GP-UCB, [ET] Theorem 1.
 
@@ -383,7 +367,7 @@ class BayesEventTriggered(_Bayes):
     restart with a reset.
     """
 
-    parts: ClassVar[int] = 8
+    parts = 8
 
 
 Terms = tuple[float, float, float, float]
@@ -400,12 +384,23 @@ class GainWidth(_Checked):
 
     def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         offset, scale, constant, slope = self.terms(context.t)
-        value = constant + slope * self.gain.value(context)
-        return offset + scale * (value.sqrt() if isinstance(value, Tensor) else math.sqrt(value))
+        gain = self.gain.value(context)
+        if isinstance(gain, Tensor):  # one operation of a device for each sum
+            root = torch.rsub(gain, constant, alpha=-slope).sqrt()
+            return torch.rsub(root, offset, alpha=-scale)
+        return offset + scale * math.sqrt(constant + slope * gain)
 
 
 @dataclass(frozen=True)
-class AgnosticGPUCB(GainWidth):
+class _OfNorm(GainWidth):
+    """A width from a bound on the norm of f and a probability of failure alone."""
+
+    B: float
+    delta: float
+    gain: InformationGain = field(default_factory=Realized)
+
+
+class AgnosticGPUCB(_OfNorm):
     """√(2B² + 300 g ln³(t/δ)), the agnostic GP-UCB quoted in [C17] §3.1.
 
     Args:
@@ -416,10 +411,6 @@ class AgnosticGPUCB(GainWidth):
     Raises:
         ValueError: If ``B`` or ``delta`` is out of range.
     """
-
-    B: float
-    delta: float
-    gain: InformationGain = field(default_factory=Realized)
 
     def terms(self, t: int) -> Terms:
         return 0.0, 1.0, 2 * self.B**2, 300 * math.log(t / self.delta) ** 3
@@ -476,8 +467,7 @@ class WGPUCB(GainWidth):
         return self.B, scale, -2 * math.log(self.delta), 2.0
 
 
-@dataclass(frozen=True)
-class Heteroscedastic(GainWidth):
+class Heteroscedastic(_OfNorm):
     """√(2 ln(2 |N + K|^½ / (δ |N|^½))) + B = √(2(g + ln(2/δ))) + B, [M] eq. (12).
 
     The ratio of determinants is exp(g), g being the gain under the aged noise N.
@@ -490,10 +480,6 @@ class Heteroscedastic(GainWidth):
     Raises:
         ValueError: If ``B`` or ``delta`` is out of range.
     """
-
-    B: float
-    delta: float
-    gain: InformationGain = field(default_factory=Realized)
 
     def terms(self, t: int) -> Terms:
         return self.B, 1.0, 2 * math.log(2 / self.delta), 2.0

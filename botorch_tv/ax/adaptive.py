@@ -38,13 +38,13 @@ from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.log import (
     OLDEST,
     RECENT,
-    Answer,
+    Measurement,
     MeasurementLog,
     Place,
     trial_answer,
     trial_log,
 )
-from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
+from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require, require_integer
 
@@ -76,7 +76,7 @@ class TrialSpace(Space):
         self.everything = {one.name: one.clone() for one in chosen}  # Ax changes ranges in place
         self.fixed = {one.name: one.value for one in chosen if isinstance(one, FixedParameter)}
         self.parameters = {one.name: one for one in chosen if one.name not in self.fixed}
-        super().__init__([_axis(one) for one in self.parameters.values()])
+        super().__init__({name: _axis(one) for name, one in self.parameters.items()})
 
     def __eq__(self, other: object) -> bool:
         """Whether the parameters and their ranges are the same."""
@@ -104,15 +104,15 @@ class TrialSpace(Space):
         return outer
 
 
-def _axis(parameter: Parameter) -> Axis:
+def _axis(parameter: Parameter) -> BoxParameter | Choice:
     if isinstance(parameter, RangeParameter) and not parameter.logit_scale:
         whole = parameter.parameter_type == ParameterType.INT
         ends = (parameter.lower, parameter.upper)
-        return Axis(parameter.name, Number(*ends, parameter.log_scale, 1 if whole else None))
+        return Number(*ends, parameter.log_scale, 1 if whole else None)
     if isinstance(parameter, ChoiceParameter) and not parameter.is_hierarchical:
         if _ordered(parameter):
-            return Axis(parameter.name, Number(0, len(parameter.values) - 1, step=1))
-        return Axis(parameter.name, Choice(*parameter.values))
+            return Number(0, len(parameter.values) - 1, step=1)
+        return Choice(*parameter.values)
     raise UnsupportedError(
         f"The parameter {parameter.name!r} is {parameter}, but the adaptive strategy takes ranges "
         f"on a linear or logarithmic scale, choices and fixed values; {INSTEAD}"
@@ -327,7 +327,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
 def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
-) -> list[Answer]:
+) -> list[Measurement]:
     """The trials in the search space that have ended with a value."""
     frame = data.df
     rows = frame[frame["metric_name"] == metric] if len(frame) else frame

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
+from typing import Any
 
 import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.cli.options import DRAWN, PANEL_C1, PANEL_C2, PANEL_STRATEGIES, REPLAYED, noted
+from botorch_tv.cli.options import DRAWN, OF_DRAWN, OF_PANEL, REPLAYED
 from botorch_tv.memory import free_bytes
 from botorch_tv.simulation.panels import Panel, load_panel
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
@@ -31,84 +32,45 @@ def comparison(arguments: argparse.Namespace) -> Compared:
         ValueError: If options contradict each other or are out of range, or a panel is unusable.
         FileNotFoundError: If there is no such panel.
     """
-    return _recorded(arguments) if "panel" in arguments else _drawn(arguments)
-
-
-def _drawn(arguments: argparse.Namespace) -> Compared:
-    for name in REPLAYED:
-        require(name not in arguments, f"{_flag(name)} is about a record; give --panel FILE.")
-    if arguments.dtype == "float32" and not noted(arguments, "strategies"):
-        arguments.strategies = arguments.strategies.removesuffix(",Adaptive")  # which refuses it
-    kernel = unit_kernel(arguments.kernel, arguments.lengthscale)
-    strategies = _line_up(
-        arguments, kernel=kernel, noise=arguments.noise, epsilon=arguments.epsilon
-    )
-    most = _most_arms()
-    if arguments.points >= 1 and arguments.dim >= 1:  # Grid says it better
-        require(
-            arguments.points**arguments.dim <= most,
-            f"--points {arguments.points} --dim {arguments.dim} make "
-            f"{arguments.points**arguments.dim:,} arms, but a covariance of more than {most:,} "
-            "arms does not fit into free memory; try --points "
-            f"{max(1, int(most ** (1 / arguments.dim)))}.",
-        )
-    world = MarkovWorld(
-        Grid.regular(arguments.points, arguments.dim),
-        kernel=kernel,
-        epsilon=arguments.epsilon,
-        noise=arguments.noise,
-    )
-    return world, strategies, arguments.horizon, ""
-
-
-def _recorded(arguments: argparse.Namespace) -> Compared:
     given = vars(arguments)
+    if "panel" in given:
+        return _recorded(given)
+    for name in REPLAYED:
+        require(name not in given, f"{_flag(name)} is about a record; give --panel FILE.")
+    options = DRAWN | OF_DRAWN | given
+    points, dim, epsilon = options["points"], options["dim"], options["epsilon"]
+    if options["dtype"] == "float32" and "strategies" not in given:
+        options["strategies"] = options["strategies"].removesuffix(",Adaptive")  # which refuses it
+    kernel = unit_kernel(options["kernel"], options["lengthscale"])
+    strategies = _line_up(options, kernel, options["noise"], epsilon)
+    _require_room(f"--points {points} --dim {dim}", points**dim)
+    grid = Grid.regular(points, dim)
+    world = MarkovWorld(grid, kernel=kernel, epsilon=epsilon, noise=options["noise"])
+    return world, strategies, options["horizon"], ""
+
+
+def _recorded(given: dict[str, Any]) -> Compared:
     for name in DRAWN:
         require(
-            not noted(arguments, name),
+            name not in given,
             f"{_flag(name)} is about worlds that are drawn, but --panel replays a record, to which "
-            "covariance and rate of change are fitted; leave it out (see --epsilon-model and "
-            "--noise-share).",
+            "covariance and rate of change are fitted; see --epsilon-model and --noise-share.",
         )
-    panel = load_panel(arguments.panel, given.get("key"), times=given.get("times"))
+    file = given["panel"].name
+    panel = load_panel(given["panel"], given.get("key"), times=given.get("times"))
     if "without" in given:
         panel = _without(panel, given["without"])
-    rounds, arms = panel.values.shape
-    most = _most_arms()
+    _require_room(file, len(panel.arms))
+    train = given.get("train", 2 * len(panel.values) // 3)
+    names = ("center", "standardize", "noise_share", "groups", "first_arm")
+    world = PanelWorld(panel, train, **{name: given[name] for name in names if name in given})
+    options = OF_PANEL | {"horizon": world.horizon} | given
     require(
-        arms <= most,
-        f"{arguments.panel.name} has {arms:,} arms, but a covariance of more than {most:,} arms "
-        "does not fit into free memory; leave some out.",
+        options["horizon"] <= world.horizon,
+        f"--horizon is {options['horizon']}, but after {train} training rows {world.horizon} are "
+        "left to play; give at most that, or train on fewer.",
     )
-    train = given.get("train", 2 * rounds // 3)
-    world = PanelWorld(
-        panel,
-        train,
-        center=given.get("center", "all"),
-        standardize=given.get("standardize", True),
-        noise_share=given.get("noise_share", 0.05),
-        groups=given.get("groups"),
-        first_arm=given.get("first_arm", "random"),
-    )
-    defaults = {"strategies": PANEL_STRATEGIES, "c1": PANEL_C1, "c2": PANEL_C2}
-    defaults["horizon"] = world.horizon
-    for name, value in defaults.items():
-        if not noted(arguments, name):
-            setattr(arguments, name, value)
-    require(
-        1 <= arguments.horizon <= world.horizon,
-        f"--horizon is {arguments.horizon}, but after {train} training rows {world.horizon} are "
-        f"left to play; give 1 to {world.horizon}, or train on fewer.",
-    )
-    strategies = _line_up(
-        arguments, kernel=world.kernel, noise=world.model_noise, epsilon=world.epsilon
-    )
-    told = _fitted(arguments.panel.name, panel, world, train)
-    return world, strategies, arguments.horizon, told
-
-
-def _fitted(file: str, panel: Panel, world: PanelWorld, train: int) -> str:
-    """What was fitted to a record, and which arms have no reading to play."""
+    strategies = _line_up(options, world.kernel, world.model_noise, world.epsilon)
     told = (
         f"{file}: {panel!r}, {train} rounds to fit, {world.horizon} to play. "
         f"Fitted: epsilon {world.epsilon:.3g}. Noise variance {world.model_noise:.3g}: "
@@ -117,12 +79,11 @@ def _fitted(file: str, panel: Panel, world: PanelWorld, train: int) -> str:
     )
     silent = [arm for arm, ever in zip(panel.arms, world.measured.any(0).tolist()) if not ever]
     if silent:
-        names = ",".join(silent)
         told += (
-            f"\nNo reading in any round to play: {names}. Their last reading before counts as "
-            f"their value, and playing them teaches nothing; --without {names} leaves them out."
+            f"\nNo reading in any round to play: {','.join(silent)}. Their last reading before "
+            "counts as their value, and playing them teaches nothing; --without leaves them out."
         )
-    return told
+    return world, strategies, options["horizon"], told
 
 
 def _without(panel: Panel, told: str) -> Panel:
@@ -143,38 +104,38 @@ def _without(panel: Panel, told: str) -> Panel:
 
 
 def _line_up(
-    arguments: argparse.Namespace, *, kernel: Kernel | Tensor, noise: float, epsilon: float
+    options: dict[str, Any], kernel: Kernel | Tensor, noise: float, epsilon: float
 ) -> dict[str, Strategy]:
-    given = vars(arguments)
-    period = reset_period(epsilon, arguments.horizon)
-    window = given.get("window", period)
-    rate = given.get("epsilon_model", epsilon)
-    horizon = arguments.horizon
-    block = given.get("block", min(horizon, math.ceil(2 * math.sqrt(horizon))))
+    horizon = options["horizon"]
+    period = reset_period(epsilon, horizon)
+    window = options.get("window", period)
+    rate = options.get("epsilon_model", epsilon)
+    block = options.get("block", min(horizon, math.ceil(2 * math.sqrt(horizon))))
     settings = Settings(
         kernel=kernel,
         noise=noise,
         epsilon=rate,
-        sigma_w2=given.get("sigma_w2", rate),
-        period=given.get("period", period),
+        sigma_w2=options.get("sigma_w2", rate),
+        period=options.get("period", period),
         window=window,
-        gamma=given.get("gamma", 1 - 1 / max(window, 2)),
-        alpha=arguments.alpha,
-        delta=arguments.delta,
-        width=Logarithmic(c1=arguments.c1, c2=arguments.c2),
-        beta=arguments.beta,
-        chance=arguments.chance,
+        gamma=options.get("gamma", 1 - 1 / max(window, 2)),
+        width=Logarithmic(c1=options["c1"], c2=options["c2"]),
         windows=(*(2**n for n in range(2, 32) if 2**n < block), block),
         block=block,
         horizon=horizon,
-        cycle=arguments.cycle,
+        **{name: options[name] for name in ("alpha", "delta", "beta", "chance", "cycle")},
     )
-    return line_up(arguments.strategies.split(","), settings)
+    return line_up(options["strategies"].split(","), settings)
 
 
-def _most_arms() -> int:
-    """Arms whose covariance still fits into free memory: two M x M matrices in float64."""
-    return int((free_bytes(torch.device("cpu")) / 16) ** 0.5)
+def _require_room(named: str, arms: int) -> None:
+    """Refuse more arms than have room for two M x M matrices in float64."""
+    most = int((free_bytes(torch.device("cpu")) / 16) ** 0.5)
+    require(
+        arms <= most,
+        f"{named}: {arms:,} arms, but a covariance of more than {most:,} does not fit into free "
+        "memory; take fewer.",
+    )
 
 
 def _flag(name: str) -> str:

@@ -12,7 +12,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -175,43 +175,40 @@ def _import(arguments: argparse.Namespace) -> int:
     path, y, rows, new, gaps = arguments.table, arguments.y, [], 0, 0
     with _changed(arguments.file) as loop:
         kinds, table = _kinds(loop), _read_table(path)
-        columns = [str(name) for name in table]
-        times = vars(arguments).get("times", TIME if TIME in columns else None)
-        if times is None and loop._units.clock.unit is not None:  # which would date all to now
-            raise ValueError(
-                f"{path} has no column {TIME!r}, but {', '.join(columns)}; give the one of dates "
-                "by --times, or begin a loop that counts in numbers, botorch-tv loop new --unit "
-                "rounds."
-            )
-        ok = OK if OK in columns and OK not in (*kinds, y, times) else None
+        times = vars(arguments).get("times", TIME if TIME in table else None)
+        ok = OK if OK in table and OK not in (*kinds, y, times) else None
         used = [*kinds, y, *(one for one in (times, ok) if one is not None)]
-        for name in used:
-            if columns.count(name) != 1:
-                have = "two columns" if name in columns else "no column"
-                raise ValueError(
-                    f"{path} has {have} {name!r}, of {', '.join(columns)}; name columns as "
-                    "parameters are, and those of what came out and when by --y and --times."
-                )
+        wrong = [one for one in used if one not in table or f"{one}.1" in table]
+        if times is None and loop._units.clock.unit is not None:  # which would date all to now
+            wrong = [TIME]
+        if wrong:
+            raise ValueError(
+                f"{path} has not one column {wrong[0]!r}, but {', '.join(map(str, table))}; name "
+                "columns as parameters are, and those of values and dates by --y and --times, or "
+                "begin a loop that counts in numbers, --unit rounds."
+            )
         for line, row in zip(table.index, table.to_dict("records")):
             with _at_line(line, path):
                 good = ok is None or _succeeded(row[ok])
                 if good and row[y].lower() in GAPS:
                     gaps += 1
                     continue
-                when = None if times is None else _time(row[times], f"column {times}: ")
+                when = None if times is None else _time(row[times])
                 point = _point(loop, [f"{name}={row[name]}" for name in kinds])
                 rows.append((when, line, point, _number(row[y]) if good else None))
         there = _measured(loop)
         # Each that came before others would have these replayed, as in a table newest first.
         for when, line, point, value in sorted(rows, key=lambda one: _seconds(one[0])):
-            if not _is_there(there, point, value, when):
-                with _at_line(line, path, times):
+            near = 1e-3 if isinstance(when, datetime) else 0.0  # dates are rounded in files
+            known = there.get(_place(point, value), ())
+            if when is None or all(abs(_seconds(when) - one) > near for one in known):
+                with _at_line(line, path):
                     loop.observe(point, value, ok=value is not None, time=when)
                 new += 1
     gaps_said = f"; {gaps} without {y} are left out" if gaps else ""
     again = f"; {len(rows) - new} were there already" if new < len(rows) else ""
     print(f"Taken in: {counted(new, 'measurements')}{again}{gaps_said}")
-    others = [name for name in columns if name not in used]
+    others = [str(name) for name in table if name not in used]
     if others:
         print(f"Not looked at: {', '.join(others)}")
     _warn_if_ahead(loop)
@@ -227,14 +224,12 @@ GAPS = {"", "na", "n/a", "nan", "none", "null"}
 def _succeeded(cell: str) -> bool:
     """Whether a measurement succeeded, by its cell in the column ``ok``; a gap counts as True."""
     if cell.lower() not in ("true", "1", "false", "0", *GAPS):
-        raise ValueError(
-            f"column {OK!r} has {cell!r}; give True, or False where the measurement failed."
-        )
+        raise ValueError(f"column {OK!r} has {cell!r}; give True, or False where it failed.")
     return cell.lower() not in ("false", "0")
 
 
 def _read_table(path: Path) -> pd.DataFrame:
-    """A table of past measurements, as text with decimal points.
+    """A table of past measurements by line of the file, as text with decimal points.
 
     Raises:
         ValueError: If it is no table, or commas or points may separate thousands.
@@ -242,50 +237,34 @@ def _read_table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     require_regular(path)
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            separator = max(",;\t", key=file.readline().count)
-        cells = pd.read_csv(
-            path,
-            header=None,
-            dtype=str,
-            keep_default_na=False,
-            skip_blank_lines=False,
-            sep=separator,
-            encoding="utf-8-sig",
-        )
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read as a table ({error}); give a CSV file.") from error
-    cells.index += 1
-    cells = cells[(cells != "").any(axis=1)].map(str.strip)
-    if separator != ",":
-        cells = _with_points(path, cells)
-    table = cells.iloc[1:].set_axis(list(cells.iloc[0]), axis=1)
-    if not len(table):
+    with path.open(encoding="utf-8-sig") as file:
+        separator = max(",;\t", key=file.readline().count)
+    cells = pd.read_csv(
+        path,
+        sep=separator,
+        dtype=str,
+        keep_default_na=False,
+        skip_blank_lines=False,
+        index_col=False,
+        encoding="utf-8-sig",
+    )
+    cells = cells.rename(columns=str.strip).map(str.strip)
+    cells.index += 2
+    cells = cells[(cells != "").any(axis=1)]
+    if not len(cells):
         raise ValueError(f"{path} has no rows below a line of names.")
-    return table
-
-
-def _with_points(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
-    """A table with decimal points in place of decimal commas.
-
-    Raises:
-        ValueError: If commas or points may separate thousands.
-    """
-    comma, point = r"[-+]?\d*,\d+([eE][-+]?\d+)?", r"[-+]?\d*\.\d+([eE][-+]?\d+)?"
-    texts = cells.to_numpy().ravel()
-    commas = [one for one in texts if re.fullmatch(comma, one)]
-    points = [one for one in texts if re.fullmatch(point, one)]
-    both = [one for one in texts if re.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+,\d+", one)]
-    doubtful = r"[-+]?[1-9]\d{0,2},\d{3}"
-    for name in cells:
-        found = [one for one in cells[name] if re.fullmatch(comma, one)]
-        if both or (commas and points) or (found and all(re.fullmatch(doubtful, x) for x in found)):
-            odd = [*both, *found, *commas, *points]
-            raise ValueError(
-                f"{path} has {odd[0]!r}, but a comma or a point may separate thousands; write all "
-                "numbers with decimal points."
-            )
+    if separator == ",":
+        return cells
+    texts, comma = cells.stack(), r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?"
+    commas = texts[texts.str.fullmatch(comma)]
+    points = texts[texts.str.fullmatch(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")]
+    both = texts[texts.str.fullmatch(r"[-+]?\d{1,3}(?:\.\d{3})+,\d+")]
+    doubtful = commas.str.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}").groupby(level=1).all()
+    if len(both) or (len(commas) and len(points)) or doubtful.any():
+        raise ValueError(
+            f"{path} has {[*both, *commas][0]!r}, but a comma or a point may separate thousands; "
+            "write all numbers with decimal points."
+        )
     return cells.map(lambda one: one.replace(",", ".") if re.fullmatch(comma, one) else one)
 
 
@@ -301,16 +280,13 @@ def _warn_if_ahead(loop: Loop) -> None:
 
 
 @contextmanager
-def _at_line(line: int, path: Path, times: str | None = None) -> Iterator[None]:
-    """Add the line of a table to errors, and call the time by its column."""
-    from botorch.exceptions import InputDataError
-
-    where = f"In line {line} of {path}; nothing is taken in."
+def _at_line(line: int, path: Path) -> Iterator[None]:
+    """Add the line of a table to errors."""
     try:
         yield
-    except (InputDataError, ValueError) as error:
-        words = re.sub("^time is", f"column {times} is", str(error))
-        raise ValueError(f"{words.removesuffix('.')}. {where}") from error
+    except Exception as error:
+        error.add_note(f"In line {line} of {path}; nothing is taken in.")
+        raise
 
 
 def _discard(arguments: argparse.Namespace) -> int:
@@ -335,43 +311,37 @@ def _remove(arguments: argparse.Namespace) -> int:
 
 
 def _recommend(arguments: argparse.Namespace) -> int:
-    with _in_shell_words(arguments.file):
-        print(json.dumps(_best(_loaded(arguments.file), vars(arguments).get("time"))))
+    print(json.dumps(_best(_loaded(arguments.file), vars(arguments).get("time"))))
     return 0
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    path, picture = arguments.file, vars(arguments).get("plot")
-    with _in_shell_words(path):
-        from botorch.exceptions import InputDataError
+    from botorch.exceptions import InputDataError
 
-        loop = _loaded(path)
-        if arguments.json:
-            try:
-                best = _best(loop, None)
-            except InputDataError:  # every point is likelier to fail, as the words say
-                best = None
-            said = {
-                "measurements": len(loop.history.y),
-                "failed": int(loop.history.y.isnan().sum()),
-                "open": [_suggested(one) for one in loop.open],
-                "best": best,
-                "words": loop.describe(),
-            }
-            print(json.dumps(said))
-        else:
-            print(loop.describe())
-            for one in loop.open:
-                print(one)
-        if picture is not None:
-            loop.plot(picture)
-            print(f"Written: {picture}", file=sys.stderr if arguments.json else sys.stdout)
+    loop, picture = _loaded(arguments.file), vars(arguments).get("plot")
+    if arguments.json:
+        try:
+            best = _best(loop, None)
+        except InputDataError:  # every point is likelier to fail, as the words say
+            best = None
+        said = {
+            "measurements": len(loop.history.y),
+            "failed": int(loop.history.y.isnan().sum()),
+            "open": [_suggested(one) for one in loop.open],
+            "best": best,
+            "words": loop.describe(),
+        }
+        print(json.dumps(said))
+    else:
+        print("\n".join([loop.describe(), *map(repr, loop.open)]))
+    if picture is not None:
+        loop.plot(picture)
+        print(f"Written: {picture}", file=sys.stderr if arguments.json else sys.stdout)
     return 0
 
 
 def _table(arguments: argparse.Namespace) -> int:
-    with _in_shell_words(arguments.file):
-        print(_loaded(arguments.file).table().to_csv(index=False), end="")
+    print(_loaded(arguments.file).table().to_csv(index=False), end="")
     return 0
 
 
@@ -407,7 +377,8 @@ def _changed(path: Path) -> Iterator[Loop]:
     Other processes wait meanwhile. Says on stderr if a loop without a unit was given its first
     date, which sets its unit.
     """
-    with _in_shell_words(path), alone(path):
+    _require_there(path)
+    with alone(path):
         loop = _loaded(path)
         before = loop._units.clock.unit
         yield loop
@@ -422,61 +393,17 @@ def _changed(path: Path) -> Iterator[Loop]:
         )
 
 
-@contextmanager
-def _in_shell_words(path: Path) -> Iterator[None]:
-    """Have errors about a file, which must exist, advise shell commands."""
+def _require_there(path: Path) -> None:
     if not path.exists():
         raise ValueError(
             f"{path} is not there; begin with botorch-tv loop new {path} NAME=LOW:HIGH."
         )
-    from botorch.exceptions import InputDataError
-
-    try:
-        yield
-    except (InputDataError, ValueError) as error:
-        words = " ".join([str(error), *getattr(error, "__notes__", [])])
-        raise ValueError(in_shell_words(words, path)) from error
-
-
-IN_A_SHELL = (
-    (r"tell\(ok=False\)|observe\(X, ok=False\)|amend\(-?\d+, ok=False\)", "--failed instead of Y"),
-    (
-        r"observe\(X, y, time=\.\.\.\)",
-        "botorch-tv loop observe {file} Y NAME=VALUE ... --time TIME",
-    ),
-    (r"observe\(X, y\)", "botorch-tv loop observe {file} Y NAME=VALUE ..."),
-    (r"tell\(y, suggestion=(\d+)\)", r"botorch-tv loop tell {file} Y --number \1"),
-    (r"tell\(y\)", "botorch-tv loop tell {file} Y"),
-    (r"amend\((-?\d+), y=\.\.\.\)", r"botorch-tv loop amend {file} Y --number \1"),
-    (r"(discard|remove)\((-?\d+)\)", r"botorch-tv loop \1 {file} --number \2"),
-    (r"(ask|table)\(\)", r"botorch-tv loop \1 {file}"),
-    (r"\bsuggestion=(\d+)", r"--number \1"),
-    (r"loop\.pending = (\d+)", r"botorch-tv loop ask {file} --pending \1"),
-    (r"^(now|time) is", "--time is"),
-    (r"datetime\.now\(UTC\)", "2026-03-01T08:30+01:00"),
-    (r"Loop\(\.\.\., unit='hours'\)", "botorch-tv loop new --unit hours"),
-    (r"Loop\(\.\.\.\) without unit", "botorch-tv loop new --unit rounds"),
-    (r"Loop\.from_table", "botorch-tv loop import"),
-    (r"Loop\.save", "botorch-tv loop"),
-    (
-        "load it with the strategy it was made with",
-        "a shell plays adaptive_gp_ucb alone, so go on in Python, by Loop.load",
-    ),
-)
-"""Calls of Python that a loop's errors advise, as patterns, and the commands that do the same."""
-
-
-def in_shell_words(words: str, file: Path) -> str:
-    """An error of a loop, with commands instead of calls of Python."""
-    for call, command in IN_A_SHELL:
-        command = command.replace("{file}", str(file).replace("\\", r"\\"))
-        words = re.sub(call, command, words)
-    return words
 
 
 def _loaded(path: Path) -> Loop:
     from botorch_tv import Loop
 
+    _require_there(path)
     return Loop.load(path, snapshot=True)
 
 
@@ -484,14 +411,13 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
     from botorch_tv import Choice, Float, Integer
 
     name, _, rest = text.partition("=")
-    ends = re.fullmatch("([^:]+):([^:]+)((?::int|:log)*)", rest)
+    choices, ends = rest.split(","), re.fullmatch("([^:]+):([^:]+)((?::int|:log)*)", rest)
+    comma = "," in rest and re.fullmatch(r"[-+\d.,e]+:[-+\d.,e]+(:int|:log)*", rest)
     try:
-        if re.fullmatch(r"[-+\d.,e]+:[-+\d.,e]+(:int|:log)*", rest) and "," in rest:
-            raise ValueError("commas stand between choices, and the decimal sign is a point")
-        if name and "," in rest and all(rest.split(",")):
-            return name, Choice(*rest.split(","))
-        if not (name and ends):
-            raise ValueError("a range is missing")
+        if name and len(choices) > 1 and all(choices) and not comma:
+            return name, Choice(*choices)
+        if not name or not ends or comma:
+            raise ValueError("a range is missing, or a number has a decimal comma")
         low, high, log = float(ends[1]), float(ends[2]), ":log" in ends[3]
         if ":int" not in ends[3]:
             return name, Float(low, high, log=log)
@@ -499,8 +425,7 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
             raise ValueError("whole numbers lie between whole numbers")
         return name, Integer(int(low), int(high), log=log)
     except ValueError as error:
-        words = re.sub("^(Float|Integer): ", "", str(error)).replace("log=False", "no :log")
-        raise ValueError(f"{text!r} is no parameter: {words.rstrip('.')}; {FORM}.") from error
+        raise ValueError(f"{text!r} is no parameter: {str(error).rstrip('.')}; {FORM}.") from error
 
 
 def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
@@ -515,30 +440,28 @@ def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
 def _point(loop: Loop, values: list[str]) -> Any:
     """The point measured, in the format of the loop."""
     kinds = _kinds(loop)
-    form = f"give {' '.join(f'{name}=VALUE' for name in kinds)}"
-    for text in values:
-        if not all(text.partition("=")[:2]):
-            raise ValueError(f"{text!r} is no value of a parameter; {form}.")
     point = _by_name(_value(kinds, text) for text in values)
-    if loop.parameters is not None:
-        return point
-    if set(point) != set(kinds):
-        raise ValueError(f"{', '.join(point)} came, but coordinates here have no names; {form}.")
-    return [point[name] for name in kinds]
+    named = loop.parameters is not None
+    if not all(map(str.strip, point)) or not (named or set(point) == set(kinds)):
+        form = " ".join(f"{name}=VALUE" for name in kinds)
+        raise ValueError(f"{' '.join(values)} is no point here; give {form}.")
+    return point if named else [point[name] for name in kinds]
 
 
 def _kinds(loop: Loop) -> dict[str, Any]:
     """The parameters by name; coordinates without names are called x0, x1, ..."""
-    if loop.parameters is not None:
-        return dict(loop.parameters)
-    return {f"x{number}": None for number in range(loop.domain.dim)}
+    from botorch_tv.loop.table import names_of
+
+    return dict(loop.parameters or dict.fromkeys(names_of(loop.domain)))
 
 
 def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
     """The name and the value of a parameter; of a ``Choice``, the value written like this."""
     from botorch_tv import Choice
 
-    name, _, value = text.partition("=")
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r} is no value of a parameter; give NAME=VALUE.")
     kind = kinds.get(name)
     if isinstance(kind, Choice):
         alike = [one for one in kind.choices if value in (str(one), json.dumps(one, default=str))]
@@ -563,54 +486,34 @@ def _number(text: str) -> float:
         raise _BadOption(f"{text!r} is no number; give what came out, such as -3.7.") from error
 
 
-def _time(text: str, where: str = "") -> Time:
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
-        raise _BadOption(
-            f"{where}{text!r} is neither a number nor a date; give one such as "
-            "2026-03-01T08:30+01:00."
-        ) from error
-
-
-Measured = dict[float | None, list[tuple[float, list[Any]]]]
-"""When and where each value was measured."""
-
-
-def _measured(loop: Loop) -> Measured:
-    """All that a loop measured, so that a table which has grown can be taken in again.
-
-    Amended and removed measurements as well, which are not to come back with an old table.
-    """
-    found: Measured = {}
-    history = loop.history
-    rows = [*zip(history.y.tolist(), history.points, history.times)]
-    for y, point, time in [*rows, *((one.y, one.point, one.time) for one in loop.superseded)]:
-        there = found.setdefault(None if math.isnan(y) else y, [])
-        there.append((_seconds(time), _coordinates(point)))
-    return found
-
-
-def _is_there(measured: Measured, point: Any, y: float | None, time: Time | None) -> bool:
-    """Whether the same value was measured at the same point and time; never without a time."""
-    near = 1e-3 if isinstance(time, datetime) else 0.0  # dates are rounded in files
-
-    def same(one: Any, two: Any) -> bool:
-        whole = isinstance(one, float) and isinstance(two, (int, float))
-        return math.isclose(one, two, rel_tol=1e-9) if whole else bool(one == two)
-
-    return time is not None and any(
-        abs(_seconds(time) - at) <= near and all(map(same, _coordinates(point), other))
-        for at, other in measured.get(y, [])
+def _time(text: str) -> Time:
+    for read in (float, datetime.fromisoformat):
+        with suppress(ValueError):
+            when: Time = read(text)
+            return when
+    raise _BadOption(
+        f"{text!r} is neither a number nor a date; give one such as 2026-03-01T08:30+01:00."
     )
 
 
-def _coordinates(point: Any) -> list[Any]:
-    return list(point.values() if isinstance(point, dict) else point)
+def _measured(loop: Loop) -> dict[Any, list[float]]:
+    """When each value was measured where, so that a table which has grown can be taken in again.
+
+    Amended and removed measurements as well, which are not to come back with an old table.
+    """
+    found: dict[Any, list[float]] = {}
+    history = loop.history
+    rows = [*zip(history.points, history.y.tolist(), history.times)]
+    for point, y, time in [*rows, *((one.point, one.y, one.time) for one in loop.superseded)]:
+        found.setdefault(_place(point, y), []).append(_seconds(time))
+    return found
+
+
+def _place(point: Any, y: float | None) -> tuple[Any, ...]:
+    """A point and its value, None or NaN where it failed, as far as files and tables agree."""
+    values = point.values() if isinstance(point, dict) else point
+    numbers = [math.nan if y is None else y, *values]
+    return tuple(f"{one:.9g}" if isinstance(one, (int, float)) else one for one in numbers)
 
 
 def _seconds(time: Time | None) -> float:

@@ -12,17 +12,17 @@ from typing import Any
 
 from botorch_tv.cli.loop import option
 
-DRAWN = ("epsilon", "noise", "kernel", "lengthscale", "points", "dim")
-"""Options of simulated worlds; a panel determines these itself."""
+DRAWN: dict[str, Any] = {
+    "epsilon": 0.03,
+    "noise": 0.02,
+    "kernel": "se",
+    "lengthscale": 0.2,
+    "points": 50,
+    "dim": 2,
+}
+"""Options of worlds that are drawn, and their defaults; a panel determines these itself."""
 REPLAYED = (
-    "key",
-    "times",
-    "without",
-    "train",
-    "standardize",
-    "center",
-    "first_arm",
-    "groups",
+    *("key", "times", "without", "train", "standardize", "center", "first_arm", "groups"),
     "noise_share",
 )
 """Options that require a panel."""
@@ -31,36 +31,32 @@ STRATEGIES = (
     *("BOB", "R-PERP", "Adaptive", "SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
 )
 """Short names of all strategies that can be compared."""
-PANEL_STRATEGIES = "GP,R,TV,ET,Random"
-PANEL_C1, PANEL_C2 = 0.8, 0.4
-"""Exploration on data, [B16] §5.2."""
-
-
-class Noted(argparse.Action):
-    """Stores a value and notes that it was given, unlike a default."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, flag: Any = None) -> None:
-        setattr(namespace, self.dest, values)
-        namespace.noted = [*getattr(namespace, "noted", []), self.dest]
-
-
-def noted(arguments: argparse.Namespace, name: str) -> bool:
-    """Whether a :class:`Noted` option was given."""
-    return name in getattr(arguments, "noted", [])
+OF_DRAWN: dict[str, Any] = {
+    "strategies": "GP,R,SW,TV,WGP,UI,ET,Adaptive",
+    "c1": 0.4,
+    "c2": 4.0,
+    "horizon": 200,
+}
+OF_PANEL: dict[str, Any] = {"strategies": "GP,R,TV,ET,Random", "c1": 0.8, "c2": 0.4}
+"""Defaults that depend on the world; exploration on data is that of [B16] §5.2."""
 
 
 def add_compare_options(parser: argparse.ArgumentParser) -> None:
     """All options but those of the run itself."""
-    told = f"comma list of {', '.join(STRATEGIES)} (default: %(default)s, in float32 "
-    told += f"without Adaptive; with --panel {PANEL_STRATEGIES})"
-    option(parser, "--strategies", told, "GP,R,SW,TV,WGP,UI,ET,Adaptive", action=Noted)
-    add = partial(option, parser.add_argument_group("world that is drawn"), action=Noted)
-    add("--epsilon", "rate of change per round", 0.03)
-    add("--noise", "variance of the noise", 0.02)
-    add("--kernel", "covariance", "se", choices=("se", "matern12", "matern32", "matern52"))
-    add("--lengthscale", "of the kernel", 0.2)
-    add("--points", "grid points per dimension", 50)
-    add("--dim", "dimension of the unit cube", 2)
+    told = f"comma list of {', '.join(STRATEGIES)} (default: {OF_DRAWN['strategies']}, in float32 "
+    told += f"without Adaptive; with --panel {OF_PANEL['strategies']})"
+    option(parser, "--strategies", told)
+    add = partial(option, parser.add_argument_group("world that is drawn"))
+    for name, told in {
+        "epsilon": "rate of change per round",
+        "noise": "variance of the noise",
+        "lengthscale": "of the kernel",
+        "points": "grid points per dimension",
+        "dim": "dimension of the unit cube",
+    }.items():
+        add(f"--{name}", f"{told} (default: {DRAWN[name]})", type=type(DRAWN[name]))
+    kinds = ("se", "matern12", "matern32", "matern52")
+    add("--kernel", f"covariance (default: {DRAWN['kernel']})", choices=kinds)
 
     told = "Its first rows fit covariance, noise and rate of change; the rows after are played."
     add = partial(option, parser.add_argument_group("world that was recorded", told))
@@ -92,22 +88,23 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     add("--sigma-w2", told, type=float)
     add("--alpha", "exponent of age in UI and W-SparQ", 1.0)
     add("--delta", "chance of a false alarm of ET and GLR", 0.1)
-    add("--chance", "share of rounds in which GLR explores by chance (default: %(default)s)", 0.05)
+    add("--chance", "share of rounds in which GLR explores by chance", 0.05)
     told = "rounds for which BOB keeps to a window, of 4, 8, 16, ... up to all of them (default: 2 "
     add("--block", told + "sqrt(T), rounded up)", type=int)
-    add("--beta", "squared half width of R-PERP's bands (default: %(default)s)", 4.0)
-    add("--cycle", "length of a cycle that TV-BayesOpt is told (default: %(default)s)", 24.0)
+    add("--beta", "squared half width of R-PERP's bands", 4.0)
+    add("--cycle", "length of a cycle that TV-BayesOpt is told", 24.0)
     told = (
         "all explore by sqrt(c1 ln(c2 t)), but IGP and BR by the information gain and EI, PI and "
+        "Random without a width"
     )
-    told += f"Random without a width (default: %(default)s; with --panel {PANEL_C1})"
-    add("--c1", told, 0.4, action=Noted)
-    told = f"see --c1 (default: %(default)s; with --panel {PANEL_C2})"
-    add("--c2", told, 4.0, action=Noted)
+    told += f" (default: {OF_DRAWN['c1']}; with --panel {OF_PANEL['c1']})"
+    add("--c1", told, type=float)
+    told = f"see --c1 (default: {OF_DRAWN['c2']}; with --panel {OF_PANEL['c2']})"
+    add("--c2", told, type=float)
 
     option(parser, "--trials", "worlds drawn, or first arms of a panel", 64)
-    told = "rounds T per trial (default: %(default)s; with --panel all test rows)"
-    option(parser, "--horizon", told, 200, action=Noted)
+    told = f"rounds T per trial (default: {OF_DRAWN['horizon']}; with --panel all test rows)"
+    option(parser, "--horizon", told, type=int)
 
 
 def _first_arm(text: str) -> str | int:

@@ -33,7 +33,7 @@ numbers are a hash of the key and of how many were made before (SplitMix64 of St
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -310,47 +310,6 @@ def require_steps(name: str, steps: Steps) -> Steps:
     return require_integer(f"{name}: steps", steps, 0, "or give 'exact', or None.")
 
 
-class Subset(NamedTuple):
-    """A subset of the points of every trial.
-
-    Attributes:
-        index: Their places among the points, `batch_shape x Q`, int64.
-        mask: Which entries count, bool; a trial uses its first ones.
-    """
-
-    index: Tensor  # type: ignore[assignment]
-    mask: Tensor
-
-
-class GreedySubset(NamedTuple):
-    """Points in the order in which greedy choice takes them."""
-
-    index: Tensor  # type: ignore[assignment]
-    """Places, `batch_shape x count`, int64."""
-    variance: Tensor
-    """Variance of each given those before it, `batch_shape x count`; 0 once all are taken."""
-    columns: Tensor
-    """C with K ≈ C Cᵀ, exact on the points taken, `batch_shape x n x count`."""
-
-
-def rank_tolerance(dtype: torch.dtype) -> float:
-    """Residual variance below which a point counts as known, as a share of the largest variance.
-
-    ε^(2/3) of the precision in which K was computed: 4e-11 in float64. Determinant ratios, whose
-    digits are lost in proportion to the inverse, then keep a third of theirs.
-    """
-    return float(torch.finfo(dtype).eps ** (2 / 3))
-
-
-def tie_tolerance(dtype: torch.dtype) -> float:
-    """How close residual variances are equal, as a share of the largest variance.
-
-    Those of points that are alike differ by the rounding of K, which is not the same on every
-    processor; in float32 it is far above that of the float64 in which they are computed.
-    """
-    return max(TIE_TOLERANCE, 8 * torch.finfo(dtype).eps)
-
-
 def default_steps(points: Tensor, size: Tensor) -> Tensor:
     """Length of the swap chain: ⌈8 n ln n⌉, or ⌈n Q ln n⌉ where the former is not affordable.
 
@@ -367,7 +326,7 @@ def default_steps(points: Tensor, size: Tensor) -> Tensor:
 
 def greedy_map(
     covariance: Tensor, count: int, points: Tensor | None = None, *, tie: float | None = None
-) -> GreedySubset:
+) -> tuple[Tensor, Tensor, Tensor]:
     """The greedy approximation of the most probable subset.
 
     Each point taken has the largest variance given those before it, so that the determinant grows
@@ -378,9 +337,14 @@ def greedy_map(
         covariance: K, `batch_shape x n x n`.
         count: How many points to take, at least 1.
         points: Which of the n points there are, `batch_shape x n`, bool; all unless given.
-        tie: How close variances are equal; :func:`tie_tolerance` of K's dtype unless given.
+        tie: How close variances are equal, as a share of the largest; by default that of K's dtype.
+
+    Returns:
+        Places in the order in which points are taken, int64, and the variance of each given those
+        before it, 0 once all are taken, both `batch_shape x count`; and C with K ≈ C Cᵀ, exact on
+        the points taken, `batch_shape x n x count`.
     """
-    tie = tie_tolerance(covariance.dtype) if tie is None else tie
+    tie = _tie_tolerance(covariance.dtype) if tie is None else tie
     left = covariance.diagonal(dim1=-2, dim2=-1)
     left = left.clone() if points is None else torch.where(points, left, 0.0)
     unit = left.amax(-1, keepdim=True)
@@ -404,13 +368,16 @@ def greedy_map(
         free = free.scatter(-1, place, False)
         index.append(place.squeeze(-1))
         variance.append(pivot.squeeze(-1))
-    return GreedySubset(torch.stack(index, -1), torch.stack(variance, -1), columns)
+    return torch.stack(index, -1), torch.stack(variance, -1), columns
 
 
-def numerical_rank(greedy: GreedySubset, tolerance: float) -> Tensor:
-    """How many points, at most those taken, still tell something new, `batch_shape`."""
-    known = greedy.variance <= tolerance * greedy.variance[..., :1]
-    return (known.long().cumsum(-1) == 0).sum(-1)
+def _tie_tolerance(dtype: torch.dtype) -> float:
+    """How close residual variances are equal, as a share of the largest variance.
+
+    Those of points that are alike differ by the rounding of K, which is not the same on every
+    processor; in float32 it is far above that of the float64 in which they are computed.
+    """
+    return max(TIE_TOLERANCE, 8 * torch.finfo(dtype).eps)
 
 
 def k_dpp(
@@ -421,7 +388,7 @@ def k_dpp(
     points: Tensor | None = None,
     steps: Steps = None,
     clip: bool = False,
-) -> Subset:
+) -> tuple[Tensor, Tensor]:
     """Draw a subset of every trial's points with probability proportional to its determinant.
 
     A greedy start is followed by the swap chain; on 8 points its default length leaves a total
@@ -440,7 +407,8 @@ def k_dpp(
             being refused; ``size`` may then exceed n.
 
     Returns:
-        The subsets, `batch_shape x Q`.
+        Places of the points drawn, int64, and which of these count, bool, both `batch_shape x Q`; a
+        trial uses its first ones.
 
     Raises:
         InputDataError: If shapes do not fit, entries are not finite, or a trial has fewer points
@@ -450,7 +418,10 @@ def k_dpp(
     size = require_integer("k_dpp: size", size, 1, "give the number of points to be drawn.")
     steps = require_steps("k_dpp", steps)
     shape, n = covariance.shape[:-2], covariance.shape[-1]
-    tolerance, tie = rank_tolerance(covariance.dtype), tie_tolerance(covariance.dtype)
+    # Residual variances below ε^(2/3) of the largest, for the precision in which K was computed,
+    # count as settled. Determinant ratios, whose digits are lost in proportion to the inverse, then
+    # keep a third of theirs.
+    tolerance, tie = torch.finfo(covariance.dtype).eps ** (2 / 3), _tie_tolerance(covariance.dtype)
     K = covariance.double().reshape(math.prod(shape), n, n)
     if points is None:
         there = torch.ones(K.shape[:-1], dtype=torch.bool, device=K.device)
@@ -458,11 +429,15 @@ def k_dpp(
         there = points.reshape(K.shape[:-1])
         K = K * (there.unsqueeze(-1) & there.unsqueeze(-2))
     most = min(size, n)
-    if steps == "exact":
-        greedy = _factored(K, most, there, tolerance, tie)
-    else:
-        greedy = greedy_map(K, most, there, tie=tie)
-    full_rank = numerical_rank(greedy, tolerance)
+    # The exact sampler needs all columns: greedy choice goes on until nothing is left to learn.
+    count = min(n, 2 * most + 16) if steps == "exact" else most
+    while True:
+        start, variance, columns = greedy_map(K, count, there, tie=tie)
+        settled = variance <= tolerance * variance[..., :1]
+        if steps != "exact" or count == n or bool(settled[..., -1].all()):
+            break
+        count = min(n, 2 * count)
+    full_rank = (settled.long().cumsum(-1) == 0).sum(-1)
     rank = full_rank.clamp_max(most)
     if not clip:
         wrong = (~covariance.isfinite()).sum((-2, -1))
@@ -479,26 +454,11 @@ def k_dpp(
     key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
         uniform = uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
-        index = sample_by_eigenvalues(greedy.columns, full_rank, rank, uniform)
+        # What is below the tolerance is rounding.
+        factor = columns.masked_fill(settled.unsqueeze(-2), 0.0)
+        index = sample_by_eigenvalues(factor, full_rank, rank, uniform)
     else:
         number = there.sum(-1)
         length = default_steps(number, rank) if steps is None else number * 0 + steps
-        index = swap_chain(K, greedy.index, rank, there, length, key)
-    return Subset(*(part.view(*shape, most) for part in (index, used)))
-
-
-def _factored(
-    covariance: Tensor, size: int, points: Tensor, tolerance: float, tie: float
-) -> GreedySubset:
-    """Greedy choice carried on until nothing is left to know; the host looks how far that is."""
-    n = covariance.shape[-1]
-    count = min(n, 2 * size + 16)
-    while True:
-        greedy = greedy_map(covariance, count, points, tie=tie)
-        rest = greedy.variance[..., -1] > tolerance * greedy.variance[..., 0]
-        if count == n or not bool(rest.any()):
-            # What is below the tolerance is rounding.
-            known = greedy.variance <= tolerance * greedy.variance[..., :1]
-            columns = greedy.columns.masked_fill(known.unsqueeze(-2), 0.0)
-            return greedy._replace(columns=columns)
-        count = min(n, 2 * count)
+        index = swap_chain(K, start, rank, there, length, key)
+    return index.view(*shape, most), used.view(*shape, most)

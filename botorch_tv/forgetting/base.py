@@ -271,7 +271,7 @@ class Part:
         return log.memory
 
 
-def as_memory(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:
+def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:
     """A part's memory as carried by the state, on its device and in its dtype.
 
     Args:

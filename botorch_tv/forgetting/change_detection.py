@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -131,15 +130,6 @@ class EventTrigger(Retention):
         return prediction_band(sd, noise, since, self.delta)
 
 
-class Contradictions(NamedTuple):
-    """Observations in a row that contradicted the model and have fired nothing yet."""
-
-    number: Tensor
-    """How many, `batch_shape`, int64."""
-    first: Tensor
-    """Rounds before the first of them, `batch_shape`, int64; arbitrary where there is none."""
-
-
 @dataclass(frozen=True, repr=False)
 class ConfirmedTrigger(EventTrigger):
     """Forget when several observations in a row contradict the model, as one may be misread.
@@ -147,7 +137,8 @@ class ConfirmedTrigger(EventTrigger):
     A first contradiction is set aside: the posterior does without it. If the next ``confirm``
     observations contradict the model as well, all but these ``confirm + 1`` are forgotten. If one
     of them agrees, those set aside are dropped for good. A failed measurement does neither. Any
-    reset begins the count anew.
+    reset begins the count anew. The memory holds how many contradictions in a row have fired
+    nothing yet and the rounds before the first of them, arbitrary without any.
 
     Before a trigger fires, an :class:`EventTrigger` would have fired at the first contradiction. So
     the probability of ever firing on a static objective is at most δ_B a fortiori, and a change is
@@ -171,55 +162,45 @@ class ConfirmedTrigger(EventTrigger):
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, confirm={self.confirm})"
 
-    def init(self, batch_shape: Size) -> Contradictions:
+    def init(self, batch_shape: Size) -> tuple[Tensor, Tensor]:
         none = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
-        return Contradictions(none, none)
+        return none, none
 
     def keep(self, log: Log) -> Kept:
         told = log.since - 1 if log.newest is None else log.since
-        before, after = self._counted(log, told)
+        (number, start), (count, first) = self._counted(log, told)
         looks = log.now.device.type == "cpu"
-        if looks and not bool((before.number + after.number).any()):
+        if looks and not bool((number + count).any()):
             return Kept()
         n = log.time.shape[-1]
         row = torch.arange(log.rounds - n, log.rounds, device=log.now.device)
-        fired = after.number > self.confirm
-        refuted = (before.number > 0) & (after.number == 0)
-        named = (row >= after.first.unsqueeze(-1)) & (after.number > 0).unsqueeze(-1)
-        wrong = (row >= before.first.unsqueeze(-1)) & (row < log.rounds - 1)
+        fired = count > self.confirm
+        refuted = (number > 0) & (count == 0)
+        named = (row >= first.unsqueeze(-1)) & (count > 0).unsqueeze(-1)
+        wrong = (row >= start.unsqueeze(-1)) & (row < log.rounds - 1)
         rows = torch.where(fired.unsqueeze(-1), named, ~(wrong & refuted.unsqueeze(-1)))
         return Kept(rows=rows, reset=fired, aside=named & ~fired.unsqueeze(-1))
 
-    def update(self, log: Log) -> Contradictions:
+    def update(self, log: Log) -> tuple[Tensor, Tensor]:
         return self._counted(log, log.since - 1)[1]
 
-    def _counted(self, log: Log, told: Tensor) -> tuple[Contradictions, Contradictions]:
-        """The contradictions before and after the newest observation.
+    def _counted(
+        self, log: Log, told: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """The memory before and after the newest observation.
 
         Args:
             log: See :class:`~botorch_tv.forgetting.base.Log`.
             told: Observations since the last reset, 0 where it was on the newest, `batch_shape`.
         """
         number, first = log.memory
-        before = Contradictions(number.masked_fill(first < log.rounds - told, 0), first)
+        number = number.masked_fill(first < log.rounds - told, 0)
         if log.newest is None:
-            return before, before
+            return (number, first), (number, first)
         contradicts = self._contradicts(log, log.newest, told.clamp_min(1)) & (told > 0)
         unknown = log.newest.noise.isinf()  # a failed measurement
-        goes_on = torch.where(unknown, before.number, 0)
-        return before, Contradictions(
-            torch.where(contradicts, before.number + 1, goes_on),
-            torch.where(before.number > 0, first, log.rounds - 1),
-        )
-
-
-class Errors(NamedTuple):
-    """Standardised prediction errors since the last reset."""
-
-    newest_first: Tensor
-    """`batch_shape x longest`; entries beyond ``number`` are arbitrary."""
-    number: Tensor
-    """Number of errors, at most ``longest``, `batch_shape`, int64."""
+        count = torch.where(contradicts, number + 1, torch.where(unknown, number, 0))
+        return (number, first), (count, torch.where(number > 0, first, log.rounds - 1))
 
 
 @dataclass(frozen=True)
@@ -243,6 +224,9 @@ class GLRTrigger(Retention):
     threshold is derived here and is not the authors'. Besson, Kaufmann, Maillard, Seznec (JMLR
     2022) test the rewards of every arm, between two unknown means.
 
+    The memory holds the standardised errors since the last reset, newest first, `batch_shape x
+    longest`, and their number; entries beyond it are arbitrary.
+
     Args:
         delta: δ, the probability of ever firing on a static objective, in (0, 1).
         longest: How many rounds back to look for a change; memory and work per round grow with it.
@@ -258,9 +242,9 @@ class GLRTrigger(Retention):
         settle_number(self, "delta", "(0, 1)", "0.1 is usual.")
         settle_integer(self, "longest", 1, "give whole rounds.")
 
-    def init(self, batch_shape: Size) -> Errors:
+    def init(self, batch_shape: Size) -> tuple[Tensor, Tensor]:
         number = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
-        return Errors(torch.zeros((*batch_shape, self.longest), device="cpu"), number)
+        return torch.zeros((*batch_shape, self.longest), device="cpu"), number
 
     @property
     def on_observation(self) -> bool:
@@ -271,21 +255,20 @@ class GLRTrigger(Retention):
             return Kept()
         # Another rule's reset, before the round was decided, shows in t' alone.
         errors = self._errors(log, log.since - 1)
-        fired = self.statistic(errors) > self.threshold(log.since)
+        fired = self.statistic(*errors) > self.threshold(log.since)
         # A failed measurement tells nothing; its round counts, so that the threshold is higher.
         return Kept(newest=1, where=fired, reset=fired)
 
-    def update(self, log: Log) -> Errors:
+    def update(self, log: Log) -> tuple[Tensor, Tensor]:
         # t' is that of the next round: 2 after a reset before this observation, whose own error
         # counts, and 1 after one on it, whose own is left out by keep.
         return self._errors(log, (log.since - 2).clamp_min(0))
 
-    def statistic(self, errors: Errors) -> Tensor:
-        """max_w G_w, `batch_shape`; 0 without errors."""
-        e = errors.newest_first
+    def statistic(self, e: Tensor, number: Tensor) -> Tensor:
+        """max_w G_w, `batch_shape`; 0 without errors. Arguments are those of the memory."""
         w = torch.arange(1, self.longest + 1, dtype=e.dtype, device=e.device)
         ratios = e.cumsum(-1).square() / (2 * w)
-        return ratios.masked_fill(w > errors.number.unsqueeze(-1), 0.0).amax(-1)
+        return ratios.masked_fill(w > number.unsqueeze(-1), 0.0).amax(-1)
 
     def threshold(self, since: Tensor) -> Tensor:
         """ln(L π² t'² / (6 δ)), given t', `batch_shape`, float64."""
@@ -294,20 +277,20 @@ class GLRTrigger(Retention):
         constant = math.log(math.pi**2 / 6) - math.log(self.delta)
         return torch.log(lengths * rounds.square()) + constant
 
-    def _errors(self, log: Log, before: Tensor) -> Errors:
+    def _errors(self, log: Log, before: Tensor) -> tuple[Tensor, Tensor]:
         """Those so far and that of the newest observation; what failed has none.
 
         Args:
             log: After an observation.
             before: Rounds since the last reset that were told before it, `batch_shape`, int64.
         """
-        seen, memory = log.newest, log.memory
+        seen, (errors, number) = log.newest, log.memory
         assert seen is not None
-        number = torch.minimum(memory.number, before)
+        number = torch.minimum(number, before)
         good = seen.noise.isfinite()
         error = (seen.y - seen.mean) / (seen.sd.square() + seen.noise).sqrt()
-        shifted = torch.cat([error.unsqueeze(-1), memory.newest_first[..., :-1]], -1)
-        return Errors(
-            torch.where(good.unsqueeze(-1), shifted, memory.newest_first),
+        shifted = torch.cat([error.unsqueeze(-1), errors[..., :-1]], -1)
+        return (
+            torch.where(good.unsqueeze(-1), shifted, errors),
             torch.where(good, (number + 1).clamp_max(self.longest), number),
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,8 +26,8 @@ from botorch_tv.validation import require, shown
 
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """Times since the origin within which a decay is looked at."""
-ORDINARY = 100.0
-"""Up to here it must be a number."""
+ORDINARY = 4
+"""Of the first so many of them it must be a number."""
 TIMES = 12
 TOLERANCE = 1e-8
 """As a share of the standard deviations at both times."""
@@ -53,42 +52,39 @@ def require_sound(decay: Decay) -> None:
     unit = (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1).sort().values
     time = torch.tensor(SPANS, dtype=torch.float64, device="cpu").unsqueeze(-1) * unit
     s, t = time.unsqueeze(-1), time.unsqueeze(-2)
-    covariance = _again(decay, "covariance", lambda: decay.covariance(s, t), (*time.shape, TIMES))
+    covariance = _elementwise(decay, decay.covariance(s, t), (*time.shape, TIMES))
     # What grows without end may leave every range in times that nobody counts to.
     counted = covariance.isfinite().flatten(1).all(-1)
-    counted[: SPANS.index(ORDINARY) + 1] = True
+    counted[:ORDINARY] = True
     s, covariance = s[counted].expand(-1, -1, TIMES), covariance[counted]
     variance = covariance.diagonal(dim1=-2, dim2=-1).unsqueeze(-1).expand_as(s)
     scale = variance.sqrt() * variance.sqrt().mT
 
-    def hold(good: Tensor, said: str, *values: Tensor) -> None:
+    def hold(good: Tensor, problem: str, *values: Tensor) -> None:
         if bool(good.all()):
             return
         at = tuple((~good).nonzero()[0].tolist())
         numbers = " and ".join(f"{value[at].item():.6g}" for value in values)
         raise ValueError(
-            f"{said.format(repr(decay), numbers)} (s = {s[at]:.4g} and t = {s.mT[at]:.4g} since "
-            "the origin)."
+            f"{decay!r}: {problem}, but at s = {s[at]:.4g} and t = {s.mT[at]:.4g} since the origin "
+            f"it gives {numbers}; mend the formula."
         )
 
     def agree(formulas: str, first: Tensor, second: Tensor) -> None:
-        said = f"{formulas} of {{}} must agree, but are {{}}; define one of them, or mend one"
-        hold((first - second).abs() <= TOLERANCE * scale, said, first, second)
+        good = (first - second).abs() <= TOLERANCE * scale
+        hold(good, f"{formulas} must agree", first, second)
 
-    finite = "the covariance of {} is {}, but it must be finite; count time in another unit"
-    hold(covariance.isfinite(), finite, covariance)
-    hold(variance > 0, "the variance of {} is {}, but it must be positive at all times", variance)
-    prior = decay.prior_variance(s)
-    agree("prior_variance(s) and covariance(s, s)", prior, variance)
+    hold(covariance.isfinite(), "the covariance must be finite", covariance)
+    hold(variance > 0, "the variance must be positive at all times", variance)
+    agree("prior_variance(s) and covariance(s, s)", decay.prior_variance(s), variance)
     agree("covariance(s, t) and covariance(t, s)", covariance, covariance.mT)
     correlation = covariance / scale
     values = torch.linalg.eigvalsh(correlation)
     share = float((values[:, 0] / values[:, -1]).min())
     require(
         share > -TOLERANCE,
-        f"{decay!r} is no covariance: its correlations between {TIMES} times have eigenvalues down "
-        f"to {share:.3g} of the largest, but none may be below -1e-8 of it; check the formula "
-        "against a positive definite function.",
+        f"{decay!r} is no covariance: correlations between {TIMES} times have eigenvalues down to "
+        f"{share:.3g} of the largest, but none may be negative; give a positive definite function.",
     )
     if decay.markovian:
         first, between, last = torch.combinations(torch.arange(TIMES, device="cpu"), 3).unbind(-1)
@@ -97,8 +93,7 @@ def require_sound(decay: Decay) -> None:
         require(
             apart <= TOLERANCE,
             f"{decay!r} claims to be Markovian, but the correlation between times is off by "
-            f"{apart:.3g} from that by way of a time between; leave markovian False, and any "
-            "inference is right.",
+            f"{apart:.3g} from that by way of a time between; leave markovian False.",
         )
         later = (s.mT >= s).to(s)
         step = later * decay.transition(s, s.mT) * variance
@@ -116,37 +111,25 @@ def require_inflating(inflation: Inflation) -> None:
         ValueError: If it does not compute from tensors, is NaN there or minus infinity, or changes
             the noise of what has just been observed.
     """
-    lags = [0.0, *SPANS[: SPANS.index(ORDINARY) + 1]]
+    lags = [0.0, *SPANS[:ORDINARY]]
     lag = torch.tensor([lags], dtype=torch.float64, device="cpu")
-    factor = _again(
-        inflation, "log_factor", lambda: inflation.log_factor(lag.clone()), tuple(lag.shape)
-    )
+    factor = _elementwise(inflation, inflation.log_factor(lag), tuple(lag.shape))
     require(
         bool((factor > -math.inf).all()) and abs(float(factor[0, 0])) <= TOLERANCE,  # nor NaN
         f"log_factor of {inflation!r} is {factor[0].tolist()} at lags {lags}, but it is the "
-        "logarithm of a positive factor, and 0 at lag 0, where an observation has the noise given; "
-        "math.inf is that of an observation that says nothing.",
+        "logarithm of a positive factor, and 0 at lag 0; math.inf says that a row counts nothing.",
     )
 
 
-def _again(
-    part: Decay | Inflation, name: str, formula: Callable[[], Tensor], shape: tuple[int, ...]
-) -> Tensor:
-    """What a formula gives, in the shape wanted, and gives again when it is asked again."""
-    first = formula()
-    sizes = " x ".join(map(str, shape))
+def _elementwise(part: Decay | Inflation, found: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """What a formula gives, in the shape wanted."""
+    size = tuple(found.shape) if isinstance(found, Tensor) else shown(found)
     require(
-        isinstance(first, Tensor) and first.shape == shape,
-        f"{name} of {part!r} for times that make `{sizes}` is "
-        f"{tuple(first.shape) if isinstance(first, Tensor) else shown(first)}; compute it "
-        "elementwise, so that shapes broadcast.",
+        size in (shape, (1, *shape[1:])),
+        f"{part!r} gives {size} where {shape} is wanted; compute elementwise, so that shapes "
+        "broadcast.",
     )
-    require(
-        torch.allclose(formula(), first, TOLERANCE, TOLERANCE, equal_nan=True),
-        f"{name} of {part!r} says something else when it is asked again about the same times; "
-        "compute from its arguments and from attributes that no call changes.",
-    )
-    return first
+    return found.expand(shape)
 
 
 def require_learnable(part: Decay | Inflation) -> None:
@@ -171,8 +154,8 @@ def require_learnable(part: Decay | Inflation) -> None:
     idle = [key for key, slope in zip(leaves, slopes, strict=True) if not bool(slope.any())]
     require(
         not idle,
-        f"{part!r} declares {idle}, but its formula does not change with it; compute with "
-        f"{' and '.join('self.' + key for key in idle)} by functions of torch, each time.",
+        f"{part!r} declares {idle}, but its formula does not change with it; compute from the "
+        "attribute by functions of torch, each time.",
     )
 
     def same(first: Tensor, second: Tensor, message: str) -> None:
@@ -185,16 +168,16 @@ def require_learnable(part: Decay | Inflation) -> None:
         dataclass = dataclasses.is_dataclass(part)
         alone = dataclasses.replace(made, **values) if dataclass else with_values(made, values)
         same(
-            found[i : i + 1],
             _formula(alone, {}, time),
-            f"says one thing with a tensor of values and another with {values}; compute "
-            "elementwise from the attributes each time, and store nothing derived from them.",
+            found[i],
+            f"gives one result with tensors and another with {values}; compute elementwise from "
+            "the attributes each time, and store nothing derived from them.",
         )
     factor = torch.full((len(TRIED),), LONGER, dtype=torch.float64, device="cpu")
     counted = {key: one.counted(tried[key], factor, tried) for key, one in part.parameters.items()}
     same(
-        found,
         _formula(part, counted, time / LONGER),
+        found,
         "is another formula once time is counted in another unit; declare every number that has a "
         "unit of time, with its power of time (-1 for a rate, 1 for a duration).",
     )
@@ -215,10 +198,4 @@ def _formula(part: Decay | Inflation, values: Values, time: Tensor) -> Tensor:
     first, second = time[None, :, None], time[None, None, :]
     found = made.covariance(first, second) if isinstance(made, Decay) else made.log_factor(first)
     count = max([1, *(len(one) for one in values.values())])
-    shape = (count, len(time), len(time) if isinstance(made, Decay) else 1)
-    require(
-        found.shape in (shape, (1, *shape[1:])),
-        f"{part!r} gives shape {tuple(found.shape)} for values `{count} x 1 x 1`, but {shape} is "
-        "wanted; compute elementwise, so that shapes broadcast.",
-    )
-    return found.expand(shape)
+    return _elementwise(part, found, (count, TIMES, TIMES if isinstance(made, Decay) else 1))

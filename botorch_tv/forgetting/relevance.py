@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
@@ -19,15 +18,6 @@ FEWEST = 2
 """Number of rows that are never removed."""
 NEAR = 1e-5
 """Scaled distances below it are this one, where a Matérn covariance is 1 to rounding."""
-
-
-class Removals(NamedTuple):
-    """The rows removed and the budget spent on them."""
-
-    spent: Tensor
-    """Σ ln(1 + worth) of all rows removed, `batch_shape`."""
-    leaves: Tensor
-    """Which rows of the log leave before the next choice, `batch_shape x n`, bool."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +38,8 @@ class WassersteinRemoval(Retention):
     is the Markov process of rate ε, in the paper's terms a Matérn-1/2 kernel of time with
     l_T = -2 / ln(1 - ε). Integrals are over unbounded space, as in the paper's closed forms; the
     authors' package caps them at 1, the volume of their domain. At most 8 rows are removed per
-    round, and 2 are always kept.
+    round, and 2 are always kept. The memory holds Σ ln(1 + worth) of all rows removed,
+    `batch_shape`, and which rows leave before the next choice, `batch_shape x n`, bool.
 
     Args:
         epsilon: Rate of change ε per unit of time, in (0, 1).
@@ -79,27 +70,26 @@ class WassersteinRemoval(Retention):
             self.nu in (0.5, 1.5, 2.5, math.inf),
             f"WassersteinRemoval: nu is {shown(self.nu)}; choose 0.5, 1.5, 2.5 or math.inf.",
         )
-        given, fix = self.lengthscale, "it is that of the kernel."
-        settled = tuple(
-            float(require_number("WassersteinRemoval: lengthscale", one, "(0, inf)", fix))
-            for one in (given if isinstance(given, tuple) else (given,))
-        )
-        object.__setattr__(self, "lengthscale", settled if isinstance(given, tuple) else settled[0])
+        own = self.lengthscale
+        for one in own if isinstance(own, tuple) else (own,):
+            require_number(
+                "WassersteinRemoval: lengthscale", one, "(0, inf)", "it is that of the kernel."
+            )
 
-    def init(self, batch_shape: Size) -> Removals:
+    def init(self, batch_shape: Size) -> tuple[Tensor, Tensor]:
         none = torch.zeros((*batch_shape, 0), dtype=torch.bool, device="cpu")
-        return Removals(torch.zeros(batch_shape, device="cpu"), none)
+        return torch.zeros(batch_shape, device="cpu"), none
 
     def keep(self, log: Log) -> Kept:
-        leaves = log.memory.leaves
+        _, leaves = log.memory
         settled = log.newest is not None or leaves.shape[-1] != log.time.shape[-1]
         if settled or (leaves.device.type == "cpu" and not bool(leaves.any())):
             return Kept()
         return Kept(rows=~leaves)
 
-    def update(self, log: Log) -> Removals:
+    def update(self, log: Log) -> tuple[Tensor, Tensor]:
         (P, w, live), together = self._regression(log), self.overlap(log)
-        spent, leaves = log.memory.spent, torch.zeros_like(live)
+        (spent, _), leaves = log.memory, torch.zeros_like(live)
         grown = self._decay * (log.now - log.first_time) * math.log1p(self.alpha)
         for _ in range(min(AT_ONCE, log.time.shape[-1] - FEWEST)):
             worth = _worth(P, w, live, together)
@@ -112,7 +102,7 @@ class WassersteinRemoval(Retention):
             gone = torch.nn.functional.one_hot(row, worth.shape[-1]).bool() & goes.unsqueeze(-1)
             leaves = leaves | gone
             P, w, live = _without(P, w, live, row, goes, gone)
-        return Removals(spent, leaves)
+        return spent, leaves
 
     def worth(self, log: Log) -> Tensor:
         """How much each observation is worth, `batch_shape x n`; infinite where there is none."""

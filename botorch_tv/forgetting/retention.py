@@ -93,6 +93,10 @@ class SlidingWindow(Retention):
     def __post_init__(self) -> None:
         _settle_length(self, "window")
 
+    @property
+    def on_observation(self) -> bool:
+        return self.by == "rounds"
+
     def keep(self, log: Log) -> Kept:
         if self.by == "time":
             return Kept(rows=log.now.unsqueeze(-1) - log.time <= self.window)

@@ -12,57 +12,46 @@ This file holds D by the arms played; :mod:`botorch_tv.gp.filter` holds it in fe
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Size, Tensor
 
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.linalg import clear_
-from botorch_tv.gp.regression import Observations, Trend, whitened_factor
+from botorch_tv.gp.regression import Observations, Trend, whitened
 from botorch_tv.gp.tensors import room_for
 
 FIRST_SLOTS = 16
 """Arms for which there is room at first, and rounds between two looks at a device's counts."""
+LOOK = 8
+"""Rounds between two looks at the counts where looking makes nobody wait."""
 
 
-@dataclass(eq=False)
 class RunningPosterior(ABC):
-    """The posterior over all arms at the time of the newest observation.
+    """The posterior over all arms at the time of the newest observation; at first, the prior.
 
     Args:
+        basis: Coordinates of the kernel.
+        shape: The `batch_shape`.
+        variance: Of the prior, `M`.
+        trend: Whether the prior mean is to be estimated.
+
+    Attributes:
         mean: Posterior mean for the prior mean 0, `batch_shape x M`.
         variance: `batch_shape x M`; rounding may take it just below 0.
         information_gain: ½ Σ ln(1 + var / noise) of the observations retained, `batch_shape`.
         trend: For estimating the prior mean; None where it is given.
     """
 
-    mean: Tensor
-    variance: Tensor
-    information_gain: Tensor
-    trend: Trend | None
-
-    @classmethod
-    def none(cls, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> Self:
-        """The posterior before any observation.
-
-        Args:
-            basis: Coordinates of the kernel.
-            shape: The `batch_shape`.
-            variance: Of the prior, `M`.
-            trend: Whether the prior mean is to be estimated.
-        """
-        none = basis.variance.new_zeros(shape)
-        mean, variance = none.new_zeros(*shape, basis.arms), variance.repeat(*shape, 1)
-        zero = Trend(torch.zeros_like(mean), none.clone(), none.clone()) if trend else None
-        return cls(mean, variance, none, zero, *cls._nothing(basis, shape))
-
-    @staticmethod
-    @abstractmethod
-    def _nothing(basis: Basis, shape: Size) -> tuple[Any, ...]:
-        """The fields of D, which is 0."""
+    def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
+        zero = basis.variance.new_zeros(shape)
+        self.mean, self.variance = zero.new_zeros(*shape, basis.arms), variance.repeat(*shape, 1)
+        self.information_gain, self.trend = zero, None
+        if trend:
+            self.trend = Trend(torch.zeros_like(self.mean), zero.clone(), zero.clone())
 
     @staticmethod
     @abstractmethod
@@ -91,28 +80,30 @@ class RunningPosterior(ABC):
 
     def copied(self) -> Self:
         """A copy in its own memory."""
-        parts = vars(self).copy()
+        made = copy.copy(self)
+        parts = vars(made)
         for name, part in parts.items():
             if isinstance(part, Tensor):
                 parts[name] = part.clone()
         if self.trend is not None:
-            parts["trend"] = Trend(*(part.clone() for part in self.trend))
-        return type(self)(**parts)
+            made.trend = Trend(*(part.clone() for part in self.trend))
+        return made
 
-    def move(self, basis: Basis, attenuation: Tensor, grown: Tensor) -> None:
+    def move(self, basis: Basis, attenuation: Tensor, square: Tensor, grown: Tensor) -> None:
         """Let time pass over a moving objective: mean a m, D a².
 
         Args:
             basis: Coordinates of the kernel.
             attenuation: Factor a on the covariance between then and now, `batch_shape`.
+            square: a², `batch_shape`.
             grown: What the prior variance now has beyond a² times that of then, as a share of the
                 kernel's, `batch_shape`.
         """
-        square = attenuation.square()
-        self.mean.mul_(attenuation.unsqueeze(-1))
+        each = attenuation.unsqueeze(-1)
+        self.mean.mul_(each)
         self.variance.mul_(square.unsqueeze(-1)).addcmul_(grown.unsqueeze(-1), basis.variance)
         if self.trend is not None:
-            self.trend.response.mul_(attenuation.unsqueeze(-1))
+            self.trend.response.mul_(each)
         self._shrink(square)
 
     def observe(
@@ -138,12 +129,12 @@ class RunningPosterior(ABC):
             prior: Factor on the prior covariance, `batch_shape`; None for 1.
             remove: Whether the observation is taken back.
         """
-        sign, noise = (-1, -noise) if remove else (1, noise)
-        variance, root, step = self._step(basis, index, noise, prior, sign)
+        sign = -1 if remove else 1
+        signed, root, step = self._step(basis, index, noise, prior, sign)
         residual = (y - basis.value(self.mean, index)).mul_(root)
         self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
-        self.information_gain.add_(torch.log1p(variance / noise), alpha=0.5)
+        self.information_gain.add_((signed / noise).log1p_(), alpha=0.5)
         if self.trend is not None:  # A⁻¹ grows by the outer product of its innovation
             ones = (1 - basis.value(self.trend.response, index)).mul_(root)
             self.trend.response.addcmul_(step, ones.unsqueeze(-1), value=sign)
@@ -176,16 +167,15 @@ class RunningPosterior(ABC):
     def _step(
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Add ± the outer product of a step to D; the noise of an observation removed is negative.
+        """Add ± the outer product of a step to D.
 
         Returns:
-            The posterior variance of the arm, `batch_shape`; the root r of the inverse of
-            ± variance plus noise; and the step, the arm's posterior covariance with all arms
-            times r, `batch_shape x M`.
+            ± the posterior variance of the arm, `batch_shape`; the root r of the inverse of noise ±
+            variance; and the step, the arm's posterior covariance with all arms times r,
+            `batch_shape x M`.
         """
 
 
-@dataclass(eq=False)
 class PlayedArms(RunningPosterior):
     """D = K_·A P K_A· for the arms A played: P = (K_AA + N_A)⁻¹ over a static objective.
 
@@ -194,24 +184,18 @@ class PlayedArms(RunningPosterior):
     z = v e_j - P k_A(x), v the prior's factor and s = var(x) + noise: Sherman-Morrison, or
     bordering, whatever was lost as time passed.
 
-    Args:
+    Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
         inverse: P, `batch_shape x slots x slots`, zero in slots not used.
         count: Slots used, `batch_shape`, int64; fewer than there are.
         used: No trial uses more slots.
     """
 
-    arms: Tensor
-    inverse: Tensor
-    count: Tensor
-    used: int
-
-    @staticmethod
-    def _nothing(basis: Basis, shape: Size) -> tuple[Any, ...]:
-        like = basis.variance
-        count = torch.zeros(shape, dtype=torch.int64, device=like.device)
-        inverse = like.new_zeros(*shape, FIRST_SLOTS, FIRST_SLOTS)
-        return count.new_zeros(*shape, FIRST_SLOTS), inverse, count, 0
+    def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
+        super().__init__(basis, shape, variance, trend=trend)
+        self.inverse = variance.new_zeros(*shape, FIRST_SLOTS, FIRST_SLOTS)
+        self.arms = torch.zeros_like(self.inverse[..., 0], dtype=torch.int64)
+        self.count, self.used = torch.zeros_like(self.arms[..., 0]), 0
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> PlayedArms:
@@ -221,36 +205,21 @@ class PlayedArms(RunningPosterior):
             basis: Coordinates of the kernel.
             observations: Those retained and how much each is worth; arms may recur.
         """
-        root = observations.precision_root
-        factor = whitened_factor(basis, observations)
-        present = root if observations.present_decay is None else root * observations.present_decay
-        right = [torch.diag_embed(present), (root * observations.y).unsqueeze(-1)]
-        if observations.estimates_mean:
-            right.append(root.unsqueeze(-1))
-        solved = torch.linalg.solve_triangular(factor, torch.cat(right, -1), upper=False)
-        n = root.shape[-1]
-        rows, targets = solved[..., :n], solved[..., n]
-        arms, count = observations.choice, torch.full_like(observations.choice[..., 0], n)
-        trend = None
-        if observations.estimates_mean:
-            ones = solved[..., -1]
-            response = basis.mixture(arms, (ones.unsqueeze(-2) @ rows).squeeze(-2))
-            trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
-        prior, factors = basis.variance, observations.prior_factor
+        arms, prior, factors = observations.choice, basis.variance, observations.prior_factor
+        factor, rows, targets, ones = whitened(basis, observations, torch.diag_embed)
         if factors is not None:
             prior = prior * factors.unsqueeze(-1)
-        posterior = cls(
-            mean=basis.mixture(arms, (targets.unsqueeze(-2) @ rows).squeeze(-2)),
-            variance=prior - basis.sum_of_squares(rows @ basis.row(arms)),
-            information_gain=factor.diagonal(dim1=-2, dim2=-1).log().sum(-1),
-            trend=trend,
-            arms=arms.clone(),
-            inverse=rows.mT @ rows,
-            count=count,
-            used=n,
-        )
-        posterior.give_room(room_for(n + 1, FIRST_SLOTS))
-        return posterior
+        made = cls(basis, arms.shape[:-1], basis.variance, trend=False)
+        made.mean = basis.mixture(arms, (targets.unsqueeze(-2) @ rows).squeeze(-2))
+        made.variance = prior - basis.sum_of_squares(rows @ basis.row(arms))
+        made.information_gain = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        if ones is not None:
+            response = basis.mixture(arms, (ones.unsqueeze(-2) @ rows).squeeze(-2))
+            made.trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
+        made.arms, made.inverse, made.used = arms, rows.mT @ rows, arms.shape[-1]
+        made.count += made.used
+        made.give_room(room_for(made.used + 1, FIRST_SLOTS))
+        return made
 
     @staticmethod
     def numbers(basis: Basis, rounds: int) -> int:
@@ -274,9 +243,9 @@ class PlayedArms(RunningPosterior):
         Counts of a device are read once slots run out, or ``used`` exceeds ``most``, since reading
         makes the host wait.
         """
-        slots = self.arms.shape[-1]
+        slots, on_cpu = self.arms.shape[-1], self.arms.device.type == "cpu"
         self.used += 1
-        if self.arms.device.type == "cpu" or self.used == slots or self.used > most:
+        if self.used == slots or self.used > most or (on_cpu and self.used % LOOK == 0):
             self.used = int(self.count.max()) if self.count.numel() > 0 else 0
         if self.used == slots:
             self.give_room(2 * slots)
@@ -300,26 +269,26 @@ class PlayedArms(RunningPosterior):
     def _step(
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        # The arm is put in the first slot not used, which it needs unless it has one already.
         place = index.unsqueeze(-1)
-        self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
+        if sign > 0:  # in the first slot not used, which the arm needs unless it has one already
+            self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
         trials, width = self.count.numel(), self.used + 1  # slots not used weigh nothing
-        arms, inverse = self.arms[..., :width], self.inverse[..., :width, :width]
-        slot = (arms == place).view(torch.uint8).argmax(-1)
-        between = basis.between(place, arms).reshape(trials, 1, width)
+        arms, inverse = self.slots(width)
+        slot = (arms == place).view(torch.uint8).argmax(-1, keepdim=True)
+        between = basis.between(place, arms).view(trials, 1, width)
         square = inverse.reshape(trials, width, width)
-        lost = torch.baddbmm(between, between, square, beta=0, alpha=-1).view_as(arms)
+        z = torch.baddbmm(between, between, square, beta=0, alpha=-1).view_as(arms)
         if prior is None:
-            z = lost.scatter_(-1, slot.unsqueeze(-1), 1.0, reduce="add")
+            z.scatter_(-1, slot, 1.0, reduce="add")
         else:
-            z = lost.scatter_add_(-1, slot.unsqueeze(-1), prior.unsqueeze(-1))
-        if sign > 0:  # where nothing is removed, the arm may have no slot
-            torch.maximum(self.count, slot + 1, out=self.count)
+            z.scatter_add_(-1, slot, prior.unsqueeze(-1))
+        if sign > 0:  # an arm without a slot is removed with infinite noise, which does nothing
+            torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
         # No more is left of the arm's variance than z says.
-        variance = torch.bmm(between, z.view(trials, width, 1)).view_as(index)
-        total = variance + noise  # negative where an observation is removed
-        root = (total.abs_() if sign < 0 else total).rsqrt_()
+        column = z.view(trials, width, 1)
+        signed = torch.baddbmm(between[..., :1], between, column, beta=0, alpha=sign).view_as(index)
+        root = (signed + noise).rsqrt_()
         z.mul_(root.unsqueeze(-1))
         inverse.addcmul_(z.unsqueeze(-1), z.unsqueeze(-2), value=sign)
         out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        return variance, root, basis.mixture(arms, z, out=out)
+        return signed, root, basis.mixture(arms, z, out=out)

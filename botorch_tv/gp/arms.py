@@ -107,7 +107,7 @@ class ArmInference(Inference):
             # Dimensions are now group, member, group, member; a group with itself is wanted.
             blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
         assert gain is not None
-        return Joint(torch.cat(means, -2), torch.cat(blocks, -3), gain)
+        return torch.cat(means, -2), torch.cat(blocks, -3), gain
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return information_gain(basis_of(data), self.observations(data, present, inflation_power=2))
@@ -118,32 +118,27 @@ class ArmRegression(ArmInference):
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         basis, observations = basis_of(data), self.observations(data, present)
-        posterior = regress_on_arms(basis, observations, normal)
+        mean, lost, gain, offset, sample = regress_on_arms(basis, observations, normal)
         prior = scaled(basis.variance, observations.prior_factor)
 
         def draw(wanted: Tensor) -> Tensor:
-            known = posterior if wanted is normal else regress_on_arms(basis, observations, wanted)
-            assert known.sample is not None
-            return known.sample
+            known = sample
+            if wanted is not normal:
+                *_, known = regress_on_arms(basis, observations, wanted)
+            assert known is not None
+            return known
 
-        return ArmPosterior(
-            mean=posterior.mean,
-            sd=(prior - posterior.variance_reduction).clamp_min_(0).sqrt_(),
-            information_gain=posterior.information_gain,
-            offset=self.prior_mean(posterior.offset),
-            draw=draw,
-        )
+        sd = (prior - lost).clamp_min_(0).sqrt_()
+        return ArmPosterior(mean, sd, gain, self.prior_mean(offset), draw)
 
     def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
         basis, observations = basis_of(data), self.observations(data, present)
         posterior = regress(basis, observations)
         prior = scaled(basis.gram(index), observations.prior_factor)
         mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
-        return Joint(
-            mean=mean + per_trial(self.prior_mean(posterior.offset)),
-            covariance=prior - posterior.covariance_reduction(basis, index),
-            information_gain=posterior.information_gain,
-        )
+        offset = self.prior_mean(None if posterior.trend is None else posterior.trend.constant)
+        covariance = prior - posterior.covariance_reduction(basis, index)
+        return mean + per_trial(offset), covariance, posterior.information_gain
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, moves = basis_of(data), self.process.moves
@@ -183,14 +178,14 @@ class Recursion(Inference):
     def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
         assert isinstance(prior, Basis)
         trend, first = self.process.known_mean is None, self._first_variance(prior)
-        return self._form(prior).none(prior, batch_shape, first, trend=trend)
+        return self._form(prior)(prior, batch_shape, first, trend=trend)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        process, basis, running = self.process, after.prior, before.running
-        assert isinstance(basis, Basis)
+        (leaving, cleared, any_rows), running = change, before.running
+        process, basis = self.process, basis_of(after)
         if after.dropped == after.rounds:
             return self._emptied(after)
-        if change.any_rows or (change.leaving and self._refreshes(after)):
+        if any_rows or (leaving and self._refreshes(after)):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
         exacter = after.least_noise < before.least_noise
@@ -200,20 +195,20 @@ class Recursion(Inference):
             running = running.copied()
         prior = None
         if process.moves:
-            attenuation, grown, prior = self._motion(before, before.time, after, after.time)
-            running.move(basis, attenuation, grown)
-        if change.cleared is not None:
-            running.clear(self._first_variance(basis), change.cleared)
+            *motion, prior = self._motion(before, before.time, after, after.time)
+            running.move(basis, *motion)
+        if cleared is not None:
+            running.clear(self._first_variance(basis), cleared)
         self._take(running, basis, after, after.rounds - 1, prior)
         if isinstance(running, PlayedArms):
             running.reserve(basis.size)
             if running.used > basis.size:
                 running = Filter.of_arms(basis, running)
-        if change.leaving:
+        if leaving:
             kept = before.mask
-            if change.cleared is not None:
-                kept = before.kept & ~change.cleared.unsqueeze(-1)
-            for number in change.leaving:
+            if cleared is not None:
+                kept = before.kept & ~cleared.unsqueeze(-1)
+            for number in leaving:
                 among = None if kept is None else kept[..., number - before.dropped]
                 self._take(running, basis, after, number, prior, among=among, remove=True)
             if after.empty is not None:
@@ -225,8 +220,8 @@ class Recursion(Inference):
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         if after.dropped == after.rounds > before.dropped:
             return self._emptied(after)
-        changed = change.leaving or change.any_rows or change.cleared is not None
-        return self._anew(after) if changed else after
+        leaving, cleared, any_rows = change
+        return self._anew(after) if leaving or any_rows or cleared is not None else after
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_of(data).information_gain
@@ -315,31 +310,32 @@ class Recursion(Inference):
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * response
         if self.process.moves:
-            attenuation, grown, prior = self._motion(data, data.time, data, now)
-            square = attenuation.square()
+            attenuation, square, grown, prior = self._motion(data, data.time, data, now)
             out = data.prior.scratch.take("mean", mean.shape, mean)
             mean = torch.mul(mean, attenuation.unsqueeze(-1), out=out)
         return mean, square, prior, grown, estimate
 
     def _motion(
         self, early: Data, then: Tensor, late: Data, now: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """What passes from then to now, each `batch_shape`.
 
         Returns:
-            The factor a on covariances; the prior variance now that a² times that of then leaves,
-            as a share of the kernel's; and the prior variance now, None for 1.
+            The factor a on covariances; a²; the prior variance now that a² times that of then
+            leaves, as a share of the kernel's; and the prior variance now, None for 1.
         """
         decay, dtype = self.process.decay, basis_of(early).variance.dtype
+        if decay.stationary:  # before the first observation there is nothing to attenuate
+            attenuation = decay.attenuation((now - then).clamp_min(0)).to(dtype)
+            square = attenuation.square()
+            return attenuation, square, 1 - square, None
         start, end = _elapsed(early, then), _elapsed(early, now)
         attenuation = decay.transition(start, end).to(dtype)
-        if decay.stationary:
-            return attenuation, 1 - attenuation.square(), None
-        before = decay.prior_variance(start).to(dtype)
+        square, before = attenuation.square(), decay.prior_variance(start).to(dtype)
         if late.origin is not early.origin:
             end = _elapsed(late, now)
         prior = decay.prior_variance(end).to(dtype)
-        return attenuation, prior - attenuation.square() * before, prior
+        return attenuation, square, prior - square * before, prior
 
 
 class ArmRecursion(Recursion, ArmInference):
@@ -360,13 +356,8 @@ class ArmRecursion(Recursion, ArmInference):
         def draw(normal: Tensor) -> Tensor:
             return basis.expand(running.draw(basis, square, prior, normal))
 
-        return ArmPosterior(
-            mean=mean,
-            sd=sd.sqrt_(),
-            information_gain=running.information_gain,
-            offset=self.prior_mean(estimate),
-            draw=draw,
-        )
+        offset = self.prior_mean(estimate)
+        return ArmPosterior(mean, sd.sqrt_(), running.information_gain, offset, draw)
 
     def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
         basis = basis_of(data)
@@ -374,11 +365,9 @@ class ArmRecursion(Recursion, ArmInference):
         lost = basis.inner(running_of(data).at(basis, index), index)
         if square is not None:
             lost = square[..., None, None] * lost
-        return Joint(
-            mean=mean + per_trial(self.prior_mean(estimate)),
-            covariance=scaled(basis.gram(index), prior) - lost,
-            information_gain=running_of(data).information_gain,
-        )
+        covariance = scaled(basis.gram(index), prior) - lost
+        gain = running_of(data).information_gain
+        return mean + per_trial(self.prior_mean(estimate)), covariance, gain
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, process = basis_of(data), self.process

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -25,21 +24,12 @@ CACHED_NUMBERS = 2**17
 """Intermediate results are kept to this size where they can be: one megabyte in float64."""
 
 
-class Frame(NamedTuple):
-    """Coordinates of draws, which are the same on every processor.
+Frame = tuple[Tensor, Tensor]
+"""Coordinates of draws, which are the same on every processor: T, `r x p`, and how much of each
+normal variate is drawn, `p`, as columns fade out before they are rounding.
 
-    Eigenvectors are not: those of equal eigenvalues are any of a space, and rounding decides how
-    many eigenvalues are kept. Draws are made in columns C = Φ T that the matrix determines.
-    """
-
-    rotation: Tensor
-    """T, `r x p`."""
-    weights: Tensor
-    """How much of each normal variate is drawn, `p`: columns fade out before they are rounding."""
-
-    def to(self, dtype: torch.dtype, device: torch.device) -> Frame:
-        """A copy in another dtype or on another device."""
-        return Frame(*(part.to(dtype=dtype, device=device) for part in self))
+Eigenvectors are not the same: those of equal eigenvalues are any of a space, and rounding decides
+how many eigenvalues are kept. Draws are made in columns C = Φ T that the matrix determines."""
 
 
 class Basis(ABC):
@@ -177,7 +167,7 @@ class ArmBasis(Basis):
         self.covariance = covariance
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ArmBasis:
-        return ArmBasis(self.covariance.to(dtype=dtype, device=device))
+        return ArmBasis(self.covariance.to(device, dtype))
 
     def row(self, index: Tensor) -> Tensor:
         return self.covariance[index]
@@ -233,14 +223,16 @@ class FeatureBasis(Basis):
         self._transposed = features.T.contiguous()
         self.frame = frame
         if frame is not None:
-            self.normals = len(frame.weights)
+            self.normals = len(frame[1])
 
     def to(self, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
-        features = self.features.to(dtype=dtype, device=device)
-        return FeatureBasis(features, self._frame_to(dtype, device))
+        return FeatureBasis(self.features.to(device, dtype), self._frame_to(dtype, device))
 
     def _frame_to(self, dtype: torch.dtype, device: torch.device) -> Frame | None:
-        return None if self.frame is None else self.frame.to(dtype, device)
+        if self.frame is None:
+            return None
+        rotation, weights = self.frame
+        return rotation.to(device, dtype), weights.to(device, dtype)
 
     def row(self, index: Tensor) -> Tensor:
         return self.features[index]
@@ -293,15 +285,13 @@ class FeatureBasis(Basis):
 
     def _into_frame(self, matrix: Tensor) -> Tensor:
         """Tᵀ A T."""
-        return (
-            matrix if self.frame is None else self.frame.rotation.T @ matrix @ self.frame.rotation
-        )
+        return matrix if self.frame is None else self.frame[0].T @ matrix @ self.frame[0]
 
     def _out_of_frame(self, coordinates: Tensor) -> Tensor:
-        return coordinates if self.frame is None else coordinates @ self.frame.rotation.T
+        return coordinates if self.frame is None else coordinates @ self.frame[0].T
 
     def _drawn(self, normal: Tensor) -> Tensor:
-        return normal if self.frame is None else self.frame.weights * normal
+        return normal if self.frame is None else self.frame[1] * normal
 
 
 class ProductBasis(FeatureBasis):
@@ -333,7 +323,7 @@ class ProductBasis(FeatureBasis):
         self._kernel_rows = [one[place] for one, place in zip(self._kernels, self._places)]
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
-        factors = [factor.to(dtype=dtype, device=device) for factor in self.factors]
+        factors = [factor.to(device, dtype) for factor in self.factors]
         return ProductBasis(factors, self.kept.to(device), self._frame_to(dtype, device))
 
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:

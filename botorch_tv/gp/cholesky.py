@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import NamedTuple
 
 import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
@@ -182,37 +181,6 @@ class Factor(OfTrials):
         return [(first, min(first + step, whole)) for first in range(0, whole, step)]
 
 
-class Log(NamedTuple):
-    """The data that determine a factor together with the kernel."""
-
-    prior: object
-    """Kernel, and decay where it is learned: what it is, not what it is like."""
-    choice: Tensor
-    """`trials x n x d`."""
-    root: Tensor
-    """S, `trials x n`."""
-    elapsed: Tensor | None
-    """Times, `trials x n`; None where D is 1."""
-
-    def agreeing(self, other: Log) -> int:
-        """How many of the first rows are the same in all trials."""
-        common = min(self.root.shape[-1], other.root.shape[-1])
-        alike = other.prior is self.prior and (self.elapsed is None) == (other.elapsed is None)
-        if not common or not alike or self.choice[:, :0].shape != other.choice[:, :0].shape:
-            return 0
-        same = (self.choice[:, :common] == other.choice[:, :common]).all(-1)
-        same &= self.root[:, :common] == other.root[:, :common]
-        if self.elapsed is not None and other.elapsed is not None:
-            same &= self.elapsed[:, :common] == other.elapsed[:, :common]
-        rows = same.all(0)
-        return common if bool(rows.all()) else int(rows.to(torch.uint8).argmin())
-
-    def first(self, rows: int) -> Log:
-        """The first rows."""
-        elapsed = None if self.elapsed is None else self.elapsed[:, :rows]
-        return Log(self.prior, self.choice[:, :rows], self.root[:, :rows], elapsed)
-
-
 class GrowingFactor:
     """Whole blocks of the newest factor asked for, shared by the states of a history.
 
@@ -222,58 +190,74 @@ class GrowingFactor:
     """
 
     def __init__(self) -> None:
-        # A log of whole blocks, L and L⁻¹, with room for more; what is written is not overwritten.
-        self._held: tuple[Log, Tensor, Tensor] | None = None
+        # What is below of whole blocks, L and L⁻¹, with room for more; nothing is overwritten.
+        self._held: tuple[object, Tensor, Tensor, Tensor, Tensor] | None = None
         self._turn = Lock()
 
     def __reduce__(self) -> tuple[object, tuple[()]]:
         return GrowingFactor, ()
 
     @without_gradients
-    def factor(self, log: Log, gram: Gram) -> Factor:
-        """The factor for a log.
+    def factor(self, prior: object, root: Tensor, beside: Tensor, gram: Gram) -> Factor:
+        """The factor for a log; with the kernel and its decay, which are compared by identity.
 
         Args:
-            log: What was observed.
-            gram: The rest of what it is computed from.
+            prior: Kernel, and decay where it is learned.
+            root: S, `trials x n`.
+            beside: All else that a row depends on, such as point and time, `trials x n x c`.
+            gram: What is factored.
         """
-        trials, n = log.root.shape
+        trials, n = root.shape
         whole = n - n % FACTOR_BLOCK
-        lower, inverse = log.root.new_zeros(2, trials, 0, 0)
+        lower, inverse = root.new_zeros(2, trials, 0, 0)
         if whole:
             with self._turn:
-                _, lower, inverse = self._held = self._with(log, whole, gram)
-            lower, inverse = lower[:, :whole, :whole], inverse[:, :whole, :whole]
-        beside, rows = _block(lower, inverse, gram, n)
-        diagonals = [part.diagonal(dim1=-2, dim2=-1) for part in (lower, beside[..., whole:])]
+                held = self._held = self._with(prior, root, beside, whole, gram)
+            lower, inverse = (one[:, :whole, :whole] for one in held[3:])
+        beyond, rows = _block(lower, inverse, gram, n)
+        diagonals = [part.diagonal(dim1=-2, dim2=-1) for part in (lower, beyond[..., whole:])]
         return Factor(inverse, rows, torch.cat(diagonals, -1))
 
-    def _with(self, log: Log, whole: int, gram: Gram) -> tuple[Log, Tensor, Tensor]:
+    def _with(
+        self, prior: object, root: Tensor, beside: Tensor, whole: int, gram: Gram
+    ) -> tuple[object, Tensor, Tensor, Tensor, Tensor]:
         """What is held, with so many rows of a log in it."""
-        agreeing, size, room = 0, -1, _room(whole)
-        if self._held is not None and self._held[0].root.dtype == log.root.dtype:
-            agreeing, size = log.agreeing(self._held[0]), self._held[0].root.shape[-1]
-            agreeing = min(agreeing - agreeing % FACTOR_BLOCK, whole)
-        fits = self._held is not None and self._held[1].shape[-1] == room
-        if self._held is not None and fits and agreeing == whole:
-            return self._held
-        if self._held is not None and fits and agreeing == size:
-            _, lower, inverse = self._held
+        held, room = self._held, _room(whole)
+        agreeing = self._agreeing(prior, root, beside)
+        agreeing = min(agreeing - agreeing % FACTOR_BLOCK, whole)
+        fits = held is not None and held[3].shape[-1] == room
+        if held is not None and fits and agreeing == whole:
+            return held
+        if held is not None and fits and agreeing == held[1].shape[-1]:
+            lower, inverse = held[3:]
         else:
-            lower, inverse = (log.root.new_zeros(len(log.root), room, room) for _ in range(2))
-            if self._held is not None and agreeing:
-                for new, old in zip((lower, inverse), self._held[1:]):
+            lower, inverse = (root.new_zeros(len(root), room, room) for _ in range(2))
+            if held is not None and agreeing:
+                for new, old in zip((lower, inverse), held[3:]):
                     new[:, :agreeing, :agreeing] = old[:, :agreeing, :agreeing]
         for first in range(agreeing, whole, FACTOR_BLOCK):
             last = first + FACTOR_BLOCK
             left = lower[:, :first, :first], inverse[:, :first, :first]
             lower[:, first:last, :last], inverse[:, first:last, :last] = _block(*left, gram, last)
-        return log.first(whole), lower, inverse
+        return prior, root[:, :whole], beside[:, :whole], lower, inverse
+
+    def _agreeing(self, prior: object, root: Tensor, beside: Tensor) -> int:
+        """How many of the first rows are those held, in all trials."""
+        if self._held is None:
+            return 0
+        own, held_root, held_beside, *_ = self._held
+        common = min(root.shape[-1], held_root.shape[-1])
+        alike = own is prior and root.dtype == held_root.dtype
+        if not common or not alike or beside[:, :0].shape != held_beside[:, :0].shape:
+            return 0
+        same = (beside[:, :common] == held_beside[:, :common]).all(-1)
+        rows = (same & (root[:, :common] == held_root[:, :common])).all(0)
+        return common if bool(rows.all()) else int(rows.to(torch.uint8).argmin())
 
 
 def factor_of(gram: Gram, like: Tensor) -> Factor:
     """The factor for rows as many as ``like`` has, `trials x n`, of which nothing is kept."""
-    return GrowingFactor().factor(Log(None, like.unsqueeze(-1), like, None), gram)
+    return GrowingFactor().factor(None, like, like.unsqueeze(-1), gram)
 
 
 def numbers_of_factor(rows: int) -> int:

@@ -44,23 +44,16 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
             memory does not hold it, or what comes out is not finite or not symmetric;
             :func:`~botorch_tv.gp.covariance.factor` refuses what is indefinite.
     """
+    arms = len(X)
     if isinstance(kernel, Tensor):
-        if kernel.shape != (len(X), len(X)):
+        if kernel.shape != (arms, arms):
             raise InputDataError(
-                f"the kernel matrix has shape {tuple(kernel.shape)}, but the domain has "
-                f"{len(X)} arms; it must be {len(X)} x {len(X)}."
+                f"the kernel matrix has shape {tuple(kernel.shape)}, but the domain has {arms} "
+                f"arms; it must be {arms} x {arms}."
             )
         matrix = kernel.detach().to(device=X.device, dtype=torch.float64)
         require_symmetric(matrix)
         return matrix
-    _require_room(len(X))
-    points = X.double()
-    matrix = evaluated(kernel, points)
-    require_symmetric(matrix, EVALUATED_TOLERANCE)
-    return 0.5 * (matrix + matrix.T)
-
-
-def _require_room(arms: int) -> None:
     # The matrix, what it is made from, and its symmetric part.
     needed, free = 3 * 8 * arms**2, free_bytes(torch.device("cpu"))
     if needed > free:
@@ -69,6 +62,9 @@ def _require_room(arms: int) -> None:
             f"compute, but {bytes_in_words(free)} of memory are free; give at most "
             f"{isqrt(free // 24):,} arms, or a Box, which needs no covariance of all its points."
         )
+    matrix = evaluated(kernel, X.double())
+    require_symmetric(matrix, EVALUATED_TOLERANCE)
+    return 0.5 * (matrix + matrix.T)
 
 
 def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
@@ -82,15 +78,10 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
         `q x q`.
 
     Raises:
-        InputDataError: If the kernel has a batch shape, looks at other columns than there are, or
-            fails.
+        InputDataError: If the kernel has a batch shape or several outputs, lengthscales for other
+            columns than there are, or fails.
     """
-    name, columns = describe_kernel(kernel), points.shape[-1]
-    if kernel.batch_shape.numel() != 1:
-        raise InputDataError(
-            f"the kernel has batch shape {tuple(kernel.batch_shape)}; give one kernel without, all "
-            "trials share it."
-        )
+    name, columns, number = describe_kernel(kernel), points.shape[-1], len(points)
     _require_columns(kernel, columns)
     try:
         with torch.no_grad():
@@ -99,13 +90,12 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputDataError(
             f"the kernel {name} cannot be evaluated on points of {columns} coordinates, those of "
-            f"the domain and of its context: {error}; give one that takes {columns} columns."
+            f"domain and context: {error}; give one that takes {columns} columns."
         ) from error
-    number = len(points)
     if matrix.numel() != number**2:
         raise InputDataError(
-            f"the kernel {name} makes {tuple(matrix.shape)} of {number} points, but a covariance "
-            f"of one objective is {number} x {number}; give a kernel of one output."
+            f"the kernel {name} makes {tuple(matrix.shape)} of {number} points; give a kernel of "
+            "one output and without batch shape, which all trials share."
         )
     return matrix.reshape(number, number)
 
@@ -119,14 +109,8 @@ def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
         picks: Whether it has yet to pick those of its ``active_dims``.
     """
     if picks and kernel.active_dims is not None:
-        seen = kernel.active_dims.tolist()
-        if max(seen, default=0) >= columns:
-            raise InputDataError(
-                f"the kernel {describe_kernel(kernel)} looks at columns {seen}, but points have "
-                f"{columns}, counted from 0; give other active_dims."
-            )
-        columns = len(seen)
-    if kernel.ard_num_dims is not None and kernel.ard_num_dims != columns:
+        columns = len(kernel.active_dims)
+    if kernel.ard_num_dims not in (None, columns):
         raise InputDataError(
             f"the kernel {describe_kernel(kernel)} has {kernel.ard_num_dims} lengthscales for "
             f"{columns} columns; give ard_num_dims={columns}, or None for one that all share."
@@ -192,25 +176,17 @@ def checked(covariance: Tensor) -> Tensor:
 
 
 def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANCE) -> None:
-    """Raise unless a matrix is square, finite and symmetric.
+    """Raise an ``InputDataError`` unless a square matrix, `M x M`, is finite and symmetric.
 
     Args:
-        covariance: `M x M`.
+        covariance: The matrix.
         tolerance: Largest difference between mirrored entries, as a share of the largest entry.
-
-    Raises:
-        InputDataError: If it is not.
     """
-    if covariance.dim() != 2 or covariance.shape[0] != covariance.shape[1]:
-        raise InputDataError(
-            f"the kernel matrix has shape {tuple(covariance.shape)}; it must be M x M, one row and "
-            "one column per arm."
-        )
     wrong = (~covariance.isfinite()).nonzero()
     if len(wrong):
         raise InputDataError(
             f"the kernel matrix has {len(wrong)} entries that are NaN or infinite, the first at "
-            f"{wrong[0].tolist()}; it must be finite: check the kernel's parameters and the points."
+            f"{wrong[0].tolist()}; check the kernel's parameters and the points."
         )
     asymmetry = float((covariance - covariance.T).abs().max())
     limit = tolerance * float(covariance.abs().max())
@@ -255,8 +231,7 @@ def require_spectrum(eigenvalues: Tensor) -> None:
     if largest <= 0 or lowest < -INDEFINITE_TOLERANCE * largest:
         raise InputDataError(
             f"the kernel matrix is indefinite: its eigenvalues run from {lowest:.3g} to "
-            f"{largest:.3g}, the limit is -1e-8 of the largest, which must be positive; clip the "
-            "negative ones at zero, or give another kernel."
+            f"{largest:.3g}, the limit is -1e-8 of the largest; clip the negative ones at zero."
         )
 
 
@@ -336,7 +311,7 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
         frame = _pivot_frame(rotation, eigenvalues, pivots / largest)
     else:
         # The same, in which eigenvalues that are too small fade out.
-        frame = Frame(_faded(vectors.T, eigenvalues), root.new_ones(arms))
+        frame = _faded(vectors.T, eigenvalues), root.new_ones(arms)
     return FeatureBasis(vectors * root, frame)
 
 
@@ -356,7 +331,7 @@ def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame
     weights = ramp(pivots, *DRAWN_PIVOTS)
     # Ties let pivots rise a little from one to the next.
     used = len(pivots) - int((weights > 0).flip(0).to(torch.uint8).argmax())
-    return Frame(_faded(rotation[:, :used], eigenvalues), weights[:used])
+    return _faded(rotation[:, :used], eigenvalues), weights[:used]
 
 
 def _require_factored(covariance: Tensor, columns: Tensor) -> None:

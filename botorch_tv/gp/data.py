@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -43,37 +43,27 @@ def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
             f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
             "Kept(newest=20), or a bool tensor of shape batch_shape x n."
         )
-    newest, reset = kept.newest, None if isinstance(kept.reset, bool) else kept.reset
-    each, per_row = time.shape, torch.Size((*time.shape, rows))
-    masks = (kept.rows, per_row), (kept.aside, per_row), (kept.where, each), (reset, each)
-    for name, (mask, shape) in zip(("rows", "aside", "where", "reset"), masks):
-        fits = isinstance(mask, Tensor) and (mask.dtype, mask.shape) == (torch.bool, shape)
-        if mask is None or (fits and mask.device == time.device):
+    newest, where, each = kept.newest, kept.where, time.shape
+    for name in ("rows", "aside", "where", "reset"):
+        mask, shape = getattr(kept, name), (*each, rows) if name in ("rows", "aside") else each
+        if mask is None or (name == "reset" and isinstance(mask, bool)):
             continue
-        given = (
-            f"{mask.dtype} of shape {tuple(mask.shape)} on {mask.device}"
-            if isinstance(mask, Tensor)
-            else shown(mask)
-        )
-        raise InputDataError(
-            f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
-            f"{tuple(shape)} on {time.device}; compare log.time, which is batch_shape x n, with "
-            "log.now.unsqueeze(-1)."
-        )
+        found = (mask.dtype, mask.shape, mask.device) if isinstance(mask, Tensor) else shown(mask)
+        if found != (torch.bool, shape, time.device):
+            raise InputDataError(
+                f"a retention answered with {name} {found}, but it must be a bool tensor of shape "
+                f"{tuple(shape)} on {time.device}; compare log.time, which is batch_shape x n, "
+                "with log.now.unsqueeze(-1)."
+            )
     if newest is not None and (type(newest) is not int or newest < 0):
         raise InputDataError(
             f"a retention keeps the newest {shown(newest)} rows, but it must be a whole number "
             "from 0 on; answer rows=, a bool per row, where it differs by trial."
         )
-    if kept.rows is not None and not (newest is None and kept.where is None):
+    if (where is not None and newest is None) or (newest is not None and kept.rows is not None):
         raise InputDataError(
-            "a retention answered with rows= and newest= or where= besides; answer one or the "
-            "other, or make two rules of it, since what all keep stays."
-        )
-    if kept.where is not None and newest is None:
-        raise InputDataError(
-            "a retention answered with where=, but not how many rows stay there; add newest=0 to "
-            "forget all of them, newest=1 to keep the one just made."
+            "a retention answered with rows= beside newest=, or with where= alone; answer rows= or "
+            "newest=, and newest= beside where=, newest=0 to forget all rows there."
         )
     return kept
 
@@ -101,6 +91,12 @@ class History(NamedTuple):
     """Times of the observations, `batch_shape x n`, float64."""
 
 
+Change = tuple[range, Tensor | None, bool]
+"""How a set of rows has changed: numbers of the oldest rows, which all trials leave out that kept
+them; trials that were reset and keep the newest row only, `batch_shape`, bool, None for none; and
+whether any others may have left, or a clock have begun anew where older rows are left."""
+
+
 class Data(NamedTuple):
     """All that a posterior is computed from, besides the process: the log, and what is kept."""
 
@@ -121,8 +117,8 @@ class Data(NamedTuple):
     """Time of the first observation ever, `batch_shape`, float64."""
     origin: Tensor
     """Time of the first observation since the last reset, infinite before it, `batch_shape`."""
-    since: Tensor
-    """Rounds t' since the last reset, the round being decided included, `batch_shape`, int64."""
+    began: Tensor
+    """Rounds before the last reset, 0 where there was none, `batch_shape`, int64."""
     least_noise: float
     """No observation told has a smaller noise variance; 0 where nobody has looked."""
     empty: Tensor | None
@@ -153,7 +149,7 @@ class Data(NamedTuple):
             time=time,
             first_time=time,
             origin=time + math.inf,
-            since=torch.ones(shape, dtype=torch.int64, device=device),
+            began=torch.zeros(shape, dtype=torch.int64, device=device),
             least_noise=noise,
             empty=torch.ones(shape, dtype=torch.bool, device=device),
             history=History(
@@ -170,6 +166,11 @@ class Data(NamedTuple):
         if self.aside is None:
             return self.retained
         return ~self.aside if self.retained is None else self.retained & ~self.aside
+
+    @property
+    def since(self) -> Tensor:
+        """Rounds t' since the last reset, the round being decided included, `batch_shape`."""
+        return self.rounds + 1 - self.began
 
     @property
     def keeps_all(self) -> bool:
@@ -227,7 +228,6 @@ class Data(NamedTuple):
             time=time,
             first_time=time if self.rounds == 0 else self.first_time,
             origin=origin,
-            since=self.since + 1,
             least_noise=min(self.least_noise, least_noise),
             empty=empty,
             history=History(
@@ -236,7 +236,9 @@ class Data(NamedTuple):
             ),
         )
 
-    def keep(self, answers: Iterable[Kept], *, all_good: bool | None = None) -> tuple[Data, Change]:
+    def keep(
+        self, answers: Sequence[Kept], *, all_good: bool | None = None
+    ) -> tuple[Data, Change, Tensor | None]:
         """The data that are left by the answers of rules: rows that all retain, and resets.
 
         A device is not waited for, so that on a CPU alone it shows that nothing has changed where a
@@ -247,7 +249,8 @@ class Data(NamedTuple):
             all_good: Right after an observation: whether it is known to have failed in no trial.
 
         Returns:
-            The data, whose posterior is still that of all rows, and what has changed.
+            The data, whose posterior is still that of all rows; what has changed; and which trials
+            were reset, `batch_shape`, bool, None for none.
         """
         looks, length = _looks(self), self.rounds - self.dropped
         newest, retained, any_rows = length, self.retained, False
@@ -275,15 +278,11 @@ class Data(NamedTuple):
             if rows is not None:
                 retained = rows.clone() if retained is None else rows & retained
             if one.newest == 1 and where is not None and resets is where:
-                cleared = where if cleared is None else cleared | where
+                cleared = _either(cleared, where)
             elif rows is not None or resets is not None:
                 any_rows = True
-            if resets is not None:
-                reset = resets if reset is None else reset | resets
-            if one.aside is not None:
-                aside = one.aside if aside is None else aside | one.aside
-        if aside is not None:
-            aside = some(aside)
+            reset, aside = _either(reset, resets), _either(aside, one.aside)
+        aside = None if aside is None else some(aside)
         data, leaving = self, range(self.dropped, self.rounds - newest)
         fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row: good, and retained
         if leaving or any_rows or cleared is not None:
@@ -305,7 +304,7 @@ class Data(NamedTuple):
                 origin = torch.nn.functional.pad(starts, (0, 1), value=math.inf).amin(-1)
             data = data._replace(
                 origin=torch.where(reset, origin, self.origin),
-                since=self.since.masked_fill(reset, 1),
+                began=self.began.masked_fill(reset, self.rounds),
             )
         if aside is not None or self.aside is not None:
             same = looks and aside is not None and self.aside is not None
@@ -314,7 +313,7 @@ class Data(NamedTuple):
                 aside = aside[..., data.dropped - self.dropped :].clone()
             data = data._replace(aside=aside)
             data = data._replace(empty=~data.good.any(-1))
-        return data, Change(leaving, cleared, any_rows, reset)
+        return data, (leaving, cleared, any_rows), reset
 
     @property
     def elapsed(self) -> Tensor:
@@ -326,17 +325,11 @@ class Data(NamedTuple):
         return (time - self.origin.unsqueeze(-1)).clamp_min(0)
 
 
-class Change(NamedTuple):
-    """How a set of rows has changed."""
-
-    leaving: range = range(0)
-    """Numbers of the oldest rows, which all trials leave out that kept them."""
-    cleared: Tensor | None = None
-    """Trials that were reset and keep the newest row only, `batch_shape`, bool; None for none."""
-    any_rows: bool = False
-    """Whether any others may have left, or a clock have begun anew where older rows are left."""
-    reset: Tensor | None = None
-    """Trials that were reset, `batch_shape`, bool; None for none."""
+def _either(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    """Where one of two masks is set, None for nowhere."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first | second
 
 
 def _looks(data: Data) -> bool:

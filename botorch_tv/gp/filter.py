@@ -7,80 +7,80 @@ with more arms played than features, on a box, and where samples are drawn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Size, Tensor
 
 from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
 from botorch_tv.gp.basis import Basis, FeatureBasis
-from botorch_tv.gp.linalg import clear_
+from botorch_tv.gp.linalg import clear_, scaled
 from botorch_tv.gp.regression import Observations, regress
 from botorch_tv.gp.tensors import Rows, room_for
 
 FEWEST_ROWS = 32
 """Rows are not absorbed before there are this many, so that touching all of B stays rare."""
+FIRST_ROWS = 128
+"""Rows for which there is room at first, unless they are absorbed before."""
 
 
-@dataclass(eq=False)
 class Filter(RunningPosterior):
     """D = Σᵢ wᵢ hᵢ hᵢᵀ + w B: steps in coordinates of the basis, and a matrix of older ones.
 
     Steps are absorbed by the matrix once reading it costs less than reading them, so that few
     observations over many coordinates stay cheap.
 
-    Args:
+    Attributes:
         rows: h, `batch_shape x n x r`.
         weights: w, `batch_shape x n`.
         absorbed: B, `batch_shape x r x r`; None while nothing has been absorbed.
         absorbed_weight: `batch_shape`.
     """
 
-    rows: Rows
-    weights: Tensor
-    absorbed: Tensor | None
-    absorbed_weight: Tensor
+    def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
+        super().__init__(basis, shape, variance, trend=trend)
+        self._begin(basis, min(most_rows(basis), FIRST_ROWS), None)
 
-    @staticmethod
-    def _nothing(basis: Basis, shape: Size) -> tuple[Rows, Tensor, Tensor | None, Tensor]:
-        return _no_steps(basis, shape, min(most_rows(basis), 128))
+    def _begin(self, basis: Basis, capacity: int, absorbed: Tensor | None) -> None:
+        """No rows, with room for so many, beside a matrix."""
+        shape, like = self.information_gain.shape, self.variance
+        self.rows = Rows.empty(
+            shape, (basis.size,), dtype=like.dtype, device=like.device, capacity=capacity
+        )
+        self.weights, self.absorbed = like.new_zeros(*shape, 0), absorbed
+        self.absorbed_weight = like.new_zeros(shape) if absorbed is None else like.new_ones(shape)
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> Filter:
         """The posterior by one regression, free of accumulated rounding."""
-        posterior, prior = regress(basis, observations), basis.variance
-        root, trend = observations.precision_root, posterior.trend
-        batch_shape = root.shape[:-1]
-        steps = _no_steps(basis, batch_shape, FEWEST_ROWS)
+        posterior, root, prior = regress(basis, observations), observations.precision_root, None
+        made = cls(basis, root.shape[:-1], basis.variance, trend=False)
         if posterior.is_posterior:
             identity = torch.eye(basis.size, dtype=root.dtype, device=root.device)
-            absorbed = identity - posterior.rows.mT @ posterior.rows
-            steps = steps[0], steps[1], absorbed, steps[3] + 1
+            made._begin(basis, FEWEST_ROWS, identity - posterior.rows.mT @ posterior.rows)
         else:
-            rows = Rows.of(posterior.rows, batch_dim=len(batch_shape))
-            steps = rows, torch.ones_like(root), None, steps[3]
-            if observations.prior_factor is not None:
-                prior = prior * observations.prior_factor.unsqueeze(-1)
-        mean = basis.expand(posterior.coordinates)
+            made.rows = Rows.of(posterior.rows, batch_dim=root.dim() - 1)
+            made.weights, prior = torch.ones_like(root), observations.prior_factor
+        made.mean, trend = basis.expand(posterior.coordinates), posterior.trend
         if trend is not None:
-            trend = trend._replace(response=basis.expand(trend.response))
-            mean = mean + trend.constant.unsqueeze(-1) * trend.response
-        variance = prior - posterior.variance_reduction(basis)
-        made = cls(mean, variance, posterior.information_gain, trend, *steps)
+            made.trend = trend._replace(response=basis.expand(trend.response))
+            made.mean = made.mean + trend.constant.unsqueeze(-1) * made.trend.response
+        made.variance = scaled(basis.variance, prior) - posterior.variance_reduction(basis)
+        made.information_gain = posterior.information_gain
         made._compact(basis)
         return made
 
     @classmethod
     def of_arms(cls, basis: Basis, of: PlayedArms) -> Filter:
         """The same posterior once more arms are held than there are coordinates."""
-        rows, weights, _, weight = _no_steps(basis, of.count.shape, FEWEST_ROWS)
-        moments = of.mean, of.variance, of.information_gain, of.trend
-        return cls(*moments, rows, weights, of.matrix(basis), weight + 1)
+        made = cls(basis, of.count.shape, basis.variance, trend=False)
+        made.mean, made.variance, made.trend = of.mean, of.variance, of.trend
+        made.information_gain = of.information_gain
+        made._begin(basis, FEWEST_ROWS, of.matrix(basis))
+        return made
 
     @staticmethod
     def numbers(basis: Basis, rounds: int) -> int:
         size, most = basis.size, most_rows(basis)
-        first = min(most, 128)
+        first = min(most, FIRST_ROWS)
         room = room_for(min(rounds, most), first)
         if rounds < most:
             older = room // 2 if room > first else 0  # while they are copied
@@ -110,7 +110,10 @@ class Filter(RunningPosterior):
         matrix = self.matrix(basis)
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
         root = torch.linalg.cholesky_ex(identity - matrix).L
-        return RootFilter(self.mean, self.variance, self.information_gain, self.trend, root)
+        made = RootFilter(basis, root.shape[:-2], basis.variance, trend=False)
+        made.mean, made.variance, made.trend = self.mean, self.variance, self.trend
+        made.information_gain, made.root = self.information_gain, root
+        return made
 
     def _shrink(self, square: Tensor) -> None:
         self.weights = self.weights * square.unsqueeze(-1)
@@ -126,28 +129,23 @@ class Filter(RunningPosterior):
         if prior is not None:
             row = row * prior.unsqueeze(-1)
         row = row - self.at(basis, alone).squeeze(-2)
-        variance = basis.inner(row.unsqueeze(-2), alone)[..., 0, 0]
-        total = variance + noise  # negative where an observation is removed
-        root = (total.abs_() if sign < 0 else total).rsqrt_()
+        signed = sign * basis.inner(row.unsqueeze(-2), alone)[..., 0, 0]
+        root = (signed + noise).rsqrt_()
         row.mul_(root.unsqueeze(-1))
         self.rows = self.rows.append(row)
         self.weights = torch.nn.functional.pad(self.weights, (0, 1), value=sign)
         out = basis.scratch.take("arms", self.mean.shape, self.mean)
         step = basis.expand(row, out=out)
         self._compact(basis)
-        return variance, root, step
+        return signed, root, step
 
     def _compact(self, basis: Basis) -> None:
         # Which form is held depends on the number of rows alone, so all trials share it.
         if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
             return
-        self.absorbed = self.matrix(basis)
-        shape = self.absorbed.shape[:-2]
-        self.rows, self.weights, _, weight = _no_steps(basis, shape, FEWEST_ROWS)
-        self.absorbed_weight = weight + 1
+        self._begin(basis, FEWEST_ROWS, self.matrix(basis))
 
 
-@dataclass(eq=False)
 class RootFilter(RunningPosterior):
     """D = I - L Lᵀ in features of the kernel, for any static objective: Potter's square root.
 
@@ -155,16 +153,13 @@ class RootFilter(RunningPosterior):
     and that root is I - v vᵀ / (s (1 + √(1 - |v|² / s))): a rank-one step, after which L Lᵀ is a
     covariance whatever was rounded. A sample of the objective is L times one of the prior.
 
-    Args:
+    Attributes:
         root: L, `batch_shape x r x r`.
     """
 
-    root: Tensor
-
-    @staticmethod
-    def _nothing(basis: Basis, shape: Size) -> tuple[Tensor]:
-        identity = torch.diag_embed(basis.variance.new_ones(basis.size))
-        return (identity.repeat(*shape, 1, 1),)
+    def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
+        super().__init__(basis, shape, variance, trend=trend)
+        self.root = torch.diag_embed(variance.new_ones(basis.size)).repeat(*shape, 1, 1)
 
     @staticmethod
     def numbers(basis: Basis, rounds: int) -> int:
@@ -193,9 +188,8 @@ class RootFilter(RunningPosterior):
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         direction = (basis.row(index).unsqueeze(-2) @ self.root).squeeze(-2)
-        variance = direction.square().sum(-1)
-        total = variance + noise  # negative where an observation is removed
-        root = (total.abs_() if sign < 0 else total).rsqrt_()
+        signed = sign * direction.square().sum(-1)
+        root = (signed + noise).rsqrt_()
         direction.mul_(root.unsqueeze(-1))
         coordinates = (self.root @ direction.unsqueeze(-1)).squeeze(-1)
         # Noise as a share of variance and noise; more than 1 where an observation is removed.
@@ -203,7 +197,7 @@ class RootFilter(RunningPosterior):
         shortened = direction / share.sqrt_().add_(1)
         self.root.addcmul_(coordinates.unsqueeze(-1), shortened.unsqueeze(-2), value=-sign)
         out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        return variance, root, basis.expand(coordinates, out=out)
+        return signed, root, basis.expand(coordinates, out=out)
 
 
 def most_rows(basis: Basis) -> int:
@@ -213,14 +207,3 @@ def most_rows(basis: Basis) -> int:
     is the cheaper of the two.
     """
     return max(FEWEST_ROWS, basis.size // 2)
-
-
-def _no_steps(
-    basis: Basis, batch_shape: Size, capacity: int
-) -> tuple[Rows, Tensor, Tensor | None, Tensor]:
-    """Rows with room for so many, their weights, and a matrix and its weight, all of no step."""
-    zeros = basis.variance.new_zeros(batch_shape)
-    rows = Rows.empty(
-        batch_shape, (basis.size,), dtype=zeros.dtype, device=zeros.device, capacity=capacity
-    )
-    return rows, zeros.new_zeros(*batch_shape, 0), None, zeros

@@ -25,7 +25,6 @@ from botorch_tv.gp.cholesky import (
     Factor,
     Gram,
     GrowingFactor,
-    Log,
     cholesky,
     factor_of,
     numbers_of_factor,
@@ -420,7 +419,7 @@ class PointInference(Inference):
         offset = self.prior_mean(posterior.offset)
         if isinstance(offset, Tensor):
             offset = offset[:, None, None]
-        return Joint(
+        return (
             (mean + offset).view(*shape, choice.shape[-3], q),
             covariance.view(*shape, choice.shape[-3], q, q),
             posterior.information_gain.view(shape),
@@ -482,8 +481,8 @@ class PointRegression(PointInference):
         gram = gram_of(prior.points, X, root, None if elapsed is None else time)
         if not isinstance(data.running, GrowingFactor):
             return factor_of(gram, root)
-        times = None if elapsed is None else elapsed.reshape(root.shape)
-        return data.running.factor(Log(prior, X, root, times), gram)
+        times = [] if elapsed is None else [elapsed.reshape(*root.shape, 1)]
+        return data.running.factor(prior, root, torch.cat([X, *times], -1), gram)
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         kept, moves = self.process.most_kept(horizon), self.process.moves

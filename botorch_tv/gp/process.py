@@ -175,15 +175,10 @@ Normal = Callable[..., Tensor]
 """Standard normal variates for the trials: ``normal(k)`` gives `batch_shape x k`."""
 
 
-class Joint(NamedTuple):
-    """The joint posterior of f_now within each of e groups of q arms or points."""
-
-    mean: Tensor
-    """`batch_shape x e x q`."""
-    covariance: Tensor
-    """`batch_shape x e x q x q`."""
-    information_gain: Tensor
-    """½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`."""
+Joint = tuple[Tensor, Tensor, Tensor]
+"""The joint posterior of f_now within each of e groups of q arms or points: the mean, `batch_shape
+x e x q`; the covariance, `batch_shape x e x q x q`; and the information gain of the data in use, ½
+ln det(I + N^(-½) K N^(-½)), `batch_shape`."""
 
 
 class Looks(NamedTuple):

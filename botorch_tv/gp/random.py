@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -155,15 +154,19 @@ def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
     return draws.normal(room)[..., :count]
 
 
-@dataclass(eq=False)
 class _Drawn:
-    """Numbers of one generator for all trials, or of one for each, which notices no others."""
+    """Numbers of one generator for all trials, or of one for each, which notices no others.
 
-    generators: Sequence[torch.Generator | None]
-    shape: Sequence[int]
-    """Batch shape of the trials."""
-    like: Tensor
-    """Of the dtype and device of the numbers."""
+    Args:
+        generators: One for all trials, or one for each.
+        shape: Batch shape of the trials.
+        like: Of the dtype and device of the numbers.
+    """
+
+    def __init__(
+        self, generators: Sequence[torch.Generator | None], shape: Sequence[int], like: Tensor
+    ) -> None:
+        self._generators, self._shape, self._like = generators, shape, like
 
     def normal(self, *event_shape: int) -> Tensor:
         return self._drawn(torch.randn, event_shape)
@@ -173,13 +176,12 @@ class _Drawn:
 
     def _drawn(self, draw: Callable[..., Tensor], event_shape: tuple[int, ...]) -> Tensor:
         """Numbers drawn where generators are, and brought to where the trials are."""
-        whole = (*self.shape, *event_shape)
-        shape = whole if len(self.generators) == 1 else event_shape
-        rows = []
-        for one in self.generators:
-            place = self.like.device if one is None else one.device
-            rows.append(draw(shape, generator=one, dtype=self.like.dtype, device=place))
-        return torch.stack(rows).view(whole).to(self.like.device)
+        whole, like = (*self._shape, *event_shape), self._like
+        shape, rows = whole if len(self._generators) == 1 else event_shape, []
+        for one in self._generators:
+            place = like.device if one is None else one.device
+            rows.append(draw(shape, generator=one, dtype=like.dtype, device=place))
+        return torch.stack(rows).view(whole).to(like.device)
 
 
 def draws_for(
@@ -201,15 +203,11 @@ def draws_for(
         return _Drawn([generator], batch_shape, like)
     if isinstance(generator, Draws):
         return generator
-    if not isinstance(generator, Sequence) or not all(
-        isinstance(one, torch.Generator) for one in generator
-    ):
+    trials = math.prod(batch_shape)
+    listed = isinstance(generator, Sequence) and len(generator) == trials
+    if not listed or not all(isinstance(one, torch.Generator) for one in generator):
         raise InputDataError(
-            f"generator is {generator!r}; pass a torch.Generator, or a list with one per trial."
-        )
-    if len(generator) != math.prod(batch_shape):
-        raise InputDataError(
-            f"generator holds {len(generator)} generators, but there are {math.prod(batch_shape)} "
-            "trials; pass one for all, or one per trial."
+            f"generator is {generator!r}, but there are {trials} trials; pass a torch.Generator, "
+            "or a list with one per trial."
         )
     return _Drawn(generator, batch_shape, like)

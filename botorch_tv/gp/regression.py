@@ -73,10 +73,8 @@ class Regression(NamedTuple):
     """½ ln det(I + S K S), `batch_shape`."""
     is_posterior: bool = False
     """Whether ΣᵢHᵢHᵢᵀ is instead the posterior covariance itself."""
-    offset: Tensor | None = None
-    """The prior mean estimated, `batch_shape`; None where it was not."""
     trend: Trend | None = None
-    """The regression it was estimated from, in coordinates; None if it was not estimated."""
+    """What the prior mean was estimated from, in coordinates; None if it was not estimated."""
 
     def variance_reduction(self, basis: Basis) -> Tensor:
         """Prior less posterior variance of every arm, `batch_shape x M`."""
@@ -103,24 +101,9 @@ class Regression(NamedTuple):
         return basis.draw(self.rows.mT @ self.rows, prior_factor, normal)
 
 
-class ArmRegressionPosterior(NamedTuple):
-    """A posterior on all arms."""
-
-    mean: Tensor
-    """`batch_shape x M`."""
-    variance_reduction: Tensor
-    """Prior less posterior variance, `batch_shape x M`."""
-    information_gain: Tensor
-    """½ ln det(I + S K S), `batch_shape`."""
-    offset: Tensor | None = None
-    """The prior mean estimated, `batch_shape`; None where it was not."""
-    sample: Tensor | None = None
-    """A draw from the posterior covariance, `batch_shape x M`, where one was asked for."""
-
-
 def regress_on_arms(
     basis: Basis, observations: Observations, normal: Tensor | None = None
-) -> ArmRegressionPosterior:
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
     """Posterior on all arms of a batch of regressions, a block of trials at a time.
 
     Args:
@@ -129,29 +112,30 @@ def regress_on_arms(
         normal: Standard normal variates to make a sample of, `batch_shape x p`.
 
     Returns:
-        The posterior; equal to that of :func:`regress`.
+        Mean and prior less posterior variance, each `batch_shape x M`; the information gain and the
+        prior mean estimated, None where it was not, each `batch_shape`; and the sample,
+        `batch_shape x M`, None where none was asked for.
     """
-    parts: list[ArmRegressionPosterior] = []
+    parts = []
     for some, block in _blocks(basis, observations):
         posterior, drawn = regress(basis, block), None
         if normal is not None:
             own = normal.reshape(-1, basis.normals)[some]
             drawn = basis.expand(posterior.draw(basis, block.prior_factor, own))
         parts.append(
-            ArmRegressionPosterior(
-                mean=basis.expand(posterior.coordinates),
-                variance_reduction=posterior.variance_reduction(basis),
-                information_gain=posterior.information_gain,
-                offset=posterior.offset,
-                sample=drawn,
+            (
+                basis.expand(posterior.coordinates),
+                posterior.variance_reduction(basis),
+                posterior.information_gain,
+                None if posterior.trend is None else posterior.trend.constant,
+                drawn,
             )
         )
     shape = observations.y.shape[:-1]
-    joined = (
+    return tuple(  # type: ignore[return-value]
         None if part[0] is None else torch.cat(part).view((*shape, *part[0].shape[1:]))
         for part in zip(*parts)
     )
-    return ArmRegressionPosterior(*joined)  # type: ignore[arg-type]
 
 
 def _together(basis: Basis, rows: int) -> int:
@@ -236,26 +220,42 @@ def _is_few(basis: Basis, rows: int) -> bool:
 
 def _covariance_form(basis: Basis, observations: Observations) -> Regression:
     """Factor I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
-    root = observations.precision_root
-    factor = whitened_factor(basis, observations)
-    present = root if observations.present_decay is None else root * observations.present_decay
+    at = basis.row(observations.choice)
+    factor, rows, targets, ones = whitened(basis, observations, lambda s: s.unsqueeze(-1) * at)
+    trend = None
+    if ones is not None:
+        response = (ones.unsqueeze(-2) @ rows).squeeze(-2)
+        trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
+        targets = targets - trend.constant.unsqueeze(-1) * ones
+    coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
+    return Regression(rows, coordinates, log_diagonal(factor), False, trend)
+
+
+def whitened(
+    basis: Basis, observations: Observations, scale: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The factor L of I + S (K ∘ D) S, and by its inverse what a posterior takes.
+
+    Args:
+        basis: Coordinates of the kernel over the arms.
+        observations: Those kept and how much each is worth.
+        scale: Multiplies rows of a matrix by S and the temporal factors between them and now.
+
+    Returns:
+        L; L⁻¹ times that product; L⁻¹ S y; and L⁻¹ S 1 where the mean is estimated.
+    """
+    root, present = observations.precision_root, observations.present_decay
     columns = [
-        present.unsqueeze(-1) * basis.row(observations.choice),
+        scale(root if present is None else root * present),
         (root * observations.y).unsqueeze(-1),
     ]
     if observations.estimates_mean:
         columns.append(root.unsqueeze(-1))
+    factor = whitened_factor(basis, observations)
     solved = torch.linalg.solve_triangular(factor, torch.cat(columns, -1), upper=False)
-    rows, targets = solved[..., : basis.size], solved[..., basis.size]
-    offset = trend = None
-    if observations.estimates_mean:
-        ones = solved[..., -1]
-        response = (ones.unsqueeze(-2) @ rows).squeeze(-2)
-        trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
-        offset = trend.constant
-        targets = targets - offset.unsqueeze(-1) * ones
-    coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
-    return Regression(rows, coordinates, log_diagonal(factor), False, offset, trend)
+    size = columns[0].shape[-1]
+    ones = solved[..., size + 1] if observations.estimates_mean else None
+    return factor, solved[..., :size], solved[..., size], ones
 
 
 def _information_form(basis: Basis, observations: Observations) -> Regression:
@@ -263,18 +263,17 @@ def _information_form(basis: Basis, observations: Observations) -> Regression:
     scaled, factor = _information_factor(basis, observations)
     rows = inverted(factor)
     targets = observations.precision_root * observations.y
-    whitened = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
-    offset = trend = None
+    half = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
+    trend = None
     if observations.estimates_mean:
         root = observations.precision_root
         ones = rows @ (root.unsqueeze(-2) @ scaled).mT
-        cross = (root * targets).sum(-1) - (ones * whitened).sum((-2, -1))
+        cross = (root * targets).sum(-1) - (ones * half).sum((-2, -1))
         weight = root.square().sum(-1) - ones.square().sum((-2, -1))
         trend = Trend((ones.mT @ rows).squeeze(-2), cross, weight)
-        offset = trend.constant
-        whitened = whitened - offset[..., None, None] * ones
-    coordinates = (whitened.mT @ rows).squeeze(-2)
-    return Regression(rows, coordinates, log_diagonal(factor), True, offset, trend)
+        half = half - trend.constant[..., None, None] * ones
+    coordinates = (half.mT @ rows).squeeze(-2)
+    return Regression(rows, coordinates, log_diagonal(factor), True, trend)
 
 
 def _information_factor(basis: Basis, observations: Observations) -> tuple[Tensor, Tensor]:

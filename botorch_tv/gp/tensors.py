@@ -11,7 +11,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import torch
@@ -125,26 +125,27 @@ def room_for(rows: int, first: int = FIRST_ROWS) -> int:
     return first << max(0, -(-rows // first) - 1).bit_length()
 
 
-@dataclass(slots=True, eq=False)
-class _Storage:
-    """Room for rows, and how many of them some state has already written."""
-
-    tensor: Tensor  # batch_shape x capacity x event_shape
-    written: int
-
-
-@dataclass(slots=True, eq=False)
 class Rows:
     """An immutable sequence of rows, `batch_shape x n x event_shape`, that appends in O(1).
 
     Appending writes behind the rows that this object shows, in memory shared with the result. An
     object never shows a row that it did not have when it was made, and a second append to the same
     object copies, so both futures of one state are its own: the interface is purely functional.
+
+    Args:
+        room: Memory for rows, `batch_shape x capacity x event_shape`.
+        length: How many this object shows.
+        batch_dim: Of how many dimensions the batch shape is.
+        written: How many any object has written, in a list that those of one memory share.
     """
 
-    _storage: _Storage
-    _length: int
-    _batch_dim: int
+    __slots__ = ("_batch_dim", "_length", "_room", "_written")
+
+    def __init__(
+        self, room: Tensor, length: int, batch_dim: int, written: list[int] | None = None
+    ) -> None:
+        self._room, self._length, self._batch_dim = room, length, batch_dim
+        self._written = [length] if written is None else written
 
     @classmethod
     def empty(
@@ -158,14 +159,12 @@ class Rows:
     ) -> Rows:
         """No rows yet, each to be of shape `batch_shape x event_shape`."""
         shape = (*batch_shape, capacity, *event_shape)
-        storage = _Storage(torch.zeros(shape, dtype=dtype, device=device), written=0)
-        return cls(storage, 0, len(batch_shape))
+        return cls(torch.zeros(shape, dtype=dtype, device=device), 0, len(batch_shape))
 
     @classmethod
     def of(cls, tensor: Tensor, batch_dim: int) -> Rows:
         """The rows of a tensor, `batch_shape x n x event_shape`, which is not copied."""
-        length = tensor.shape[batch_dim]
-        return cls(_Storage(tensor, written=length), length, batch_dim)
+        return cls(tensor, tensor.shape[batch_dim], batch_dim)
 
     def replaced(self, tensor: Tensor) -> Rows:
         """Other rows of the same kind, `batch_shape x n x event_shape`, which are not copied."""
@@ -176,11 +175,11 @@ class Rows:
 
     def tensor(self, first: int = 0) -> Tensor:
         """All rows from number ``first`` on, `batch_shape x (n - first) x event_shape`: a view."""
-        return self._storage.tensor.narrow(self._batch_dim, first, self._length - first)
+        return self._room.narrow(self._batch_dim, first, self._length - first)
 
     def row(self, number: int) -> Tensor:
         """Row ``number``, `batch_shape x event_shape`: a view."""
-        return self._storage.tensor.select(self._batch_dim, number)
+        return self._room.select(self._batch_dim, number)
 
     def append(self, row: Tensor) -> Rows:
         """These rows and one more, `batch_shape x event_shape`."""
@@ -190,24 +189,23 @@ class Rows:
         return Rows.of, (self.tensor().clone(), self._batch_dim)
 
 
-def append_together(sequences: Sequence[Rows], rows: Sequence[Tensor]) -> list[Rows]:
+def append_together(
+    sequences: Sequence[Rows], rows: tuple[Tensor, ...] | list[Tensor]
+) -> list[Rows]:
     """Each sequence and a row more, where that is one operation of a device for all of them."""
-    longer, places, given = [], [], []
-    for one, row in zip(sequences, rows):
-        storage, length, dim = one._storage, one._length, one._batch_dim
-        capacity = storage.tensor.shape[dim]
-        if length == capacity or storage.written > length:
-            shape = list(storage.tensor.shape)
+    longer, places = [], []
+    for one in sequences:
+        room, length, dim, written = one._room, one._length, one._batch_dim, one._written
+        capacity = room.shape[dim]
+        if length == capacity or written[0] > length:
+            shape = list(room.shape)
             shape[dim] = max(capacity, 2 * length, FIRST_ROWS)
-            wider = storage.tensor.new_zeros(shape)
-            wider.narrow(dim, 0, length).copy_(one.tensor())
-            storage = _Storage(wider, length)
-        storage.written = length + 1
-        longer.append(Rows(storage, length + 1, dim))
-        place = storage.tensor.select(dim, length)
-        places.append(place)
-        given.append(row.expand_as(place))
-    torch._foreach_copy_(places, given)
+            room, written = room.new_zeros(shape), [length]
+            room.narrow(dim, 0, length).copy_(one.tensor())
+        written[0] = length + 1
+        longer.append(Rows(room, length + 1, dim, written))
+        places.append(room.select(dim, length))
+    torch._foreach_copy_(places, rows)
     return longer
 
 
@@ -243,20 +241,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function under ``no_grad``, outside any inference mode."""
-
-    @functools.wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not torch.is_inference_mode_enabled():
-            with torch.no_grad():
-                return function(*args, **kwargs)
-        with torch.inference_mode(False), torch.no_grad():
-            return function(*args, **kwargs)
-
-    return wrapped
-
-
 def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
     """Run a function with gradients as the caller has them, but outside any inference mode."""
 
@@ -268,3 +252,8 @@ def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return wrapped
+
+
+def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a function under ``no_grad``, outside any inference mode."""
+    return outside_inference_mode(torch.no_grad()(function))

@@ -18,12 +18,19 @@ from botorch_tv.forgetting import Decay, Inflation, Parameter
 from botorch_tv.forgetting.base import with_values
 from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.kernels.spatio_temporal import like
-from botorch_tv.validation import require, require_bounds
+from botorch_tv.validation import require
 
 LARGEST_CHANGE = 13.0
 """The largest -ln(1 - ε) or -ln γ that a unit of time is chosen for; e^(-13) is above 1e-6."""
 
 Priors = Mapping[str, Prior | _DefaultType | None]
+
+
+class OutOfBoundsError(ValueError, RuntimeError):
+    """A parameter set beyond its bounds.
+
+    A RuntimeError, too: BoTorch recognises that and its message, and draws from the prior again.
+    """
 
 
 class Declared(Module):  # type: ignore[misc]
@@ -47,7 +54,6 @@ class Declared(Module):  # type: ignore[misc]
         trailing: int,
         priors: Priors,
         bounds: Mapping[str, Interval | None],
-        names: Mapping[str, str] | None = None,
         unit: Tensor | None = None,
         learn: bool = True,
     ) -> None:
@@ -59,7 +65,6 @@ class Declared(Module):  # type: ignore[misc]
             trailing: Number of dimensions of size 1 behind it.
             priors: Of values per unit of the input, None for none; by default what is declared.
             bounds: The same for bounds.
-            names: Names of priors other than that of the parameter with ``_prior``.
             unit: As of :meth:`measure`, where the start is within bounds in that unit alone.
             learn: Whether there are any; the formula is used as it is else.
 
@@ -86,7 +91,7 @@ class Declared(Module):  # type: ignore[misc]
                 prior = copy.deepcopy(parameter.beside_scale or parameter.prior)
             if prior is not None:
                 self.register_prior(
-                    (names or {}).get(name, f"{name}_prior"),
+                    f"{name}_prior",
                     prior,
                     partial(_get, name=name, told=told),
                     partial(_put, name=name, told=told),
@@ -141,16 +146,11 @@ class Declared(Module):  # type: ignore[misc]
 
     def extra_repr(self) -> str:
         """The formula with the values that its parameters have now."""
-        try:
-            return repr(self.current())
-        except ValueError:
-            learned = {name: self._plain(name, told=False) for name in self._declared}
-            unit = f"{self.unit.median():g}"
-            return f"{with_values(self.part, learned)!r} per {unit} units of time"
+        return repr(with_values(self.part, {name: self._plain(name) for name in self._declared}))
 
-    def _plain(self, name: str, told: bool = True) -> float | Tensor:
+    def _plain(self, name: str) -> float | Tensor:
         """A value without the dimensions that serve broadcasting, a number where none is left."""
-        value = (self.value(name) if told else self.learned()[name]).detach()
+        value = self.value(name).detach()
         value = value.reshape(value.shape[: -self._trailing])
         return value if value.dim() else float(value)
 
@@ -222,14 +222,18 @@ class Declared(Module):  # type: ignore[misc]
         """Set a value over a duration of time."""
         parameter, bounds = self._declared[name], self._bounds(name)
         learned = {key: one.detach() for key, one in self.learned().items()}
-        checked, fix = value, "start inside, or give bounds of your own."
+        checked, held = value, self.unit.median()
         if parameter.share is None:
             checked = parameter.counted(value, self.unit / duration, learned)
-            if bool((self.unit != 1).any()):
-                fix = f"that is over {self.unit.median():g} units of time, as it is learned; {fix}"
-        require_bounds(
-            f"{type(self).__name__}: {name}", checked, bounds.lower_bound, bounds.upper_bound, fix
-        )
+        # In single precision, in which bounds are made before a module is moved to float64.
+        low, high, single = bounds.lower_bound.float(), bounds.upper_bound.float(), checked.float()
+        good = (single >= low) & (single <= high) & checked.isfinite()
+        if not bool(good.all()):
+            raise OutOfBoundsError(
+                f"{type(self).__name__}: {name} is {checked[~good].flatten()[0].item():g} over "
+                f"{held:g} units of time, as it is learned, which is out of bounds of its current "
+                f"constraints, {low.min():g} to {high.min():g}; start inside, or give others."
+            )
         bound_to_it = {
             key: self.value(key).detach()
             for key in self._declared
@@ -246,13 +250,6 @@ class Declared(Module):  # type: ignore[misc]
         bounds = self._bounds(name)
         value = learned.clamp(bounds.lower_bound, bounds.upper_bound)
         self.initialize(**{f"raw_{name}": bounds.inverse_transform(value)})
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
-    ) -> None:
-        # What was saved without a unit was learned in that of the input.
-        state_dict.setdefault(prefix + "unit", torch.ones_like(self.unit))
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 def declared(name: str, doc: str) -> Any:

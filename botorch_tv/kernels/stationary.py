@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -65,51 +64,35 @@ def _decayed(square: Tensor, smoothness: float) -> tuple[Tensor, Tensor]:
     return distance, torch.exp(-distance)
 
 
-@dataclass(frozen=True)
 class LearnableKernel:
     """A squared exponential or Matérn kernel, possibly scaled, over some columns of the input.
 
     Args:
         kernel: As the user made it, without batch shape.
+
+    Attributes:
         base: The kernel inside a scale, or the kernel itself.
+        scaled: Whether there is an output scale to learn.
         smoothness: Which of them, see :func:`profile`.
+        lengthscales: How many there are: one, or one per column.
+
+    Raises:
+        InputDataError: If it is of another kind, or has a batch shape.
     """
 
-    kernel: Kernel
-    base: Kernel
-    smoothness: float
-
-    @classmethod
-    def of(cls, kernel: Kernel) -> LearnableKernel:
-        """Take a kernel apart.
-
-        Raises:
-            InputDataError: If it is of another kind, or has a batch shape.
-        """
-        base = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
-        smoothness = smoothness_of(base)
-        if smoothness is None:
+    def __init__(self, kernel: Kernel) -> None:
+        self.scaled = type(kernel) is ScaleKernel
+        self.kernel, self.base = kernel, kernel.base_kernel if self.scaled else kernel
+        smoothness = smoothness_of(self.base)
+        if smoothness is None or kernel.batch_shape.numel() != 1:
             raise InputDataError(
-                f"the kernel is a {type(base).__name__}, but hyperparameters are learned for "
-                "RBFKernel and MaternKernel, alone or in one ScaleKernel; use one of these, or fit "
-                "a TimeVaryingGP with fit_gpytorch_mll."
+                f"the kernel is a {type(self.base).__name__} of batch shape "
+                f"{tuple(kernel.batch_shape)}, but hyperparameters are learned from one RBFKernel "
+                "or MaternKernel, alone or in one ScaleKernel, without a batch; use one of these, "
+                "or fit a TimeVaryingGP with fit_gpytorch_mll."
             )
-        if kernel.batch_shape.numel() != 1:
-            raise InputDataError(
-                f"the kernel has batch shape {tuple(kernel.batch_shape)}; give one kernel, from "
-                "which every loop starts."
-            )
-        return cls(kernel, base, smoothness)
-
-    @property
-    def scaled(self) -> bool:
-        """Whether there is an output scale to learn."""
-        return self.kernel is not self.base
-
-    @property
-    def lengthscales(self) -> int:
-        """How many lengthscales there are: one, or one per column."""
-        return int(self.base.ard_num_dims or 1)
+        self.smoothness = smoothness
+        self.lengthscales = int(self.base.ard_num_dims or 1)
 
     @property
     def lengthscale(self) -> Tensor:

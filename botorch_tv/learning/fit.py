@@ -15,7 +15,6 @@ import math
 from typing import NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -25,91 +24,29 @@ from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.forgetting.decay import PerTrial
 from botorch_tv.gp.quasi_newton import minimize
 from botorch_tv.kernels.stationary import LearnableKernel, profile, profile_slope
-from botorch_tv.learning.layout import ParameterLayout, layout
+from botorch_tv.learning.layout import ParameterLayout
 from botorch_tv.learning.refit import Refit
 
 
-class TrainingData(NamedTuple):
-    """Observations of b loops, prepared for many evaluations."""
-
-    squares: Tensor
-    """Squared differences of inputs per lengthscale, `b x lengthscales x n x n`."""
-    times: Tensor | None
-    """Since the origin, `b x n`; None where time is idle."""
-    y: Tensor
-    """Observations less the prior mean, 0 where a row is not in use, `b x n`."""
-    root: Tensor
-    """ρ^(-½), 0 where a row is not in use, `b x n`."""
-    weight: Tensor
-    """How many observations there are, those of inflated noise counted in part, `b`."""
-    constant: Tensor
-    """The terms of -ln p(y) that do not depend on hyperparameters, `b`."""
-    unit: Tensor
-    """The unit in which time is counted, in units of the user's, `b`."""
-
-    def of(self, loops: Tensor) -> TrainingData:
-        """The data of some loops, `m`."""
-        return TrainingData(*(part if part is None else part[loops] for part in self))  # type: ignore[arg-type]
-
-
-def prepare(
-    kernel: LearnableKernel,
-    decay: Decay,
-    X: Tensor,
-    times: Tensor,
-    y: Tensor,
-    live: Tensor,
-    relative_noise: Tensor,
-    inflation: Tensor | None = None,
-    unit: Tensor | None = None,
-) -> TrainingData:
-    """What of the data enters the posterior.
-
-    Args:
-        kernel: The spatial kernel.
-        decay: How covariance falls with time.
-        X: Inputs, `b x n x d`.
-        times: `b x n`, counted from the origin.
-        y: Observations less the prior mean, `b x n`.
-        live: Which rows are in use, `b x n`; the others may hold anything.
-        relative_noise: ρ, variances of observations relative to σ², positive, `b x n`.
-        inflation: Factor w⁻¹ >= 1 by which age has inflated the noise of each besides, `b x n`.
-            That noise was never in y; it says that the row counts w times, as in a likelihood
-            raised to the power w. Taken for noise, it would drive the estimate of σ² to 0.
-        unit: To count time in, `b`; as it is told unless given.
-    """
-    unit = torch.ones_like(y[:, 0], dtype=torch.float64) if unit is None else unit
-    live = live & relative_noise.isfinite()
-    weight = live.double()
-    if inflation is not None:
-        live = live & inflation.isfinite()
-        weight = torch.where(live, 1 / inflation.double(), 0.0)
-    X = torch.where(live.unsqueeze(-1), X.double(), 0.0)
-    times, y = (torch.where(live, one.double(), 0.0) for one in (times, y))
-    noise = torch.where(live, relative_noise.double(), 1.0)
-    return TrainingData(
-        squares=kernel.squares(kernel.columns(X)),
-        times=None if is_static(decay) else times.clamp_min(0) / unit.unsqueeze(-1),
-        y=y,
-        root=(weight / noise).sqrt() * live,
-        weight=weight.sum(-1),
-        constant=0.5 * (weight * (math.log(2 * math.pi) + noise.log())).sum(-1),
-        unit=unit,
-    )
-
-
 class NegativeLogPosterior:
-    """The negative logarithm of the posterior density of hyperparameters.
+    """The negative logarithm of the posterior density of hyperparameters of b loops.
 
     A row whose age noise makes it count w times contributes its likelihood to the power w, as a
-    Gaussian of noise σ² ρ / w with the normalisation of w observations.
+    Gaussian of noise σ² ρ / w with the normalisation of w observations. That noise was never in y;
+    taken for noise, it would drive the estimate of σ² to 0.
 
     Args:
         kernel: The spatial kernel.
         decay: How covariance falls with time.
         layout: What a vector of hyperparameters means.
-        data: Observations of b loops.
-        loops: The loop that each problem belongs to, `problems`.
+        X: Inputs, `b x n x d`.
+        times: `b x n`, counted from the origin.
+        y: Observations less the prior mean, `b x n`.
+        live: Which rows are in use, `b x n`; the others may hold anything.
+        relative_noise: ρ, variances of observations relative to σ², positive, `b x n`.
+        inflation: Factor 1 / w >= 1 by which age has inflated the noise of each besides, `b x n`.
+        unit: To count time in, `b`; as it is told unless given.
+        searches: Problems of each loop, which follow one another.
         estimates_mean: Whether the prior mean is the constant of generalised least squares,
             1ᵀA⁻¹y / 1ᵀA⁻¹1, at every vector anew.
     """
@@ -119,15 +56,40 @@ class NegativeLogPosterior:
         kernel: LearnableKernel,
         decay: Decay,
         layout: ParameterLayout,
-        data: TrainingData,
-        loops: Tensor,
-        *,
+        X: Tensor,
+        times: Tensor,
+        y: Tensor,
+        live: Tensor,
+        relative_noise: Tensor,
+        inflation: Tensor | None = None,
+        unit: Tensor | None = None,
+        searches: int = 1,
         estimates_mean: bool = False,
     ) -> None:
         self._kernel, self._decay, self._layout = kernel, decay, layout
-        self._data, self._loops, self._estimates_mean = data, loops, estimates_mean
+        self._searches, self._estimates_mean = searches, estimates_mean
+        live = live & relative_noise.isfinite()
+        weight = live.double()
+        if inflation is not None:
+            live = live & inflation.isfinite()
+            weight = torch.where(live, 1 / inflation.double(), 0.0)
+        X = torch.where(live.unsqueeze(-1), X.double(), 0.0)
+        times, y = (torch.where(live, one.double(), 0.0) for one in (times, y))
+        noise = torch.where(live, relative_noise.double(), 1.0)
+        self.unit = torch.ones_like(y[:, 0]) if unit is None else unit
+        self.rows_in_use = live.sum(-1)
+        self._data = (
+            kernel.squares(kernel.columns(X)),
+            times.clamp_min(0) / self.unit.unsqueeze(-1),
+            y,
+            (weight / noise).sqrt() * live,  # ρ^(-½)
+            weight.sum(-1),
+            # The terms of -ln p(y) that do not depend on hyperparameters.
+            0.5 * (weight * (math.log(2 * math.pi) + noise.log())).sum(-1),
+            self.unit,
+        )
         self._rows: Tensor | None = None
-        self._held = data
+        self._held: tuple[Tensor, ...] = self._data
 
     def __call__(self, vector: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Value and gradient.
@@ -140,28 +102,30 @@ class NegativeLogPosterior:
             `m`, infinite where the covariance has no Cholesky factor, and `m x p`.
         """
         if rows is not self._rows:  # the search leaves out problems now and then only
-            self._rows, self._held = rows, self._data.of(self._loops[rows])
-        value, gradient = self._negative_log_likelihood(vector, self._held)
-        log, slope = self._layout.log_prior(vector, self._held.unit)
+            loops = rows // self._searches
+            self._rows, self._held = rows, tuple(part[loops] for part in self._data)
+        value, gradient = self._negative_log_likelihood(vector)
+        log, slope = self._layout.log_prior(vector, self._held[-1])
         value, gradient = value - log, gradient - slope
         good = value.isfinite() & gradient.isfinite().all(-1)
         return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
 
-    def _negative_log_likelihood(self, vector: Tensor, data: TrainingData) -> tuple[Tensor, Tensor]:
+    def _negative_log_likelihood(self, vector: Tensor) -> tuple[Tensor, Tensor]:
         """-ln p(y) and its derivatives by the vector."""
+        squares, times, y, relative_root, weight, constant, _ = self._held
         lengthscale, variance, noise, of_decay, decay_slope = self._layout.values(vector)
-        m, lengthscales, n = data.squares.shape[:3]
-        flat = data.squares.view(m, lengthscales, n * n)
+        m, lengthscales, n = squares.shape[:3]
+        flat = squares.view(m, lengthscales, n * n)
         inverse_squares = lengthscale**-2  # m x lengthscales
         squared = (inverse_squares.unsqueeze(-2) @ flat).view(m, n, n)
         correlation = profile(squared, self._kernel.smoothness)
         slope = profile_slope(squared, self._kernel.smoothness)
-        root = data.root * noise.rsqrt().unsqueeze(-1)
+        root = relative_root * noise.rsqrt().unsqueeze(-1)
         scale = root.unsqueeze(-1) * root.unsqueeze(-2)
         if self._kernel.scaled:
             scale = scale * variance[:, None, None]
         undecayed = scale * correlation
-        natural, decayed = self._decayed(of_decay, data)
+        natural, decayed = self._decayed(of_decay, times)
         if decayed is not None:
             scale = scale * decayed.detach()
         signal = scale * correlation  # S (K ∘ D) S
@@ -170,7 +134,7 @@ class NegativeLogPosterior:
         matrix.diagonal(dim1=-2, dim2=-1).add_(1.0)
         factor, failed = torch.linalg.cholesky_ex(matrix)
         inverse = torch.cholesky_inverse(factor).mT  # symmetric; transposed it lies in rows
-        observed = (root * data.y).unsqueeze(-1)
+        observed = (root * y).unsqueeze(-1)
         if self._estimates_mean:
             # S (y - μ 1) at the mean of generalised least squares; 0 without data.
             weights = inverse @ root.unsqueeze(-1)
@@ -180,13 +144,13 @@ class NegativeLogPosterior:
         fitted = inverse @ observed  # β
         quadratic = (observed * fitted).sum((-2, -1))
         log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        value = 0.5 * (log_det + quadratic + data.weight * noise.log()) + data.constant
+        value = 0.5 * (log_det + quadratic + weight * noise.log()) + constant
         value = torch.where(failed == 0, value, math.inf)
 
         half = 0.5 * (inverse - fitted @ fitted.mT)  # derivative by M
         trace = inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
         size = fitted.square().sum((-2, -1))
-        by_noise = 0.5 * (trace - n + data.weight - size)
+        by_noise = 0.5 * (trace - n + weight - size)
         by_variance = 0.5 * (n - quadratic - trace + size) * self._kernel.scaled
         by_squared = (half * scale * slope).reshape(m, n * n, 1)
         by_lengthscale = -2 * inverse_squares * (flat @ by_squared).squeeze(-1)
@@ -196,14 +160,14 @@ class NegativeLogPosterior:
         gradient = torch.stack([by_variance, by_noise], -1)
         return value, torch.cat([by_lengthscale, gradient, by_decay * decay_slope], -1)
 
-    def _decayed(self, natural: Tensor, data: TrainingData) -> tuple[Tensor, Tensor | None]:
-        """Natural values `m x k` that D depends on, and D, `m x n x n`; None where time is idle.
+    def _decayed(self, natural: Tensor, times: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Natural values `m x k` that D depends on, and D, `m x n x n`; None where it is static.
 
         Automatic differentiation spares a decay its derivatives, and takes little beside the rest.
         """
-        if data.times is None:
+        if is_static(self._decay):
             return natural, None
-        first, second = data.times.unsqueeze(-1), data.times.unsqueeze(-2)
+        first, second = times.unsqueeze(-1), times.unsqueeze(-2)
         with torch.enable_grad():
             natural = natural.detach().requires_grad_(self._layout.learns_decay)
             values = self._layout.named(natural)
@@ -284,35 +248,29 @@ def learn(
             unless given.
 
     Raises:
-        InputDataError: If the kernel is of another kind, or shapes do not fit.
+        InputDataError: If the kernel is of another kind.
         ValueError: If parameters lie outside the bounds of ``refit``, or the decay is not a formula
             of those it declares.
     """
-    parts = LearnableKernel.of(kernel)
-    d = X.shape[-1]
-    sides = torch.ones(d, dtype=torch.float64, device="cpu") if extent is None else extent.detach()
-    ordered = layout(refit, parts, decay, noise, parts.columns(sides.unsqueeze(0))[0]).to(X.device)
+    parts = LearnableKernel(kernel)
+    sides = torch.ones(X.shape[-1], dtype=torch.float64, device="cpu") if extent is None else extent
+    sides = parts.columns(sides.detach().unsqueeze(0))[0]
+    layout = ParameterLayout(refit, parts, decay, noise, sides, X.device)
     rows = {"times": times, "y": y, "live": live}
     rows["relative_noise"] = torch.ones_like(y) if relative_noise is None else relative_noise
     if inflation is not None:
         rows["inflation"] = inflation
-    for name, one in rows.items():
-        if one.shape != X.shape[:-1]:
-            raise InputDataError(
-                f"{name} has shape {tuple(one.shape)}, but X has {tuple(X.shape)}; every row of X "
-                "needs one."
-            )
-    if start is None and ordered.learns_decay:
+    if start is None and layout.learns_decay:
         require_learnable(decay)
     packed = _packed(X, rows)
     gap = median_gap(packed["times"].double(), packed["live"])
     # The user's unit for a fixed decay.
-    unit = gap if ordered.learns_decay else torch.ones_like(gap)
-    given = ordered.given.expand(len(unit), -1)
+    unit = gap if layout.learns_decay else torch.ones_like(gap)
+    given = layout.given.expand(len(unit), -1)
     # Data of a few rounds often have two explanations, one slow and one fast: without a last result
     # the second search assumes a high rate of change.
     if start is None:
-        first, second = given, ordered.fast_start(unit)
+        first, second = given, layout.fast_start(unit)
     else:
         first, second = start.to(given).reshape(given.shape), given
     starts = torch.stack([first, second], 1)
@@ -320,19 +278,19 @@ def learn(
     size = max(1, NUMBERS // max(1, matrices * packed["y"].shape[-1] ** 2))
     ends = []
     for *piece, some in zip(*(torch.split(one, size) for one in (*packed.values(), unit, starts))):
-        data = prepare(parts, decay, **dict(zip((*packed, "unit"), piece)))
-        ends.append(_search(refit, parts, decay, ordered, data, some, estimates_mean))
+        data = dict(zip((*packed, "unit"), piece))
+        ends.append(_search(refit, parts, decay, layout, data, some, estimates_mean))
     found, values, evaluations = zip(*ends)
     x, value = torch.cat(found), torch.cat(values)
     shape = y.shape[:-1]
     lengthscale, variance, noise_found, natural, _ = (
-        one.reshape((*shape, *one.shape[1:])) for one in ordered.values(x)
+        one.reshape((*shape, *one.shape[1:])) for one in layout.values(x)
     )
     return Learned(
-        vector=ordered.kept(x, unit).reshape((*shape, ordered.size)),
+        vector=layout.kept(x, unit).reshape((*shape, layout.size)),
         kernel=parts.with_parameters(lengthscale.to(y), variance.to(y)),
         noise=noise_found.to(y),
-        decay=PerTrial(decay, ordered.named(natural), unit.reshape(shape)),
+        decay=PerTrial(decay, layout.named(natural), unit.reshape(shape)),
         log_posterior=-value.reshape(shape),
         evaluations=sum(evaluations),
     )
@@ -343,7 +301,7 @@ def _search(
     kernel: LearnableKernel,
     decay: Decay,
     layout: ParameterLayout,
-    data: TrainingData,
+    data: dict[str, Tensor],
     starts: Tensor,
     estimates_mean: bool,
 ) -> tuple[Tensor, Tensor, int]:
@@ -352,18 +310,18 @@ def _search(
     With it its value, `b`, and how often the function was evaluated.
     """
     b, s, p = starts.shape
-    # Loops with too few observations stay where they are: their bounds leave no room.
-    few = ((data.root > 0).sum(-1) < refit.least)[:, None, None]
-    starts = layout.searched(starts, data.unit.unsqueeze(-1))
-    stay = starts[:, :1]
-    lower, upper = (
-        torch.where(few, stay, end.unsqueeze(1)).expand(b, s, p).reshape(-1, p)
-        for end in layout.bounds(data.unit)
+    objective = NegativeLogPosterior(
+        kernel, decay, layout, **data, searches=s, estimates_mean=estimates_mean
     )
-    loops = torch.arange(b, device=starts.device)
-    problems = loops.repeat_interleave(s)
+    # Loops with too few observations stay where they are: their bounds leave no room.
+    few = (objective.rows_in_use < refit.least)[:, None, None]
+    starts = layout.searched(starts, objective.unit.unsqueeze(-1))
+    lower, upper = (
+        torch.where(few, starts[:, :1], end.unsqueeze(1)).expand(b, s, p).reshape(-1, p)
+        for end in layout.bounds(objective.unit)
+    )
     ends = minimize(
-        NegativeLogPosterior(kernel, decay, layout, data, problems, estimates_mean=estimates_mean),
+        objective,
         starts.reshape(-1, p),
         lower,
         upper,
@@ -372,7 +330,8 @@ def _search(
         gradient_tolerance=_GRADIENT_TOLERANCE,
     )
     value, best = ends.value.view(b, s).min(-1)
-    return ends.x.view(b, s, p)[loops, best], value, ends.evaluations
+    best_x = ends.x.view(b, s, p)[torch.arange(b, device=starts.device), best]
+    return best_x, value, ends.evaluations
 
 
 def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from botorch.exceptions import InputDataError
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.constraints import GreaterThan, Interval
 from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
-from gpytorch.likelihoods.noise_models import Noise
+from gpytorch.likelihoods.noise_models import HomoskedasticNoise, Noise
 from gpytorch.priors import LogNormalPrior, Prior
 from gpytorch.settings import min_fixed_noise
 from linear_operator.operators import DiagLinearOperator
@@ -21,7 +21,7 @@ from botorch_tv.forgetting.base import is_static, with_values
 from botorch_tv.forgetting.claims import require_inflating
 from botorch_tv.kernels.declared import Declared, Priors, declared
 from botorch_tv.kernels.spatio_temporal import like
-from botorch_tv.validation import largest, require, require_bounds
+from botorch_tv.validation import require
 
 NO_BATCH = Size()
 
@@ -34,7 +34,6 @@ class Aging(Declared):
         batch_shape: Batch shape of the parameters.
         priors: Of parameters per unit of the input, by name, None for none; what the inflation
             declares otherwise. For a share kept, such as γ, of 1 - γ.
-        names: Names of priors other than that of the parameter with ``_prior``.
         learn: Whether there is anything to learn; the inflation is used as it is else.
 
     Raises:
@@ -46,12 +45,11 @@ class Aging(Declared):
         inflation: Inflation,
         batch_shape: Size = NO_BATCH,
         priors: Priors | None = None,
-        names: Mapping[str, str] | None = None,
         learn: bool = True,
     ) -> None:
         require_inflating(inflation)
         super().__init__()
-        self.declare(inflation, batch_shape, 1, priors or {}, {}, names, learn=learn)
+        self.declare(inflation, batch_shape, 1, priors or {}, {}, learn=learn)
 
     @property
     def inflation(self) -> Inflation:
@@ -100,8 +98,7 @@ class ExponentialAging(Aging):
         batch_shape: Size = NO_BATCH,
         discount_prior: Prior | _DefaultType | None = DEFAULT,
     ) -> None:
-        names = {"gamma": "discount_prior"}
-        super().__init__(ExponentialWeights(gamma), batch_shape, {"gamma": discount_prior}, names)
+        super().__init__(ExponentialWeights(gamma), batch_shape, {"gamma": discount_prior})
 
     gamma = declared("gamma", "Discount γ per unit of time, `batch_shape x 1`.")
 
@@ -199,7 +196,7 @@ SMALLEST_LEARNED_NOISE = 1e-4
 """BoTorch's lower bound on an inferred noise variance."""
 
 
-class AgeNoise(Noise):  # type: ignore[misc]
+class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     """Noise variances of observations by their age at ``now``.
 
     Three kinds of rows are told apart by what is known of them: those of the training data, whose
@@ -225,80 +222,46 @@ class AgeNoise(Noise):  # type: ignore[misc]
         noise_prior: Prior | _DefaultType | None,
         noise_constraint: Interval | None,
     ) -> None:
-        super().__init__()
-        self.aging = aging
-        self.time_dim = time_dim
+        learned = noise is None or bool(noise.isnan().any())
+        if not learned:
+            Noise.__init__(self)
+        else:
+            if noise_prior == DEFAULT:
+                noise_prior = LogNormalPrior(loc=-4.0, scale=1.0)
+            # BoTorch's bounds and start.
+            usual = GreaterThan(
+                SMALLEST_LEARNED_NOISE, transform=None, initial_value=math.exp(-5.0)
+            )
+            super().__init__(noise_prior, noise_constraint or usual, batch_shape)
+        self.aging, self.time_dim, self.learned = aging, time_dim, learned
         self.now: Tensor | None = None
         self.train_X: Tensor | None = None
         self.row_noise: Tensor | None = None
-        self.learned = noise is None or bool(noise.isnan().any())
         if noise is not None:
             self.row_noise = noise.clamp_min(min_fixed_noise.value(noise.dtype))
-        if self.learned:
-            self._register_noise(batch_shape, noise_prior, noise_constraint)
-
-    def _register_noise(
-        self,
-        batch_shape: torch.Size,
-        prior: Prior | _DefaultType | None,
-        constraint: Interval | None,
-    ) -> None:
-        if prior == DEFAULT:
-            prior = LogNormalPrior(loc=-4.0, scale=1.0)
-        if constraint is None:
-            start = math.exp(-4.0) if prior is None else None
-            if isinstance(prior, LogNormalPrior):
-                start = prior.mode
-            constraint = GreaterThan(SMALLEST_LEARNED_NOISE, transform=None, initial_value=start)
-        raw = torch.full((*batch_shape, 1), 1e-2)
-        self.register_parameter("raw_noise", torch.nn.Parameter(raw))
-        self.register_constraint("raw_noise", constraint)
-        if prior is not None:
-            self.register_prior(
-                "noise_prior", prior, type(self)._get_learned, type(self)._set_learned
-            )
 
     @property
     def noise(self) -> Tensor:
         """Variance at lag 0: learned, `batch_shape x 1`, or as known, `batch_shape x n`."""
         if self.learned:
-            return self._get_learned()
+            return self.raw_noise_constraint.transform(self.raw_noise)  # type: ignore[no-any-return]
         assert self.row_noise is not None
         return self.row_noise
 
     @noise.setter
     def noise(self, value: Tensor | float) -> None:
+        self._set_noise(value)
+
+    def _set_noise(self, value: Tensor | float) -> None:
         if self.learned:
-            self._set_learned(value)
+            super()._set_noise(like(value, self.raw_noise))
         else:
-            assert self.row_noise is not None
-            value, least = like(value, self.row_noise), self.row_noise.new_zeros(())
-            fix = "a known variance is positive and finite."
-            require_bounds("AgeNoise: noise", value, least, least + largest(value.dtype), fix)
-            self.row_noise = value
-
-    def _get_learned(self) -> Tensor:
-        return self.raw_noise_constraint.transform(self.raw_noise)  # type: ignore[no-any-return]
-
-    def _set_learned(self, value: Tensor | float) -> None:
-        value = like(value, self.raw_noise)
-        bounds = self.raw_noise_constraint
-        require_bounds(
-            "AgeNoise: noise",
-            value,
-            bounds.lower_bound,
-            bounds.upper_bound,
-            "give noise_constraint for other bounds, or known variances as noise.",
-        )
-        self.initialize(raw_noise=self.raw_noise_constraint.inverse_transform(value))
+            self.row_noise = like(value, self.noise)
 
     @property
     def fresh(self) -> Tensor:
         """Variance of a new observation, `batch_shape x 1`: the mean where all are known."""
-        if self.learned:
-            return self._get_learned()
-        assert self.row_noise is not None
-        return self.row_noise.mean(-1, keepdim=True)
+        return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
         # Plain attributes, not buffers: a state dict must load onto another number of rows.
@@ -323,31 +286,22 @@ class AgeNoise(Noise):  # type: ignore[misc]
             noise: Their variances, where the caller knows better, `... x n`.
 
         Raises:
-            InputDataError: If no inputs are given and ``shape`` is not that of the training data,
-                or there is none.
+            InputDataError: If there are neither inputs nor training data.
         """
         if noise is not None:
             return DiagLinearOperator(noise if shape is None else noise.expand(shape))
         X = next((p if isinstance(p, Tensor) else p[0] for p in params), None)
         if X is None and self.train_X is None:
             # Without a time there is no age; taken for new, old observations would count in full.
-            static = isinstance(self.aging, FixedAging) and is_static(self.aging.inflation)
-            if not static:
+            if not is_static(self.aging.inflation):
                 raise InputDataError(
-                    "AgeNoise: observations without inputs, and no training data that they could "
-                    "stand for, have no time to age from; pass their inputs, as in "
-                    "likelihood(model(X), X), or tell the data by set_training_data."
+                    "AgeNoise: observations without inputs or training data have no time to age "
+                    "from; pass inputs, likelihood(model(X), X), or call set_training_data(X)."
                 )
             variance = self.fresh
         else:
             variance = self.of_training() if X is None or self._is_training(X) else self.of(X)
         if shape is not None:
-            if X is None and self.train_X is not None and shape[-1] not in (variance.shape[-1], 1):
-                raise InputDataError(
-                    f"AgeNoise: {shape[-1]} observations without inputs, which would stand for the "
-                    f"{variance.shape[-1]} of the training data; pass their inputs, as in "
-                    "likelihood(model(X), X)."
-                )
             joint = torch.broadcast_shapes(variance.shape, shape)  # type: ignore[no-untyped-call]
             variance = variance.expand(joint)
         return DiagLinearOperator(variance)
@@ -368,11 +322,9 @@ class AgeNoise(Noise):  # type: ignore[misc]
             power: Power of the factor by which noise grows with the lag.
         """
         assert self.train_X is not None
-        base = self._get_learned() if self.learned else None
-        if self.row_noise is not None:
-            known = self.row_noise
-            base = known if base is None else torch.where(known.isnan(), base, known)
-        assert base is not None
+        base = self.noise
+        if self.learned and self.row_noise is not None:
+            base = torch.where(self.row_noise.isnan(), base, self.row_noise)
         return self._aged(base, self.train_X, power)
 
     def of(self, X: Tensor, noise: Tensor | None = None) -> Tensor:
@@ -490,14 +442,6 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
             now = torch.tensor(now, dtype=torch.float64, device="cpu")
         self.noise_covar.now = now
 
-    def set_training_data(self, X: Tensor, noise: Tensor | None = None) -> None:
-        """Remember the training data, for calls without inputs and for known variances.
-
-        Args:
-            X: Training inputs, `... x n x d`.
-            noise: Variance of each at lag 0, `... x n`, NaN where the learned one applies; the
-                known ones stay as they are where None.
-        """
+    def set_training_data(self, X: Tensor) -> None:
+        """Remember training inputs, `... x n x d`, for calls without any and known variances."""
         self.noise_covar.train_X = X
-        if noise is not None:
-            self.noise_covar.row_noise = noise

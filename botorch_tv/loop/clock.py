@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import numpy as np
@@ -12,11 +11,10 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.loop.input import as_number, as_series
-from botorch_tv.loop.log import Planned, Question, short
-from botorch_tv.strategies.box import Box, Parameters
-from botorch_tv.strategies.domains import Domain
-from botorch_tv.validation import counted, refuse_masked, require, shown
+from botorch_tv.loop.input import ROW, as_number
+from botorch_tv.loop.log import Measurement
+from botorch_tv.strategies.box import Parameters
+from botorch_tv.validation import refuse_masked, require, shown
 
 SPANS = {
     "seconds": timedelta(seconds=1),
@@ -27,19 +25,6 @@ SPANS = {
 }
 Time = float | datetime
 """A number, or a date with a time of day."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClockData:
-    """A clock in a file.
-
-    Attributes:
-        start: The date of time 0 by ISO 8601; None if no time is known yet.
-        unit: Unit of the numbers used in computations.
-    """
-
-    start: str | None
-    unit: str
 
 
 class LoopClock:
@@ -67,23 +52,22 @@ class LoopClock:
         self.start: datetime | None = None
 
     @classmethod
-    def of(cls, data: ClockData | None) -> LoopClock:
+    def of(cls, data: Mapping[str, Any] | None) -> LoopClock:
         """The clock of a file.
 
         Raises:
-            ValueError: If the data are damaged.
+            KeyError, TypeError, ValueError: If the data are damaged.
         """
-        clock = cls(None if data is None else data.unit)
-        if data is not None and data.start is not None:
-            clock.start = datetime.fromisoformat(data.start)
+        clock = cls(None if data is None else data["unit"])
+        if data is not None and data["start"] is not None:
+            clock.start = datetime.fromisoformat(data["start"])
         return clock
 
     @property
-    def data(self) -> ClockData | None:
-        """The clock for a file; None if times are numbers."""
-        if self.unit is None:
-            return None
-        return ClockData(None if self.start is None else self.start.isoformat(), self.unit)
+    def data(self) -> dict[str, str | None] | None:
+        """The date of time 0 and the unit, for a file; None if times are numbers."""
+        start = None if self.start is None else self.start.isoformat()
+        return None if self.unit is None else {"start": start, "unit": self.unit}
 
     def begin(self, first: object) -> LoopClock:
         """A clock for a loop whose first time this is."""
@@ -100,42 +84,25 @@ class LoopClock:
         """
         refuse_masked(name, value)
         when = as_datetime(name, value)
-        if self.start is None and self.unit is None:
-            if when is not None or isinstance(value, (str, date)):
-                raise InputDataError(
-                    f"{name} is {shown(value)}, but the times of this loop are numbers; give a "
-                    "number. Loops count from a datetime that begin with one, such as "
-                    "datetime.now(UTC), or as Loop(..., unit='hours')."
-                )
+        if self.start is None and self.unit is None and when is None:
             return as_number(name, value, fix)
-        if when is None:
+        start = self.start
+        if when is None or start is None or (when.tzinfo is None) != (start.tzinfo is None):
+            kind = "numbers" if self.unit is None else "datetimes"
+            if start is not None:
+                kind = f"datetimes with{'out' if start.tzinfo is None else ''} a zone"
             raise InputDataError(
-                f"{name} is {shown(value)}, but the times of this loop are datetimes; give one "
-                "such as datetime.now(UTC), or begin a loop that counts in numbers, Loop(...) "
-                "without unit."
+                f"{name} is {when or shown(value)}, but the times of this loop are {kind}; give "
+                "one of these, such as 2026-03-01T08:30+01:00, or begin a loop with another unit."
             )
-        assert self.start is not None
-        if (when.tzinfo is None) != (self.start.tzinfo is None):
-            has, fix = "a zone", "have none; leave it out"
-            if when.tzinfo is None:
-                has, fix = "no zone", "have one; give one such as datetime.now(UTC)"
-            raise InputDataError(f"{name} is {when}, with {has}, but the times of this loop {fix}.")
         # Python subtracts times of one zone as clocks show them, an hour off in summer.
-        return (_universal(when) - _universal(self.start)) / SPANS[self._unit]
+        return (_universal(when) - _universal(start)) / SPANS[self._unit]
 
-    def numbers(self, value: object, rows: int) -> list[float]:
-        """The times of a table as numbers, counted from the earliest; see :meth:`number`."""
-        texts = any(isinstance(one, str) for one in _rows(value))
-        if earliest(value) is None and self.start is None and not texts:
-            return as_series("time", value, rows)
-        whole = list(_rows(value))
-        if len(whole) != rows:
-            raise InputDataError(
-                f"time has {counted(len(whole), 'times')}, but X has {counted(rows, 'rows')}; "
-                "give one per row."
-            )
-        fix = "give the time of the measurement."
-        return [self.number("time", one, fix) for one in whole]
+    def numbers(self, value: object) -> list[float]:
+        """The times of a table as numbers; see :meth:`number`."""
+        refuse_masked("time", value)
+        whole = list(value) if isinstance(value, Iterable) else [value]
+        return [self.number(f"time in row {n}", one, ROW) for n, one in enumerate(whole)]
 
     def shown(self, number: float) -> Time:
         """A time in the user's form."""
@@ -143,11 +110,6 @@ class LoopClock:
             return number
         when = _universal(self.start) + number * SPANS[self._unit]
         return when if self.start.tzinfo is None else when.astimezone(self.start.tzinfo)
-
-    def said(self, number: float) -> str:
-        """A time in words."""
-        when = self.shown(number)
-        return f"{when:g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
 
     def now(self) -> datetime | None:
         """The present by this computer's clock; None if times are numbers."""
@@ -184,16 +146,11 @@ def earliest(column: object) -> datetime | None:
     Raises:
         InputDataError: If some have a zone and others have none.
     """
-    found = [as_datetime("time", one) for one in _rows(column)]
-    times = [one for one in found if one is not None]
+    rows = column if isinstance(column, Iterable) and not isinstance(column, Tensor) else ()
+    times = [when for one in rows if (when := as_datetime("time", one)) is not None]
     if len({one.tzinfo is None for one in times}) > 1:
         raise InputDataError("time has rows with a zone and others without; give all a zone.")
     return min(times, default=None)
-
-
-def _rows(column: object) -> Iterable[object]:
-    """The entries of a column; none for a tensor, which holds only numbers."""
-    return () if isinstance(column, Tensor) or not isinstance(column, Iterable) else column
 
 
 def _universal(when: datetime) -> datetime:
@@ -231,7 +188,8 @@ class Units:
         """A point in its own units; with named parameters, without the context."""
         if self.parameters is None:
             return [float(one) for one in point]
-        return self.parameters.named(self._tensor(point)[: self.parameters.columns])
+        place = point[: self.parameters.columns]
+        return self.parameters.named(torch.tensor(place, dtype=self.dtype, device="cpu"))
 
     def settled(self, X: Tensor) -> Tensor:
         """Points `* x (d + c)`, rounded as values are stored, so that a file restores them."""
@@ -241,25 +199,27 @@ class Units:
         places = [self.parameters.place(self.parameters.named(row[:d]), X) for row in rows]
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
-    def said(self, row: Planned | Question) -> str:
-        """A suggestion or a consultation in words."""
-        if isinstance(row, Question):
-            return f"about time {self.clock.said(row.time)}"
-        return f"at {self.said_point(row.point)} for time {self.clock.said(row.planned_for)}"
+    def listed(self, rows: Mapping[int, Measurement]) -> str:
+        """Open suggestions in words."""
+        return ", ".join(
+            f"number {number} at {point_in_words(self.point(one.point))} for time "
+            f"{time_in_words(self.clock.shown(one.time))}"
+            for number, one in rows.items()
+        )
 
-    def said_point(self, point: Sequence[float]) -> str:
-        """A point in words."""
-        if self.parameters is None:
-            return short(point)
-        return point_in_words(self.point(point))
-
-    def written(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def written(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row of a file, with names and in the user's units."""
 
-        def text(number: float) -> str:
-            return cast(datetime, self.clock.shown(number)).isoformat()
+        def named(point: Sequence[float]) -> dict[str, Any]:
+            assert self.parameters is not None
+            context = point[self.parameters.columns :]
+            values = cast(dict[str, Any], self.point(point))
+            return values | ({CONTEXT: context} if context else {})
 
-        return self._converted(row, text, self._named)
+        def text(time: float) -> str:
+            return cast(datetime, self.clock.shown(time)).isoformat()
+
+        return self._converted(row, text, named)
 
     def read(self, row: Any) -> dict[str, Any]:
         """Inverse of :meth:`written`.
@@ -268,13 +228,19 @@ class Units:
             KeyError, TypeError, ValueError, InputDataError: If the row is damaged.
         """
 
-        def number(text: str) -> float:
-            return self.clock.number("time", datetime.fromisoformat(text), "")
+        def place(values: Any) -> list[float]:
+            assert self.parameters is not None
+            own = dict(values)
+            context = own.pop(CONTEXT, [])
+            like = torch.empty(0, dtype=self.dtype, device="cpu")
+            return [*self.parameters.place(own, like).tolist(), *context]
 
-        return self._converted(row, number, self._place)
+        return self._converted(
+            row, lambda text: self.clock.number("time", datetime.fromisoformat(text), ""), place
+        )
 
     def _converted(
-        self, row: Mapping[str, Any], time: Callable[[Any], Any], point: Callable[[Any], Any]
+        self, row: dict[str, Any], time: Callable[[Any], Any], point: Callable[[Any], Any]
     ) -> dict[str, Any]:
         own = dict(row)
         if self.clock.start is not None:
@@ -285,38 +251,18 @@ class Units:
             own["points"] = [point(one) for one in own["points"]]
         return own
 
-    def _named(self, point: Sequence[float]) -> dict[str, Any]:
-        assert self.parameters is not None
-        values = self.point(point)
-        assert isinstance(values, dict)
-        context = list(point[self.parameters.columns :])
-        return {**values, CONTEXT: context} if context else {**values}
-
-    def _place(self, values: Any) -> list[float]:
-        assert self.parameters is not None
-        require(isinstance(values, dict), f"{values!r} is no point")
-        own = dict(values)
-        context = own.pop(CONTEXT, [])
-        place: list[float] = self.parameters.place(own, self._tensor([])).tolist()
-        return place + list(context)
-
-    def _tensor(self, point: Sequence[float]) -> Tensor:
-        return torch.tensor(point, dtype=self.dtype, device="cpu")
-
 
 def point_in_words(values: Values) -> str:
-    """A point, to six digits."""
-    if isinstance(values, dict):
-        return ", ".join(f"{name} {in_digits(value)}" for name, value in values.items())
-    return short(values)
+    """A point: named parameters to six digits, coordinates to four."""
+    if not isinstance(values, dict):
+        return f"[{', '.join(f'{one:.4g}' for one in values)}]"
+    texts = {
+        name: f"{value:.6g}" if type(value) in (int, float) else str(value)
+        for name, value in values.items()
+    }
+    return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
-def in_digits(value: object) -> str:
-    """A value of a point, numbers to six digits."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return f"{value:.6g}" if number else str(value)
-
-
-def parameters_of(domain: Domain) -> Parameters | None:
-    """The named parameters of a domain; None where it has none."""
-    return domain.parameters if isinstance(domain, Box) else None
+def time_in_words(when: Time) -> str:
+    """A number, or a datetime to the second."""
+    return when.isoformat(" ", "seconds") if isinstance(when, datetime) else f"{when:g}"

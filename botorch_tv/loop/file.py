@@ -1,4 +1,4 @@
-"""JSON of dataclasses: written with a line per row, read with every field checked by its type."""
+"""The file of a loop: readable JSON with a line per measurement, which may be edited by hand."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -20,74 +19,271 @@ from torch import Tensor
 from botorch_tv.files import require_regular, write_whole
 from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.identity import Description, describe, differences, libraries
-from botorch_tv.loop.clock import ClockData, LoopClock, Units
-from botorch_tv.loop.log import Answer, Planned, Question, Reply, Superseded, recounted
+from botorch_tv.loop.clock import LoopClock, Units
+from botorch_tv.loop.log import Measurement, Question, recounted
 from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.parameters import MixedSearch
-from botorch_tv.strategies.presets import adaptive_gp_ucb
-from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.validation import counted, require
+from botorch_tv.validation import require
 
+FORMAT = "botorch_tv loop"
+VERSION = 3
+"""Version of the format; it changes when older files can no longer be read."""
+SHORT = 12
+"""Digits of a digest."""
+DIGESTS = "digests"
+NAMED = 8
+"""Changes that a warning names."""
+PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted")
+ANSWERED = (*PLANNED, "y", "time", "noise", "arrival")
+ASKED = ("number", "points", "arms", "time", "known")
+ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "open": ("open suggestion", PLANNED),
+    "answers": ("measurement", ANSWERED),
+    "superseded": ("superseded measurement", (*ANSWERED, "became")),
+    "consultations": ("consultation", ASKED),
+    "replies": ("reply", (*ASKED, "y")),
+}
+"""What a row of each list is called, and what of it is written."""
+WHOLE = ("number", "arm", "arms", "known", "arrival")
+MANY = ("point", "points", "arms", "predicted")
 LARGEST = 2**62
-"""Counters beyond are damage."""
-Kind = TypeVar("Kind")
+"""Whole numbers beyond are damage."""
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+ANEW = "begin a new loop with the table of old measurements."
+COPY = f"give a copy of it, or {ANEW}"
+DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    InputDataError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""Errors that content not written by a loop may raise when it is read."""
 
 
-def as_json(value: Any) -> str:
-    """As JSON: rows with a line for each, all else on one."""
-    if not isinstance(value, tuple):
-        return json.dumps(value)
-    encode = json.JSONEncoder(allow_nan=False).encode  # json.dumps would make one per line
-    lines = [f"    {encode(one)}" for one in value]
-    return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
+@contextmanager
+def refused(what: str, fix: str) -> Iterator[None]:
+    """Whatever comes of damage within becomes a ``ValueError`` that says what is to be done."""
+    try:
+        yield
+    except DAMAGE as error:
+        reason = f"{type(error).__name__}: {str(error)[:300]}"
+        raise ValueError(f"{what} ({reason}); {fix}") from error
 
 
-def typed(kind: type[Kind], data: Mapping[str, Any], name: str) -> Kind:
-    """A dataclass of the fields that its types ask for.
+def write_loop(path: Path, content: dict[str, Any], units: Units) -> None:
+    """Write the file of a loop, all of it or nothing.
+
+    Args:
+        path: The file.
+        content: All that it holds, with rows as the loop has them.
+        units: The names and units in which rows are written.
 
     Raises:
-        KeyError, TypeError, ValueError: If the data are damaged.
+        OSError: If that fails; an older file is then as it was.
     """
-    require(isinstance(data, dict), f"{name} is {_brief(data)}, which has no fields")
-    later = {one.name for one in fields(kind) if one.default is not MISSING}  # type: ignore[arg-type]
-    hints = {
-        one: hint for one, hint in get_type_hints(kind).items() if one in data or one not in later
+    content = {"format": FORMAT, "version": VERSION, "made_with": libraries(), **content}
+    for name, (_, fields) in ROWS.items():
+        rows = [{field: getattr(row, field) for field in fields} for row in content[name]]
+        content[name] = [units.written(row) for row in rows]
+    content[DIGESTS] = _digests(content)
+    lines = []
+    for name, value in content.items():
+        text = json.dumps(value)
+        if name in ROWS and value:
+            encoded = [f"    {json.dumps(row, allow_nan=False)}" for row in value]
+            text = "[\n" + ",\n".join(encoded) + "\n  ]"
+        lines.append(f'  "{name}": {text}')
+    whole = "{\n" + ",\n".join(lines) + "\n}\n"
+    write_whole(path.resolve(), lambda file: file.write(whole.encode()))
+
+
+def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
+    """The content of the file of a loop, with rows as the loop has them.
+
+    Returns:
+        The content, and the numbers of answers and open suggestions whose prediction knew rows
+        that were changed by hand since.
+
+    Raises:
+        ValueError: If it is damaged, no loop, or of another version.
+        OSError: If it cannot be read.
+    """
+    require_regular(path)
+    text = path.read_bytes()
+    with refused(f"{path} holds no loop, or is damaged", "give a file of a loop, or a copy of it."):
+        content = json.loads(text)
+        require(content["format"] == FORMAT, f"its format is {content['format']!r}")
+        version = content["version"]
+        require(version == VERSION, f"its version is {version!r}, but here {VERSION} is read")
+        changes, touched = _changes(content)
+        parameters = content["domain"].get("parameters")
+        named = None if parameters is None else Parameters.from_data(parameters)
+        units = Units(named, LoopClock.of(content["clock"]), DTYPES[content["dtype"]])
+        for name, (_, fields) in ROWS.items():
+            require(isinstance(content[name], list), f"{name} is no list")
+            content[name] = [_row(name, units.read(row), fields) for row in content[name]]
+        made, here = content["made_with"], libraries()
+        unlike = differences({one: made.get(one) for one in here}, here)
+        stale = _recount(content, touched) if changes else set()
+    if unlike:
+        warnings.warn(
+            f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers are replayed "
+            "with those here, whose choices may differ; install the others to go on exactly.",
+            stacklevel=3,
+        )
+    if changes:
+        more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
+        warnings.warn(
+            f"{path} was changed by hand since it was saved: {'; '.join(changes[:NAMED])}{more}. "
+            "The loop goes on from that.",
+            stacklevel=3,
+        )
+    return content, stale
+
+
+def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement | Question:
+    """A row of the file, of which every number is checked."""
+    own = {one: _checked(one, row[one], name == "replies") for one in fields}
+    if name in ("consultations", "replies"):
+        return Question(**own)
+    return Measurement(**{"time": own["planned_for"], **own})
+
+
+def _checked(field: str, value: Any, of_reply: bool) -> Any:
+    if isinstance(value, list):
+        require(field in MANY or (of_reply and field == "y"), f"{field} is a list")
+        return tuple(_checked(field, one, of_reply) for one in value)
+    if value is None or field == "became":
+        return value
+    whole, least = field in WHOLE, -LARGEST if field == "number" else 0
+    good = type(value) is int and least <= value < LARGEST if whole else type(value) in (int, float)
+    require(
+        good and math.isfinite(value),
+        f"{field} is {json.dumps(value)[:60]}, which is no {'whole' if whole else 'finite'} number",
+    )
+    return value if whole else float(value)
+
+
+def _digests(content: Mapping[str, Any]) -> dict[str, str]:
+    """Short digests of the rows and of all else, by the names in which changes are told."""
+    parts: dict[str, Any] = {}
+    for name, value in content.items():
+        if name in ROWS and name != "superseded":
+            parts |= {f"{ROWS[name][0]} {row['number']}": row for row in value}
+        elif name != DIGESTS:
+            parts[name] = value
+    texts = {name: json.dumps(part, sort_keys=True) for name, part in parts.items()}
+    return {one: hashlib.sha256(text.encode()).hexdigest()[:SHORT] for one, text in texts.items()}
+
+
+def _changes(content: Mapping[str, Any]) -> tuple[list[str], set[int]]:
+    """What was changed by hand, in words, and the numbers of the plans that were changed or added.
+
+    A file without digests counts as unchanged.
+    """
+    now = _digests(content)
+    former = dict(content.get(DIGESTS, now))
+    words = [
+        f"{name} was {'changed' if name in former else 'added'}"
+        for name, digest in now.items()
+        if former.get(name) != digest
+    ]
+    words += [f"{name} is gone" for name in former if name not in now]
+    touched = {
+        row["number"]
+        for name in ("answers", "open")
+        for row in content[name]
+        if former.get(one := f"{ROWS[name][0]} {row['number']}") != now[one]
     }
-    return kind(**{one: _value(hint, data[one], one) for one, hint in hints.items()})
+    return words, touched
 
 
-def _value(hint: Any, value: Any, name: str) -> Any:
-    """A value of JSON, checked against the type of a field."""
-    kinds = get_args(hint)
-    if NoneType in kinds:
-        return None if value is None else _value(kinds[0], value, name)
-    if get_origin(hint) is tuple:
-        require(isinstance(value, list), f"{name} is {_brief(value)}, which is no list")
-        return tuple(_value(kinds[0], one, name) for one in value)
-    if hint is int:
-        least = -LARGEST if name == "number" else 0  # negative for what nobody suggested
-        whole = type(value) is int and least <= value < LARGEST
-        require(whole, f"{name} is {_brief(value)}, which is no whole number from 0 on")
-        return value
-    if hint is float:
-        plain = type(value) is float or (type(value) is int and abs(value) < LARGEST)
-        finite = plain and math.isfinite(value)
-        require(finite, f"{name} is {_brief(value)}, which is no finite number")
-        return float(value)
-    if hint is str or get_origin(hint) is dict:
-        require(isinstance(value, get_origin(hint) or hint), f"{name} is {_brief(value)}")
-        return value
-    return value if hint is Any else typed(hint, value, name)
+def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
+    """Sort answers by time, and count anew what arrived and was known, after changes by hand.
+
+    Args:
+        content: The content, which is changed.
+        touched: Numbers of the answers and open suggestions that were changed or added.
+
+    Returns:
+        Numbers of the rows whose prediction is to be made anew.
+    """
+    answers = content["answers"]
+    rows = (*answers, *content["open"])
+    arrivals = {one.arrival for one in answers}
+    most = max((one.known for one in rows), default=0)
+    gone = set(range(max(most, len(arrivals)))) - arrivals
+    changed = gone | {one.arrival for one in answers if one.number in touched}
+    first = min(changed, default=LARGEST)
+    names = ("answers", "open", "consultations", "replies")
+    content.update(zip(names, recounted(*(content[name] for name in names))))
+    return {one.number for one in rows if one.known > first} | touched
 
 
-def _brief(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
+    """Raise an error unless the rows fit the domain and each other."""
+    answers, waiting = content["answers"], content["open"]
+    asked = [*content["replies"], *content["consultations"]]
+    times = [one.time for one in answers]
+    require(times == sorted(times), "the answers are not in order of time")
+    require(
+        sorted(one.arrival for one in answers) == list(range(len(answers))),
+        f"the arrivals of {len(answers)} answers are not 0 to {len(answers) - 1}, each once",
+    )
+    for row in (*answers, *waiting, *asked):
+        require(row.known <= len(answers), f"number {row.number} knew {row.known} answers")
+    for row in (*answers, *waiting):
+        require(row.predicted is None or row.predicted[1] >= 0, f"number {row.number} has sd < 0")
+    require(all(one.number > 0 for one in waiting), "an open suggestion has no number from 1 on")
+    require([one.number for one in asked] == sorted(one.number for one in asked), "not in order")
+    for numbers, most in (
+        ([one.number for one in (*answers, *waiting) if one.number > 0], content["asked"]),
+        ([-one.number for one in answers if one.number <= 0], LARGEST),
+        ([one.number for one in asked], content["consulted"]),
+    ):
+        fine = type(most) is int and all(1 <= one <= most for one in numbers)
+        require(fine, f"numbers {numbers} are there, but {most!r} were made")
+        require(len(numbers) == len(set(numbers)), f"a number of {numbers} is there twice")
+    for row in (*answers, *waiting, *content["superseded"]):
+        _check_points(domain, [row.point], None if row.arm is None else [row.arm], content["dtype"])
+    for row in asked:
+        _check_points(domain, row.points, row.arms, content["dtype"])
+        require(row.y is None or len(row.y) == len(row.points), f"reply {row.number} is incomplete")
 
+
+def _check_points(domain: Domain, points: Any, arms: Any, dtype: str) -> None:
+    X = torch.tensor(points, dtype=DTYPES[dtype], device=domain.device)
+    require(X.dim() == 2 and len(X) > 0, f"{points} are no points")
+    domain.locate(X)
+    if not isinstance(domain, Grid):
+        require(arms is None, f"arms are {arms}, but {domain!r} has none")
+        return
+    own = domain.X.to(X)
+    fits = arms is not None and max(arms) < len(own)
+    fits = fits and torch.equal(own[torch.tensor(arms, device=X.device)], X)
+    require(fits, f"points {points} are not arms {arms}")
+
+
+def require_same(there: Description, here: Description, name: str, path: Path) -> None:
+    """Raise a ``ValueError`` that names every difference of two descriptions."""
+    with refused(f"{path}: its {name} is damaged", COPY):
+        unlike = differences(there, json.loads(json.dumps(here)), name)
+    if unlike:
+        raise ValueError(
+            f"{path} was saved with another {name}: {'; '.join(unlike)}; give that, in Python, or "
+            f"{ANEW}"
+        )
+
+
+# ---------------------------------------------------------------- domains
 
 TYPE = "type"
-PARAMETERS = "parameters"
 MIXED = {TYPE: "Mixed"}
 """The saved kind of a box with choices, whose search follows from its parameters."""
 MOST_ARMS = 10**8
@@ -107,14 +303,15 @@ def domain_data(domain: Domain) -> dict[str, Description]:
     if type(domain) is Box:
         sides: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
-            sides = {PARAMETERS: domain.parameters.data()}
+            sides = {"parameters": domain.parameters.data()}
         search = _search_data(domain.search)
         return {TYPE: "Box", **sides, "context_dim": domain.context_dim, "search": search}
     if type(domain) is Grid:
-        axes = _axes(domain)
-        if axes is None:
-            return {TYPE: "Grid", "arms": _numbers(domain.X)}
-        return {TYPE: "Grid", "axes": [_numbers(one) for one in axes]}
+        axes = [torch.unique(domain.X[:, side]) for side in range(domain.dim)]
+        shape = tuple(map(len, axes))
+        if shape == domain.shape and torch.equal(_product(axes), domain.X):
+            return {TYPE: "Grid", "axes": [_numbers(one) for one in axes]}
+        return {TYPE: "Grid", "arms": _numbers(domain.X)}
     described: dict[str, Description] = describe(domain, "domain")
     return described
 
@@ -125,25 +322,29 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain | None:
     Raises:
         KeyError, TypeError, ValueError, InputDataError: If the data are damaged.
     """
-    if data[TYPE] == "Box":
-        named = PARAMETERS in data
-        if named and data["search"] == MIXED:
-            return Box(Parameters.from_data(data[PARAMETERS]), context_dim=data["context_dim"])
-        search = _search_from(data["search"], device)
-        if search is None:
-            return None
-        bounds = (
-            Parameters.from_data(data[PARAMETERS]) if named else _tensor(data["bounds"], device)
-        )
-        return Box(bounds, context_dim=data["context_dim"], search=search)
     if data[TYPE] == "Grid" and "axes" in data:
         axes = [_tensor(axis, device) for axis in data["axes"]]
-        arms = math.prod(map(len, axes))
-        require(0 < arms <= MOST_ARMS, f"the axes make {arms:,} arms")
+        shape = tuple(map(len, axes))
+        require(0 < math.prod(shape) <= MOST_ARMS, f"the axes make {math.prod(shape):,} arms")
         grid = Grid(_product(axes))
-        grid.shape = tuple(len(axis) for axis in axes)
+        grid.shape = shape
         return grid
-    return Grid(_tensor(data["arms"], device)) if data[TYPE] == "Grid" else None
+    if data[TYPE] == "Grid":
+        return Grid(_tensor(data["arms"], device))
+    if data[TYPE] != "Box":
+        return None
+    named = data.get("parameters")
+    bounds = _tensor(data["bounds"], device) if named is None else Parameters.from_data(named)
+    settings = dict(data["search"])
+    kind = settings.pop(TYPE)
+    search: Search | None = None
+    if kind == "MultiStart":
+        search = MultiStart(**settings)
+    elif kind == "Candidates":
+        search = DiscreteSearch(_tensor(settings["X"], device))
+    elif kind != "Mixed":
+        return None
+    return Box(bounds, context_dim=data["context_dim"], search=search)
 
 
 def _search_data(search: Search) -> Description:
@@ -156,28 +357,9 @@ def _search_data(search: Search) -> Description:
     return describe(search, "domain.search")
 
 
-def _search_from(data: Mapping[str, Any], device: torch.device) -> Search | None:
-    settings = {name: one for name, one in data.items() if name != TYPE}
-    if data[TYPE] == "MultiStart":
-        return MultiStart(**settings)
-    return DiscreteSearch(_tensor(data["X"], device)) if data[TYPE] == "Candidates" else None
-
-
-def _axes(grid: Grid) -> list[Tensor] | None:
-    """The axes of a regular grid; None where the arms have to be listed."""
-    if len(grid.shape) != grid.dim:
-        return None
-    cube = grid.X.view(*grid.shape, grid.dim)
-    axes = []
-    for side in range(grid.dim):
-        first = cube[..., side].movedim(side, -1)
-        axes.append(first.reshape(-1, grid.shape[side])[0])
-    return axes if torch.equal(_product(axes), grid.X) else None
-
-
 def _product(axes: list[Tensor]) -> Tensor:
     """All points of a grid, the last axis running fastest, `M x d`."""
-    return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).view(-1, len(axes))
+    return torch.cartesian_prod(*axes).view(-1, len(axes))
 
 
 def _numbers(tensor: Tensor) -> dict[str, Description]:
@@ -186,368 +368,5 @@ def _numbers(tensor: Tensor) -> dict[str, Description]:
 
 
 def _tensor(data: Mapping[str, Any], device: torch.device) -> Tensor:
-    dtypes = {str(one): one for one in (torch.float64, torch.float32)}
+    dtypes = {str(one): one for one in DTYPES.values()}
     return torch.tensor(data["rows"], dtype=dtypes[data["dtype"]], device=device)
-
-
-FORMAT = "botorch_tv loop"
-VERSION = 2
-"""Version of the format; it changes when older files can no longer be read."""
-CHECKSUM = b',\n  "sha256": '
-"""Start of the last line, a digest of all lines before; without that line nothing is checked."""
-SHORT = 4
-"""Digits of the digest of a field; the checksum is whole."""
-STALE, DIGESTS = "stale", "digests"
-DTYPES = {"float64": torch.float64, "float32": torch.float32}
-NAMES = {
-    "open": "open suggestion",
-    "answers": "measurement",
-    "consultations": "consultation",
-    "replies": "reply",
-}
-"""What a row of these fields is called."""
-NAMED = 8
-"""Changes that a warning names."""
-ROWS = ("open", "answers", "consultations", "replies", "superseded")
-"""Fields whose rows have names and the user's units."""
-ANEW = "begin a new loop: Loop.from_table takes in old measurements."
-COPY = f"give a copy of it, or {ANEW}"
-DAMAGE = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    InputDataError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""Errors that content not written by a loop may raise when it is read."""
-
-
-@dataclass(frozen=True)
-class LoopFile:
-    """The content of a file.
-
-    Attributes:
-        strategy: Description of the strategy, to compare with the one given when the file is read.
-        domain: Description of the domain.
-        dtype: Name of the dtype of all computations.
-        device: Device of all computations.
-        pending: Maximum number of open suggestions.
-        asked: Number of suggestions made.
-        consulted: Number of consultations made.
-        generator: State of the random number generator, in base 64; None if none is used.
-        open: Suggestions without an answer.
-        answers: All answers, in order of time.
-        consultations: Consultations without answers.
-        replies: The expert's answers, oldest first.
-        clock: The clock of datetimes; None if times are numbers.
-        superseded: Answers that were amended or removed, in that order.
-        stale: Numbers of answers and open suggestions whose prediction knew rows that were changed
-            by hand since; not written.
-    """
-
-    strategy: Any
-    domain: dict[str, Any]
-    dtype: str
-    device: str
-    pending: int
-    asked: int
-    consulted: int
-    generator: str | None
-    open: tuple[Planned, ...]
-    answers: tuple[Answer, ...]
-    consultations: tuple[Question, ...]
-    replies: tuple[Reply, ...]
-    clock: ClockData | None = None
-    superseded: tuple[Superseded, ...] = ()
-    stale: tuple[int, ...] = ()
-
-    @property
-    def kind(self) -> torch.dtype:
-        """The dtype of all computations."""
-        return DTYPES[self.dtype]
-
-    def write(self, path: Path) -> None:
-        """Write the file, all of it or nothing.
-
-        Raises:
-            OSError: If that fails; an older file is then as it was.
-        """
-        content = {"format": FORMAT, "version": VERSION, "made_with": libraries()}
-        content |= {one.name: getattr(self, one.name) for one in fields(self) if one.name != STALE}
-        content["clock"] = None if self.clock is None else asdict(self.clock)
-        units = _units(self.domain, self.clock, self.kind)
-        for name in ROWS:
-            content[name] = tuple(units.written(asdict(one)) for one in getattr(self, name))
-        content[DIGESTS] = _digests(json.loads(json.dumps(content)))
-        text = "{\n" + ",\n".join(f'  "{key}": {as_json(one)}' for key, one in content.items())
-        text += f'{CHECKSUM.decode()}"{hashlib.sha256(text.encode()).hexdigest()}"\n}}\n'
-        write_whole(path.resolve(), lambda file: file.write(text.encode()))
-
-    @classmethod
-    def read(cls, path: Path) -> LoopFile:
-        """The content of a file.
-
-        Raises:
-            ValueError: If it is damaged, no loop, or of another version.
-            OSError: If it cannot be read.
-        """
-        require_regular(path)
-        text = path.read_bytes()
-        fix = "give a file that Loop.save has written, or a copy of it."
-        with refused(f"{path} holds no loop, or is damaged", fix):
-            content = json.loads(text)
-            require(content["format"] == FORMAT, f"its format is {content['format']!r}")
-            version = content["version"]
-            if version == VERSION:
-                content.pop(STALE, None)
-                changes, touched = _changes(content, text)
-                clock = content.get("clock")
-                clock = None if clock is None else typed(ClockData, clock, "clock")
-                units = _units(content["domain"], clock, DTYPES[content["dtype"]])
-                for name in ROWS:
-                    require(isinstance(content[name], list), f"{name} is no list")
-                    content[name] = [units.read(one) for one in content[name]]
-                file = typed(cls, content, "the file")
-                here = libraries()
-                unlike = differences({one: content["made_with"].get(one) for one in here}, here)
-                if unlike:
-                    warnings.warn(
-                        f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers "
-                        "are told anew, so that the loop is of one piece, but choices may differ "
-                        "from those that the others would have made; install these to go on "
-                        "exactly.",
-                        stacklevel=3,
-                    )
-                if changes:
-                    there = content[DIGESTS]["answers"]
-                    added = {one.number for one in file.answers if str(one.number) not in there}
-                    file = file._recounted(touched | added)
-                    more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
-                    warnings.warn(
-                        f"{path} was changed by hand since it was saved: "
-                        f"{'; '.join(changes[:NAMED])}{more}. The loop goes on from that; once it "
-                        "is saved again, this is not mentioned any more.",
-                        stacklevel=3,
-                    )
-                return file
-        raise ValueError(
-            f"{path} has version {version!r}, but this version of botorch_tv reads {VERSION}; "
-            f"install the one that wrote it, or {ANEW}"
-        )
-
-    def _recounted(self, touched: Collection[int]) -> LoopFile:
-        """The content after rows were changed, added or removed by hand.
-
-        Answers are sorted by time, and what arrived and was known is counted anew.
-
-        Args:
-            touched: Numbers of the answers and open suggestions that were changed or added.
-        """
-        rows = (*self.answers, *self.open)
-        arrivals = {one.arrival for one in self.answers}
-        most = max((one.known for one in rows), default=0)
-        gone = set(range(max(most, len(arrivals)))) - arrivals
-        changed = gone | {one.arrival for one in self.answers if one.number in touched}
-        first = min(changed, default=LARGEST)
-        stale = {one.number for one in rows if one.known > first} | set(touched)
-        names = ("answers", "open", "consultations", "replies")
-        anew = recounted(*(getattr(self, name) for name in names))
-        return replace(self, **dict(zip(names, map(tuple, anew))), stale=tuple(stale))  # type: ignore[arg-type]
-
-    def strategy_or(self, given: Strategy | None, path: Path) -> Strategy:
-        """The strategy given, or that of a loop for which none was.
-
-        Raises:
-            ValueError: If it is not that of the loop saved, naming every difference.
-        """
-        if given is None:
-            minimizes = isinstance(self.strategy, dict) and self.strategy.get("maximize") is False
-            given = adaptive_gp_ucb(maximize=not minimizes)
-        _require_same(self.strategy, describe(given, "strategy"), "strategy", path)
-        return given
-
-    def place(self, given: torch.device | str | None, path: Path) -> torch.device:
-        """Where to go on.
-
-        Raises:
-            ValueError: If that is not here.
-        """
-        wanted = self.device if given is None else given
-        fix = "load it with device='cpu', or another that is here."
-        with refused(f"{path}: the device {wanted!r} cannot be used", fix):
-            place = torch.device(wanted)
-            torch.empty(0, device=place)
-            require(place.type != "meta", "it holds no numbers")
-        return place
-
-    def domain_or(self, given: Domain | None, device: torch.device, path: Path) -> Domain:
-        """The domain that was saved, made from the file unless given.
-
-        Raises:
-            ValueError: If the one given is another, or none is given and the file is not enough.
-        """
-        if given is not None:
-            _require_same(self.domain, domain_data(given), "domain", path)
-            return given
-        with refused(f"{path}: its domain is damaged", "pass domain=."):
-            domain = domain_from(self.domain, device)
-        if domain is None:
-            raise ValueError(f"{path}: its domain cannot be made from the file; pass domain=.")
-        return domain
-
-    def check(self, domain: Domain) -> None:
-        """Raise an error unless the rows fit the domain and each other."""
-        n = len(self.answers)
-        plans: list[Planned] = [*self.answers, *self.open]
-        rows: list[Planned | Question] = [*plans, *self.replies, *self.consultations]
-        for row in (*rows, *self.superseded):
-            _check_points(row, domain, self.kind)
-        for row in rows:
-            require(
-                row.known <= n,
-                f"{row.name} was made when {row.known} answers were known, but there are {n}",
-            )
-        require(self.pending >= 1, f"pending is {self.pending}, which is no whole number from 1 on")
-        for plan in plans:
-            before = plan.predicted
-            require(before is None or before.sd >= 0, f"{plan.name} has a negative deviation, sd")
-        _check_numbers([one.number for one in plans if one.number > 0], self.asked, "suggestion")
-        observed = [-one.number for one in self.answers if one.number <= 0]
-        _check_numbers(observed, LARGEST, "unsuggested measurement")
-        for plan in self.open:
-            require(plan.number > 0, f"{plan.name} is open, but without number")
-        require(
-            sorted(one.arrival for one in self.answers) == list(range(n)),
-            f"the arrivals of {n} answers are not 0 to {n - 1}, each once",
-        )
-        times = [one.time for one in self.answers]
-        require(times == sorted(times), "the answers are not in order of time")
-        numbers = [one.number for one in (*self.replies, *self.consultations)]
-        require(numbers == sorted(numbers), "the consultations are not in order")
-        _check_numbers(numbers, self.consulted, "consultation")
-        for reply in self.replies:
-            require(
-                len(reply.y) == len(reply.points),
-                f"{reply.name} has {counted(len(reply.y), 'answers')} for "
-                f"{counted(len(reply.points), 'points')}",
-            )
-
-
-@contextmanager
-def refused(what: str, fix: str) -> Iterator[None]:
-    """Whatever comes of damage within becomes a ``ValueError`` that says what is to be done."""
-    try:
-        yield
-    except DAMAGE as error:
-        raise ValueError(f"{what} ({_told(error)}); {fix}") from error
-
-
-def _units(domain: Mapping[str, Any], clock: ClockData | None, dtype: torch.dtype) -> Units:
-    """The names and units of a file."""
-    named = domain.get(PARAMETERS)
-    parameters = None if named is None else Parameters.from_data(named)
-    return Units(parameters, LoopClock.of(clock), dtype)
-
-
-def _check_points(row: Planned | Question, domain: Domain, dtype: torch.dtype) -> None:
-    points, arms = row.points, row.arms
-    require(len(points) > 0, f"{row.name} asks about no point")
-    X = torch.tensor(points, dtype=dtype, device=domain.device)
-    domain.locate(X)
-    if not isinstance(domain, Grid):
-        require(arms is None, f"{row.name} names an arm, but {domain!r} has none")
-        return
-    require(
-        arms is not None and len(arms) == len(points) and all(one < len(domain) for one in arms),
-        f"{row.name} has arms {arms}, but {domain!r} needs one for each point",
-    )
-    there = domain.X.to(X)[torch.tensor(arms, dtype=torch.int64, device=X.device)]
-    require(torch.equal(there, X), f"{row.name} is at {points[0]}, which is not arm {arms}")
-
-
-def _check_numbers(numbers: Iterable[int], most: int, what: str) -> None:
-    seen: set[int] = set()
-    for number in numbers:
-        require(number not in seen, f"{what} {number} is there twice")
-        require(1 <= number <= most, f"{what} {number} is there, but {most} were made")
-        seen.add(number)
-
-
-def _require_same(there: Description, here: Description, name: str, path: Path) -> None:
-    try:
-        unlike = differences(there, json.loads(json.dumps(here)), name)
-    except DAMAGE as error:
-        unlike = [f"{name} is damaged there ({_told(error)})"]
-    if unlike:
-        raise ValueError(
-            f"{path} was saved with another {name}: {'; '.join(unlike)}; load it with the {name} "
-            f"it was made with, or {ANEW}"
-        )
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:SHORT]
-
-
-def _of_row(row: Mapping[str, Any]) -> str:
-    return "".join(_digest(row[field]) for field in sorted(row))
-
-
-def _digests(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Short digests of the content: of each field of the rows by number, and of all else."""
-    rows = {name: {str(row["number"]): _of_row(row) for row in content[name]} for name in NAMES}
-    others = {one: _digest(value) for one, value in content.items() if one not in NAMES}
-    return {**rows, "others": others}
-
-
-def _changes(content: Mapping[str, Any], text: bytes) -> tuple[list[str], set[int]]:
-    """What was changed by hand, in words, and the numbers of the plans that were changed or added.
-
-    A file without a checksum counts as unchanged.
-
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: If the content is damaged, or was changed
-            and lacks the digests that tell where.
-    """
-    before = text[: max(text.rfind(CHECKSUM), 0)]
-    if content.get("sha256") in (None, hashlib.sha256(before).hexdigest()):
-        return [], set()
-    require(
-        DIGESTS in content,
-        "its content is not what was written, by its checksum; if that was changed on purpose, "
-        "remove the line of sha256 and the comma before",
-    )
-    words: list[str] = []
-    touched: set[int] = set()
-    former = content[DIGESTS]
-    for name, called in NAMES.items():
-        left = dict(former[name])
-        for row in content[name]:
-            number = row["number"]
-            was, now = left.pop(str(number), None), _of_row(row)
-            if was == now:
-                continue
-            if name in ("answers", "open"):
-                touched.add(number)
-            found = [
-                f"{field} is now {_brief(row[field])}"
-                for at, field in zip(range(0, len(now), SHORT), sorted(row))
-                if was is not None and was[at : at + SHORT] != now[at : at + SHORT]
-            ]
-            changed = " was added" if was is None else f": {', '.join(found)}"
-            words.append(f"{called} {number}{changed}")
-        words += [f"{called} {number} is gone" for number in left]
-    for one, was in former["others"].items():
-        if one not in content:
-            words.append(f"{one} is gone")
-        elif _digest(content[one]) != was:
-            words.append(f"{one} is now {_brief(content[one])}")
-    return words or ["spaces or other signs, but no value"], touched
-
-
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error)[:300]}"

@@ -8,92 +8,67 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from statistics import median
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 
-NEVER = -1
+OPEN = -1
+"""The arrival of what is not answered yet."""
 OLDEST = 32
 """States of up to so many trials ago are retained."""
 RECENT = 16
 """Running trials that count are among the newest so many."""
 Place = tuple[float, tuple[float, ...]]
 """When something was or is to be measured, and where."""
-Extended = TypeVar("Extended", bound="Planned | Question")
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """What was predicted of a measurement before it was made.
-
-    Attributes:
-        mean: Posterior mean of the objective there and then.
-        sd: Its standard deviation, without observation noise.
-        sqrt_beta: Width of the confidence band in standard deviations, sqrt(beta), when it was
-            chosen.
-    """
-
-    mean: float
-    sd: float
-    sqrt_beta: float
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A point to measure.
+class Measurement:
+    """A point to measure, and what was measured there.
 
     Attributes:
         number: Of the suggestion; -1, -2, ... for measurements that were not suggested.
         point: Its coordinates, the context behind.
         arm: Its number among the arms of a grid; None on a box.
         planned_for: The time for which it was chosen.
-        known: Answers that had arrived by then.
-        predicted: From these; None where there was none, or nobody needs it.
+        time: When it was really made; as planned until then.
+        known: Answers that had arrived when it was chosen.
+        predicted: Posterior mean and standard deviation of the objective, predicted from these,
+            and sqrt(beta), the width of the band; None where nothing was, or nobody needs it.
+        y: The value; None where the measurement failed, or is still to be made.
+        noise: Its noise variance; None for the strategy's.
+        arrival: How many answers had arrived before; ``OPEN`` where it is still to be made.
+        became: ``"amended"`` or ``"removed"`` where it no longer counts.
     """
 
     number: int
     point: tuple[float, ...]
     arm: int | None
     planned_for: float
+    time: float
     known: int
-    predicted: Prediction | None
-
-    @property
-    def points(self) -> tuple[tuple[float, ...], ...]:
-        """The one point."""
-        return (self.point,)
-
-    @property
-    def arms(self) -> tuple[int, ...] | None:
-        """Its arm."""
-        return None if self.arm is None else (self.arm,)
-
-    @property
-    def name(self) -> str:
-        """Its name in error messages."""
-        number = self.number
-        return f"suggestion {number}" if number > 0 else f"measurement {number}"
-
-    def __str__(self) -> str:
-        return f"at {short(self.point)} for time {self.planned_for:g}"
+    predicted: tuple[float, float, float] | None
+    y: float | None = None
+    noise: float | None = None
+    arrival: int = OPEN
+    became: str | None = None
 
     def suggestion(self, state: State) -> Suggestion:
         """As the strategy made it."""
-        own, said = like(state), self.predicted
-        numbers = (math.nan,) * 3 if said is None else (said.mean, said.sd, said.sqrt_beta)
-        mean, sd, sqrt_beta = own.new_tensor(numbers).unbind()
+        own = like(state)
+        mean, sd, sqrt_beta = own.new_tensor(self.predicted or (math.nan,) * 3).unbind()
         return Suggestion(
             X=own.new_tensor(self.point),
             index=None if self.arm is None else torch.tensor(self.arm, device=own.device),
@@ -104,7 +79,7 @@ class Planned:
         )
 
 
-def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) -> Planned:
+def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) -> Measurement:
     """A strategy's suggestion, as a loop writes it down.
 
     Args:
@@ -113,65 +88,21 @@ def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) 
         known: Answers that had arrived.
         predicts: Whether the strategy predicted anything.
     """
-    numbers = (suggestion.mean, suggestion.sd, suggestion.sqrt_beta)
-    return Planned(
+    predicted = (float(suggestion.mean), float(suggestion.sd), float(suggestion.sqrt_beta))
+    return Measurement(
         number=number,
         point=tuple(suggestion.X.tolist()),
         arm=None if suggestion.index is None else int(suggestion.index),
         planned_for=float(suggestion.time),
+        time=float(suggestion.time),
         known=known,
-        predicted=Prediction(*(float(one) for one in numbers)) if predicts else None,
+        predicted=predicted if predicts else None,
     )
-
-
-def unpredicted(state: State, X: Tensor, number: int, time: float, known: int) -> Planned:
-    """A point `d + c` that nobody suggested and of which nobody needs a prediction.
-
-    Raises:
-        InputDataError: If it lies outside the domain.
-    """
-    choice = state.domain.locate(X)
-    arm = int(choice) if isinstance(state.domain, Grid) else None
-    point = state.domain.points(choice, like(state))
-    return Planned(number, tuple(point.tolist()), arm, time, known, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Planned):
-    """What was measured where it was planned.
-
-    Attributes:
-        y: The value; None where the measurement failed.
-        time: When it was really made.
-        noise: Its noise variance; None for the strategy's.
-        arrival: How many answers had arrived before.
-    """
-
-    y: float | None
-    time: float
-    noise: float | None
-    arrival: int
-
-    @property
-    def outcome(self) -> str:
-        """The value in words."""
-        return "failed" if self.y is None else f"gave {self.y:g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Superseded(Answer):
-    """An answer that no longer counts.
-
-    Attributes:
-        became: ``"amended"`` or ``"removed"``.
-    """
-
-    became: str
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Points that an expert is to measure again.
+    """Points that an expert is to measure again, and the expert's reply.
 
     Attributes:
         number: Of the consultation, counted from 1.
@@ -179,6 +110,7 @@ class Question:
         arms: Their numbers among the arms of a grid; None on a box.
         time: The time that is asked about, that of the newest answer told by then.
         known: Answers that had been told by then.
+        y: The values, each None where there is no answer; None before the reply.
     """
 
     number: int
@@ -186,31 +118,7 @@ class Question:
     arms: tuple[int, ...] | None
     time: float
     known: int
-
-    @property
-    def name(self) -> str:
-        """Its name in error messages."""
-        return f"consultation {self.number}"
-
-    @property
-    def key(self) -> tuple[float, int]:
-        """Sorts it among answers by (time, arrival): behind all that had been told."""
-        return (self.time, self.known)
-
-    def __str__(self) -> str:
-        return f"about time {self.time:g}"
-
-    def consultation(self, state: State, told: int) -> Consultation:
-        """As the strategy made it, had ``told`` rounds been told."""
-        X = like(state).new_tensor(self.points)
-        return Consultation(
-            X=X,
-            choice=X if self.arms is None else torch.tensor(self.arms, device=X.device),
-            mask=torch.ones(len(self.points), dtype=torch.bool, device=X.device),
-            time=state.time.new_tensor(self.time),
-            told=told,
-            limit=len(self.points),
-        )
+    y: tuple[float | None, ...] | None = None
 
 
 def question(asked: Consultation, number: int, known: int) -> Question | None:
@@ -227,36 +135,7 @@ def question(asked: Consultation, number: int, known: int) -> Question | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Reply(Question):
-    """What an expert answered to it.
-
-    Attributes:
-        y: The values; None where there is no answer.
-    """
-
-    y: tuple[float | None, ...]
-
-    @property
-    def unanswered(self) -> int:
-        """Points without answer."""
-        return sum(one is None for one in self.y)
-
-    def values(self, state: State) -> tuple[Tensor, Tensor | None]:
-        """Answers in the kind of a state, and which there are, `Q` each; None where all are."""
-        own = like(state)
-        y = own.new_tensor([0.0 if one is None else one for one in self.y])
-        if not self.unanswered:
-            return y, None
-        return y, torch.tensor([one is not None for one in self.y], device=own.device)
-
-
-def extended(kind: type[Extended], row: Planned | Question, **more: Any) -> Extended:
-    """A row with the fields that an :class:`Answer` or :class:`Reply` has besides."""
-    return kind(**{one.name: getattr(row, one.name) for one in fields(row)}, **more)
-
-
-def recounted(answers: Iterable[Answer], *others: Iterable[Any]) -> tuple[list[Any], ...]:
+def recounted(answers: Iterable[Measurement], *others: Iterable[Any]) -> tuple[list[Any], ...]:
     """Answers in order of time, and other rows, after some answers were removed or added.
 
     Arrivals are counted anew, 0 to n - 1, and so is how many of these answers each row knew.
@@ -268,32 +147,17 @@ def recounted(answers: Iterable[Answer], *others: Iterable[Any]) -> tuple[list[A
         return replace(row, known=bisect_left(arrivals, row.known))
 
     anew = [replace(known(one), arrival=arrival) for arrival, one in enumerate(order)]
-    anew.sort(key=lambda one: (one.time, one.arrival))
-    return anew, *([known(row) for row in rows] for rows in others)
+    return sorted(anew, key=by_time), *([known(row) for row in rows] for rows in others)
+
+
+def by_time(answer: Measurement) -> tuple[float, int]:
+    """The order of answers; of those of one time the first to arrive is first."""
+    return answer.time, answer.arrival
 
 
 def like(state: State) -> Tensor:
     """A tensor of the dtype and device in which all is computed."""
     return state.basis.variance
-
-
-def short(point: Sequence[float]) -> str:
-    """A point, to four digits."""
-    return f"[{', '.join(f'{one:.4g}' for one in point)}]"
-
-
-class Moment(NamedTuple):
-    """A state after some of the answers.
-
-    Attributes:
-        size: Number of answers in it, the first in order of time, with the expert's replies.
-        state: The state.
-        trigger: Latest arrival of an answer that fired a trigger; ``NEVER`` if none did.
-    """
-
-    size: int
-    state: State
-    trigger: int
 
 
 class MeasurementLog(NamedTuple):
@@ -318,7 +182,8 @@ class MeasurementLog(NamedTuple):
         strategy: The strategy whose state it is.
         quiet: The same without what fantasies must not set off, see :meth:`Strategy.undisturbed`.
         start: The state before any answer.
-        moments: States after all answers, and after fewer of them, newest last.
+        states: After fewer answers, the first in order of time with the expert's replies, and
+            after all of them.
         answers: In order of time.
         resets: Whether each of them made the strategy forget everything before it.
         replies: The expert's, oldest first.
@@ -327,31 +192,30 @@ class MeasurementLog(NamedTuple):
     strategy: Strategy
     quiet: Strategy
     start: State
-    moments: tuple[Moment, ...]
-    answers: tuple[Answer, ...] = ()
+    states: tuple[State, ...]
+    answers: tuple[Measurement, ...] = ()
     resets: tuple[bool, ...] = ()
-    replies: tuple[Reply, ...] = ()
+    replies: tuple[Question, ...] = ()
 
     @classmethod
     def begin(cls, strategy: Strategy, start: State) -> MeasurementLog:
         """Before any answer."""
-        return cls(strategy, strategy.undisturbed(), start, (Moment(0, start, NEVER),))
+        return cls(strategy, strategy.undisturbed(), start, (start,))
 
     @property
     def state(self) -> State:
         """After all answers."""
-        return self.moments[-1].state
+        return self.states[-1]
 
     def before(self, time: float) -> State:
         """The state before an answer of a given time."""
         place = bisect_right(self.answers, time, key=lambda one: one.time)
-        moment = self._base(place)
-        due = self._replies_after(moment.size)
-        for answer in self.answers[moment.size : place]:
-            moment, _ = self._step(moment, answer, due)
-        return moment.state
+        state = self._base(place)
+        for after, _ in islice(self._steps(state, self.answers), place - state.told):
+            state = after
+        return state
 
-    def added(self, answer: Answer, oldest: int) -> MeasurementLog:
+    def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
         """With another answer at its place in time, after those of the same time.
 
         Args:
@@ -362,12 +226,10 @@ class MeasurementLog(NamedTuple):
             InputDataError: If the strategy refuses it.
         """
         place = bisect_right(self.answers, answer.time, key=lambda one: one.time)
-        base = self._base(place)
-        due = self._replies_after(base.size, answer)
         answers = (*self.answers[:place], answer, *self.answers[place:])
-        return self._replayed(base, answers, due, oldest)
+        return self._replayed(place, answers, oldest)
 
-    def changed(self, answers: Iterable[Answer], oldest: int) -> MeasurementLog:
+    def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
         """With other answers, of a log without replies; replayed from the first that differs.
 
         Args:
@@ -377,102 +239,100 @@ class MeasurementLog(NamedTuple):
         Raises:
             InputDataError: As :meth:`added`.
         """
-        answers = sorted(answers, key=lambda one: (one.time, one.arrival))
+        answers = tuple(sorted(answers, key=by_time))
         pairs = enumerate(zip(answers, self.answers))
         least = min(len(answers), len(self.answers))
         place = next((place for place, (one, other) in pairs if one != other), least)
-        return self._replayed(self._base(place), tuple(answers), {}, oldest)
+        return self._replayed(place, answers, oldest)
 
-    def absorbed(self, reply: Reply) -> MeasurementLog:
+    def absorbed(self, reply: Question) -> MeasurementLog:
         """With an expert's reply, whose question is newer than those of all earlier replies."""
         place = self.place_of(reply)
-        moments = tuple(
-            moment if moment.size < place else self._with_reply(moment, reply, place)
-            for moment in self.moments
+        states = tuple(
+            state if state.told < place else self._with_reply(state, reply, place)
+            for state in self.states
         )
-        return self._replace(moments=moments, replies=(*self.replies, reply))
+        return self._replace(states=states, replies=(*self.replies, reply))
 
-    def place_of(self, question: Question) -> int:
-        """How many answers are older than a question to an expert."""
-        return bisect_left(self.answers, question.key, key=lambda one: (one.time, one.arrival))
+    def place_of(self, question: Question, answers: Sequence[Measurement] | None = None) -> int:
+        """How many answers are older than a question to an expert, or as old and already there."""
+        answers = self.answers if answers is None else answers
+        return bisect_left(answers, (question.time, question.known), key=by_time)
 
     def _replayed(
-        self, base: Moment, answers: tuple[Answer, ...], due: Mapping[int, Reply], oldest: int
+        self, place: int, answers: tuple[Measurement, ...], oldest: int
     ) -> MeasurementLog:
-        moments = [one for one in self.moments if one.size <= base.size]
-        moment, resets = base, []
-        for one in answers[base.size :]:
-            try:
-                moment, reset = self._step(moment, one, due)
-            except Exception as error:
-                error.add_note(
-                    f"Loop: as measurement {moment.size + 1} is replayed, of time {one.time:g}"
-                    + (f", the answer to suggestion {one.number}." if one.number > 0 else ".")
-                )
-                raise
-            resets.append(reset)
-            moments.append(moment)
-            moments = [old for old in moments if is_retained(old.size, moment.size, oldest)]
+        """With answers that are the same before a place."""
+        base = self._base(place)
+        states, resets = [one for one in self.states if one.told <= base.told], []
+        try:
+            for state, reset in self._steps(base, answers):
+                resets.append(reset)
+                states = [
+                    one for one in (*states, state) if is_retained(one.told, state.told, oldest)
+                ]
+        except Exception as error:
+            at = base.told + len(resets)
+            error.add_note(f"Loop: measurement {at + 1} is replayed, of time {answers[at].time:g}.")
+            raise
         return self._replace(
-            moments=tuple(moments) or (base,),
+            states=tuple(states) or (base,),
             answers=answers,
-            resets=(*self.resets[: base.size], *resets),
+            resets=(*self.resets[: base.told], *resets),
         )
 
-    def _base(self, place: int) -> Moment:
+    def _base(self, place: int) -> State:
         """The newest state that contains no answer at or after a place."""
-        start = Moment(0, self.start, NEVER)
-        return next((one for one in reversed(self.moments) if one.size <= place), start)
+        return next((one for one in reversed(self.states) if one.told <= place), self.start)
 
-    def _replies_after(self, count: int, new: Answer | None = None) -> dict[int, Reply]:
-        """Replies that a state does not contain yet, by the number of answers older than each.
+    def _steps(self, state: State, answers: Sequence[Measurement]) -> Iterator[tuple[State, bool]]:
+        """The state after each answer that a state lacks, and whether that was a reset."""
+        strategy, own, begun = self.strategy, like(state), state.told
+        # Replies that the state does not contain yet, by the number of answers older than each.
+        due = {self.place_of(one, answers): one for one in self.replies}
+        fired = zip(self.answers[:begun], self.resets)
+        trigger = max((one.arrival for one, reset in fired if reset), default=-1)
+        for answer in answers[begun:]:
+            suggestion, stored = answer.suggestion(state), answer.predicted
+            stale = strategy.process.reacts and answer.known <= trigger
+            if stale if stored is not None else strategy.compares:
+                fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
+                suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)
+                if stored is None:
+                    suggestion = suggestion._replace(sqrt_beta=fresh.sqrt_beta)
+            good = answer.y is not None
+            state, info = strategy.tell(
+                state,
+                suggestion,
+                own.new_tensor(answer.y if good else 0.0),
+                time=answer.time,
+                ok=None if good else torch.tensor(False, device=own.device),
+                noise=answer.noise,
+            )
+            reset = bool(info.reset)
+            trigger = max(answer.arrival, trigger) if reset else trigger
+            if state.told in due:
+                state = self._with_reply(state, due[state.told], state.told)
+            yield state, reset
 
-        Args:
-            count: Number of answers that the state contains.
-            new: An answer about to be added.
-        """
-        due = {}
-        for reply in reversed(self.replies):
-            place = self.place_of(reply)
-            if place <= count:
-                break
-            late = new is not None and (new.time, new.arrival) < reply.key
-            due[place + late] = reply
-        return due
-
-    def _step(self, base: Moment, answer: Answer, due: Mapping[int, Reply]) -> tuple[Moment, bool]:
-        """The state after another answer, and whether it was a reset."""
-        strategy, state, stored = self.strategy, base.state, answer.predicted
-        suggestion = answer.suggestion(state)
-        stale = stored is not None and answer.known <= base.trigger
-        if stale or (stored is None and strategy.compares):
-            fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
-            suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)
-            if stored is None:
-                suggestion = suggestion._replace(sqrt_beta=fresh.sqrt_beta)
+    def _with_reply(self, state: State, reply: Question, place: int) -> State:
+        """A state with an expert's reply to a question that ``place`` answers are older than."""
         own = like(state)
-        good = answer.y is not None
-        state, info = strategy.tell(
-            state,
-            suggestion,
-            own.new_tensor(answer.y if good else 0.0),
-            time=answer.time,
-            ok=None if good else torch.tensor(False, device=own.device),
-            noise=answer.noise,
+        assert reply.y is not None
+        X = own.new_tensor(reply.points)
+        asked = Consultation(
+            X=X,
+            choice=X if reply.arms is None else torch.tensor(reply.arms, device=X.device),
+            mask=torch.ones(len(X), dtype=torch.bool, device=X.device),
+            time=state.time.new_tensor(reply.time),
+            told=place,
+            limit=len(X),
         )
-        reset = bool(info.reset)
-        fired = reset and strategy.process.reacts
-        trigger = max(answer.arrival, base.trigger) if fired else base.trigger
-        after = Moment(base.size + 1, state, trigger)
-        if after.size in due:
-            after = self._with_reply(after, due[after.size], after.size)
-        return after, reset
-
-    def _with_reply(self, moment: Moment, reply: Reply, place: int) -> Moment:
-        y, ok = reply.values(moment.state)
-        asked = reply.consultation(moment.state, place)
-        state = self.strategy.absorb(moment.state, asked, y, ok=ok, check=False)
-        return moment._replace(state=state)
+        y = own.new_tensor([0.0 if one is None else one for one in reply.y])
+        ok = torch.tensor([one is not None for one in reply.y], device=own.device)
+        return self.strategy.absorb(
+            state, asked, y, ok=ok if None in reply.y else None, check=False
+        )
 
     # ---------------------------------------------------------------- choosing
 
@@ -548,12 +408,12 @@ class MeasurementLog(NamedTuple):
 
 def replayed(
     log: MeasurementLog,
-    answers: Iterable[Answer],
-    waiting: Iterable[Planned],
-    replies: Iterable[Reply],
+    answers: Iterable[Measurement],
+    waiting: Iterable[Measurement],
+    replies: Iterable[Question],
     stale: Collection[int],
     oldest: int,
-) -> tuple[MeasurementLog, list[Planned]]:
+) -> tuple[MeasurementLog, list[Measurement]]:
     """Replay all answers in the order in which they arrived, and predict some of them anew.
 
     Args:
@@ -572,8 +432,8 @@ def replayed(
         InputDataError: If the strategy refuses an answer.
     """
     log, due = MeasurementLog.begin(log.strategy, log.start), list(replies)
-    plans: list[Any] = [*sorted(answers, key=lambda one: one.arrival), *waiting]
-    arrived = sum(isinstance(one, Answer) for one in plans)
+    plans = [*sorted(answers, key=lambda one: one.arrival), *waiting]
+    arrived = sum(one.arrival != OPEN for one in plans)
     begun = defaultdict(list)
     for place, plan in enumerate(plans):
         if plan.number in stale and plan.predicted is not None:
@@ -588,15 +448,15 @@ def replayed(
     return log, plans[arrived:]
 
 
-def _predicted(log: MeasurementLog, plan: Planned) -> Prediction:
+def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
     """The prediction of a measurement, as when it was suggested or, if not, arrived."""
-    when, former = plan.planned_for, plan.predicted
+    when = plan.planned_for
     state = log.before(when) if plan.number < 0 else log.state
     if state.told:
         when = max(when, float(state.time))  # which an amended time may have moved past it
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
-    sqrt_beta = fresh.sqrt_beta if former is None else former.sqrt_beta
-    return Prediction(float(fresh.mean), float(fresh.sd), float(sqrt_beta))
+    sqrt_beta = fresh.sqrt_beta if plan.predicted is None else plan.predicted[2]
+    return float(fresh.mean), float(fresh.sd), float(sqrt_beta)
 
 
 def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
@@ -606,9 +466,9 @@ def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
     return MeasurementLog.begin(strategy, strategy.init(box))
 
 
-def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -> Answer:
+def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -> Measurement:
     """A trial that has ended with a value."""
-    return Answer(*(number, point, None, time, 0, None), y=y, time=time, noise=None, arrival=number)
+    return Measurement(number, point, None, time, time, 0, None, y, arrival=number)
 
 
 def is_retained(count: int, newest: int, oldest: int) -> bool:
@@ -661,7 +521,7 @@ def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
     found: list[tuple[int, int]] = []
     oldest = 0
     for number, (axis, at) in enumerate(zip(space.axes, space.places)):
-        if not isinstance(axis.of, Choice) or axis.levels is None or axis.of.single:
+        if not isinstance(axis, Choice) or axis.columns == 0:
             continue
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
         for each in range(len(axis.levels)):

@@ -2,65 +2,127 @@
 
 from __future__ import annotations
 
+import base64
+import functools
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import torch
 from botorch.exceptions import InputDataError
+from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from botorch_tv.loop.clock import Time, earliest
+from botorch_tv.forgetting import Decay, Inflation
+from botorch_tv.forgetting.base import is_static
+from botorch_tv.gp.box import BoxPrior
+from botorch_tv.identity import Description, describe
+from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_in_words, time_in_words
+from botorch_tv.loop.file import (
+    COPY,
+    DTYPES,
+    as_domain,
+    check_rows,
+    domain_data,
+    domain_from,
+    read_loop,
+    refused,
+    require_same,
+    write_loop,
+)
 from botorch_tv.loop.input import (
-    OBSERVE_FAILED,
-    SAYS_FAILED,
+    FAILED,
     Numbers,
     Points,
     as_known,
     as_number,
     as_place,
+    as_places,
     as_replies,
-    as_table,
     as_truth,
     check_labels,
     in_order,
     measurements,
+    parameters_of,
 )
 from botorch_tv.loop.log import (
-    Answer,
-    Planned,
-    Reply,
-    Superseded,
-    extended,
+    Measurement,
+    MeasurementLog,
+    Question,
+    like,
+    oldest_for,
     planned,
     question,
     recounted,
     replayed,
-    unpredicted,
 )
-from botorch_tv.loop.record import Record, locked
+from botorch_tv.loop.snapshot import EVERY, LATE, read_snapshot, write_snapshot
 from botorch_tv.loop.table import (
+    LastAnswer,
     NumberedConsultation,
     NumberedSuggestion,
+    SupersededMeasurement,
+    Table,
     columns_from,
-    listed,
-    meant,
+    data_frame,
     numbered,
-    numbered_consultation,
+    table,
 )
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.box import Bounds
-from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.box import Bounds, Parameters
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.outcomes import Success, recommended
+from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import ExpertWarning
-from botorch_tv.validation import shown
+from botorch_tv.strategies.state import ExpertWarning, State
+from botorch_tv.validation import as_path, counted, require, require_integer, shown, span_in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_OPEN = 16
 """Older consultations are given up, so that an expert who never answers costs no memory."""
+LEFT = 0.5
+"""Share of the prior variance above which no measurement supports a point."""
+UNSUPPORTED = (
+    "No measurement supports this point: most of the uncertainty before any data is left there. "
+    "Measure it before you rely on it."
+)
+FAILS_EVERYWHERE = "Every point is likelier to fail than to succeed."
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
-class Loop(Record):
+class LoopLock:
+    """A reentrant lock, which lets threads share a loop; copies and pickles of it are unlocked."""
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+
+    def __reduce__(self) -> tuple[type[LoopLock], tuple[()]]:
+        return LoopLock, ()
+
+
+def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
+    """A method of a loop that holds its lock while it runs."""
+
+    @functools.wraps(method)
+    def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
+        loop: Any = args[0]
+        with loop._lock.lock:
+            return method(*args, **named)
+
+    return wrapped
+
+
+class Loop:
     """A running optimisation: asks where to measure, takes in the results, and remembers them.
 
     It makes the same choices as ``strategy.ask`` and ``strategy.tell``, for one trial. In addition,
@@ -134,6 +196,53 @@ class Loop(Record):
         >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
 
+    def __init__(
+        self,
+        first: Strategy | Domain | Bounds | None = None,
+        second: Domain | Bounds | None = None,
+        /,
+        *,
+        strategy: Strategy | None = None,
+        domain: Domain | Bounds | None = None,
+        pending: int = 1,
+        seed: int = 0,
+        unit: str | None = None,
+        maximize: bool | None = None,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> None:
+        fix = "give a seed from 0 to 2**64 - 1."
+        seed = require_integer("Loop: seed", seed, 0, fix)
+        require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
+        given = [one for one in (first, second) if one is not None]
+        strategy, domain = in_order("Loop", given, strategy=strategy, domain=domain)
+        if domain is None:
+            raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
+        if strategy is None:
+            strategy = adaptive_gp_ucb(maximize=maximize is not False)
+        require(
+            maximize in (None, strategy.maximize),
+            f"Loop: maximize is {shown(maximize)}, but the strategy has {strategy.maximize}; say "
+            "it to the strategy alone.",
+        )
+        require(
+            strategy.remakes_suggestions,
+            f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
+            "does not write down; use ask() and tell() of the strategy, or one of its members.",
+        )
+        self._lock = LoopLock()
+        start = strategy.init(as_domain(domain), dtype=dtype, device=device)
+        self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
+        self._strategy = strategy
+        self._log = MeasurementLog.begin(strategy, start)
+        self.pending = pending
+        self._open: dict[int, Measurement] = {}
+        self._asked = self._consulted = self._unsuggested = 0
+        self._consultations: dict[int, Question] = {}
+        self._superseded: list[Measurement] = []
+        # On the CPU, so that a file can be resumed on any device.
+        self._generator = torch.Generator().manual_seed(seed)
+
     @classmethod
     def from_table(
         cls,
@@ -197,16 +306,13 @@ class Loop(Record):
         )
         columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context, "ok": ok}
         if y is None:
-            columns = columns_from(columns, loop.domain, loop.parameters)
-        X, y, time, noise, context, ok = columns.values()
+            columns = columns_from(columns, loop.domain)
         check_labels(columns)
-        points = as_table(X, y, loop.state)
-        times = None
-        if time is not None:
-            times = loop._begun(earliest(time)).numbers(time, len(points))
-        for point, value, when, variance, known in measurements(
-            loop.state, points, y, times, noise, context, ok
-        ):
+        times = columns.pop("time")
+        if times is not None:
+            times = loop._begun(earliest(times)).numbers(times)
+        rows = measurements(loop.state, time=times, **columns)
+        for point, value, when, variance, known in rows:
             loop._observed(loop._columns(point, known), value, when, variance)
         return loop
 
@@ -231,12 +337,9 @@ class Loop(Record):
                 measurement, or the context does not fit. The loop is not changed.
         """
         if len(self._open) >= self.pending:
-            oldest = next(iter(self._open))
             raise InputDataError(
-                f"pending is {self.pending}, and open are {listed(self._open, self._units)}. "
-                f"tell(y, suggestion={oldest}) says what came "
-                f"out, discard({oldest}) that it will never come, and "
-                f"loop.pending = {self.pending + 1} allows one more."
+                f"pending is {self.pending}, and open are {self._units.listed(self._open)}; tell "
+                f"or discard one by its number, or set pending to {self.pending + 1}."
             )
         present, log = self._present(now), self._log
         known = as_known(self.state, context)
@@ -293,7 +396,7 @@ class Loop(Record):
                 finite number, or ``ok`` neither True nor False. The loop is not changed.
         """
         plan = self._meant(suggestion)
-        value = as_number("y", y, SAYS_FAILED) if as_truth("ok", ok) else None
+        value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
         when = plan.planned_for if time is None else self._number("time", time)
         self._take(plan, value, when, noise)
         del self._open[plan.number]
@@ -327,7 +430,7 @@ class Loop(Record):
                 is not changed.
         """
         point = self._columns(as_place(X, self.state), context)
-        value = as_number("y", y, OBSERVE_FAILED) if as_truth("ok", ok) else None
+        value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
         clock = self._begun(time)
         time = clock.now() if time is None else time
         when = (
@@ -340,14 +443,16 @@ class Loop(Record):
     def _observed(
         self, point: Tensor, value: float | None, when: float, noise: float | None
     ) -> None:
-        point = self._units.settled(point)
+        point, state = self._units.settled(point), self.state
         known, number = len(self._log.answers), -self._unsuggested - 1
         if self._strategy.compares:
-            state = self._log.before(when)
-            predicted = self._strategy.suggestion_at(state, point, now=when)
+            predicted = self._strategy.suggestion_at(self._log.before(when), point, now=when)
             plan = planned(predicted, number, known, predicts=True)
-        else:
-            plan = unpredicted(self.state, point, number, when, known)
+        else:  # nobody needs a prediction
+            choice = state.domain.locate(point)
+            arm = int(choice) if isinstance(state.domain, Grid) else None
+            place = tuple(state.domain.points(choice, like(state)).tolist())
+            plan = Measurement(number, place, arm, when, when, known, None)
         self._take(plan, value, when, noise)
         self._unsuggested += 1
 
@@ -395,14 +500,14 @@ class Loop(Record):
         if ok is not None and not as_truth("ok", ok):
             value = None
         elif ok is not None or y is not None:
-            value = as_number("y", y, f"amend({number}, ok=False) says that it failed.")
+            value = as_number("y", y, FAILED)
         when = wrong.time if time is None else self._number("time", time)
         planned_for = when if wrong.number < 0 else wrong.planned_for
         right = replace(wrong, y=value, time=when, planned_for=planned_for)
         if right == wrong:
             raise InputDataError(
-                f"measurement {number}, which {wrong.outcome}, would stay as it is: nothing to "
-                f"amend; amend({number}, y=...) corrects it, and remove({number}) takes it out."
+                f"measurement {number} is {'failed' if wrong.y is None else wrong.y} already; give "
+                "another y or time to amend it, or remove it."
             )
         self._change(wrong, right)
 
@@ -447,11 +552,17 @@ class Loop(Record):
             newest = question(asked, self._consulted + 1, len(log.answers))
             if newest is None:
                 return None
-            self._consulted = newest.number
+            self._consulted += 1
             self._consultations[newest.number] = newest
             for number in list(self._consultations)[:-MOST_OPEN]:
                 del self._consultations[number]
-        return numbered_consultation(newest, state, self._units)
+        return NumberedConsultation(
+            newest.number,
+            like(state).new_tensor(newest.points),
+            self._units.clock.shown(newest.time),
+            points=[self._units.point(point) for point in newest.points],
+            row=newest,
+        )
 
     @locked
     def absorb(
@@ -478,49 +589,498 @@ class Loop(Record):
                 superseded by a newer one. The loop is not changed.
         """
         if not self._strategy.consults:
-            raise InputDataError(
-                f"{self._strategy!r} consults no expert, so it has no use for answers; observe(X, "
-                "y) takes in what was measured besides."
-            )
+            raise InputDataError(f"{self._strategy!r} consults no expert; observe measurements.")
         number = getattr(consultation, "number", consultation)
         asked = self._consultations.get(number) if type(number) is int else None
         if asked is None or getattr(consultation, "row", asked) != asked:
             raise InputDataError(
-                f"consultation {shown(number)} is not open here; open: "
-                f"{listed(self._consultations, self._units) or 'none'}. Answers count once, those "
-                f"after newer answers do not, and at most {MOST_OPEN} consultations wait."
+                f"consultation {shown(number)} is not open, but {list(self._consultations)}; "
+                f"absorb answers once, before newer ones; at most {MOST_OPEN} consultations wait."
             )
-        reply = extended(Reply, asked, y=as_replies(y, ok, len(asked.points)))
+        answers = as_replies(y, ok, len(asked.points))
+        reply = replace(asked, y=answers)
         self._log = self._log.absorbed(reply)
         self._consultations = {n: one for n, one in self._consultations.items() if n > asked.number}
-        if reply.unanswered == len(reply.y):
+        if answers.count(None) == len(answers):
             warnings.warn(
                 f"the expert gave no answer at all to consultation {asked.number}; the loop goes "
                 "on with the data it has.",
                 ExpertWarning,
                 stacklevel=3,
             )
-        return reply.unanswered
+        return answers.count(None)
+
+    # ---------------------------------------------------------------- inspection
+
+    @locked
+    def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
+        """The point with the best lower bound, mean - sd / 2, as ``suggestion.point`` has it.
+
+        When minimising, mean + sd / 2. Points that are likelier to fail than to succeed are left
+        out. Before the adaptive strategy predicts anything it is the best point measured. Warns if
+        no measurement supports the point.
+
+        Args:
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`.
+
+        Returns:
+            A list of numbers, or a dict of named parameters in their own units.
+
+        Raises:
+            InputDataError: If every point is likelier to fail than to succeed.
+        """
+        present = self._present(now)
+        chance = self._success(present)
+        best = self._best(present, context, chance)
+        if chance is not None and chance.fails:
+            raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on any.")
+        if self._is_unsupported(best, present):
+            warnings.warn(UNSUPPORTED, stacklevel=3)
+        return self._units.point(best.tolist()[: self.domain.dim])
+
+    @locked
+    def posterior(
+        self, X: Points, *, now: Time | None = None, context: Numbers | None = None
+    ) -> GPyTorchPosterior:
+        """The posterior of the objective at given points, without observation noise.
+
+        Open suggestions play no part in it.
+
+        Args:
+            X: `q x d`; with named parameters a dict, a list of dicts, a DataFrame, or a tensor of
+                points in the unit cube.
+            now: As in :meth:`ask`.
+            context: The same for all points, `c`.
+
+        Returns:
+            A joint posterior over the q points.
+        """
+        points = self._columns(as_places("X", X, self.state), context)
+        return self._strategy.posterior(self.state, points, now=self._present(now))
+
+    @locked
+    def table(self) -> pd.DataFrame:
+        """All measurements in order of time and in their own units, as a DataFrame.
+
+        Returns:
+            A row per measurement: ``number`` of the suggestion, or -1, -2, ... in order of arrival
+            for those that were not suggested; a column per parameter, named ``x0, x1, ...`` if they
+            have no names, and ``time (parameter)`` if the name is taken by another column;
+            ``context0, ...``; ``time``; ``y``, NaN if the measurement failed; ``ok``; ``noise``,
+            the variance, NaN if the strategy estimates it; ``mean`` and ``sd``, the prediction made
+            with the suggestion, NaN if it was not suggested; ``reset``, whether it made the
+            strategy forget everything before.
+
+        Raises:
+            ImportError: If pandas is not installed.
+        """
+        log = self._log
+        usual = self._strategy.usual_noise
+        return data_frame(log.answers, log.resets, self.domain, usual, self._units)
+
+    @locked
+    def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
+        """A summary in words: how the objective changes, what was measured, and the best point.
+
+        Args:
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`; without it the best point of a domain with context is left
+                out.
+        """
+        clock, strategy, state = self._units.clock, self._strategy, self.state
+        learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
+        process, unit = strategy.process, clock.unit or ""
+        words = [
+            strategy.describe(state, said=self._said, unit=unit),
+            forgetting_in_words(learned or process.decay, process.inflation, unit),
+            self._measured_in_words(),
+        ]
+        if self._log.answers and self._has_best(context):
+            present = self._present(now)
+            chance = self._success(present)
+            X = self._best(present, context, chance)
+            posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
+            mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
+            when = float(state.time + strategy.step(state)) if present is None else present
+            point = point_in_words(self._units.point(X.tolist()[: self.domain.dim]))
+            words.append(
+                f"Best point for time {self._said(when)}: {point}; expects {mean:.4g}, "
+                f"from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g} (two standard deviations of the "
+                "objective, without noise)."
+            )
+            words.append(FAILS_EVERYWHERE if chance is not None and chance.fails else "")
+            words.append(UNSUPPORTED if self._is_unsupported(X, present) else "")
+        return "\n".join(one for one in words if one)
+
+    @locked
+    def plot(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        ax: Axes | None = None,
+        now: Time | None = None,
+        context: Numbers | None = None,
+    ) -> Figure:
+        """Plot observations and choices over time, and the predicted objective now.
+
+        The upper panel shows the observations with the prediction before each, plus and minus two
+        standard deviations. Below, each parameter has a panel with its chosen values over time and
+        one with a slice of the posterior through the current best point, once there are
+        predictions.
+
+        Args:
+            path: Where to write the figure; its extension selects the format.
+            ax: Axes for the upper panel alone; nothing else is drawn then.
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`; without it slices of a domain with context are left out.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            InputDataError: If there is no measurement yet.
+        """
+        if not self._log.answers:
+            raise InputDataError(
+                "nothing has been measured, so there is nothing to draw; tell the answer to a "
+                "suggestion, or observe a measurement first."
+            )
+        from botorch_tv.loop.plots import draw_loop
+
+        best, predict = None, None
+        if ax is None and self._has_best(context):
+            present = self._present(now)
+            best = self._best(present, context, self._success(present))
+            predict = functools.partial(self._strategy.posterior, self.state, now=present)
+        return draw_loop(self.table(), self.domain, self._units, best, predict, path, ax)
+
+    @property
+    @locked
+    def history(self) -> Table:
+        """All measurements, in order of time; ``points`` has named parameters in their units."""
+        log, usual = self._log, self._strategy.usual_noise
+        return table(log.answers, log.resets, self.state, usual, self._units)
+
+    @property
+    @locked
+    def superseded(self) -> list[SupersededMeasurement]:
+        """Measurements that no longer count, in the order in which they were amended or removed."""
+        return [
+            SupersededMeasurement(
+                one.number,
+                self._units.point(one.point[: self.domain.dim]),
+                math.nan if one.y is None else one.y,
+                self._units.clock.shown(one.time),
+                str(one.became),
+            )
+            for one in self._superseded
+        ]
+
+    @property
+    @locked
+    def last(self) -> LastAnswer | None:
+        """The newest answer to arrive, and whether it reset the strategy; None before the first."""
+        pairs = zip(self._log.answers, self._log.resets)
+        newest = max(pairs, key=lambda pair: pair[0].arrival, default=None)
+        return None if newest is None else LastAnswer(newest[0].number, newest[1])
+
+    @property
+    @locked
+    def open(self) -> list[NumberedSuggestion]:
+        """Suggestions without an answer, oldest first."""
+        return [numbered(one, self.state, self._units) for one in self._open.values()]
+
+    @property
+    def pending(self) -> int:
+        """Maximum number of open suggestions."""
+        return self._pending
+
+    @pending.setter
+    def pending(self, most: int) -> None:
+        fix = "give how many measurements run side by side."
+        self._pending = require_integer("Loop: pending", most, 1, fix)
+
+    @property
+    def state(self) -> State:
+        """The strategy's state after all answers, for use with the strategy's methods."""
+        return self._log.state
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy."""
+        return self._strategy
+
+    @property
+    def domain(self) -> Domain:
+        """The domain."""
+        return self.state.domain
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """The named parameters; None if coordinates have no names."""
+        return self._units.parameters
+
+    def __repr__(self) -> str:
+        count = len(self._log.answers)
+        newest = f", the newest at time {self._said(float(self.state.time))}" if count else ""
+        waiting = f"; open: {self._units.listed(self._open)}" if self._open else ""
+        if self._consultations:
+            waiting += f"; open consultations: {', '.join(map(str, self._consultations))}"
+        return f"Loop on {self.domain!r} with {counted(count, 'measurements')}{newest}{waiting}"
+
+    # ---------------------------------------------------------------- files
+
+    @locked
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the loop to a file, as readable JSON with a line per measurement.
+
+        The file is replaced atomically, so that it stays intact if the power fails. It only
+        describes the strategy, which must be passed again to :meth:`load`.
+
+        Args:
+            path: The file; an existing one is overwritten.
+
+        Raises:
+            OSError: If it cannot be written; an older file is then left as it was.
+            ValueError: If the strategy or domain has parts that cannot be described.
+        """
+        path = as_path("Loop.save: path", path, "give the name of a file, 'loop.json'.")
+        state, drawn = self._generator.get_state(), None
+        if self._draws:
+            drawn = base64.b64encode(bytes(state.tolist())).decode()
+        content = {
+            "strategy": self._description,
+            "domain": domain_data(self.domain),
+            "dtype": str(like(self.state).dtype).removeprefix("torch."),
+            "device": str(self.state.time.device),
+            "clock": self._units.clock.data,
+            "pending": self.pending,
+            "asked": self._asked,
+            "consulted": self._consulted,
+            "generator": drawn,
+            "open": self._open.values(),
+            "answers": self._log.answers,
+            "consultations": self._consultations.values(),
+            "replies": self._log.replies,
+            "superseded": self._superseded,
+        }
+        write_loop(path, content, self._units)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        strategy: Strategy | None = None,
+        domain: Domain | Bounds | None = None,
+        *,
+        device: torch.device | str | None = None,
+        snapshot: bool = False,
+    ) -> Self:
+        """Load a loop from a file; it continues as if it had never stopped.
+
+        All answers are replayed, which takes as long as the first time. The next choices and
+        consultations are the same up to rounding, which depends on processor and threads. If rows
+        of the file were changed, added or deleted by hand, a warning names them, and the loop
+        continues from them.
+
+        With ``snapshot`` the time does not grow with the number of answers: from time to time the
+        state after most of them is written beside the file, some 10 to 100 MB, and loading resumes
+        from it. A snapshot of other answers, another strategy or other versions is ignored, as is a
+        damaged one.
+
+        Args:
+            path: The file.
+            strategy: The strategy of the saved loop;
+                :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
+            domain: Its domain. By default it is restored from the file, which works for a
+                :class:`Grid`, and for a :class:`Box` with one of this package's searches.
+            device: Where to compute; as before by default.
+            snapshot: Whether to keep a snapshot beside the file; only for :func:`adaptive_gp_ucb`,
+                whose answers take long to replay.
+
+        Raises:
+            ValueError: If the file is damaged or of another version, or was saved with another
+                strategy or domain; every difference is named.
+            OSError: If it cannot be read.
+        """
+        path = as_path("Loop.load: path", path, "give Loop.load(path, strategy).")
+        require(
+            strategy is None or isinstance(strategy, Strategy),
+            f"Loop.load: strategy is {shown(strategy)}, but it must be a Strategy; give "
+            "Loop.load(path, strategy), and domain= if need be.",
+        )
+        content, stale = read_loop(path)
+        with refused(f"{path}: the device cannot be used", "load it with device='cpu'."):
+            place = torch.device(content["device"] if device is None else device)
+            torch.empty(0, device=place)
+        with refused(f"{path} is damaged", COPY):
+            if strategy is None:
+                strategy = adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
+            made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
+        require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
+        if made is None:
+            raise ValueError(f"{path}: its domain cannot be made from the file; pass domain=.")
+        require_same(content["domain"], domain_data(made), "domain", path)
+        with refused(f"{path} is damaged, or does not fit its domain", COPY):
+            check_rows(content, made)
+            dtype = DTYPES[content["dtype"]]
+            loop = cls(strategy, made, pending=content["pending"], dtype=dtype, device=place)
+            loop._restore(content, stale, path if snapshot else None)
+        return loop
+
+    def _restore(self, content: dict[str, Any], stale: set[int], snapshot: Path | None) -> None:
+        """Restore everything from the content of a file, which may have a snapshot beside it."""
+        self._units.clock = LoopClock.of(content["clock"])
+        log, answers, waiting = self._log, content["answers"], content["open"]
+        if stale and self._strategy.compares:
+            log, waiting = replayed(
+                *(log, answers, waiting, content["replies"], stale, self._oldest)
+            )
+        else:
+            # Other strategies need all answers, or little time for them.
+            serves = type(self._strategy) is Adaptive and not content["replies"]
+            if snapshot is not None and serves:
+                log, following = read_snapshot(snapshot, content, log), len(answers) - LATE
+                if following >= len(log.answers) + EVERY:
+                    log = log.changed(answers[:following], self._oldest)
+                    write_snapshot(snapshot, content, log)
+            log = log.changed(answers, self._oldest)
+            for reply in content["replies"]:
+                log = log.absorbed(reply)
+        self._log = log
+        if bool(self._strategy.predicts(log.start)):
+            for plan in waiting:
+                require(plan.predicted is not None, f"{plan.number} is open, without prediction")
+        self._open = {one.number: one for one in waiting}
+        self._consultations = {one.number: one for one in content["consultations"]}
+        self._superseded = content["superseded"]
+        self._unsuggested = max([0, *(-one.number for one in (*answers, *self._superseded))])
+        self._asked, self._consulted = content["asked"], content["consulted"]
+        drawn = content["generator"]
+        require((drawn is not None) == self._draws, "its random numbers are missing")
+        if drawn is not None:
+            numbers = list(base64.b64decode(drawn, validate=True))
+            self._generator.set_state(torch.tensor(numbers, dtype=torch.uint8, device="cpu"))
 
     # ---------------------------------------------------------------- within
 
-    def _meant(self, suggestion: int | NumberedSuggestion | None) -> Planned:
-        answered = [one.number for one in (*self._log.answers, *self._superseded)]
-        return meant(suggestion, self._open, self._asked, answered, self._units)
+    def _begun(self, first: object) -> LoopClock:
+        """The clock, begun with the first time there is, unless the loop has one already."""
+        if not self._log.answers and not self._asked + self._consulted and not self._superseded:
+            if first is None:
+                first = self._units.clock.now()
+            self._units.clock = self._units.clock.begin(first)
+        return self._units.clock
 
-    def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> None:
-        variance = "give the variance of this measurement."
-        answer = extended(
-            Answer,
-            plan,
-            y=y,
-            time=time,
-            noise=None if noise is None else as_number("noise", noise, variance),
-            arrival=len(self._log.answers),
-        )
+    def _number(self, name: str, time: object) -> float:
+        return self._begun(time).number(name, time, "give the time of the measurement.")
+
+    def _said(self, time: float) -> str:
+        return time_in_words(self._units.clock.shown(time))
+
+    def _present(self, now: Time | None) -> float | None:
+        clock, newest = self._begun(now), float(self.state.time)
+        if now is None:
+            here = clock.now()
+            return None if here is None else max(self._number("now", here), newest)
+        present = self._number("now", now)
+        if self._log.answers and present < newest:
+            raise InputDataError(
+                f"now is {self._said(present)}, but the newest measurement was made at "
+                f"{self._said(newest)}; give that time or a later one, or observe an old "
+                "measurement with its time."
+            )
+        return present
+
+    @property
+    def _oldest(self) -> int:
+        """States of up to so many answers ago are retained for late answers."""
+        return oldest_for(2 * self.pending - 1)
+
+    @property
+    def _draws(self) -> bool:
+        """Whether the strategy draws random numbers."""
+        return self._strategy.draws or self._strategy.consults
+
+    @functools.cached_property
+    def _description(self) -> Description:
+        """The strategy as a file has it, which never changes."""
+        return describe(self._strategy, "strategy")
+
+    def _has_best(self, context: Numbers | None) -> bool:
+        """Whether anything is predicted, in a context that is given."""
+        known = context is not None or self.domain.columns == self.domain.dim
+        return known and bool(self._strategy.predicts(self.state))
+
+    def _best(
+        self, present: float | None, context: Numbers | None, chance: Success | None
+    ) -> Tensor:
+        """The point to recommend, with its context, `d + c`."""
+        known = as_known(self.state, context)
+        return recommended(self._strategy, self.state, present, known, chance)
+
+    def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
+        """Whether most of the prior variance is left at a point `d + c`."""
+        if not self._log.answers or not bool(self._strategy.predicts(self.state)):
+            return False
+        sd = float(self._strategy.suggestion_at(self.state, X, now=present).sd)
+        return sd**2 > LEFT * self._strategy.prior_variance(self.state)
+
+    def _success(self, present: float | None) -> Success | None:
+        """Where measurements succeed; None where none has failed."""
+        now = self.state.time + self._strategy.step(self.state) if present is None else present
+        return self._log.success(float(now))
+
+    def _measured_in_words(self) -> str:
+        answers, said = self._log.answers, self._said
+        became = [one.became for one in self._superseded]
+        counts = [f"{became.count(one)} {one}" for one in dict.fromkeys(became)]
+        changed = f"; {', '.join(counts)}" if counts else ""
+        if not answers:
+            return f"Nothing has been measured yet{changed}."
+        failed = sum(one.y is None for one in answers)
+        times = [one.time for one, reset in zip(answers, self._log.resets) if reset]
+        many = counted(len(answers), "measurements")
+        words = f"{many}, of time {said(answers[0].time)}"
+        if len(answers) > 1:
+            words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
+        words += (f", of which {failed} failed" if failed else "") + changed
+        if self._strategy.process.retention:
+            last = f", the last at time {said(times[-1])}" if times else ""
+            often = "once" if len(times) == 1 else f"{len(times)} times"
+            words += f"; everything was forgotten {often}{last}"
+        return words + (f"; open: {self._units.listed(self._open)}." if self._open else ".")
+
+    def _columns(self, X: Tensor, context: Numbers | None) -> Tensor:
+        """Points `* x d` with the context behind, `* x (d + c)`."""
+        known = as_known(self.state, context)
+        return X if known is None else torch.cat([X, known.expand(*X.shape[:-1], -1)], -1)
+
+    def _meant(self, suggestion: int | NumberedSuggestion | None) -> Measurement:
+        """The open suggestion that is meant; None is the only one.
+
+        Raises:
+            InputDataError: If it is not open.
+        """
+        number = getattr(suggestion, "number", suggestion)
+        if suggestion is None and len(self._open) == 1:
+            number = next(iter(self._open))
+        row = self._open.get(number) if type(number) is int else None
+        if row is None or getattr(suggestion, "row", row) != row:
+            raise InputDataError(
+                f"suggestion is {shown(suggestion)}, but it must be one that is open "
+                f"({self._units.listed(self._open) or 'none is'}); give its number, ask for one, "
+                "amend an answer, or observe what was not suggested."
+            )
+        return row
+
+    def _take(self, plan: Measurement, y: float | None, time: float, noise: float | None) -> None:
+        if noise is not None:
+            noise = as_number("noise", noise, "give the variance of this measurement.")
+        arrival = len(self._log.answers)
+        answer = replace(plan, y=y, time=time, noise=noise, arrival=arrival)
         self._log = self._log.added(answer, self._oldest)
 
-    def _answered(self, number: int) -> Answer:
+    def _answered(self, number: int) -> Measurement:
         """The measurement with a number.
 
         Raises:
@@ -531,10 +1091,10 @@ class Loop(Record):
                 return one
         raise InputDataError(
             f"there is no measurement {shown(number)}: give the number of a suggestion that was "
-            "answered or, for a measurement that was not suggested, -1, -2, ..., as in table()."
+            "answered or, for a measurement that was not suggested, -1, -2, ..., as in the table."
         )
 
-    def _change(self, wrong: Answer, right: Answer | None) -> None:
+    def _change(self, wrong: Measurement, right: Measurement | None) -> None:
         """Replace or remove an answer, and compute everything since as if it had never been."""
         old = self._log
         answers = [one for one in old.answers if one is not wrong]
@@ -555,4 +1115,31 @@ class Loop(Record):
         self._open = {one.number: one for one in waiting}
         self._consultations = {one.number: one for one in asked}
         became = "removed" if right is None else "amended"
-        self._superseded.append(extended(Superseded, wrong, became=became))
+        self._superseded.append(replace(wrong, became=became))
+
+
+def forgetting_in_words(decay: Decay, inflation: Inflation, unit: str) -> str:
+    """After how long a measurement counts less; empty where it always counts in full.
+
+    Args:
+        decay: How covariance falls.
+        inflation: How noise grows.
+        unit: Of time, "hours"; empty where times are numbers.
+    """
+    ages = 2 ** torch.linspace(-30, 40, 2**17, dtype=torch.float64, device="cpu")
+    start = torch.zeros_like(ages)
+
+    def after(share: Tensor) -> str:
+        below = (share.reshape(-1, len(ages)) <= 0.5).all(0).nonzero()
+        if not len(below):
+            return "never, as far as can be told"
+        return f"after {span_in_words(float(ages[below[0]]), unit)}"
+
+    words = []
+    if not is_static(decay):
+        variances = decay.covariance(start, start) * decay.covariance(ages, ages)
+        share = decay.covariance(start, ages) / variances.sqrt()
+        words.append(f"its correlation with the objective falls to 1/2 {after(share)}")
+    if not is_static(inflation):
+        words.append(f"its noise doubles {after(torch.exp(-inflation.log_factor(ages)))}")
+    return f"As a measurement ages, {' and '.join(words)}." if words else ""

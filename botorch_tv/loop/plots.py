@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.posteriors import Posterior
@@ -27,7 +27,7 @@ from botorch_tv.loop.clock import Units
 from botorch_tv.loop.table import names_of
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.parameters import Choice
+from botorch_tv.strategies.parameters import BoxParameter, Choice, Parameter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,26 +43,21 @@ FEW = 25
 """Values of a slice up to which each has a dot."""
 
 
-class Scale(NamedTuple):
-    """How the values of a parameter are drawn."""
+def _place(kind: Parameter | None, value: Any) -> float:
+    """Where a value lies on an axis; choices are drawn in their order, one beside the other."""
+    return float(kind.index(value) if isinstance(kind, Choice) else value)
 
-    log: bool
-    choices: Choice | None
-    """Drawn in their order, one beside the other; None for numbers."""
 
-    def place(self, value: Any) -> float:
-        """Where a value lies on an axis."""
-        return float(value) if self.choices is None else float(self.choices.index(value))
-
-    def settle(self, axis: Axis, values: Sequence[float]) -> None:
-        """Ticks that there are values at."""
-        if self.choices is not None:
-            names = [str(one) for one in self.choices.choices]
-            axis.set_ticks(range(len(names)), names)
-        elif not self.log:
-            settle_whole(axis, values)
-        elif values:
-            settle_log(axis, min(values), max(values))
+def _settle(axis: Axis, kind: Parameter | None, values: Sequence[float]) -> None:
+    """The scale, and ticks that there are values at."""
+    log = isinstance(kind, BoxParameter) and kind.log
+    axis.axes.set(**{f"{axis.axis_name}scale": "log" if log else "linear"})  # type: ignore[attr-defined]
+    if isinstance(kind, Choice):
+        axis.set_ticks(range(len(kind.choices)), [str(one) for one in kind.choices])
+    elif not log:
+        settle_whole(axis, values)
+    elif values:
+        settle_log(axis, min(values), max(values))
 
 
 def draw_loop(
@@ -74,7 +69,7 @@ def draw_loop(
     path: str | os.PathLike[str] | None,
     ax: Axes | None,
 ) -> Figure:
-    """See :meth:`Record.plot`.
+    """See :meth:`Loop.plot`.
 
     Args:
         table: Everything measured.
@@ -85,25 +80,25 @@ def draw_loop(
         path: As there.
         ax: As there.
     """
-    scales = _scales(domain, units)
+    kinds: dict[str, Any] = dict(units.parameters or dict.fromkeys(names_of(domain)))
     if ax is not None:
         figure = figure_of(ax, path)
         _draw_values(ax, table)
         return figure
-    figure = canvas(10, 3.2 + 1.9 * len(scales))
-    heights = [3.0] + [1.9] * len(scales)
+    figure = canvas(10, 3.2 + 1.9 * len(kinds))
+    heights = [3.0] + [1.9] * len(kinds)
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[3, 2])
     values = figure.add_subplot(grid[0, :])
     values.set_title("Measured, and predicted before", loc="left")
     _draw_values(values, table)
-    for row, (name, scale) in enumerate(scales.items()):
+    for row, (name, kind) in enumerate(kinds.items()):
         chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
-        _draw_chosen(chosen, table, row, name, scale)
+        _draw_chosen(chosen, table, row, name, kind)
         if row == 0:
             chosen.set_title("Where", loc="left")
         if best is not None and predict is not None:
             axes = figure.add_subplot(grid[1 + row, 1])
-            _draw_slice(axes, domain, units, best, predict, row, scale)
+            _draw_slice(axes, domain, units, best, predict, row, kind)
             axes.set_xlabel(name)
             if row == 0:
                 axes.set_title("Now, through the best point, ± 2 sd", loc="left")
@@ -146,14 +141,15 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
     lighten(axes)
 
 
-def _draw_chosen(axes: Axes, table: pd.DataFrame, row: int, name: str, scale: Scale) -> None:
+def _draw_chosen(
+    axes: Axes, table: pd.DataFrame, row: int, name: str, kind: Parameter | None
+) -> None:
     good, bad, column = table[table["ok"]], table[~table["ok"]], table.columns[1 + row]
-    places = [scale.place(one) for one in good[column]]
+    places = [_place(kind, one) for one in good[column]]
     axes.plot(good["time"], places, "o", color=MEASURED, markersize=3)
-    axes.plot(bad["time"], [scale.place(one) for one in bad[column]], "x", color=FAILED)
-    axes.set_yscale("log" if scale.log else "linear")
+    axes.plot(bad["time"], [_place(kind, one) for one in bad[column]], "x", color=FAILED)
     axes.set_ylabel(name)
-    scale.settle(axes.yaxis, places)
+    _settle(axes.yaxis, kind, places)
     settle_times(axes)
     lighten(axes)
 
@@ -165,19 +161,19 @@ def _draw_slice(
     best: Tensor,
     predict: Callable[[Tensor], Posterior],
     side: int,
-    scale: Scale,
+    kind: Parameter | None,
 ) -> None:
     """The posterior along one parameter, through the best point."""
 
     def place(point: list[float]) -> float:
         values = units.point(point[: domain.dim])
-        return scale.place(list(values.values() if isinstance(values, dict) else values)[side])
+        return _place(kind, list(values.values() if isinstance(values, dict) else values)[side])
 
     X = _along(domain, best, side)
     posterior, x = predict(X), [place(row) for row in X.tolist()]
     mean = posterior.mean.squeeze(-1).cpu().numpy()
     sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt().cpu().numpy()
-    if scale.choices is not None:  # nothing lies between two of them
+    if isinstance(kind, Choice):  # nothing lies between two of them
         pale = (BELIEF, 0.18)
         axes.errorbar(
             *(x, mean, 2 * sd), fmt="o", color=BELIEF, markersize=3, ecolor=pale, elinewidth=6
@@ -187,21 +183,9 @@ def _draw_slice(
         axes.plot(x, mean, color=BELIEF, marker="o" if len(x) <= FEW else "", markersize=3)
         axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=BELIEF, alpha=0.18, linewidth=0)
     axes.axvline(place(best.tolist()), color=GRAY, linestyle="dotted")
-    axes.set_xscale("log" if scale.log else "linear")
-    scale.settle(axes.xaxis, x)
+    _settle(axes.xaxis, kind, x)
     axes.set_ylabel("y")
     lighten(axes)
-
-
-def _scales(domain: Domain, units: Units) -> dict[str, Scale]:
-    if units.parameters is None:
-        return {name: Scale(log=False, choices=None) for name in names_of(domain, None)}
-    return {
-        name: Scale(log=False, choices=one)
-        if isinstance(one, Choice)
-        else Scale(log=one.log, choices=None)
-        for name, one in units.parameters.items()
-    }
 
 
 def _along(domain: Domain, best: Tensor, side: int) -> Tensor:
@@ -214,8 +198,8 @@ def _along(domain: Domain, best: Tensor, side: int) -> Tensor:
     assert isinstance(domain, Box)
     at = slice(side, side + 1)
     if domain.parameters is not None:
-        axis, at = domain.parameters.space.axes[side], domain.parameters.space.places[side]
-        if isinstance(axis.of, Choice) and axis.levels is not None:
+        axis, at = domain.parameters.axes[side], domain.parameters.places[side]
+        if isinstance(axis, Choice):
             X = best.repeat(len(axis.levels), 1)
             X[:, at] = axis.levels.to(best)
             return X

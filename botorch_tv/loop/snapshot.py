@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -23,11 +23,8 @@ from torch import Tensor
 from botorch_tv.files import beside, write_whole
 from botorch_tv.gp.tensors import Rows
 from botorch_tv.identity import libraries
-from botorch_tv.loop.file import DAMAGE, LoopFile
-from botorch_tv.loop.log import Answer, Moment
-from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import State
+from botorch_tv.loop.file import DAMAGE
+from botorch_tv.loop.log import Measurement, MeasurementLog
 from botorch_tv.validation import require
 
 EVERY = 32
@@ -37,67 +34,57 @@ LATE = 8
 ENDING = "told"
 
 
-def write_snapshot(path: Path, file: LoopFile, moment: Moment, resets: Sequence[bool]) -> None:
+def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -> None:
     """Write the state after the first answers of a file beside it.
 
     A folder that takes no more files is no error.
 
     Args:
         path: The file.
-        file: Its content.
-        moment: The state.
-        resets: Whether each of its answers was a reset.
+        content: Its content.
+        log: With these answers.
     """
-    count, buffer = moment.size, io.BytesIO()
-    content = {
-        "digest": _digest(file, file.answers[:count]),
-        "count": count,
-        "trigger": moment.trigger,
-        "state": _stored(moment.state),
-        "resets": list(resets),
+    buffer = io.BytesIO()
+    kept = {
+        "digest": _digest(content, log.answers),
+        "count": len(log.answers),
+        "state": _stored(log.state),
+        "resets": list(log.resets),
     }
-    torch.save(content, buffer)
+    torch.save(kept, buffer)
     whole = buffer.getvalue()
     seal = hashlib.sha256(whole).hexdigest().encode()
     with suppress(OSError):
         write_whole(beside(path, ENDING), lambda out: out.writelines((seal, whole)))
 
 
-def read_snapshot(path: Path, file: LoopFile, start: State) -> tuple[Moment, list[bool]] | None:
-    """The state after the first answers of a file; None unless it is there and theirs.
+def read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -> MeasurementLog:
+    """A log with the first answers of a file; as it was unless the state is there and theirs.
 
     Args:
         path: The file.
-        file: Its content.
-        start: The state before any answer.
+        content: Its content.
+        log: Before any answer.
     """
     try:
         sealed = beside(path, ENDING).read_bytes()
         seal, whole = sealed[:64], sealed[64:]
         require(hashlib.sha256(whole).hexdigest().encode() == seal, "it is damaged")
-        content = torch.load(io.BytesIO(whole), weights_only=True, map_location=start.time.device)
-        count, resets = content["count"], content["resets"]
-        require(type(count) is int and 0 < count <= len(file.answers), "there are fewer answers")
-        require(content["digest"] == _digest(file, file.answers[:count]), "it is of others")
-        state = _restored(start, content["state"])
-        require(state.told == count == len(resets), "it lacks answers")
-        return Moment(count, state, content["trigger"]), resets
+        device = log.start.time.device
+        kept = torch.load(io.BytesIO(whole), weights_only=True, map_location=device)
+        answers = tuple(content["answers"][: kept["count"]])
+        require(kept["digest"] == _digest(content, answers), "it is of others")
+        state = _restored(log.start, kept["state"])
+        require(0 < state.told == len(answers) == len(kept["resets"]), "it lacks answers")
+        return log._replace(states=(state,), answers=answers, resets=tuple(kept["resets"]))
     except (*DAMAGE, OSError, EOFError, UnpicklingError):
-        return None
+        return log
 
 
-def served(file: LoopFile, strategy: Strategy) -> bool:
-    """Whether a snapshot serves: other strategies need all answers, or little time for them."""
-    return type(strategy) is Adaptive and not file.replies
-
-
-def _digest(file: LoopFile, answers: Sequence[Answer]) -> str:
+def _digest(content: Mapping[str, Any], answers: Sequence[Measurement]) -> str:
     """A digest of all that determines a state: strategy, domain, answers and library versions."""
     parts = {
-        "strategy": file.strategy,
-        "domain": file.domain,
-        "dtype": file.dtype,
-        "device": file.device,
+        **{name: content[name] for name in ("strategy", "domain", "dtype", "device")},
         "answers": [asdict(one) for one in answers],
         "libraries": libraries(),
         "threads": torch.get_num_threads(),

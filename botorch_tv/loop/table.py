@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.loop.clock import Time, Units, Values, point_in_words
-from botorch_tv.loop.log import Answer, Planned, Question, like, short
-from botorch_tv.strategies.box import Parameters
+from botorch_tv.loop.clock import Time, Units, Values, point_in_words, time_in_words
+from botorch_tv.loop.input import parameters_of
+from botorch_tv.loop.log import Measurement, Question, like
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import counted, require
@@ -38,7 +37,6 @@ class NumberedSuggestion:
         sd: Standard deviation of that prediction, without observation noise; NaN likewise.
         point: The point as plain numbers, or as a dict of named parameters in their own units.
         row: What the loop has written down of it.
-        said: The point and the time, in words.
     """
 
     number: int
@@ -48,94 +46,36 @@ class NumberedSuggestion:
     mean: float
     sd: float
     point: Any = field(kw_only=True)
-    row: Planned = field(kw_only=True)
-    said: str = field(kw_only=True)
+    row: Measurement = field(kw_only=True)
 
     def __getitem__(self, name: str | int) -> Any:
         """One parameter of ``point``: ``suggestion["temperature"]``."""
         return self.point[name]
 
     def __repr__(self) -> str:
-        at = self.said
-        given = "" if self.context is None else f", context {short(self.context.tolist())}"
+        at = f"at {point_in_words(self.point)} for time {time_in_words(self.time)}"
+        if self.context is not None:
+            at += f", context {point_in_words(self.context.tolist())}"
         expects = f"expects {self.mean:.4g} ± {2 * self.sd:.2g} (two standard deviations)"
         if self.row.predicted is None:
             expects = "nothing is expected yet"
-        return f"Suggestion {self.number}: {at}{given}; {expects}"
+        return f"Suggestion {self.number}: {at}; {expects}"
 
 
-def numbered(row: Planned, state: State, units: Units) -> NumberedSuggestion:
+def numbered(row: Measurement, state: State, units: Units) -> NumberedSuggestion:
     """A suggestion that is written down, for those who are to measure."""
-    said = row.predicted
+    mean, sd, _ = row.predicted or (math.nan,) * 3
     X, d = like(state).new_tensor(row.point), state.domain.dim
     return NumberedSuggestion(
         row.number,
         X[:d],
         X[d:] if len(X) > d else None,
-        units.clock.shown(row.planned_for),
-        math.nan if said is None else said.mean,
-        math.nan if said is None else said.sd,
+        units.clock.shown(row.time),
+        mean,
+        sd,
         point=units.point(row.point[:d]),
         row=row,
-        said=units.said(row),
     )
-
-
-def listed(rows: Mapping[int, Planned] | Mapping[int, Question], units: Units) -> str:
-    """Open suggestions or consultations in words."""
-    return ", ".join(f"number {number} {units.said(one)}" for number, one in rows.items())
-
-
-def meant(
-    suggestion: int | NumberedSuggestion | None,
-    rows: Mapping[int, Planned],
-    asked: int,
-    answered: Collection[int],
-    units: Units,
-) -> Planned:
-    """The open suggestion that is meant.
-
-    Args:
-        suggestion: It or its number; None for the only one.
-        rows: The open suggestions by number.
-        asked: How many there have been.
-        answered: Numbers of those that were answered, for the error.
-        units: In which they are shown.
-
-    Raises:
-        InputDataError: If it is not open.
-    """
-    waiting = f"open: {listed(rows, units)}" if rows else "none is open"
-    if suggestion is None:
-        if not rows:
-            raise InputDataError(
-                "no suggestion is open; ask() for one, or observe(X, y) what nobody suggested."
-            )
-        first, *others = rows
-        if others:
-            raise InputDataError(
-                f"{len(rows)} suggestions are {waiting}; say which is meant, as in "
-                f"suggestion={first}."
-            )
-        return rows[first]
-    number = getattr(suggestion, "number", suggestion)
-    if type(number) is not int or not 1 <= number <= asked:
-        raise InputDataError(
-            f"there is no suggestion {number!r}; {waiting}. Give a number, or a suggestion as "
-            "ask() returned it."
-        )
-    if number not in rows:
-        became = "answered" if number in answered else "discarded"
-        raise InputDataError(
-            f"suggestion {number} has been {became} already; {waiting}. amend({number}, y=...) "
-            "corrects an answer, and observe(X, y, time=...) takes in another measurement."
-        )
-    row = rows[number]
-    if getattr(suggestion, "row", row) != row:
-        raise InputDataError(
-            f"{suggestion!r} is of another loop; here number {number} is {units.said(row)}."
-        )
-    return row
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,7 +88,6 @@ class NumberedConsultation:
         time: The time that is asked about, that of the newest measurement.
         points: The points as plain numbers, or as dicts of named parameters in their own units.
         row: What the loop has written down of it.
-        said: The first points, in words.
     """
 
     number: int
@@ -156,28 +95,14 @@ class NumberedConsultation:
     time: Time
     points: Any = field(kw_only=True)
     row: Question = field(kw_only=True)
-    said: str = field(kw_only=True)
 
     def __len__(self) -> int:
         return len(self.X)
 
     def __repr__(self) -> str:
-        many = counted(len(self), "points")
-        return f"Consultation {self.number}: {many} at time {self.said}"
-
-
-def numbered_consultation(row: Question, state: State, units: Units) -> NumberedConsultation:
-    """A consultation that is written down, for those who are to measure."""
-    some = "; ".join(units.said_point(point) for point in row.points[:3])
-    rest = ", ..." if len(row.points) > 3 else ""
-    return NumberedConsultation(
-        row.number,
-        like(state).new_tensor(row.points),
-        units.clock.shown(row.time),
-        points=[units.point(point) for point in row.points],
-        row=row,
-        said=f"{units.clock.said(row.time)}: {some}{rest}",
-    )
+        some = "; ".join(map(point_in_words, self.points[:3])) + ", ..." * (len(self) > 3)
+        at = f"{counted(len(self), 'points')} at time {time_in_words(self.time)}"
+        return f"Consultation {self.number}: {at}: {some}"
 
 
 class Table(NamedTuple):
@@ -248,7 +173,7 @@ class LastAnswer(NamedTuple):
 
 
 def table(
-    rows: Sequence[Answer], resets: Sequence[bool], state: State, noise: float, units: Units
+    rows: Sequence[Measurement], resets: Sequence[bool], state: State, noise: float, units: Units
 ) -> Table:
     """Measurements side by side; ``noise`` is the strategy's."""
     own, d = like(state), state.domain.dim
@@ -272,23 +197,20 @@ COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
 """Columns of a data frame; those of the chosen point are inserted after the first."""
 
 
-def names_of(domain: Domain, parameters: Parameters | None) -> list[str]:
+def names_of(domain: Domain) -> list[str]:
     """The names of the chosen coordinates."""
-    return [f"x{n}" for n in range(domain.dim)] if parameters is None else list(parameters)
+    return list(parameters_of(domain) or [f"x{n}" for n in range(domain.dim)])
 
 
-def _columns_of_points(
-    domain: Domain, parameters: Parameters | None
-) -> tuple[list[str], list[str]]:
+def _columns_of_points(domain: Domain) -> tuple[list[str], list[str]]:
     """The columns of points and of contexts."""
     context = [f"context{n}" for n in range(domain.columns - domain.dim)]
     others = {*COLUMNS, *context}
-    names = names_of(domain, parameters)
-    return [f"{one} (parameter)" if one in others else one for one in names], context
+    return [f"{one} (parameter)" if one in others else one for one in names_of(domain)], context
 
 
 def data_frame(
-    rows: Sequence[Answer], resets: Sequence[bool], domain: Domain, noise: float, units: Units
+    rows: Sequence[Measurement], resets: Sequence[bool], domain: Domain, noise: float, units: Units
 ) -> pd.DataFrame:
     """Measurements side by side, as :meth:`Loop.table` returns them; ``noise`` is the strategy's.
 
@@ -303,11 +225,11 @@ def data_frame(
             "tensors."
         ) from error
     number, *rest = COLUMNS
-    points, context = _columns_of_points(domain, units.parameters)
+    points, context = _columns_of_points(domain)
     cells = []
     for one, reset in zip(rows, resets):
         values = units.point(one.point[: domain.dim])
-        before = one.predicted if one.number > 0 else None
+        mean, sd, _ = (one.predicted if one.number > 0 else None) or (math.nan,) * 3
         row = (
             one.number,
             *(values.values() if isinstance(values, dict) else values),
@@ -316,35 +238,34 @@ def data_frame(
             math.nan if one.y is None else one.y,
             one.y is not None,
             noise if one.noise is None else one.noise,
-            *((math.nan, math.nan) if before is None else (before.mean, before.sd)),
+            mean,
+            sd,
             reset,
         )
         cells.append(row)
-    columns = [number, *points, *context, *rest]
-    # From dicts, as pandas then finds the kind of each column.
-    return pd.DataFrame([dict(zip(columns, row)) for row in cells], columns=columns)
+    return pd.DataFrame(cells, columns=[number, *points, *context, *rest])
 
 
-def columns_from(
-    given: dict[str, Any], domain: Domain, parameters: Parameters | None
-) -> dict[str, Any]:
+def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
     """The columns of a table that is given as X alone, as :meth:`Loop.table` returns it.
 
     Raises:
         ValueError: If a column is missing, or came besides.
     """
     frame, others = given["X"], [name for name, one in given.items() if one is not None]
-    names, known = _columns_of_points(domain, parameters)
-    missing = [one for one in (*names, *known, "y") if one not in frame.columns]
+    names, known = _columns_of_points(domain)
+    have = getattr(frame, "columns", ())
+    missing = [one for one in (*names, *known, "y") if one not in have]
     require(
         others == ["X"] and not missing,
-        f"Loop.from_table: without y, X is a table that has all columns; {', '.join(others)} came, "
-        f"and X has no column {', '.join(missing) or 'too few'}; give y, or a DataFrame as "
-        "loop.table() returns it, alone.",
+        f"Loop.from_table: without y, X is a table as loop.table() returns it, alone, but "
+        f"{', '.join(others) or 'nothing'} came, and X has no column "
+        f"{', '.join(missing) or 'too few'}; give y.",
     )
     points = frame[names]
-    points = points.to_numpy() if parameters is None else points.set_axis(list(parameters), axis=1)
-    there = {name: frame[name] for name in ("time", "noise", "ok") if name in frame.columns}
+    named = parameters_of(domain)
+    points = points.to_numpy() if named is None else points.set_axis(list(named), axis=1)
+    there = {name: frame[name] for name in ("time", "noise", "ok") if name in have}
     if "noise" in there:
         there["noise"] = [None if one != one else one for one in there["noise"]]
     context = frame[known].to_numpy() if known else None

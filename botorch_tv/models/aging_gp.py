@@ -14,11 +14,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_tv.forgetting.base import median_gap
+from botorch_tv.gp.cholesky import cholesky, log_diagonal
 from botorch_tv.kernels.declared import Declared
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models.checks import check_data, check_now
-from botorch_tv.models.growing_gp import GrowingGP, GrowingRegression
+from botorch_tv.models.growing_gp import GrowingGP
 
 
 def rates(model: Module) -> list[Declared]:
@@ -83,7 +84,6 @@ class AgingGP(GrowingGP):
     def listen(self) -> None:
         """As :meth:`measure`, and also move rates away from values where the gradient vanishes."""
         for part in rates(self):
-            part.measure(self._unit())
             part.listen(self._unit())
 
     def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
@@ -107,10 +107,8 @@ class AgingGP(GrowingGP):
         self.eval()
         (inputs,) = self.train_inputs
         noise = self.likelihood.noise_covar.of_training(power=2.0)
-        covariance, residual = self._covariance(inputs, inputs), torch.zeros_like(noise)
-        factor = GrowingRegression.fit(inputs, covariance, noise, residual, attached=False).triangle
-        gain: Tensor = factor.diagonal(dim1=-1, dim2=-2).log().sum(-1)
-        return gain
+        factor = cholesky(self._covariance(inputs, inputs), noise.rsqrt(), checked=True)
+        return log_diagonal(factor)
 
     def _present(self, inputs: Tensor) -> Tensor:
         """Present time given training inputs `... x n x d`."""
@@ -225,13 +223,6 @@ class AgingGP(GrowingGP):
         # Time does not run back: data newer than what was saved stay data of the past.
         elif bool((later > self.now).any()):
             self.set_now(later)
-
-    def _data_elsewhere(self) -> list[Tensor]:
-        held = super()._data_elsewhere()
-        if isinstance(self.likelihood, AgeNoiseLikelihood):
-            covar = self.likelihood.noise_covar
-            held += [rows for rows in (covar.train_X, covar.row_noise) if rows is not None]
-        return held
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
         if self._now is not None:

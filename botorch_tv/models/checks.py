@@ -9,11 +9,11 @@ from copy import deepcopy
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
-from botorch.models.transforms.input import AffineInputTransform, InputTransform
+from botorch.models.transforms.input import InputTransform
 from gpytorch.settings import min_variance
 from torch import Tensor
 
-from botorch_tv.validation import largest, require, require_trials
+from botorch_tv.validation import largest, latest, require, require_trials
 
 
 def check_inputs(X: Tensor, columns: int | None = None) -> None:
@@ -89,17 +89,6 @@ def check_data(
     check_inputs(X, columns)
     if X.dtype != Y.dtype:
         raise InputDataError(f"X is {X.dtype} and Y {Y.dtype}; give both the same dtype.")
-    if time_dim is not None:
-        times = X[..., time_dim]
-        if not bool(times.isfinite().all()):
-            raise InputDataError(
-                f"A time is {times[~times.isfinite()][0].item()}, but times are finite numbers."
-            )
-        if times.dtype == torch.float32 and times.numel() and float(times.abs().max()) > 2**24:
-            raise InputDataError(
-                f"A time is {float(times.abs().max()):.0f} in float32, which cannot tell it from "
-                "the next second; count time from an origin of your own, or use float64."
-            )
     limit = largest(X.dtype)
     for name, value in (("X", X), ("Y", Y)):
         beyond = value[~(value.abs() <= limit)]  # or NaN
@@ -108,6 +97,13 @@ def check_data(
                 f"{name} contains {beyond[0].item():g}, but values lie within ±{limit:g} in "
                 f"{value.dtype}, whose squares can still be summed; use a larger unit, or leave "
                 "out what was not measured."
+            )
+    if time_dim is not None and X.numel():
+        newest = X[..., time_dim].abs().max().item()
+        if newest > latest(X.dtype):
+            raise InputDataError(
+                f"A time is {newest:.0f} in {X.dtype}, which cannot tell it from the next whole "
+                "one; count time from an origin of your own, or use float64."
             )
 
 
@@ -122,17 +118,15 @@ def warn_of_small_outputs(Y: Tensor) -> None:
     """
     if Y.shape[-2] < 2:
         return
-    sd, size = Y.std(-2), Y.abs().amax(-2)
-    least = 10 * min_variance.value(Y.dtype) ** 0.5
+    sd, least = Y.std(-2), 10 * min_variance.value(Y.dtype) ** 0.5
     # Those that differ by rounding alone are constant.
-    small = sd[(sd < least) & (sd > 100 * torch.finfo(Y.dtype).eps * size)]
-    if small.numel():
-        digits = math.ceil(-math.log10(small.min().item()))
+    constant = sd <= 100 * torch.finfo(Y.dtype).eps * Y.abs().amax(-2)
+    smallest = sd.masked_fill(constant, torch.inf).min().item()
+    if smallest < least:
         warnings.warn(
-            f"train_Y has a standard deviation of {small.min().item():.2g}, but where it is below "
-            f"{least:.0e} predictions look less sure than they are, as GPyTorch takes variances "
-            f"below {min_variance.value(Y.dtype):g} for that; use a smaller unit, such as "
-            f"1e{digits} * train_Y.",
+            f"train_Y has a standard deviation of {smallest:.2g}, but below {least:.0e} "
+            "predictions look less sure than they are, as GPyTorch raises smaller variances; use a "
+            f"smaller unit, such as 1e{math.ceil(-math.log10(smallest))} * train_Y.",
             InputDataWarning,
             stacklevel=3,
         )
@@ -150,10 +144,8 @@ def warn_of_no_time(X: Tensor, time: int) -> None:
         time: Column of time.
     """
     times = X[..., time]
-    if times.shape[-1] < FEWEST or not bool(((times >= 0) & (times <= 1)).all()):
-        return
-    falls = (times.diff(dim=-1) < 0).double().mean()
-    if float(falls) > 0.25:
+    between = times.shape[-1] >= FEWEST and bool(((times >= 0) & (times <= 1)).all())
+    if between and float((times.diff(dim=-1) < 0).double().mean()) > 0.25:
         warnings.warn(
             f"column {time} of train_X is taken for time, but it lies from 0 to 1 and in no order, "
             "as a parameter does; put the time of each row behind its x, torch.cat([x, time], -1), "
@@ -184,15 +176,11 @@ def check_now(now: Tensor, newest: Tensor) -> None:
     )
 
 
-LATER = 0.6180339887498949
-"""Units of time later; a fraction that no rounding keeps."""
-
-
 def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
     """Raise if an input transform changes time, or mixes it into other columns.
 
-    A copy is fitted to the data and tried on it as it is and a fraction of a unit of time later:
-    rounding leaves whole numbers as they are, but not the times between them.
+    A copy is fitted to the data as it is, and another to the data at other times, which are no
+    whole numbers and do not lie from 0 to 1: both leave times, and agree in all other columns.
 
     Args:
         transform: The transform, left as it is.
@@ -202,27 +190,21 @@ def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
     Raises:
         InputDataError: If so.
     """
-    fix = (
-        f"{type(transform).__name__} changes time, from which ages are read, or mixes it into "
-        f"others; leave out column {time}, as in Normalize(d={X.shape[-1]}, "
-        f"indices={[i for i in range(X.shape[-1]) if i != time]})."
-    )
-    for part in transform.modules():
-        # Bounds learned from times in [0, 1] leave them as they are, until the next data.
-        if isinstance(part, AffineInputTransform):
-            indices = getattr(part, "indices", range(X.shape[-1]))
-            if time in [int(index) % X.shape[-1] for index in indices]:
-                raise InputDataError(fix)
-    with torch.no_grad():
+    elsewhere, seen = X.clone(), []
+    elsewhere[..., time] = 1.6180339887498949 * (1 + X[..., time].abs())
+    for given in (X, elsewhere):
         tried = deepcopy(transform).to(X)
-        tried(X)  # in training mode, as construction will: bounds are learned here
-        tried.eval()
-        later = X.clone()
-        later[..., time] += LATER
-        before, after = tried(X), tried(later)
-    same = before.shape == X.shape
-    for given, seen in ((X, before), (later, after)):
-        same = same and torch.equal(seen[..., time], given[..., time])
-        seen[..., time] = 0.0
-    if not (same and torch.equal(before, after)):
-        raise InputDataError(fix)
+        with torch.no_grad():
+            tried.train()(given)  # bounds are learned here
+            seen.append(tried.eval()(given))
+    good = seen[0].shape == X.shape
+    if good:
+        wanted = seen[0].clone()
+        wanted[..., time] = elsewhere[..., time]
+        good = torch.equal(seen[1], wanted)
+    if not good:
+        raise InputDataError(
+            f"{type(transform).__name__} changes time, from which ages are read, or mixes it into "
+            f"others; leave out column {time}, as in Normalize(d={X.shape[-1]}, "
+            f"indices={[i for i in range(X.shape[-1]) if i != time]})."
+        )

@@ -15,7 +15,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -32,80 +31,56 @@ from linear_operator import to_dense, to_linear_operator
 from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
 from torch import Tensor, nn
 
-from botorch_tv.gp.cholesky import cholesky, correlation, further_rows, solved
+from botorch_tv.gp.cholesky import cholesky, correlation, further_rows, log_diagonal, solved
 from botorch_tv.likelihoods.age_noise import joined, stacked
 from botorch_tv.models.checks import check_data, check_rows
 from botorch_tv.validation import require
 
 
-@dataclass(frozen=True, eq=False)
 class GrowingRegression:
     """A Gaussian-process posterior given observations, ready to predict and to be extended.
 
     Args:
-        inputs: Inputs as the kernel sees them, `batch_shape x n x d`.
-        scale: S, `batch_shape x n`.
-        triangle: Lower Cholesky factor L of I + S K S, `batch_shape x n x n`.
-        whitened: L⁻¹ S (y - m), `target_batch_shape x n`.
+        inputs: The new inputs as the kernel sees them, `batch_shape x q x d`; batch shapes
+            broadcast.
+        covariance: Prior covariance K among the new, `batch_shape x q x q`.
+        noise: Noise variances of the new, `batch_shape x q`.
+        residual: New observations less their prior mean, `target_batch_shape x q`.
         attached: Whether gradients flow through to whatever the parts were computed from.
+        before: The regression on n others, which is extended in O(n² q); None without any.
+        across: Prior covariance between those and the new, `batch_shape x n x q`.
+
+    Attributes:
+        scale: S of all, `batch_shape x (n + q)`.
+        triangle: Lower Cholesky factor L of I + S K S of all.
+        whitened: L⁻¹ S (y - m), `target_batch_shape x (n + q)`.
     """
 
-    inputs: Tensor
-    scale: Tensor
-    triangle: Tensor
-    whitened: Tensor
-    attached: bool
-
-    @classmethod
-    def fit(
-        cls, inputs: Tensor, covariance: Tensor, noise: Tensor, residual: Tensor, attached: bool
-    ) -> GrowingRegression:
-        """Regression on all observations at once, O(n³).
-
-        Args:
-            inputs: Inputs, `batch_shape x n x d`.
-            covariance: Prior covariance K among them, `batch_shape x n x n`.
-            noise: Noise variances, `batch_shape x n`.
-            residual: Observations less their prior mean, `target_batch_shape x n`.
-            attached: See the class.
-        """
-        scale = noise.rsqrt()
-        triangle = cholesky(covariance, scale, checked=True)
-        whitened = solved(triangle, (scale * residual).unsqueeze(-1)).squeeze(-1)
-        return cls(inputs, scale, triangle, whitened, attached)
-
-    def extend(
+    def __init__(
         self,
         inputs: Tensor,
-        across: Tensor,
-        among: Tensor,
+        covariance: Tensor,
         noise: Tensor,
         residual: Tensor,
         attached: bool,
-    ) -> GrowingRegression:
-        """Regression on q more observations, O(n² q).
-
-        Args:
-            inputs: The new inputs, `batch_shape' x q x d`; the batch shapes broadcast.
-            across: Prior covariance between old and new, `batch_shape' x n x q`.
-            among: Prior covariance among the new, `batch_shape' x q x q`.
-            noise: Noise variances of the new, `batch_shape' x q`.
-            residual: New observations less their prior mean, `target_batch_shape' x q`.
-            attached: See the class.
-        """
-        scale = noise.rsqrt()
-        beside = (self.scale.unsqueeze(-1) * across * scale.unsqueeze(-2)).mT
-        own = correlation(among, scale)
-        below, last = further_rows(self.triangle, beside, own, checked=True)
-        right = scale * residual - (below @ self.whitened.unsqueeze(-1)).squeeze(-1)
-        whitened = solved(last, right.unsqueeze(-1)).squeeze(-1)
-        return GrowingRegression(
-            inputs=stacked(self.inputs, inputs, -2),
-            scale=stacked(self.scale, scale, -1),
-            triangle=_bordered(self.triangle, below, last),
-            whitened=stacked(self.whitened, whitened, -1),
-            attached=attached,
-        )
+        before: GrowingRegression | None = None,
+        across: Tensor | None = None,
+    ) -> None:
+        self.attached, scale = attached, noise.rsqrt()
+        if before is None or across is None:
+            self.inputs, self.scale = inputs, scale
+            self.triangle = cholesky(covariance, scale, checked=True)
+            self.whitened = solved(self.triangle, (scale * residual).unsqueeze(-1)).squeeze(-1)
+            return
+        beside = (before.scale.unsqueeze(-1) * across * scale.unsqueeze(-2)).mT
+        own = correlation(covariance, scale)
+        below, last = further_rows(before.triangle, beside, own, checked=True)
+        right = scale * residual - (below @ before.whitened.unsqueeze(-1)).squeeze(-1)
+        above = nn.functional.pad(before.triangle, (0, last.shape[-1]))
+        self.inputs = stacked(before.inputs, inputs, -2)
+        self.scale = stacked(before.scale, scale, -1)
+        self.triangle = stacked(above, stacked(below.mT, last.mT, -2).mT, -2)
+        self.whitened = stacked(before.whitened, solved(last, right.unsqueeze(-1)).squeeze(-1), -1)
 
     def explained(self, across: Tensor) -> Tensor:
         """L⁻¹ S k, the part of the prior at test points that the data explains: `... x n x q`.
@@ -117,17 +92,6 @@ class GrowingRegression:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         """Nothing: the copy of a model computes its own, as GPyTorch's caches have it."""
-
-
-def _bordered(triangle: Tensor, below: Tensor, corner: Tensor) -> Tensor:
-    """[[L, 0], [below, corner]]."""
-    n, q = triangle.shape[-1], corner.shape[-1]
-    batch = torch.broadcast_shapes(triangle.shape[:-2], below.shape[:-2], corner.shape[:-2])  # type: ignore[no-untyped-call]
-    whole: Tensor = triangle.new_zeros(*batch, n + q, n + q)
-    whole[..., :n, :n] = triangle
-    whole[..., n:, :n] = below
-    whole[..., n:, n:] = corner
-    return whole
 
 
 class GrowingGP(SingleTaskGP):  # type: ignore[misc]
@@ -190,11 +154,10 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         (X,) = args
         if settings.debug.on() and torch.equal(X, self.train_inputs[0]):
             # As GPyTorch does where a posterior is asked for that a loss would take for the prior.
-            warnings.warn(
-                "The input matches the stored training data. Did you forget to call model.train()?",
-                GPInputWarning,
-                stacklevel=2,
+            said = (
+                "The input matches the stored training data. Did you forget to call model.train()?"
             )
+            warnings.warn(said, GPInputWarning, stacklevel=2)
         return self._posterior_at(X.unsqueeze(-1) if X.dim() == 1 else X)
 
     def _posterior_at(self, X: Tensor) -> MultivariateNormal:
@@ -214,8 +177,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     def information_gain(self) -> Tensor:
         """½ ln det(I + N^(-½) K N^(-½)) of the training data, in nats, `batch_shape`."""
         self.eval()
-        gain: Tensor = self._regression().triangle.diagonal(dim1=-1, dim2=-2).log().sum(-1)
-        return gain
+        return log_diagonal(self._regression().triangle)
 
     def _explained(self, regression: GrowingRegression, X: Tensor) -> Tensor:
         """L⁻¹ S k at transformed test points `... x q x d`: `... x n x q`."""
@@ -258,15 +220,8 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         self.prediction_strategy = None
         super()._load_from_state_dict(*args, **kwargs)
 
-    def _data_elsewhere(self) -> list[Tensor]:
-        """Tensors of the size of the data, besides inputs and targets, that copies set anew."""
-        held = [self._row_noise]
-        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
-            held.append(self.likelihood.noise_covar.noise)
-        return [tensor for tensor in held if tensor is not None]
-
     def _fit_regression(self, inputs: Tensor, attached: bool) -> GrowingRegression:
-        return GrowingRegression.fit(
+        return GrowingRegression(
             inputs,
             self._covariance(inputs, inputs),
             self._training_noise(inputs),
@@ -396,7 +351,10 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         observations = stacked(self.train_targets, targets, -1)
         inputs = stacked(old.inputs, X, -2)
         batch = torch.broadcast_shapes(observations.shape[:-1], inputs.shape[:-2])  # type: ignore[no-untyped-call]
-        new = self._copy_without_data()
+        # A copy shares all but parameters and buffers; data are set anew, here and by _learn_rows.
+        held = (one for part in self.modules() for one in vars(part).values())
+        data = [*self.train_inputs, *(one for one in held if isinstance(one, Tensor))]
+        new = deepcopy(self, {id(one): one for one in data})
         new.train_inputs = (inputs.expand(*batch, *inputs.shape[-2:]),)
         new.train_targets = observations.expand(*batch, -1)
         variance = new._learn_rows(self, inputs, X, noise)
@@ -404,13 +362,14 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         if variance is None:
             regression = new._fit_regression(inputs, attached)
         else:
-            regression = old.extend(
-                inputs=X,
+            regression = GrowingRegression(
+                X,
+                self._covariance(X, X),
+                variance,
+                targets - self.mean_module(X),
+                attached,
+                before=old,
                 across=self._covariance(old.inputs, X),
-                among=self._covariance(X, X),
-                noise=variance,
-                residual=targets - self.mean_module(X),
-                attached=attached,
             )
         new.prediction_strategy = regression
         return new
@@ -439,11 +398,6 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             self._row_noise = joined(old._row_noise, noise, inputs.shape[-2] - q, q, variance)
         return variance
 
-    def _copy_without_data(self) -> Self:
-        """A copy of the model whose training data is still to be set."""
-        data = (*self.train_inputs, self.train_targets, *self._data_elsewhere())
-        return deepcopy(self, {id(tensor): tensor.new_empty(0) for tensor in data})
-
 
 NOISE_ALONE = {
     getattr(kind, name)
@@ -463,15 +417,14 @@ def check_honoured(model: GrowingGP) -> None:
         ValueError: If so.
     """
     kind = type(model.likelihood)
-    for name in ("__call__", "marginal"):
+    for owner, name, honoured in (
+        (kind, "__call__", kind.__call__ in NOISE_ALONE),
+        (kind, "marginal", kind.marginal in NOISE_ALONE),
+        (type(model), "forward", type(model).forward is GrowingGP.forward),
+    ):
         require(
-            getattr(kind, name) in NOISE_ALONE,
-            f"{kind.__name__} overrides {name}, which predictions from one factor do not ask for: "
-            "they would be as if it did not. Say by its _shaped_noise_covar, or by a noise_covar, "
-            "what noise observations have, or use SingleTaskGP.",
+            honoured,
+            f"{owner.__name__} overrides {name}, which predictions from one factor do not ask for: "
+            "give noise by _shaped_noise_covar or a noise_covar of the likelihood, the prior by "
+            "mean_module and covar_module, or use SingleTaskGP.",
         )
-    require(
-        type(model).forward is GrowingGP.forward,
-        f"{type(model).__name__} overrides forward, which predictions from one factor do not ask "
-        "for: they would be as if it did not. Give the prior by mean_module and covar_module.",
-    )

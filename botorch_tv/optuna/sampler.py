@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -28,7 +28,7 @@ from botorch_tv.gp.mixture.bank import FIRST, MOST_COLUMNS
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import OLDEST, MeasurementLog, Place, trial_answer, trial_log
-from botorch_tv.optuna.trials import Sorted, StudySpace, TrialClock, failures, sort
+from botorch_tv.optuna.trials import StudySpace, TrialClock, failures, sort
 from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.gp_strategy import GPStrategy
@@ -63,31 +63,27 @@ UNIT_FROM = 8
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
-class Unit(NamedTuple):
-    """Units of values and times inside a model."""
-
-    center: float = 0.0
-    scale: float = 1.0
-    tempo: float = 1.0
-
-
 class Known(NamedTuple):
-    """Everything known when a trial is decided."""
+    """Everything known when a trial is decided: the trials as :func:`sort` has them, and a log."""
 
     log: MeasurementLog
     space: StudySpace
-    sorted: Sorted
-    unit: Unit
-    origin: float
-    """Time of the first value, the origin of times inside a model."""
+    unit: tuple[float, float, float, float]
+    """Center and scale of values, and origin and tempo of times, inside a model."""
+    valued: list[tuple[float, FrozenTrial]]
+    failed: list[FrozenTrial]
+    pruned: list[FrozenTrial]
+    running: list[FrozenTrial]
+    undecided: list[FrozenTrial]
+
+    def place(self, clock_time: float) -> float:
+        """The time inside the model, even if it lies before that of the newest value."""
+        _, _, origin, tempo = self.unit
+        return (clock_time - origin) / tempo
 
     def time(self, clock_time: float) -> float:
         """The time inside the model, no earlier than that of the newest value."""
         return max(self.place(clock_time), float(self.log.state.time))
-
-    def place(self, clock_time: float) -> float:
-        """The time inside the model, even if it lies before that of the newest value."""
-        return (clock_time - self.origin) / self.unit.tempo
 
 
 class DriftSampler(BaseSampler):
@@ -112,7 +108,7 @@ class DriftSampler(BaseSampler):
     of all values, or the predicted mean if that is worse.
 
     **Parameters.** Floats, integers and categorical parameters with the same range in all trials
-    are modelled, see :class:`~botorch_tv.strategies.parameters.Axis`; others are sampled
+    are modelled, see :class:`~botorch_tv.strategies.parameters.Choice`; others are sampled
     independently. The model sees the values actually tried, in the unit cube, so lengthscales of a
     strategy's kernel are fractions of a range. Two categories are as far apart as the ends of a
     range.
@@ -162,19 +158,13 @@ class DriftSampler(BaseSampler):
     ) -> None:
         require(
             strategy is None or isinstance(strategy, Strategy),
-            f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; give one "
-            "such as tv_gp_ucb(kernel=..., noise=..., epsilon=...), or leave it out; time_key= "
+            f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; time_key= "
             "is the user attribute with the time of each trial.",
         )
         require(
-            strategy is None or not strategy.consults,
-            f"DriftSampler: {strategy!r} consults an expert, for whom Optuna has no place; use "
-            "Loop, or another strategy.",
-        )
-        require(
-            strategy is None or strategy.remakes_suggestions,
-            f"DriftSampler: {strategy!r} must be told which of its members made a suggestion, "
-            "which Optuna does not write down; use one of its members.",
+            strategy is None or (strategy.remakes_suggestions and not strategy.consults),
+            f"DriftSampler: {strategy!r} consults an expert, or must be told which member made a "
+            "suggestion, for which Optuna has no place; use ask and tell of the strategy.",
         )
         self._strategy = strategy
         self._clock = TrialClock(time_key, unit)
@@ -202,7 +192,7 @@ class DriftSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
         """Parameters that all complete trials have in common and that leave a choice."""
-        return self.common(study)
+        return common(study)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -215,13 +205,12 @@ class DriftSampler(BaseSampler):
         self._raise_error_if_multi_objective(study)
         space = StudySpace(search_space)
         if space.columns == 0:
-            return {axis.name: axis.value([]) for axis in space.axes}
+            return space.params(torch.empty(0))
         now = self._clock.begun(trial)
         known = self.known(study, space)
-        if not self.begins(known.sorted):
+        if not self.begins(known.valued, known.failed, known.pruned):
             return space.params(space.filling(trial.number, self._number(0, "spread") % 2**31))
-        X = self._choice(known, trial.number, now)
-        return space.params(X)
+        return space.params(self._choice(known, trial.number, now))
 
     def sample_independent(
         self,
@@ -260,26 +249,10 @@ class DriftSampler(BaseSampler):
 
     # ---------------------------------------------------------------- within
 
-    @staticmethod
-    def common(study: Study) -> dict[str, BaseDistribution]:
-        """Parameters that all complete trials have in common and that leave a choice."""
-        common = intersection_search_space(study.get_trials(deepcopy=False))
-        return {name: one for name, one in common.items() if not one.single()}
-
-    @property
-    def startup(self) -> int:
-        """Trials that must have ended before there is a model."""
-        return self._startup
-
-    def begins(self, trials: Sorted) -> bool:
-        """Whether enough trials have ended for a model."""
-        ended = len(trials.valued) + len(trials.pruned) + len(trials.failed)
-        return ended >= self._startup and len(trials.valued) >= min(self._startup, FIRST)
-
-    @property
-    def clock(self) -> TrialClock:
-        """The clock of the trials."""
-        return self._clock
+    def begins(self, valued: Sized, *others: Sized) -> bool:
+        """Whether enough trials have ended, with a value or without, for a model."""
+        ended = len(valued) + sum(map(len, others))
+        return ended >= self._startup and len(valued) >= min(self._startup, FIRST)
 
     def known(self, study: Study, space: StudySpace) -> Known:
         """What the trials of a study say about some parameters."""
@@ -287,40 +260,44 @@ class DriftSampler(BaseSampler):
         if before is not None and before.distributions == space.distributions:
             space = before  # its points of finished trials are known
         trials = sort(study.get_trials(deepcopy=False), space, self._clock)
-        valued = sorted(trials.valued, key=lambda one: (one[0], one[1].number))
-        origin = valued[0][0] if valued else 0.0
-        values = [float(trial.values[0]) for _, trial in valued]
+        valued = sorted(trials[0], key=lambda one: (one[0], one[1].number))
         maximize = study.direction == StudyDirection.MAXIMIZE
         if log is None or before is not space or log.strategy.maximize != maximize:
             strategy = self._strategy or default_strategy(space.columns)
             log = trial_log(replace(cast(GPStrategy, strategy), maximize=maximize), space)
-        unit = self._unit(log.strategy, values, [time for time, _ in valued])
+        unit = (0.0, 1.0, valued[0][0] if valued else 0.0, 1.0)
+        first = [trial.values[0] for _, trial in valued[:UNIT_FROM]]
+        if len(first) > 1 and self._strategy is None and not isinstance(log.strategy, Adaptive):
+            # The study's own units for a default that needs some.
+            between = median(b - a for (a, _), (b, _) in pairwise(valued[:UNIT_FROM]))
+            unit = (fmean(first), pstdev(first) or 1.0, unit[2], between or 1.0)
+        center, scale, origin, tempo = unit
         rows = [
             trial_answer(
-                (time - origin) / unit.tempo, one.number, point, (y - unit.center) / unit.scale
+                (time - origin) / tempo, one.number, point, (one.values[0] - center) / scale
             )
-            for (time, one), y in zip(valued, values)
+            for time, one in valued
             if (point := space.point_of(one)) is not None
         ]
-        if self.begins(trials):
+        if self.begins(*trials[:3]):
             log = log.changed(rows, OLDEST)
         self._before = (log, space)
-        return Known(log, space, trials, unit, origin)
+        return Known(log, space, unit, *trials)
 
     def success(self, known: Known, now: float) -> Success | None:
         """Where trials succeed; None where none has failed."""
-        failed = [one for one in known.sorted.failed for _ in range(failures(one))]
+        failed = [one for one in known.failed for _ in range(failures(one))]
         return known.log.success(now, self._ended(known, failed, now))
 
     @without_gradients
     def _choice(self, known: Known, number: int, now: float) -> Tensor:
         """The point for a trial, `D`."""
-        log, trials, present = known.log, known.sorted, known.time(now)
-        pruned = self._ended(known, trials.pruned, present)
-        running = [(present, known.space.point(trial.params)) for trial in trials.running]
+        log, present = known.log, known.time(now)
+        pruned = self._ended(known, known.pruned, present)
+        running = [(present, known.space.point(trial.params)) for trial in known.running]
         state = log.as_if_answered(running, present, pruned)
         chance = self.success(known, present)
-        for other in [one for one in trials.undecided if one.number < number][-3:]:
+        for other in [one for one in known.undecided if one.number < number][-3:]:
             X = self._asked(log, state, other.number, present, chance)
             state = as_if_measured(log.quiet, state, X, present)
         return self._asked(log, state, number, present, chance)
@@ -340,18 +317,16 @@ class DriftSampler(BaseSampler):
             for when, trial in measured
         ]
 
-    def _unit(self, strategy: Strategy, values: list[float], times: list[float]) -> Unit:
-        """The study's own units, or those of its first values for a default that needs units."""
-        first = values[:UNIT_FROM]
-        if len(first) < 2 or self._strategy is not None or isinstance(strategy, Adaptive):
-            return Unit()
-        between = median(later - one for one, later in pairwise(times[:UNIT_FROM]))
-        return Unit(fmean(first), pstdev(first) or 1.0, between or 1.0)
-
     def _number(self, trial: int, what: str) -> int:
         """A random number of its own for every purpose."""
         digest = hashlib.sha256(f"{self._seed}/{trial}/{what}".encode()).digest()
         return int.from_bytes(digest[:8], "big")
+
+
+def common(study: Study) -> dict[str, BaseDistribution]:
+    """Parameters that all complete trials have in common and that leave a choice."""
+    found = intersection_search_space(study.get_trials(deepcopy=False))
+    return {name: one for name, one in found.items() if not one.single()}
 
 
 class BestNow(NamedTuple):
@@ -392,27 +367,25 @@ def best_now(
             than to succeed.
     """
     sampler = study.sampler if sampler is None else sampler  # type: ignore[assignment]
-    require(
-        isinstance(sampler, DriftSampler),
-        f"best_now: the study's sampler is {sampler}, which knows no present; pass one, "
-        "best_now(study, DriftSampler()).",
-    )
-    assert isinstance(sampler, DriftSampler)
+    if not isinstance(sampler, DriftSampler):
+        raise ValueError(
+            f"best_now: the sampler is {sampler}, which knows no present; pass one, "
+            "best_now(study, DriftSampler())."
+        )
     sampler._raise_error_if_multi_objective(study)
-    space = StudySpace(sampler.common(study))
+    space = StudySpace(common(study))
     require(
         space.columns > 0,
         "best_now: no parameter is in all complete trials with the same choice of values; run "
         "trials that have one in common.",
     )
     known = sampler.known(study, space)
-    valued = len(known.sorted.valued)
     require(
-        sampler.begins(known.sorted),
-        f"best_now: {valued} trials have a value, but the model begins with "
-        f"{sampler.startup}; run more, or lower n_startup_trials.",
+        sampler.begins(known.valued, known.failed, known.pruned),
+        f"best_now: {len(known.valued)} trials have a value, but the model begins with "
+        f"{sampler._startup}; run more, or lower n_startup_trials.",
     )
-    present = known.time(sampler.clock.present(now, [time for time, _ in known.sorted.valued]))
+    present = known.time(sampler._clock.present(now, [time for time, _ in known.valued]))
     strategy, state = known.log.strategy, known.log.state
     chance = sampler.success(known, present)
     X = recommended(strategy, state, present, None, chance)
@@ -422,5 +395,5 @@ def best_now(
     )
     posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
     mean, sd = float(posterior.mean), float(posterior.variance) ** 0.5
-    center, scale, _ = known.unit
+    center, scale, _, _ = known.unit
     return BestNow(space.params(X), center + scale * mean, scale * sd)

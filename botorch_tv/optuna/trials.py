@@ -7,10 +7,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 import optuna
-from botorch.exceptions import InputDataError
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -20,7 +18,7 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from botorch_tv.loop.log import RECENT
-from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
+from botorch_tv.strategies.parameters import Choice, Number, Parameter, Space
 from botorch_tv.validation import require, require_number, shown
 
 
@@ -40,11 +38,6 @@ class TrialClock:
     unit: timedelta
 
     def __post_init__(self) -> None:
-        require(
-            self.key is None or isinstance(self.key, str),
-            f"DriftSampler: time_key is {shown(self.key)}, but it must be the name of a user "
-            "attribute, or None for the trials' time stamps.",
-        )
         require(
             isinstance(self.unit, timedelta) and self.unit > timedelta(0),
             f"DriftSampler: unit is {shown(self.unit)}, but it must be a positive span of time; "
@@ -100,21 +93,12 @@ class TrialClock:
         return when.timestamp() / self.unit.total_seconds()
 
 
-def axis(name: str, distribution: BaseDistribution) -> Axis:
-    """The axis of a parameter.
-
-    Raises:
-        InputDataError: If its distribution is unknown.
-    """
+def axis(distribution: BaseDistribution) -> Parameter:
+    """The parameter of a distribution: a float, an integer or a category."""
     if isinstance(distribution, CategoricalDistribution):
-        return Axis(name, Choice(*distribution.choices))
-    if isinstance(distribution, (FloatDistribution, IntDistribution)):
-        one = distribution
-        return Axis(name, Number(one.low, one.high, one.log, one.step))
-    raise InputDataError(
-        f"{name!r} has the distribution {shown(distribution)}, but floats, integers and categories "
-        "are known; choose among these."
-    )
+        return Choice(*distribution.choices)
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    return Number(distribution.low, distribution.high, distribution.log, distribution.step)
 
 
 class StudySpace(Space):
@@ -126,7 +110,7 @@ class StudySpace(Space):
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.distributions = dict(distributions)
-        super().__init__([axis(name, one) for name, one in distributions.items()])
+        super().__init__({name: axis(one) for name, one in distributions.items()})
         self._known: dict[int, tuple[FrozenTrial, tuple[float, ...] | None]] = {}
 
     def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:
@@ -160,22 +144,15 @@ CERTAIN = 4
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
-class Sorted(NamedTuple):
-    """The trials that a model of some parameters can use."""
-
-    valued: list[tuple[float, FrozenTrial]]
-    """Complete, feasible and finite, with the time of measurement."""
-    failed: list[FrozenTrial]
-    """Failed, infeasible or infinite."""
-    pruned: list[FrozenTrial]
-    """Pruned, of the newest ``RECENT`` that have ended."""
-    running: list[FrozenTrial]
-    """With parameters and without an end, of the newest ``RECENT``."""
-    undecided: list[FrozenTrial]
-    """Running trials whose parameters are not all known yet."""
-
-
-def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) -> Sorted:
+def sort(
+    trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock
+) -> tuple[
+    list[tuple[float, FrozenTrial]],
+    list[FrozenTrial],
+    list[FrozenTrial],
+    list[FrozenTrial],
+    list[FrozenTrial],
+]:
     """Sort the trials of a study.
 
     Args:
@@ -183,24 +160,28 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
         space: The parameters modelled. Trials without one of them are left out; those with a value
             out of range, with a warning.
         clock: The times of trials. Complete trials without a time are left out with a warning.
+
+    Returns:
+        Complete, feasible and finite trials, with the time of measurement; failed, infeasible or
+        infinite ones; pruned ones, of the newest ``RECENT`` that have ended; running ones with
+        parameters, of the newest ``RECENT``; running ones whose parameters are not all known yet.
     """
-    found = Sorted([], [], [], [], [])
-    ended = [one for one in trials if one.state.is_finished()]
-    recent = {one.number for one in ended[-RECENT:]}
+    valued, failed, pruned, running, undecided = [], [], [], [], []
+    recent = {one.number for one in [one for one in trials if one.state.is_finished()][-RECENT:]}
     for trial in trials:
         if trial.state == TrialState.RUNNING:
             if space.holds(trial):
-                found.running.append(trial)
+                running.append(trial)
             elif not space.asks(trial):
-                found.undecided.append(trial)
+                undecided.append(trial)
         elif trial.state.is_finished() and space.holds(trial):
             if trial.state == TrialState.PRUNED:
                 if trial.number in recent:
-                    found.pruned.append(trial)
+                    pruned.append(trial)
             elif not _has_value(trial):
-                found.failed.append(trial)
+                failed.append(trial)
             elif (time := clock.measured(trial)) is not None:
-                found.valued.append((time, trial))
+                valued.append((time, trial))
             elif trial.number in recent:
                 _logger.warning(
                     f"Trial {trial.number} has no user attribute {clock.key!r}, so when it was "
@@ -213,8 +194,7 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
                 f"{space.distributions}, so DriftSampler leaves it out; give suggest_ a range that "
                 "holds it."
             )
-    del found.running[:-RECENT]
-    return found
+    return valued, failed, pruned, running[-RECENT:], undecided
 
 
 def _has_value(trial: FrozenTrial) -> bool:

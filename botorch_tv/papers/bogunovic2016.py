@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.papers.claims import Claim, judge
+from botorch_tv.papers.claims import also, below, judge
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results, draw_totals
 from botorch_tv.papers.worlds import markov_case, spatial_kernel
 from botorch_tv.strategies import Strategy, gp_ucb, r_gp_ucb, tv_gp_ucb
@@ -52,7 +51,7 @@ def _figure(id: str, kernel: str, name: str) -> Experiment:
         horizon=HORIZON,
         trials=200,
         cases=cases,
-        score=partial(judge, [Claim(one, "TV-GP-UCB", "R-GP-UCB") for one in cases]),
+        score=partial(judge, [below(one, "TV-GP-UCB", "R-GP-UCB") for one in cases]),
     )
 
 
@@ -93,15 +92,15 @@ def _periods(noise: float) -> dict[str, Strategy]:
 # The paper: regret is worst at 0, and rises rapidly towards it; a slightly smaller rate does no
 # harm.
 _RATE_CLAIMS = [
-    *(Claim(CASE, label, "ε = 0", 3.0) for label in list(_RATES)[1:]),
-    Claim(CASE, "ε = 0.005", f"ε = {TRUTH}", -2.0),
+    *(below(CASE, label, "ε = 0", 3.0) for label in list(_RATES)[1:]),
+    below(CASE, "ε = 0.005", f"ε = {TRUTH}", -2.0),
 ]
 
 
 # The paper: a short period costs regret; the mean is robust to a longer one.
 _PERIOD_CLAIMS = [
-    *(Claim(CASE, label, "N = 5") for label in list(_PERIODS)[1:]),
-    *(Claim(CASE, label, "N = 40", -2.0) for label, period in _PERIODS.items() if period > 40),
+    *(below(CASE, label, "N = 5") for label in list(_PERIODS)[1:]),
+    *(below(CASE, label, "N = 40", -2.0) for label, period in _PERIODS.items() if period > 40),
 ]
 
 
@@ -123,13 +122,12 @@ def _judge_periods(results: Results) -> Outcome:
         },
         {"claim": "N = 200 is GP-UCB", "holds": same},
     ]
-    table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
     verdict = (
-        f"{orders.verdict} The standard deviation between trials is {share:.2f} times as large at "
-        f"N = 200 as at N = 40 ({t_ratio:.1f} standard errors); N = 200 "
+        f"The standard deviation between trials is {share:.2f} times as large at N = 200 as at "
+        f"N = 40 ({t_ratio:.1f} standard errors); N = 200 "
         f"{'is' if same else 'differs from'} GP-UCB."
     )
-    return Outcome(table, verdict, bool(orders.holds) and t_ratio > 3 and same)
+    return also(orders, rows, verdict, t_ratio > 3 and same)
 
 
 def _draw(

@@ -18,8 +18,7 @@ largest such norm, and every round of a trial has the readings of the same hour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -30,7 +29,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB
 from botorch_tv.acquisition.widths import ClosedForm, Fixed, InformationGain
-from botorch_tv.papers.claims import Claim, Quantity, beats, judge, judge_readings, similar
+from botorch_tv.papers.claims import Claim, beats, below, judge, judge_readings, similar
 from botorch_tv.papers.experiment import Drawn, Experiment, Recorded, draw_panels
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.papers.sensors import STEPS_PER_DAY, cells
@@ -87,67 +86,57 @@ def line_up(
     }
 
 
-@dataclass(frozen=True)
-class FunctionClass:
-    """A kernel, and whether its functions are draws from the process or smoothed draws.
+def function_world(kernel_name: str, smooth: bool, noise: float) -> StaticWorld:
+    """Functions of a kernel with lengthscale 0.2 and variance 1.
 
     Args:
-        title: Title of its panel.
         kernel_name: "se" or "matern52".
-        smooth: Whether the functions lie in the kernel's space.
+        smooth: Whether they are smoothed draws, which lie in the kernel's space.
+        noise: Variance of the noise.
     """
-
-    title: str
-    kernel_name: str
-    smooth: bool
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel with lengthscale 0.2 and variance 1."""
-        return unit_kernel(self.kernel_name, 0.2)
-
-    def variance(self) -> float:
-        """R² = λ, for the whole study."""
-        return NOISE_SHARE * mean_range(self.world(1.0), TRIALS)
-
-    def world(self, noise: float) -> StaticWorld:
-        """The functions, with noise of this variance."""
-        draws = StaticWorld(random_arms(), functions=GaussianDraw(self.kernel), noise=noise)
-        if not self.smooth:
-            return draws
-        smoothing = NOISE_SHARE * mean_range(draws, TRIALS)
-        functions = SmoothedDraw(self.kernel, noise=smoothing)
-        return StaticWorld(draws.domain, functions=functions, noise=noise)
-
-    def strategies(self, noise: float) -> dict[str, Strategy]:
-        """The strategies, with the information gain in closed form, as in the paper.
-
-        B bounds the norms of all smoothed draws of the study.
-        """
-        B = largest_norm(replace(self, smooth=True).world(1.0), TRIALS)
-        gain = ClosedForm("se") if self.kernel_name == "se" else ClosedForm("matern", nu=2.5)
-        return line_up(self.kernel, noise, B, gain)
+    kernel = unit_kernel(kernel_name, 0.2)
+    draws = StaticWorld(random_arms(), functions=GaussianDraw(kernel), noise=noise)
+    if not smooth:
+        return draws
+    functions = SmoothedDraw(kernel, noise=NOISE_SHARE * mean_range(draws, TRIALS))
+    return StaticWorld(draws.domain, functions=functions, noise=noise)
 
 
-_SETTINGS = {
-    "se-rkhs": FunctionClass("SE, f in the kernel's space", "se", smooth=True),
-    "se-gp": FunctionClass("SE, f drawn from the process", "se", smooth=False),
-    "matern52-rkhs": FunctionClass("Matérn-5/2, f in the kernel's space", "matern52", smooth=True),
-    "matern52-gp": FunctionClass("Matérn-5/2, f drawn from the process", "matern52", smooth=False),
-}
+def function_strategies(kernel_name: str, noise: float) -> dict[str, Strategy]:
+    """The strategies, with the information gain in closed form, as in the paper.
+
+    B bounds the norms of all smoothed draws of the study.
+    """
+    B = largest_norm(function_world(kernel_name, True, 1.0), TRIALS)
+    gain = ClosedForm("se") if kernel_name == "se" else ClosedForm("matern", nu=2.5)
+    return line_up(unit_kernel(kernel_name, 0.2), noise, B, gain)
+
+
+def _drawn(title: str, kernel_name: str, smooth: bool) -> Drawn:
+    world = partial(function_world, kernel_name, smooth)
+    return Drawn(
+        title,
+        lambda: NOISE_SHARE * mean_range(world(1.0), TRIALS),
+        world,
+        partial(function_strategies, kernel_name),
+    )
+
+
 _CASES = {
-    name: Drawn(setting.title, setting.variance, setting.world, setting.strategies)
-    for name, setting in _SETTINGS.items()
+    "se-rkhs": _drawn("SE, f in the kernel's space", "se", True),
+    "se-gp": _drawn("SE, f drawn from the process", "se", False),
+    "matern52-rkhs": _drawn("Matérn-5/2, f in the kernel's space", "matern52", True),
+    "matern52-gp": _drawn("Matérn-5/2, f drawn from the process", "matern52", False),
 }
 _ORDER = (
     *(("IGP-UCB", other) for other in ("GP-UCB", "GP-TS", "GP-EI", "GP-PI")),
     ("GP-TS", "GP-UCB"),
 )
 _IMPROVING = ("GP-EI", "GP-PI")
-_CLAIMS: list[Claim | Quantity] = [
-    *(Claim(name, *pair) for name in _CASES for pair in _ORDER),
+_CLAIMS = [
+    *(below(name, *pair) for name in _CASES for pair in _ORDER),
     *(similar(name, "GP-PI", "GP-EI") for name in _CASES),
-    *(Claim(name, "GP-TS", other, ours=True) for name in _CASES for other in _IMPROVING),
+    *(below(name, "GP-TS", other, ours=True) for name in _CASES for other in _IMPROVING),
 ]
 
 SYNTHETIC = Experiment(
@@ -188,70 +177,53 @@ def regression_norm(covariance: Tensor, functions: Tensor, noise: float) -> floa
     return float((weights * (covariance @ weights)).sum(0).max().sqrt())
 
 
-@dataclass(frozen=True)
-class Standard:
-    """A test function on 100 d fixed random points of the unit cube.
+@cache
+def standardised(problem: BaseTestProblem) -> tuple[Grid, Tensor]:
+    """100 d fixed random points of the unit cube, and the values there, standardised over them."""
+    shape = (POINTS_PER_DIMENSION * problem.dim, problem.dim)
+    grid = Grid(torch.from_numpy(np.random.default_rng(2017).random(shape)))
+    found: Tensor = problem(grid.X, noise=False)
+    return grid, (found - found.mean()) / found.std()
 
-    Args:
-        problem: The function on its own bounds, to be maximised.
-        bounds: The part of its domain that is used, `(lower, upper)` in every dimension.
-    """
 
-    problem: BaseTestProblem
-    bounds: tuple[float, float]
+def _standard(title: str, problem: BaseTestProblem) -> Drawn:
+    """A test function, to be maximised, with a squared exponential kernel of lengthscale 0.2."""
 
-    @cached_property
-    def domain(self) -> Grid:
-        """The points in the unit cube."""
-        dim = self.problem.dim
-        points = np.random.default_rng(2017).random((POINTS_PER_DIMENSION * dim, dim))
-        return Grid(torch.from_numpy(points))
+    def variance() -> float:
+        _, values = standardised(problem)
+        return NOISE_SHARE * float(values.max() - values.min())
 
-    @cached_property
-    def values(self) -> Tensor:
-        """The values, standardised over the points, `100 d`."""
-        low, high = self.bounds
-        found: Tensor = self.problem(low + (high - low) * self.domain.X, noise=False)
-        return (found - found.mean()) / found.std()
+    def world(noise: float) -> StaticWorld:
+        grid, values = standardised(problem)
+        return StaticWorld(grid, functions=FixedFunctions(values), noise=noise)
 
-    def variance(self) -> float:
-        """R²: 1 % of the range."""
-        return NOISE_SHARE * float(self.values.max() - self.values.min())
-
-    def world(self, noise: float) -> StaticWorld:
-        """The function, the same in every trial."""
-        return StaticWorld(self.domain, functions=FixedFunctions(self.values), noise=noise)
-
-    def strategies(self, noise: float) -> dict[str, Strategy]:
-        """The strategies, with a squared exponential kernel of lengthscale 0.2."""
-        kernel = unit_kernel("se", 0.2)
-        K = kernel(self.domain.X).to_dense().detach()
-        B = regression_norm(K, self.values.unsqueeze(0), noise)
+    def strategies(noise: float) -> dict[str, Strategy]:
+        (grid, values), kernel = standardised(problem), unit_kernel("se", 0.2)
+        K = kernel(grid.X).to_dense().detach()
+        B = regression_norm(K, values.unsqueeze(0), noise)
         return line_up(kernel, noise, B, ClosedForm("se"))
 
+    return Drawn(title, variance, world, strategies)
 
-_FUNCTIONS = {
-    # On the unit square, as in Azimi et al. (2012), whom the paper follows.
-    "rosenbrock": Standard(Rosenbrock(dim=2, negate=True).double(), (0.0, 1.0)),
-    "hartmann3": Standard(Hartmann(dim=3, negate=True).double(), (0.0, 1.0)),
-}
+
+# On the unit square, as in Azimi et al. (2012), whom the paper follows.
 _FUNCTION_CASES = {
-    name: Drawn(title, one.variance, one.world, one.strategies)
-    for (name, one), title in zip(_FUNCTIONS.items(), ("Rosenbrock", "Hartmann-3"))
+    "rosenbrock": _standard("Rosenbrock", Rosenbrock(dim=2, negate=True).double()),
+    "hartmann3": _standard("Hartmann-3", Hartmann(dim=3, negate=True).double()),
 }
+
+
+_COMPETITIVE = (("IGP-UCB", "GP-UCB"), ("GP-TS", "GP-UCB"))
 
 
 def _function_claims(end: str) -> list[Claim]:
     """The paper's claims, for the strategies whose labels have this suffix."""
-    return [
-        *(
-            claim
-            for name in _FUNCTIONS
-            for better in _IMPROVING
-            for claim in beats(name, better + end, ("IGP-UCB", "GP-TS"))
-        ),
-        *(Claim(name, better, "GP-UCB") for name in _FUNCTIONS for better in ("IGP-UCB", "GP-TS")),
-    ]
+    claims: list[Claim] = []
+    for name in _FUNCTION_CASES:
+        for better in _IMPROVING:
+            claims += beats(name, better + end, ("IGP-UCB", "GP-TS"))
+    claims += [below(name, *pair) for name in _FUNCTION_CASES for pair in _COMPETITIVE]
+    return claims
 
 
 FUNCTIONS = Experiment(
@@ -347,7 +319,7 @@ _SENSOR_CASES = {
 }
 
 
-def _sensor_claims(end: str) -> list[Claim | Quantity]:
+def _sensor_claims(end: str) -> list[Claim]:
     """The paper's claims, for the cases whose names have this suffix."""
     rivals = ("GP-UCB", "IGP-UCB", *_IMPROVING)
     return [

@@ -7,25 +7,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from botorch_tv.papers.experiment import Outcome, Results
+from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.study_record import Paired, in_columns
-
-if TYPE_CHECKING:
-    from botorch_tv.simulation import StudyResult
 
 SIMILAR = 1.1
 """Largest ratio of two regrets that are called similar."""
 
+Row = dict[str, Any]
+Claim = Callable[[Results], Row]
+"""From the results to a row of the table of :func:`judge`, with whether the claim ``holds``."""
 
-class Claim(NamedTuple):
+
+def below(
+    case: str, lower: str, higher: str, required: float = 5.0, *, ours: bool = False
+) -> Claim:
     """In this case, `lower` has less total regret than `higher`.
 
-    Attributes:
+    Args:
         case: Name of the study.
         lower: Label of the better strategy.
         higher: Label of the worse strategy.
@@ -35,17 +39,46 @@ class Claim(NamedTuple):
             verdict.
     """
 
-    case: str
-    lower: str
-    higher: str
-    required: float = 5.0
-    ours: bool = False
+    def test(results: Results) -> Row:
+        gap = results[case].paired_difference(higher, lower)
+        return compared(case, lower, higher, gap, required, ours)
+
+    return test
 
 
-class Quantity(NamedTuple):
+def compared(case: str, lower: str, higher: str, gap: Paired, required: float, ours: bool) -> Row:
+    """The row of :func:`below`, for a paired difference of `higher` minus `lower`."""
+    identical = gap.mean == 0 and gap.standard_error == 0
+    return {
+        "case": case,
+        "lower": lower,
+        "higher": higher,
+        "required": required,
+        "ours": ours,
+        "difference": gap.mean,
+        "standard_error": gap.standard_error,
+        "t_ratio": 0.0 if identical else gap.t_ratio,
+        "holds": (identical and required < 0) or gap.t_ratio > required,
+    }
+
+
+def beats(
+    case: str, lower: str, rivals: Iterable[str], required: float = 5.0, *, ours: bool = False
+) -> list[Claim]:
+    """A claim against each of several rivals; see :func:`below`."""
+    return [below(case, lower, rival, required, ours=ours) for rival in rivals]
+
+
+def within(
+    case: str,
+    meaning: str,
+    measure: Callable[[StudyResult], float],
+    least: float,
+    most: float = math.inf,
+) -> Claim:
     """In this case, a number lies between two limits.
 
-    Attributes:
+    Args:
         case: Name of the study.
         meaning: Description of the number.
         measure: Computes the number from the study.
@@ -53,43 +86,50 @@ class Quantity(NamedTuple):
         most: The largest value that agrees with the paper.
     """
 
-    case: str
-    meaning: str
-    measure: Callable[[StudyResult], float]
-    least: float = -math.inf
-    most: float = math.inf
+    def test(results: Results) -> Row:
+        found, upper = measure(results[case]), None if most == math.inf else most
+        own = {"case": case, "figure": meaning, "found": found, "least": least, "most": upper}
+        return own | {"holds": least <= found <= most}
+
+    return test
 
 
-def beats(
-    case: str, lower: str, rivals: Iterable[str], required: float = 5.0, *, ours: bool = False
-) -> list[Claim]:
-    """A claim against each of several rivals; see :class:`Claim`."""
-    return [Claim(case, lower, rival, required, ours) for rival in rivals]
+def similar(case: str, first: str, second: str) -> Claim:
+    """Two strategies have similar regret, within a factor of :data:`SIMILAR`.
+
+    Args:
+        case: Name of the study.
+        first: Label of a strategy.
+        second: Label of the strategy it is compared with.
+    """
+
+    def measure(result: StudyResult) -> float:
+        return float(result.total_regret(first).mean() / result.total_regret(second).mean())
+
+    meaning = f"regret of {first} as a multiple of {second}'s"
+    return within(case, meaning, measure, 1 / SIMILAR, SIMILAR)
 
 
-def judge(claims: Sequence[Claim | Quantity], results: Results) -> Outcome:
+def judge(claims: Sequence[Claim], results: Results) -> Outcome:
     """Test every claim, on paired trials.
 
     Returns:
-        A table with one row per claim: for a :class:`Claim` the mean of R_T(higher) − R_T(lower),
-        its standard error and their ratio; for a :class:`Quantity` the number and its limits.
+        A table with one row per claim: for an order the mean of R_T(higher) − R_T(lower), its
+        standard error and their ratio; then for every number its limits.
     """
-    rows = [
-        tested(claim, results[claim.case].paired_difference(claim.higher, claim.lower))
-        for claim in claims
-        if isinstance(claim, Claim)
-    ]
-    figures = [_measured(one, results) for one in claims if isinstance(one, Quantity)]
-    theirs = [row for row in rows if not row["ours"]]
-    ours = [row for row in rows if row["ours"]]
+    rows = [claim(results) for claim in claims]
+    orders = [row for row in rows if "lower" in row]
+    figures = [row for row in rows if "figure" in row]
+    theirs = [row for row in orders if not row["ours"]]
+    ours = [row for row in orders if row["ours"]]
     verdicts = [_summed(theirs, "orders of the paper")] if theirs else []
     verdicts += [_summed(ours, "orders that we expected besides")] if ours else []
     verdicts += [_figure_verdict(row) for row in figures]
     holds = all(row["holds"] for row in [*theirs, *figures])
-    return Outcome(pd.DataFrame([*rows, *figures]), " ".join(verdicts), holds)
+    return Outcome(pd.DataFrame([*orders, *figures]), " ".join(verdicts), holds)
 
 
-def judge_readings(readings: Mapping[str, Sequence[Claim | Quantity]], results: Results) -> Outcome:
+def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) -> Outcome:
     """Test the claims of a paper in several readings of what it leaves open.
 
     The paper is confirmed if all claims hold in one reading. The verdict covers every reading.
@@ -106,53 +146,15 @@ def judge_readings(readings: Mapping[str, Sequence[Claim | Quantity]], results: 
     )
 
 
-def similar(case: str, first: str, second: str) -> Quantity:
-    """The claim that two strategies have similar regret, within a factor of :data:`SIMILAR`.
-
-    Args:
-        case: Name of the study.
-        first: Label of a strategy.
-        second: Label of the strategy it is compared with.
-    """
-
-    def measure(result: StudyResult) -> float:
-        return float(result.total_regret(first).mean() / result.total_regret(second).mean())
-
-    meaning = f"regret of {first} as a multiple of {second}'s"
-    return Quantity(case, meaning, measure, 1 / SIMILAR, SIMILAR)
+def also(
+    orders: Outcome, rows: Sequence[Row] | pd.DataFrame, verdict: str = "", holds: bool = True
+) -> Outcome:
+    """The outcome of some claims with further rows, what they say, and whether they hold."""
+    table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
+    return Outcome(table, f"{orders.verdict} {verdict}".rstrip(), bool(orders.holds) and holds)
 
 
-def tested(claim: Claim, gap: Paired) -> dict[str, Any]:
-    """A claim and its test, a row of :func:`judge`'s table.
-
-    Args:
-        claim: The claim.
-        gap: The paired difference of ``higher`` minus ``lower``.
-    """
-    identical = gap.mean == 0 and gap.standard_error == 0
-    return {
-        **claim._asdict(),
-        "difference": gap.mean,
-        "standard_error": gap.standard_error,
-        "t_ratio": 0.0 if identical else gap.t_ratio,
-        "holds": (identical and claim.required < 0) or gap.t_ratio > claim.required,
-    }
-
-
-def _measured(figure: Quantity, results: Results) -> dict[str, Any]:
-    """A quantity and its test, a row of :func:`judge`'s table."""
-    found = figure.measure(results[figure.case])
-    return {
-        "case": figure.case,
-        "figure": figure.meaning,
-        "found": found,
-        "least": None if figure.least == -math.inf else figure.least,
-        "most": None if figure.most == math.inf else figure.most,
-        "holds": figure.least <= found <= figure.most,
-    }
-
-
-def _figure_verdict(row: dict[str, Any]) -> str:
+def _figure_verdict(row: Row) -> str:
     limits = [f"at {name} {row[name]:.3g}" for name in ("least", "most") if row[name] is not None]
     wrong = "" if row["holds"] else ", which is not what the paper says"
     return (
@@ -161,7 +163,7 @@ def _figure_verdict(row: dict[str, Any]) -> str:
     )
 
 
-def _summed(rows: Sequence[dict[str, Any]], name: str) -> str:
+def _summed(rows: Sequence[Row], name: str) -> str:
     """The verdict on several claims, in one sentence."""
     failed = [row for row in rows if not row["holds"]]
     if failed:
@@ -174,7 +176,7 @@ def _summed(rows: Sequence[dict[str, Any]], name: str) -> str:
     return f"All {len(rows)} {name} hold; the closest is {_in_words(closest)}."
 
 
-def _in_words(row: dict[str, Any]) -> str:
+def _in_words(row: Row) -> str:
     by = f"{row['t_ratio']:.1f} standard errors"
     if math.isinf(row["t_ratio"]):
         by = f"{row['difference']:.3g} in every trial"
@@ -186,16 +188,14 @@ def _in_words(row: dict[str, Any]) -> str:
 
 # The outcome of an experiment as text.
 
-Row = dict[str, Any]
-
 ROUNDED_AWAY = 1e-9
 """Numbers below this are due to rounding, and shown as 0."""
 
 _TITLES = {
-    "Claims of the paper, the first lower than the second": False,
-    "Expected besides, not claimed by the paper": True,
+    False: "Claims of the paper, the first lower than the second",
+    True: "Expected besides, not claimed by the paper",
 }
-"""Titles of claims, and whether they are ours."""
+"""Titles of claims, by whether they are ours."""
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -206,17 +206,15 @@ def outcome_text(outcome: Outcome) -> str:
     """
     judged = "Agrees with the paper" if outcome.holds else "Does not agree with the paper"
     if outcome.holds is None:
-        judged = "Nothing to agree or disagree with"
-    if not outcome.judged:
-        judged = "Not judged"
+        judged = "Nothing to agree or disagree with" if outcome.judged else "Not judged"
     # Rows of different kinds fill different columns.
     rows = [
         {str(name): value for name, value in row.items() if not pd.isna(value)}
         for row in outcome.table.to_dict("records")
     ]
     parts = []
-    for title, ours in _TITLES.items():
-        claims = [_claim(row) for row in rows if "lower" in row and row.get("ours", False) == ours]
+    for ours, title in _TITLES.items():
+        claims = [_claim(row) for row in rows if "lower" in row and row["ours"] == ours]
         if claims:
             parts.append(f"{title}:\n{_table(claims, texts=len(claims[0]) - 4)}")
     for _, alike in groupby((row for row in rows if "lower" not in row), key=tuple):

@@ -25,7 +25,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB
-from botorch_tv.papers.claims import Claim, Quantity, beats, judge_readings, similar
+from botorch_tv.papers.claims import Claim, also, beats, below, judge_readings, similar, within
 from botorch_tv.papers.experiment import (
     Case,
     Drawn,
@@ -140,7 +140,7 @@ READINGS = {
 
 
 def _experiment(
-    id: str, title: str, make: Make, claims: Callable[[str], Sequence[Claim | Quantity]], paper: str
+    id: str, title: str, make: Make, claims: Callable[[str], Sequence[Claim]], paper: str
 ) -> Experiment:
     """An experiment with a case for every noise variance and every reading of B.
 
@@ -188,13 +188,13 @@ DETECTED_WITHIN = 50
 """Rounds after a change in which a reset counts as its detection."""
 
 
-def _abrupt(end: str) -> list[Claim | Quantity]:
+def _abrupt(end: str) -> list[Claim]:
     """The claims of [W22] §7, and of [ET] Appendix A for less and for equal noise."""
-    within = f"resets within {DETECTED_WITHIN} rounds of round"
+    soon = f"resets within {DETECTED_WITHIN} rounds of round"
     detections = [
-        Quantity(
+        within(
             f"noise-1{end}",
-            f"share of trials in which ET-GP-UCB {within} {change}",
+            f"share of trials in which ET-GP-UCB {soon} {change}",
             share_with_reset(_EVENT, change, change + DETECTED_WITHIN),
             *limits,
         )
@@ -208,7 +208,7 @@ def _abrupt(end: str) -> list[Claim | Quantity]:
     ]
 
 
-def _slow(end: str) -> list[Claim | Quantity]:
+def _slow(end: str) -> list[Claim]:
     """The claims of [W22] §7, and of [ET] Appendix A for less and for equal noise."""
     return [
         *beats(f"noise-0.1{end}", _EVENT, RIVALS, 2.0),
@@ -217,7 +217,7 @@ def _slow(end: str) -> list[Claim | Quantity]:
     ]
 
 
-def _appendix(end: str) -> Sequence[Claim | Quantity]:
+def _appendix(end: str) -> Sequence[Claim]:
     """The claim of [W22] Appendix E."""
     return beats(f"noise-1{end}", "WGP-UCB", ("IGP-UCB", *DROPPING), 2.0)
 
@@ -287,9 +287,9 @@ def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
 
 def largest_price_norm(world: PanelWorld) -> float:
     """B = max_t √(f_tᵀ K⁺ f_t)."""
-    known = spectrum(world.kernel.cpu().numpy())
-    loads = world.objective.cpu().numpy() @ known.vectors
-    return float(np.sqrt((loads**2 / known.eigenvalues).sum(1).max()))
+    eigenvalues, vectors = spectrum(world.kernel.cpu().numpy())
+    loads = world.objective.cpu().numpy() @ vectors
+    return float(np.sqrt((loads**2 / eigenvalues).sum(1).max()))
 
 
 def budget(world: PanelWorld) -> float:
@@ -327,7 +327,7 @@ def _stock_claims(name: str) -> list[Claim]:
     """The claims of [W22] Appendix E and [ET] Appendix A."""
     return [
         *beats(name, "WGP-UCB", ("IGP-UCB", *DROPPING), 2.0),
-        *(Claim(name, label, "Random", 2.0) for label in (*RIVALS, _EVENT)),
+        *(below(name, label, "Random", 2.0) for label in (*RIVALS, _EVENT)),
     ]
 
 
@@ -391,7 +391,7 @@ def _judge_table(results: Results) -> Outcome:
         for label, theirs in zip((*RIVALS, _EVENT), PAPER_TABLE_1[name.removesuffix("-100")])
     ]
     both = pd.DataFrame(rows, columns=["case", "strategy", "here", "paper"])
-    return orders._replace(table=pd.concat([orders.table, both], ignore_index=True))
+    return also(orders, both)
 
 
 TABLE_1 = Experiment(

@@ -19,7 +19,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.papers.claims import Claim, beats, judge
+from botorch_tv.papers.claims import Claim, beats, below, judge
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
 from botorch_tv.papers.worlds import markov_case, spatial_kernel
 from botorch_tv.simulation.plots import plot_first_reset
@@ -112,9 +112,9 @@ def _case(title: str, true: float, assumed: float, period: int) -> Drawn:
 
 def _order(case: str, periodic_over_static: float = 5.0) -> list[Claim]:
     return [
-        Claim(case, "TV-GP-UCB", "ET-GP-UCB"),
-        Claim(case, "ET-GP-UCB", "R-GP-UCB"),
-        Claim(case, "R-GP-UCB", "GP-UCB", periodic_over_static),
+        below(case, "TV-GP-UCB", "ET-GP-UCB"),
+        below(case, "ET-GP-UCB", "R-GP-UCB"),
+        below(case, "R-GP-UCB", "GP-UCB", periodic_over_static),
     ]
 
 

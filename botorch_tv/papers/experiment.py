@@ -10,55 +10,41 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import pandas as pd
 import torch
 
 from botorch_tv.papers.recordings import STAND_IN, Recordings
-from botorch_tv.simulation import GridWorld, Recorder, StudyResult, World, run_study
+from botorch_tv.simulation import Recorder, StudyResult, World, run_study
 from botorch_tv.simulation.study_record import Paired
-from botorch_tv.strategies import Strategy
+from botorch_tv.strategies import Grid, Strategy
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-AnyWorld = TypeVar("AnyWorld", bound=GridWorld)
+Stage = tuple[World, dict[str, Strategy]]
 
 
-class Stage(NamedTuple):
-    """A study without its size.
+class Case(ABC):
+    """One study of an experiment.
 
     Attributes:
-        world: The world.
-        strategies: The strategies by label.
-        doubt: Why the paper cannot be judged by it; empty if it can.
+        title: A caption that distinguishes the case.
+        noise: Default variance of the noise; None if it depends on the data.
         trials: Largest number of distinct trials; None for any number.
         horizon: Largest number of rounds; None for any number.
     """
 
-    world: World
-    strategies: dict[str, Strategy]
-    doubt: str = ""
+    title: str
+    noise: float | None
     trials: int | None = None
     horizon: int | None = None
 
-
-class Case(ABC):
-    """One study of an experiment."""
-
-    title: str
-    """A caption that distinguishes the case."""
-
-    @property
-    @abstractmethod
-    def noise(self) -> float | None:
-        """Default variance of the noise; None if it depends on the data."""
-
     @abstractmethod
     def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
-        """The world and the strategies.
+        """The world, and the strategies by label.
 
         Args:
             noise: Variance of the noise; None for the experiment's own.
@@ -85,16 +71,16 @@ class Drawn(Case):
     horizon: int | None = None
 
     @cached_property
-    def noise(self) -> float:
+    def noise(self) -> float:  # type: ignore[override]
         return self.variance() if callable(self.variance) else self.variance
 
     def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
         noise = self.noise if noise is None else noise
-        return Stage(self.world(noise), self.strategies(noise), horizon=self.horizon)
+        return self.world(noise), self.strategies(noise)
 
 
 @dataclass(frozen=True)
-class Recorded(Case, Generic[AnyWorld]):
+class Recorded(Case):
     """A study on recorded data.
 
     Args:
@@ -106,19 +92,14 @@ class Recorded(Case, Generic[AnyWorld]):
     """
 
     title: str
-    world: Callable[[Recordings], AnyWorld]
-    strategies: Callable[[AnyWorld], dict[str, Strategy]]
+    world: Callable[[Recordings], Any]
+    strategies: Callable[[Any], dict[str, Strategy]]
     trials: int | None = None
-
-    @property
-    def noise(self) -> None:
-        return None
+    noise = None
 
     def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
         world = self.world(Recordings(data))
-        doubt = STAND_IN if data is None else ""
-        differing = len(world.domain) if self.trials is None else self.trials
-        return Stage(world, self.strategies(world), doubt, trials=differing)
+        return world, self.strategies(world)
 
 
 Results = Mapping[str, StudyResult]
@@ -210,21 +191,22 @@ class Experiment:
             ValueError: If ``noise`` is given, but cases have different variances or use a record.
             FileNotFoundError: If ``data`` lacks a record.
         """
-        import pandas as pd
-
         self.check_noise(noise)
         sizes = [(self.trials, self.horizon), *[self.quick] * quick]
         count, longest = (min(size) for size in zip(*sizes))
         chunks = self.chunk_folders(folder)
         results, doubts = {}, ["A quick look, too small to be judged."] * quick
         for name, case in self.cases.items():
-            stage = case.stage(noise, data)
-            doubts += [stage.doubt] * bool(stage.doubt)
-            most = [count if trials is None else trials, stage.trials]
-            longests = [longest, stage.horizon, stage.world.horizon]
+            world, strategies = case.stage(noise, data)
+            most = [count if trials is None else trials, case.trials]
+            if isinstance(case, Recorded):
+                doubts += [STAND_IN] * (data is None)
+                arms = len(cast(Grid, world.domain))
+                most += [arms] if case.trials is None else []
+            longests = [longest, case.horizon, world.horizon]
             results[name] = run_study(
-                stage.world,
-                stage.strategies,
+                world,
+                strategies,
                 trials=min(size for size in most if size is not None),
                 horizon=min(size for size in longests if size is not None),
                 seed=seed,
@@ -278,19 +260,12 @@ class Experiment:
             )
 
 
-def draw_panels(
-    cases: Mapping[str, Case],
-    results: Results,
-    path: Path,
-    *,
-    one_scale: bool = True,
-    logarithmic: bool = False,
-) -> Figure:
-    """Draw regret curves, one panel per case."""
+def draw_panels(cases: Mapping[str, Case], results: Results, path: Path, **scales: bool) -> Figure:
+    """Draw regret curves, one panel per case, on the scales of ``plot_panels``."""
     from botorch_tv.simulation.plots import plot_panels
 
     titled = {cases[name].title: one for name, one in results.items()}
-    return plot_panels(titled, path, one_scale=one_scale, logarithmic=logarithmic)
+    return plot_panels(titled, path, **scales)
 
 
 def draw_totals(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from botorch_tv.acquisition import Constant, Logarithmic
-from botorch_tv.papers.claims import Claim, Quantity, judge
+from botorch_tv.papers.claims import Claim, below, judge, within
 from botorch_tv.papers.experiment import Drawn, Experiment, Results, draw_totals
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
@@ -65,15 +65,15 @@ def better_betas(result: StudyResult) -> float:
     return float(sum(result.total_regret(_label(one)).mean() < growing for one in BETAS))
 
 
-def _claims(epsilon: float, best: float) -> list[Claim | Quantity]:
+def _claims(epsilon: float, best: float) -> list[Claim]:
     case, near = f"epsilon-{epsilon}", min(BETAS, key=lambda beta: abs(beta - best))
     # Regret is flat around its minimum, so the best β is known only roughly.
     meaning = f"β of least regret (the paper: {best})"
     broad = "number of constant β that pay less than the growing one"
     return [
-        Claim(case, _label(near), GROWING),
-        Quantity(case, meaning, best_beta, least=best / 2, most=2 * best),
-        Quantity(case, broad, better_betas, least=3),
+        below(case, _label(near), GROWING),
+        within(case, meaning, best_beta, least=best / 2, most=2 * best),
+        within(case, broad, better_betas, least=3),
     ]
 
 

@@ -14,14 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import pandas as pd
 import torch
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 
 from botorch_tv.acquisition import Heteroscedastic, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.exploration import Ties
 from botorch_tv.forgetting.windows import window_count
-from botorch_tv.papers.claims import Claim, beats, judge, judge_readings, tested
+from botorch_tv.papers.claims import also, beats, below, compared, judge, judge_readings
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Recorded, Results
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld, PredictionError, SineWorld, StudyResult
@@ -138,9 +137,9 @@ _READINGS = {
 }
 _CLAIMS = {
     reading: [
-        Claim(case, EXPERTS[0], EXPERTS[1], 3.0),
+        below(case, EXPERTS[0], EXPERTS[1], 3.0),
         *beats(case, EXPERTS[1], _PURE, 3.0),
-        Claim(case, "TV-GP-UCB", "random", ours=True),
+        below(case, "TV-GP-UCB", "random", ours=True),
     ]
     for reading, case in _READINGS.items()
 }
@@ -150,15 +149,13 @@ def _judge(results: Results) -> Outcome:
     """Judge the orders of regret, the numbers of side queries, and the number of windows."""
     orders = judge_readings(_CLAIMS, results)
     asked = {name: _side_queries(one) for name, one in results.items()}
-    rows = pd.DataFrame([{"case": name, **row} for name, row in asked.items()])
+    rows = [{"case": name, **row} for name, row in asked.items()]
     first = asked["logarithmic"]
     queries = (
         f"{EXPERTS[1]} asks {first['share']:.0%} of the {first['sparq']:.0f} side queries of "
         f"{EXPERTS[0]}, in {first['windows']} windows (theory: {first['windows_of_theory']})"
     )
-    table = pd.concat([orders.table, rows], ignore_index=True)
-    holds = bool(orders.holds) and bool(rows["holds"].all())
-    return Outcome(table, f"{orders.verdict} {queries}.", holds)
+    return also(orders, rows, f"{queries}.", all(row["holds"] for row in rows))
 
 
 def _side_queries(result: StudyResult) -> dict[str, float | bool]:
@@ -261,18 +258,20 @@ def _judge_temperature(results: Results) -> Outcome:
     orders = judge(_TEMPERATURE_CLAIMS, results)
     error = results[CASE].squared_error.mean("round")
     rows = [
-        tested(
-            Claim("squared error", EXPERTS[1], other, 3.0),
+        compared(
+            "squared error",
+            EXPERTS[1],
+            other,
             Paired.of(error.sel(strategy=other).values - error.sel(strategy=EXPERTS[1]).values),
+            3.0,
+            False,
         )
         for other in _OTHERS
     ]
-    table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
     means = error.mean("trial").to_series()
     errors = ", ".join(f"{label} {mean:.3f}" for label, mean in means.items())
-    holds = all(row["holds"] for row in rows)
-    verdict = f"{orders.verdict} Squared prediction error over the grid: {errors}."
-    return Outcome(table, verdict, bool(orders.holds) and holds)
+    verdict = f"Squared prediction error over the grid: {errors}."
+    return also(orders, rows, verdict, all(row["holds"] for row in rows))
 
 
 def _draw_temperature(results: Results, path: Path) -> Figure:

@@ -15,7 +15,7 @@ Without a folder, synthetic records replace them, so that every experiment runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,6 @@ TRAFFIC = "traffic_la_speed.npz"
 STOCKS = "sp500_20_prices.csv.gz"
 
 
-@dataclass(frozen=True)
 class Recordings:
     """The records of a folder.
 
@@ -37,7 +36,8 @@ class Recordings:
         folder: The folder; None for synthetic records.
     """
 
-    folder: Path | None = None
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
 
     def temperature(self, every: int = 1) -> Panel:
         """Hourly temperatures in kelvin on a grid of cells, located by latitude and longitude.

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.papers.claims import Claim, beats, judge
+from botorch_tv.papers.claims import beats, below, judge
 from botorch_tv.papers.event_triggered import line_up
 from botorch_tv.papers.experiment import Experiment, Outcome, Recorded, Results
 from botorch_tv.papers.recordings import Recordings
@@ -121,7 +121,7 @@ _TEMPERATURE = {
 def _judge_temperature(results: Results) -> Outcome:
     """Judge the orders, and how much better than random search GP-UCB is in the end."""
     claims = beats("temperature", "TV-GP-UCB", ("R-GP-UCB", "GP-UCB", "Random"), 3.0)
-    orders = judge([*claims, Claim("temperature", "R-GP-UCB", "GP-UCB", 3.0, True)], results)
+    orders = judge([*claims, below("temperature", "R-GP-UCB", "GP-UCB", 3.0, ours=True)], results)
     last = results["temperature"].regret.isel(round=slice(-LAST, None)).mean(("trial", "round"))
     paid = {label: float(last.sel(strategy=label)) for label in ("TV-GP-UCB", "GP-UCB", "Random")}
     gain = (paid["Random"] - paid["GP-UCB"]) / (paid["Random"] - paid["TV-GP-UCB"])
@@ -163,7 +163,7 @@ TEMPERATURE = Experiment(
 _FAST_CLAIMS = [
     *beats("tuesday", "TV-GP-UCB", ("GP-UCB", "Random"), 3.0),
     *beats("wednesday", "TV-GP-UCB", ("GP-UCB", "Random"), 3.0),
-    *(Claim(day, "TV-GP-UCB", "R-GP-UCB", 3.0, ours=True) for day in ("tuesday", "wednesday")),
+    *(below(day, "TV-GP-UCB", "R-GP-UCB", 3.0, ours=True) for day in ("tuesday", "wednesday")),
     *beats("tuesday-usual", "TV-GP-UCB", ("GP-UCB", "R-GP-UCB", "Random"), 3.0, ours=True),
     *beats("wednesday-usual", "TV-GP-UCB", ("GP-UCB", "R-GP-UCB", "Random"), 3.0, ours=True),
 ]
@@ -201,8 +201,8 @@ EVENT_TRIGGERED_TEMPERATURE = Experiment(
         judge,
         [
             *beats("temperature", "ET-GP-UCB", ("TV-GP-UCB", "R-GP-UCB", "GP-UCB"), 3.0),
-            Claim("temperature", "TV-GP-UCB", "R-GP-UCB", 3.0),
-            Claim("temperature", "R-GP-UCB", "GP-UCB", 3.0),
+            below("temperature", "TV-GP-UCB", "R-GP-UCB", 3.0),
+            below("temperature", "R-GP-UCB", "GP-UCB", 3.0),
         ],
     ),
     remark="Hourly cells of a reanalysis in place of sensors in a laboratory.",

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Size, Tensor
 
 from botorch_tv.gp.arm_engine import FIRST_SLOTS, PlayedArms
-from botorch_tv.gp.arms import REFRESH_ROUNDS
 from botorch_tv.gp.linalg import at_index, first_maximum
-from botorch_tv.simulation.rules import Known, stacked
-from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
+from botorch_tv.simulation.rules import Known, played
+from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 ROUNDING = 1e-8
@@ -29,17 +28,6 @@ ROUNDING = 1e-8
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
 """Records work without doing it; the result does it."""
-
-
-class Stage(NamedTuple):
-    """The objective of a round, written anew for every round."""
-
-    values: Tensor
-    """`trials x M`."""
-    best: Tensor
-    """`trials`."""
-    noise: Tensor
-    """Errors of measurement, `trials`."""
 
 
 class Player:
@@ -51,19 +39,20 @@ class Player:
 
     Args:
         known: The strategy in numbers.
-        stage: The objective.
-        trials: How many.
+        stage: The objective, written anew for every round: its values, `trials x M`, the best one,
+            and the error of the measurement, `trials`.
         horizon: Rounds T.
         recorder: Records its rounds.
     """
 
     def __init__(
-        self, known: Known, stage: Stage, *, trials: int, horizon: int, recorder: Recorder
+        self, known: Known, stage: tuple[Tensor, ...], horizon: int, recorder: Recorder
     ) -> None:
-        self.known, self._stage, self._recorder = known, stage, recorder
-        rules, like = known.rules, known.basis.variance
+        self._rules, most, basis = rules, _, _ = known
+        self._stage, self._recorder, self._most = stage, recorder, most + 1
+        like, trials = basis.variance, len(stage[0])
         # A record of the round goes on using the memory for intermediate results of this copy.
-        self.basis = known.basis.to(like.dtype, like.device)
+        self.basis = basis.to(like.dtype, like.device)
 
         def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=like.device)
@@ -74,62 +63,52 @@ class Player:
             if isinstance(value, np.ndarray)
         }
         self._first = rules.prior[0] * like
-        self.posterior = PlayedArms.none(self.basis, Size([trials]), self._first, trend=False)
-        self._most = known.slots + 1
+        self.posterior = PlayedArms(self.basis, Size([trials]), self._first, trend=False)
         self._bound = 0  # no trial uses more slots
         self._noise = torch.full_like(self.posterior.information_gain, rules.noise)
-        self.elapsed, self.since = zeros(trials), zeros(trials) + 1
-        self.round, self.place = zeros(1), zeros(1)
+        self.elapsed, self.since, self.round = zeros(trials), zeros(trials) + 1, zeros(1)
         self.log = {
             "index": zeros(horizon, trials),
             "regret": zeros(horizon, trials, dtype=like.dtype),
             "resets": zeros(horizon, trials, dtype=torch.bool),
-            "y": zeros(horizon if rules.window else 0, trials, dtype=like.dtype),
         }
         # All that lasts from round to round.
         lasting = [one for one in vars(self.posterior).values() if isinstance(one, Tensor)]
-        clocks = [self.elapsed, self.since, self.round, self.place]
-        self._record([*lasting, *clocks, *self.log.values()])
+        self._record([*lasting, self.elapsed, self.since, self.round, *self.log.values()])
 
     def play_round(self, step: int) -> None:
-        """A round, and what Python decides before and after it; ``step`` counts from 0."""
-        rules = self.known.rules
-        if rules.period and step > 0 and step % rules.period == 0:
-            self._forget_all()
-        self._reserve()
+        """A round, and what Python decides before it; ``step`` counts from 0."""
+        period, posterior = self._rules.period, self.posterior
+        if period and step > 0 and step % period == 0:
+            self._forget(torch.ones_like(self.since, dtype=torch.bool))
+            self._bound = 0
+        # Every trial has a slot for another arm, and one to spare.
+        slots = posterior.arms.shape[-1]
+        if self._bound + 1 == slots < self._most:
+            # Reading the count makes Python wait, so it is read only now and then.
+            self._bound = int(posterior.count.max())
+            if self._bound + 1 > slots - FIRST_SLOTS:
+                posterior.give_room(min(2 * slots, self._most))
+                self._record()
+        self._bound += 1
         self._round()
-        oldest = step - rules.window
-        if rules.window == 0 or oldest < 0:
-            return
-        if step % REFRESH_ROUNDS != 0:
-            self._remove()
-            return
-        self._forget_all()
-        self.place.fill_(oldest + 1)
-        for _ in range(rules.window):
-            self._reserve()
-            self._again()
 
-    def logged(self) -> dict[str, np.ndarray]:
-        """What was recorded, by name, each `trials x rounds`."""
-        found = {name: self.log[name].T.cpu().numpy() for name in ("index", "regret", "resets")}
-        period = self.known.rules.period
-        if period:
+    def played(self) -> Arrays:
+        """What was recorded, each `trials x rounds`."""
+        found = {name: one.T.cpu().numpy() for name, one in self.log.items()}
+        if period := self._rules.period:
             found["resets"][:, period::period] = True
-        return {**found, "index": found["index"].astype(np.int32)}
+        return played(**found | {"index": found["index"].astype(np.int32)})
 
     def play(self) -> None:
         """A round, as it is recorded."""
-        rules, log, now = self.known.rules, self.log, self.round
-        stage, table = self._stage, self._table
+        rules, log, now, table = self._rules, self.log, self.round, self._table
+        values, best, noise = self._stage
         arm = self._choose()
-        truth = at_index(stage.values, arm)
-        y = truth + stage.noise
+        truth = at_index(values, arm)
         log["index"].index_copy_(0, now, arm.unsqueeze(0))
-        log["regret"].index_copy_(0, now, ((stage.best - truth) * rules.sign).unsqueeze(0))
-        if rules.window:
-            log["y"].index_copy_(0, now, y.unsqueeze(0))
-        residual = y - rules.mean
+        log["regret"].index_copy_(0, now, ((best - truth) * rules.sign).unsqueeze(0))
+        residual = truth + noise - rules.mean
         if len(table["band_sd"]):
             sd = at_index(self.posterior.variance, arm).clamp_min_(0).sqrt_()
             band = torch.addcmul(table["band_noise"][self.since], table["band_sd"][self.since], sd)
@@ -141,31 +120,16 @@ class Player:
         self.posterior.observe(self.basis, arm, residual, self._noise, prior)
         now.add_(1)
 
-    def remove(self) -> None:
-        """Remove the observation that a window no longer holds, as it is recorded."""
-        oldest = self.round - (self.known.rules.window + 1)  # the round under way is over
-        self._observe_logged(oldest, remove=True)
-
-    def observe_again(self) -> None:
-        """Observe the round of number ``place`` again, and go on to the next, as it is recorded."""
-        self._observe_logged(self.place, remove=False)
-        self.place.add_(1)
-
-    def _observe_logged(self, number: Tensor, *, remove: bool) -> None:
-        arm, y = (self.log[one].index_select(0, number).squeeze(0) for one in ("index", "y"))
-        residual = y - self.known.rules.mean
-        self.posterior.observe(self.basis, arm, residual, self._noise, remove=remove)
-
     def _choose(self) -> Tensor:
         """Let a round pass; then the first arm of those whose upper bound is highest."""
-        rules, posterior, table = self.known.rules, self.posterior, self._table
+        rules, posterior, table = self._rules, self.posterior, self._table
         if rules.moves:
             begun, elapsed = posterior.count > 0, self.elapsed
             attenuation = torch.where(begun, table["attenuation"][elapsed], 1.0)
-            lost = attenuation.square() * table["prior"][elapsed]
-            grown = (table["prior"][elapsed + 1] - lost) * begun
+            square = attenuation.square()
+            grown = (table["prior"][elapsed + 1] - square * table["prior"][elapsed]) * begun
             elapsed.add_(begun)
-            posterior.move(self.basis, attenuation, grown)
+            posterior.move(self.basis, attenuation, square, grown)
         sqrt_beta = table["sqrt_beta"].index_select(0, self.round)
         if len(table["gain_slope"]):
             root, slope = (
@@ -179,10 +143,6 @@ class Player:
         score.add_(posterior.mean, alpha=rules.sign)
         return first_maximum(score, rules.tie, scratch).masked_fill_(posterior.count == 0, 0)
 
-    def _forget_all(self) -> None:
-        self._forget(torch.ones_like(self.since, dtype=torch.bool))
-        self._bound = 0
-
     def _forget(self, trials: Tensor) -> None:
         """Forget everything in some trials, `trials`, bool."""
         self.posterior.clear(self._first, trials)
@@ -193,51 +153,35 @@ class Player:
         """Record rounds; with more slots, when copies take more memory, nothing is compared."""
         self.posterior.used = self.posterior.arms.shape[-1] - 1
         self._round = Replayed(self.play, self._recorder, written)
-        self._remove = Replayed(self.remove, self._recorder, written)
-        self._again = Replayed(self.observe_again, self._recorder, written)
-
-    def _reserve(self) -> None:
-        """Make sure that every trial has a slot for another arm, and one to spare."""
-        posterior, slots = self.posterior, self.posterior.arms.shape[-1]
-        if self._bound + 1 == slots < self._most:
-            # Reading the count makes Python wait, so it is read only now and then.
-            self._bound = int(posterior.count.max())
-            if self._bound + 1 > slots - FIRST_SLOTS:
-                posterior.give_room(min(2 * slots, self._most))
-                self._record()
-        self._bound += 1
 
 
 class CapturedTable:
-    """Strategies whose rounds are recorded, in the trials of one chunk.
+    """Strategies whose rounds are recorded, in the trials of one block.
 
     Args:
         settings: The study.
-        served: What is played, by label.
-        chunk: The trials.
+        known: The strategies, by label.
+        block: The trials.
         capture: Records a round; None where every operation is started by itself.
     """
 
     def __init__(
         self,
         settings: StudySettings,
-        served: Mapping[str, Known],
-        chunk: Chunk,
+        known: Mapping[str, Known],
+        block: range,
         capture: Capture | None,
     ) -> None:
-        self._recorder = Recorder(capture)
-        trials, horizon = chunk.trials, settings.horizon
-        self._noise = settings.errors(chunk)
-        some = next(iter(served.values())).basis.variance
-        self._stage = Stage(
-            some.new_empty(trials, len(some)), some.new_empty(trials), some.new_empty(trials)
-        )
-        self._maximize = settings.maximize
-        self._given: Tensor | None = None
-        self._bring: Work | None = None
+        self._recorder, self._noise = Recorder(capture), settings.errors(block)
+        some, trials = next(iter(known.values()))[2].variance, len(block)
+        shapes = (trials, len(some)), (trials,), (trials,)
+        self._stage = tuple(some.new_empty(shape) for shape in shapes)
+        self._reduce = torch.amax if settings.maximize else torch.amin
+        self._given = self._stage[0]
+        self._bring: Replayed | None = None
         self.players = {
-            label: Player(one, self._stage, trials=trials, horizon=horizon, recorder=self._recorder)
-            for label, one in served.items()
+            label: Player(one, self._stage, settings.horizon, self._recorder)
+            for label, one in known.items()
         }
 
     def play_round(self, step: int, objective: Objective) -> None:
@@ -248,37 +192,30 @@ class CapturedTable:
             objective: That of every trial.
         """
         assert isinstance(objective, OnArms)
-        if self._given is None or self._bring is None:
-            self._given, work = self._brought(objective)
-            self._bring = Replayed(work, self._recorder, [self._stage.values, self._stage.best])
-        self._given.copy_(
-            objective.coordinates if isinstance(objective, InFeatures) else objective.values
-        )
-        self._stage.noise.copy_(self._noise.normal())
+        given = objective.coordinates if isinstance(objective, InFeatures) else objective.values
+        if self._bring is None:
+            expand = None
+            if isinstance(objective, InFeatures):
+                self._given = torch.empty_like(given)
+                # Nobody else works in the memory of this basis.
+                expand = objective.basis.to(given.dtype, given.device).expand
+            self._bring = Replayed(partial(self._brought, expand), self._recorder, self._stage[:2])
+        self._given.copy_(given)
+        self._stage[2].copy_(self._noise.normal())
         self._bring()
         for player in self.players.values():
             player.play_round(step)
 
-    def finished(self) -> tuple[list[str], Arrays]:
-        """What was recorded, and of which strategies in this order."""
-        return list(self.players), stacked([one.logged() for one in self.players.values()])
+    def finished(self) -> dict[str, Arrays]:
+        """What was recorded, by the label of the strategy."""
+        return {label: one.played() for label, one in self.players.items()}
 
-    def _brought(self, objective: OnArms) -> tuple[Tensor, Work]:
-        """Where objectives like this one are to be written, and what brings them to the stage."""
-        stage = self._stage
-        reduce = torch.amax if self._maximize else torch.amin
-        given, expand = stage.values, None
-        if isinstance(objective, InFeatures):
-            given = torch.empty_like(objective.coordinates)
-            # Nobody else works in the memory of this basis.
-            expand = objective.basis.to(given.dtype, given.device).expand
-
-        def work() -> None:
-            if expand is not None:
-                expand(given, out=stage.values)
-            reduce(stage.values, -1, out=stage.best)
-
-        return given, work
+    def _brought(self, expand: Callable[..., Tensor] | None) -> None:
+        """Bring the objective that was given to the stage."""
+        values, best, _ = self._stage
+        if expand is not None:
+            expand(self._given, out=values)
+        self._reduce(values, -1, out=best)
 
 
 class Recorder:

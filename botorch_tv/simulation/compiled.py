@@ -24,12 +24,9 @@ import torch
 
 from botorch_tv.gp.arms import REFRESH_ROUNDS
 from botorch_tv.gp.basis import Basis, ProductBasis
-from botorch_tv.simulation.rules import MOST_SLOTS, Rules, TooManyArms, in_numbers, stacked
-from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings
-from botorch_tv.simulation.worlds import World
+from botorch_tv.simulation.rules import MOST_SLOTS, Known, Rules, TooManyArms, played
+from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
-from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import State
 
 COMPILED_IN = "a53e64c2bc55"
 """Digest of the fields of ``Rules`` and of the constant of other files; it has to change, and this
@@ -42,15 +39,20 @@ UNINTERRUPTED = 2**24
 """Numbers that are passed over before anybody can stop it: some tenths of a second."""
 SLOTS, SINCE, ELAPSED = range(3)
 """Columns of the counts: slots used, rounds since the reset, time since the origin."""
+Room = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Memory that is used again round after round: coordinates of a step, half of the way to the arms,
+and there; covariances with the arms played, and weights of their rows."""
 Loop = TypeVar("Loop", bound=Callable[..., object])
 # Sums may be taken in any order, as matrix products take them; nothing relies on NaN.
 _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
 
 
-class Sides(NamedTuple):
-    """Features of two groups of dimensions, which bring coordinates C to the arms as Φ₁ C Φ₂ᵀ.
+class Factors(NamedTuple):
+    """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
 
-    They are padded with zeros to a multiple of three, the first ones to a multiple of six.
+    Features of the groups bring coordinates C to the arms as Φ₁ C Φ₂ᵀ. They are padded with zeros
+    to a multiple of three, the first to a multiple of six. A matrix that is no product is its own
+    K₂, and its rows need not be brought to the arms.
     """
 
     left: np.ndarray
@@ -60,15 +62,6 @@ class Sides(NamedTuple):
     mirrored: bool
     """Whether Φ₁ read upwards is the same in the first half of its columns, and the negative of
     itself in the others: half of a product says all of it."""
-
-
-class Factors(NamedTuple):
-    """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
-
-    A matrix that is no product is its own K₂, and its rows need not be brought to the arms.
-    """
-
-    sides: Sides
     rows: np.ndarray
     """What an arm adds to a sum of rows of K, beside its row of Φ₁: Φ₂ or K₂, `n_2 x r_2`."""
     first: np.ndarray
@@ -76,19 +69,8 @@ class Factors(NamedTuple):
     second: np.ndarray
     """K₂."""
     product: bool
-
-
-class Scene(NamedTuple):
-    """Where the objective of a round comes from."""
-
-    given: np.ndarray
-    """Values on the arms, or coordinates in features, `rounds x trials x M or r`."""
-    sides: Sides
-    """Of the features."""
     places: np.ndarray
-    """Where coordinates belong in `r_1 x r_2`; none where values are given."""
-    noise: np.ndarray
-    """Errors of measurement, `rounds x trials`."""
+    """Where coordinates of the basis belong in the flattened C, `r`."""
 
 
 class Trials(NamedTuple):
@@ -123,21 +105,6 @@ def _compiled(loop: Loop) -> Loop:
         return cast(Loop, numba.njit(cache=True, **settings)(loop))
     except RuntimeError:  # no folder may be written to
         return cast(Loop, numba.njit(**settings)(loop))
-
-
-class _Room(NamedTuple):
-    """Memory that is used again round after round.
-
-    Coordinates of a function, half of the way to the arms, and there; then what a step of one
-    strategy takes besides.
-    """
-
-    core: np.ndarray
-    half: np.ndarray
-    values: np.ndarray
-    between: np.ndarray
-    weights: np.ndarray
-    score: np.ndarray
 
 
 LANES = 16
@@ -199,13 +166,13 @@ def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> N
 
 
 @_compiled
-def _expand(sides: Sides, core: np.ndarray, half: np.ndarray, out: np.ndarray) -> None:
+def _expand(factors: Factors, core: np.ndarray, half: np.ndarray, out: np.ndarray) -> None:
     """Bring coordinates to the arms."""
-    _product(core, sides.right, half)
-    if sides.mirrored:
-        _mirrored_product(sides.left, half, out)
+    _product(core, factors.right, half)
+    if factors.mirrored:
+        _mirrored_product(factors.left, half, out)
     else:
-        _product(sides.left, half, out)
+        _product(factors.left, half, out)
 
 
 @_compiled
@@ -259,11 +226,11 @@ def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
 
 
 @_compiled
-def _choose(trials: Trials, i: int, rules: Rules, t: int, room: _Room) -> int:
+def _choose(trials: Trials, i: int, rules: Rules, t: int, score: np.ndarray) -> int:
     """The first arm of those whose upper bound is highest."""
     if trials.counts[i, SLOTS] == 0:
         return 0
-    mean, variance, score = trials.mean[i], trials.variance[i], room.score
+    mean, variance = trials.mean[i], trials.variance[i]
     sqrt_beta, sign = rules.sqrt_beta[t], rules.sign
     if len(rules.gain_slope) > 0:
         sqrt_beta += math.sqrt(rules.gain_root[t] + rules.gain_slope[t] * trials.gain[i])
@@ -286,7 +253,7 @@ def _mix(
     core: np.ndarray,
 ) -> None:
     """A weighted sum of rows of K, Σ_a w_a φ₁(a) φ₂(a)ᵀ; behind those used weights are 0."""
-    left = factors.sides.left
+    left = factors.left
     core[:] = 0.0
     for third in range((used + 2) // 3):
         a = 3 * third
@@ -309,7 +276,7 @@ def _observe(
     y: float,
     square: float,
     removed: int,
-    room: _Room,
+    room: Room,
 ) -> None:
     """Take an observation, or remove one of several of an arm, see ``PlayedArms``.
 
@@ -323,7 +290,7 @@ def _observe(
     used, points = counts[SLOTS], factors.second.shape[0]
     left, right = arm // points, arm % points
     first, second = factors.first[left], factors.second[right]
-    between, weights, core = room.between, room.weights, room.core
+    core, half, values, between, weights = room
     weights[:] = 0.0
     slot = used
     for a in range(used):
@@ -365,8 +332,8 @@ def _observe(
             row[b] = square * row[b] + share * weights[b]
     step = core.ravel()
     if factors.product:
-        _expand(factors.sides, core, room.half, room.values)
-        step = room.values.ravel()
+        _expand(factors, core, half, values)
+        step = values.ravel()
     mean, variances = trials.mean[i], trials.variance[i]
     surprise = sign * root * (y - rules.mean - mean[arm])
     for m in range(len(mean)):
@@ -384,7 +351,7 @@ def _observe(
 
 
 @_compiled
-def _slide(trials: Trials, i: int, rules: Rules, factors: Factors, t: int, room: _Room) -> None:
+def _slide(trials: Trials, i: int, rules: Rules, factors: Factors, t: int, room: Room) -> None:
     """Leave out what a window does not hold any more once round ``t`` is observed."""
     arms, y, oldest = trials.arm[i], trials.y[i], t - rules.window
     if oldest < 0:
@@ -401,34 +368,6 @@ def _slide(trials: Trials, i: int, rules: Rules, factors: Factors, t: int, room:
 
 
 @_compiled
-def _room_for(sides: Sides, columns: int, slots: int, arms: int) -> _Room:
-    """Room for functions of so many coordinates along the second side, and for steps."""
-    left, right = sides.left, sides.right
-    return _Room(
-        np.zeros((left.shape[1], columns)),
-        np.empty((left.shape[1], right.shape[1])),
-        np.empty((len(left) + len(left) % 2, right.shape[1])),
-        np.empty(slots),
-        np.empty(slots),
-        np.empty(arms),
-    )
-
-
-@_compiled
-def _look(scene: Scene, step: int, i: int, arms: int, room: _Room) -> np.ndarray:
-    """Values of the objective on the arms."""
-    given: np.ndarray = scene.given[step, i]
-    if len(scene.places) == 0:
-        return given
-    core = room.core.ravel()
-    for k in range(len(scene.places)):
-        core[scene.places[k]] = given[k]
-    _expand(scene.sides, room.core, room.half, room.values)
-    values: np.ndarray = room.values.ravel()[:arms]
-    return values
-
-
-@_compiled
 def _play_round(
     t: int,
     i: int,
@@ -437,14 +376,15 @@ def _play_round(
     factors: Factors,
     rules: Rules,
     trials: Trials,
-    room: _Room,
+    room: Room,
+    score: np.ndarray,
 ) -> None:
     """One round of one trial, of which values and the error of the measurement are known."""
     reset = rules.period > 0 and t > 0 and t % rules.period == 0
     if reset:
         _forget(trials, i, rules)
     square = _pass_time(trials, i, rules)
-    arm = _choose(trials, i, rules, t, room)
+    arm = _choose(trials, i, rules, t, score)
     y = values[arm] + error
     trials.arm[i, t] = arm
     trials.regret[i, t] = _largest(values, rules.sign) - rules.sign * values[arm]
@@ -464,7 +404,15 @@ def _play_round(
 
 @_compiled
 def play(
-    round_: int, begin: int, end: int, scene: Scene, factors: Factors, rules: Rules, trials: Trials
+    round_: int,
+    begin: int,
+    end: int,
+    given: np.ndarray,
+    noise: np.ndarray,
+    features: Factors,
+    factors: Factors,
+    rules: Rules,
+    trials: Trials,
 ) -> None:
     """Some rounds of some trials, one trial after the other.
 
@@ -472,80 +420,49 @@ def play(
         round_: Number of the first round, from 0.
         begin: Place of the first trial.
         end: Place after the last one.
-        scene: Of these rounds.
+        given: Values on the arms, or coordinates in features, `rounds x trials x M or r`.
+        noise: Errors of measurement, `rounds x trials`.
+        features: Of the objectives; without places where values are given.
         factors: Of the strategy's kernel.
         rules: Of the strategy.
         trials: What is known before, and then after.
     """
     arms, slots = trials.mean.shape[1], trials.places.shape[2]
-    room = _room_for(factors.sides, factors.rows.shape[1], slots, arms)
-    view = _room_for(scene.sides, len(scene.sides.right), 0, 0)
+    core, half, out = _matrices(factors, factors.rows.shape[1])
+    room, score = (core, half, out, np.empty(slots), np.empty(slots)), np.empty(arms)
+    core, half, out = _matrices(features, len(features.right))
     for i in range(begin, end):
-        for step in range(len(scene.noise)):
-            values = _look(scene, step, i, arms, view)
+        for step in range(len(noise)):
+            values = given[step, i]
+            if len(features.places) > 0:
+                for k in range(len(features.places)):
+                    core.ravel()[features.places[k]] = values[k]
+                _expand(features, core, half, out)
+                values = out.ravel()[:arms]
             _play_round(
-                round_ + step, i, values, scene.noise[step, i], factors, rules, trials, room
+                round_ + step, i, values, noise[step, i], factors, rules, trials, room, score
             )
 
 
-class Service(NamedTuple):
-    """A strategy as compiled rounds play it."""
-
-    factors: Factors
-    """Of its kernel."""
-    rules: Rules
-    """All else."""
-    slots: int
-    """Most arms that a trial can hold at a time, a multiple of three."""
-
-
-def served(
-    world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
-) -> dict[str, Service]:
-    """The strategies whose rounds are compiled, on a CPU, by label.
-
-    Of a static objective some arms are soon known to be no good, and a reset forgets them, so that
-    few are held however many there are. One that moves is looked at everywhere.
-
-    Args:
-        world: Where objectives are drawn from.
-        strategies: By label.
-        states: A state of each.
-        horizon: Rounds T.
-    """
-    return {
-        label: Service(factors(basis), rules, slots + -slots % 3)
-        for label, (rules, slots, basis) in in_numbers(world, strategies, states, horizon).items()
-        if basis.variance.device.type == "cpu" and not (rules.moves and slots > MOST_SLOTS)
-    }
+@_compiled
+def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Memory for coordinates with so many columns, half of the way to the arms, and there."""
+    left, right = factors.left, factors.right
+    return (
+        np.zeros((left.shape[1], columns)),
+        np.empty((left.shape[1], right.shape[1])),
+        np.empty((len(left) + len(left) % 2, right.shape[1])),
+    )
 
 
 def factors(basis: Basis) -> Factors:
     """The covariance of a basis: a product over dimensions, or a matrix of few arms."""
-    if isinstance(basis, ProductBasis):
-        left, right = halves(basis)
-        rows = padded(right, 3)
-        return Factors(sides(basis)[0], rows, left @ left.T, right @ right.T, product=True)
-    every = torch.arange(basis.arms, device="cpu")
-    covariance = np.ascontiguousarray(basis.gram(every).numpy())
-    one = np.ones((1, 1))
-    there = Sides(one, np.zeros((0, 0)), mirrored=False)  # a row is brought to the arms already
-    return Factors(there, covariance, one, covariance, product=False)
-
-
-def halves(basis: ProductBasis) -> tuple[np.ndarray, np.ndarray]:
-    """Features along the first dimensions and along the last one, `n_1 x r_1` and `n_2 x r_2`."""
-    *first, last = basis.factors
-    return functools.reduce(torch.kron, first).numpy(), last.numpy()
-
-
-def sides(basis: ProductBasis) -> tuple[Sides, np.ndarray]:
-    """What brings coordinates to the arms, and the places of a basis's own ones among them.
-
-    Returns:
-        The features, and places in the flattened `r_1 x r_2` matrix of coordinates, `r`.
-    """
-    left, right = halves(basis)
+    if not isinstance(basis, ProductBasis):
+        every = torch.arange(basis.arms, device="cpu")
+        covariance = np.ascontiguousarray(basis.gram(every).numpy())
+        return NOTHING._replace(left=np.ones((1, 1)), rows=covariance, second=covariance)
+    *some, last = basis.factors
+    left, right = functools.reduce(torch.kron, some).numpy(), last.numpy()
     points, rank = left.shape
     even, odd = (np.flatnonzero((left[::-1] == sign * left).all(0)) for sign in (1, -1))
     mirrored = len(even) + len(odd) == rank
@@ -558,26 +475,43 @@ def sides(basis: ProductBasis) -> tuple[Sides, np.ndarray]:
         width, height = 2 * half, points
     wide = np.zeros((height, width))
     wide[:points, columns] = left
-    found = Sides(wide, np.ascontiguousarray(padded(right, 3).T), mirrored)
+    rows = np.pad(right, ((0, 0), (0, -right.shape[1] % 3)))
     first, second = np.divmod(basis.kept.numpy(), right.shape[1])
-    return found, columns[first] * len(found.right) + second
+    return Factors(
+        left=wide,
+        right=np.ascontiguousarray(rows.T),
+        mirrored=mirrored,
+        rows=rows,
+        first=left @ left.T,
+        second=right @ right.T,
+        product=True,
+        places=columns[first] * rows.shape[1] + second,
+    )
 
 
-def padded(matrix: np.ndarray, columns: int) -> np.ndarray:
-    """A matrix with zeros behind it, so that it has a multiple of so many columns."""
-    return np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % columns)))
+NOTHING = Factors(
+    left=np.zeros((0, 0)),
+    right=np.zeros((0, 0)),
+    mirrored=False,
+    rows=np.zeros((0, 0)),
+    first=np.ones((1, 1)),
+    second=np.zeros((0, 0)),
+    product=False,
+    places=np.zeros(0, dtype=np.int64),
+)
+"""The features of objectives given by their values."""
 
 
 class CompiledTable:
-    """Strategies whose rounds are compiled, in the trials of one chunk.
+    """Strategies whose rounds are compiled, in the trials of one block.
 
     Rounds are collected, and played once there are some, so that a trial plays many while it is in
     a cache.
 
     Args:
         settings: The study.
-        services: What is played, by label.
-        chunk: The trials.
+        known: The strategies, by label.
+        block: The trials.
         stop: Once set, nothing more is played.
 
     Attributes:
@@ -587,15 +521,19 @@ class CompiledTable:
     def __init__(
         self,
         settings: StudySettings,
-        services: Mapping[str, Service],
-        chunk: Chunk,
+        known: Mapping[str, Known],
+        block: range,
         stop: threading.Event,
     ) -> None:
-        self.settings, self.services, self.stop = settings, services, stop
-        self._shape = (chunk.trials, settings.horizon)
-        self._disturb = settings.errors(chunk)
-        self.trials = {label: _beginning(one, self._shape) for label, one in services.items()}
-        self._scene: Scene | None = None
+        self.settings, self.known, self.stop = settings, known, stop
+        self._count = len(block)
+        self._factors = {label: factors(basis) for label, (_, _, basis) in known.items()}
+        self._disturb = settings.errors(block)
+        self.trials = {
+            label: _beginning(rules, slots, (len(block), settings.horizon))
+            for label, (rules, slots, _) in known.items()
+        }
+        self._features: Factors | None = None
 
     def play_round(self, step: int, objective: Objective) -> None:
         """One round of every strategy, now or together with some that follow.
@@ -607,58 +545,50 @@ class CompiledTable:
         Raises:
             TooManyArms: If a trial holds so many that the recursion is faster.
         """
-        scene = self._scene = self._scene or self._set(objective)
-        place = step % len(scene.given)
-        if isinstance(objective, InFeatures):
-            scene.given[place] = objective.coordinates.numpy()
-        else:
-            assert isinstance(objective, OnArms)
-            scene.given[place] = objective.values.numpy()
-        scene.noise[place] = self._disturb.normal().numpy()
-        if place + 1 < len(scene.given) and step + 1 < self.settings.horizon:
+        assert isinstance(objective, OnArms)
+        basis = objective.basis if isinstance(objective, InFeatures) else None
+        given = objective.coordinates if isinstance(objective, InFeatures) else objective.values
+        values = given.numpy()
+        if self._features is None:
+            self._features = NOTHING if basis is None else factors(basis)
+            arms = next(iter(self.trials.values())).mean.shape[1]
+            rounds = min(max(1, AT_ONCE * arms // values.shape[1]), self.settings.horizon)
+            self._given = np.empty((rounds, *values.shape))
+            self._noise = np.empty((rounds, self._count))
+        place = step % len(self._given)
+        self._given[place], self._noise[place] = values, self._disturb.normal().numpy()
+        if place + 1 < len(self._given) and step + 1 < self.settings.horizon:
             return
-        scene = scene._replace(given=scene.given[: place + 1], noise=scene.noise[: place + 1])
-        for label, one in self.services.items():
+        seen, noise = self._given[: place + 1], self._noise[: place + 1]
+        for label, (rules, most, _) in self.known.items():
             trials = self.trials[label]
             used = int(trials.counts[:, SLOTS].max(initial=0))
             if used > MOST_SLOTS:
                 raise TooManyArms(label)
-            needed, held = min(used + place + 1, one.slots), trials.inverse.shape[-1]
+            most += -most % 3
+            needed, held = min(used + place + 1, most), trials.inverse.shape[-1]
             if needed > held:
-                held = min(max(needed + -needed % 3, 2 * held), one.slots)
+                held = min(max(needed + -needed % 3, 2 * held), most)
                 trials = self.trials[label] = _with_room(trials, held)
             work = (place + 1) * (trials.mean.shape[1] + held**2)
             together = max(1, UNINTERRUPTED // work)
-            for first in range(0, self._shape[0], together):
+            for first in range(0, self._count, together):
                 if self.stop.is_set():
                     return
-                last = min(first + together, self._shape[0])
-                play(step - place, first, last, scene, one.factors, one.rules, trials)
+                last, parts = min(first + together, self._count), self._factors[label]
+                play(step - place, first, last, seen, noise, self._features, parts, rules, trials)
 
-    def finished(self) -> tuple[list[str], Arrays]:
-        """What was recorded, and of which strategies in this order."""
-        trials = self.trials.values()
-        return list(self.trials), stacked(
-            [{"index": one.arm, "regret": one.regret, "resets": one.resets} for one in trials]
-        )
-
-    def _set(self, objective: Objective) -> Scene:
-        """The scene of objectives like this one."""
-        (any_service, *_) = self.services.values()
-        trials, arms = self._shape[0], len(any_service.rules.variance)
-        numbers, nothing, places = arms, np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
-        features = Sides(nothing, nothing, mirrored=False)
-        if isinstance(objective, InFeatures):
-            features, places = sides(objective.basis)
-            numbers = len(places)
-        rounds = min(max(1, AT_ONCE * arms // numbers), self.settings.horizon)
-        given, noise = np.empty((rounds, trials, numbers)), np.empty((rounds, trials))
-        return Scene(given, features, places, noise)
+    def finished(self) -> dict[str, Arrays]:
+        """What was recorded, by the label of the strategy."""
+        return {
+            label: played(index=one.arm, regret=one.regret, resets=one.resets)
+            for label, one in self.trials.items()
+        }
 
 
-def _beginning(service: Service, shape: tuple[int, int]) -> Trials:
+def _beginning(rules: Rules, most: int, shape: tuple[int, int]) -> Trials:
     """What is known in each of some trials before the first round."""
-    (trials, horizon), rules, slots = shape, service.rules, min(FIRST_SLOTS, service.slots)
+    (trials, horizon), slots = shape, min(FIRST_SLOTS, most + -most % 3)
     counts = np.zeros((trials, 3), dtype=np.int64)
     counts[:, SINCE] = 1
     return Trials(

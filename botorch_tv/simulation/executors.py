@@ -8,27 +8,29 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 from tqdm.auto import tqdm
 
 from botorch_tv.files import this_host
 from botorch_tv.identity import libraries
 from botorch_tv.memory import torch_threads
-from botorch_tv.simulation.rounds import PreparedStudy, Progress
-from botorch_tv.simulation.settings import Chunk, StudySettings, device_of_worker
-from botorch_tv.simulation.store import Block, Store
+from botorch_tv.simulation.rounds import Progress, play_block, trials_of
+from botorch_tv.simulation.settings import Arrays, StudySettings, device_of_worker
+from botorch_tv.simulation.store import Store
 
 OWN_NOTE = "run_study: in "
 """Prefix of the notes on errors within a study, as opposed to errors of the executor."""
 PATIENCE_SECONDS = 600.0
 """Time after which a block that another process is computing is computed here as well."""
-BEGINNING = threading.Lock()
-"""Held while kernels are evaluated, because GPyTorch's settings are shared by all threads."""
-Blocks = dict[str, Block]
+Blocks = dict[str, Arrays]
 """Blocks of the same trials by the label of the strategy."""
-Take = Callable[[str, Chunk, Block], None]
+Task = tuple[Sequence[str], range]
+"""The labels of strategies, and the block in which they are to play."""
+Take = Callable[[str, range, Arrays], None]
 """Receives a finished block."""
 
 Job = TypeVar("Job")
@@ -51,29 +53,6 @@ class Executor(Protocol):
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
         """Schedule a function call."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """All that is needed to play a block; random numbers depend on the numbers of trials alone.
-
-    Args:
-        settings: The study, with the strategies that are to play.
-        chunk: The block.
-        number: Number of the block.
-        store: Where finished blocks are kept; None if nowhere.
-        threads: PyTorch threads for each block.
-        insist: Whether to compute and return what other processes are computing, or have computed.
-        made_with: Versions of the libraries of the calling process.
-    """
-
-    settings: StudySettings
-    chunk: Chunk
-    number: int
-    store: Store | None
-    threads: int
-    insist: bool
-    made_with: Mapping[str, str]
 
 
 # ---------------------------------------------------------------- in this process
@@ -114,66 +93,68 @@ def side_by_side(
         pool.shutdown(cancel_futures=True)
 
 
-def play_here(tasks: Sequence[Task], take: Take, workers: int, progress: Progress) -> None:
+def play_here(
+    settings: StudySettings,
+    store: Store | None,
+    tasks: Sequence[Task],
+    take: Take,
+    workers: int,
+    progress: Progress,
+) -> None:
     """Play blocks in threads of this process.
 
     Blocks that other processes are computing are left to them at first. At the end this process
     waits for them, and computes them itself if those processes die.
 
     Args:
+        settings: The study.
+        store: Where finished blocks are kept; None if nowhere.
         tasks: The blocks.
         take: Called once with every block, in any order and from any thread.
         workers: Blocks that run in parallel.
         progress: Counts the rounds.
     """
-    prepared: dict[tuple[str, ...], PreparedStudy] = {}
 
-    def study_of(settings: StudySettings) -> PreparedStudy:
-        labels = tuple(settings.strategies)
-        with BEGINNING:
-            if labels not in prepared:
-                prepared[labels] = PreparedStudy(settings, settings.initial_states())
-            return prepared[labels]
-
-    def work(task: Task, stop: threading.Event) -> bool:
-        blocks = _computed(task, study_of, progress, stop)
+    def work(insist: bool, task: Task, stop: threading.Event) -> bool:
+        blocks = _computed(settings, store, *task, insist, progress, stop)
         for label, block in (blocks or {}).items():
-            take(label, task.chunk, block)
+            take(label, task[1], block)
         return blocks is not None
 
     for insist in (False, True):
-        tasks = [replace(one, insist=insist) for one in tasks]
-        done = side_by_side(work, tasks, workers)
+        done = side_by_side(partial(work, insist), tasks, workers)
         tasks = [task for task, finished in zip(tasks, done) if not finished]
 
 
 def _computed(
-    task: Task,
-    study_of: Callable[[StudySettings], PreparedStudy],
+    settings: StudySettings,
+    store: Store | None,
+    labels: Sequence[str],
+    chunk: range,
+    insist: bool,
     progress: Progress,
     stop: threading.Event,
 ) -> Blocks | None:
-    """The blocks of a task, found or played; None if stopped, or left to another process."""
-    settings, chunk, store = task.settings, task.chunk, task.store
-    patience = PATIENCE_SECONDS if task.insist else 0.0
+    """The blocks of a task, found or played; None if stopped, or left to another process.
+
+    With ``insist`` it is computed even while another process is computing it.
+    """
+    patience = PATIENCE_SECONDS if insist else 0.0
     claim = nullcontext(True) if store is None else store.claim(chunk, patience, stop)
     with claim as mine:
-        if not (mine or task.insist):
+        if not (mine or insist):
             return None
-        blocks = {} if store is None else store.find(settings.strategies, chunk)
-        missing = [label for label in settings.strategies if label not in blocks]
+        blocks = {} if store is None else store.find(labels, chunk)
+        missing = [label for label in labels if label not in blocks]
         if not missing:
-            progress.add(chunk.trials * settings.horizon)
+            progress.add(len(chunk) * settings.horizon)
             return blocks
-        all_missing = len(missing) == len(settings.strategies)
-        study = study_of(settings if all_missing else settings.of(missing))
-        arrays = study.play(chunk, progress, stop)
-        if arrays is None:
+        found = play_block(settings, missing, chunk, progress, stop)
+        if found is None:
             return None
-        made_with = json.dumps(libraries(), sort_keys=True)
-        for number, label in enumerate(missing):
-            own = {name: whole[number] for name, whole in arrays.items()}
-            blocks[label] = Block(own, made_with)
+        made_with = np.array(json.dumps(libraries(), sort_keys=True))
+        for label, arrays in found.items():
+            blocks[label] = arrays | {"made_with": made_with}
             if store is not None:
                 store.save(label, chunk, blocks[label])
         return blocks
@@ -182,7 +163,14 @@ def _computed(
 # ---------------------------------------------------------------- in workers of an executor
 
 
-def play_elsewhere(executor: Executor, tasks: Sequence[Task], take: Take) -> None:
+def play_elsewhere(
+    executor: Executor,
+    settings: StudySettings,
+    store: Store | None,
+    tasks: Sequence[Task],
+    take: Take,
+    threads: int,
+) -> None:
     """Let the workers of an executor play blocks.
 
     Workers that see the folder of the study save their blocks there, so that they survive the death
@@ -190,36 +178,82 @@ def play_elsewhere(executor: Executor, tasks: Sequence[Task], take: Take) -> Non
 
     Args:
         executor: Its workers play.
+        settings: The study.
+        store: Where finished blocks are kept; None if nowhere.
         tasks: The blocks.
         take: Called once with every block.
+        threads: PyTorch threads for each block.
 
     Raises:
         Exception: The first error of a task or of the executor, with a note on what to do. Pending
             tasks are then cancelled, as they are on a keyboard interrupt, and finished blocks are
             kept.
     """
+    made_with = libraries()
 
     def receive(task: Task, played: Blocks | None) -> bool:
         """Take and keep the blocks of a task; whether these are all."""
-        labels, store = task.settings.strategies, task.store
-        found = {} if store is None else store.find(labels, task.chunk)
+        labels, chunk = task
+        found = {} if store is None else store.find(labels, chunk)
         if store is not None:
             for label in (played or {}).keys() - found.keys():
-                store.save(label, task.chunk, (played or {})[label])
+                store.save(label, chunk, (played or {})[label])
         found = (played or {}) | found
         if len(found) == len(labels):
             for label, block in found.items():
-                take(label, task.chunk, block)
+                take(label, chunk, block)
         return len(found) == len(labels)
 
     for insist in (False, True):  # network file systems may show the files of workers late
-        tasks = [replace(one, insist=insist) for one in tasks]
-        if tasks:
-            tasks = _gathered(executor, tasks, receive)
+        waiting: list[tuple[Task, Future]] = []
+        left = []
+        try:
+            batch = getattr(executor, "batch", nullcontext)
+            with _explained(store), batch() if tasks else nullcontext():
+                for number, task in enumerate(tasks):
+                    own = settings, store, *task, insist, number, threads, made_with
+                    waiting.append((task, executor.submit(play_task, *own)))
+            while waiting:
+                # If none is done, or futures have no done(), wait for the first.
+                done = next((pair for pair in waiting if _is_done(pair[1])), waiting[0])
+                waiting.remove(done)
+                task, future = done
+                with _explained(store):
+                    played = future.result()
+                if not receive(task, played):
+                    left.append(task)
+        except BaseException:
+            for task, future in waiting:
+                with suppress(Exception):  # the first error is the one reported
+                    if not _is_done(future):
+                        future.cancel()  # type: ignore[attr-defined]
+                    elif store is not None:
+                        receive(task, future.result())
+            raise
+        tasks = left
 
 
-def play_task(task: Task) -> Blocks | None:
+def play_task(
+    settings: StudySettings,
+    store: Store | None,
+    labels: Sequence[str],
+    chunk: range,
+    insist: bool,
+    number: int,
+    threads: int,
+    made_with: Mapping[str, str],
+) -> Blocks | None:
     """Play a block, in a worker.
+
+    Args:
+        settings: The study.
+        store: Where finished blocks are kept; None if nowhere.
+        labels: The strategies that are to play.
+        chunk: The block.
+        insist: Whether to compute and return what other processes are computing, or have computed.
+        number: Number of the task.
+        threads: PyTorch threads.
+        made_with: Versions of the libraries of the calling process.
 
     Returns:
         The block of every strategy; None if the folder has it, or another process is computing it.
@@ -229,66 +263,29 @@ def play_task(task: Task) -> Blocks | None:
             error that cannot be pickled.
         Exception: Any error of a world, a strategy or a recorder, with a note on where it occurred.
     """
-    with _sendable_errors(task.chunk):
+    with _sendable_errors(chunk):
         here = libraries()
-        others = [name for name, one in task.made_with.items() if _build(here[name]) != _build(one)]
+        others = [name for name, one in made_with.items() if _build(here[name]) != _build(one)]
         if others:
             found = "; ".join(
-                f"{name} {here[name]} instead of {task.made_with[name]}" for name in others
+                f"{name} {here[name]} instead of {made_with[name]}" for name in others
             )
             raise RuntimeError(
                 f"run_study: a worker on {this_host()} has {found}; a study needs the same "
                 "versions on all machines; install them."
             )
-        if task.store is not None and not task.store.is_here():
-            task = replace(task, store=None)
-        device = device_of_worker(task.settings.device, task.number)
-        task = replace(task, settings=replace(task.settings, device=device))
-
-        def study_of(settings: StudySettings) -> PreparedStudy:
-            with BEGINNING:
-                return PreparedStudy(settings, settings.initial_states())
-
-        with torch_threads(task.threads), tqdm(disable=True) as silent:
-            progress = Progress(silent, task.settings.horizon)
-            blocks = _computed(task, study_of, progress, threading.Event())
-        return None if task.store is not None and not task.insist else blocks
+        if store is not None and not store.is_here():
+            store = None
+        settings = replace(settings, device=device_of_worker(settings.device, number))
+        with torch_threads(threads), tqdm(disable=True) as silent:
+            progress, stop = Progress(silent, settings.horizon), threading.Event()
+            blocks = _computed(settings, store, labels, chunk, insist, progress, stop)
+        return None if store is not None and not insist else blocks
 
 
 def _build(version: str) -> str:
     """A version without the local tag of its build, such as ``+cpu``."""
     return version.partition("+")[0]
-
-
-def _gathered(
-    executor: Executor, tasks: Sequence[Task], receive: Callable[[Task, Blocks | None], bool]
-) -> list[Task]:
-    """Submit all tasks, and pass on each result as soon as it is there; returns what is left."""
-    waiting: list[tuple[Task, Future]] = []
-    left = []
-    try:
-        batch = getattr(executor, "batch", nullcontext)
-        with _explained(tasks[0].store), batch():
-            for task in tasks:
-                waiting.append((task, executor.submit(play_task, task)))
-        while waiting:
-            # If none is done, or futures have no done(), wait for the first.
-            done = next((pair for pair in waiting if _is_done(pair[1])), waiting[0])
-            waiting.remove(done)
-            task, future = done
-            with _explained(task.store):
-                played = future.result()
-            if not receive(task, played):
-                left.append(task)
-        return left
-    except BaseException:
-        for task, future in waiting:
-            with suppress(Exception):  # the first error is the one reported
-                if not _is_done(future):
-                    future.cancel()  # type: ignore[attr-defined]
-                elif task.store is not None:
-                    receive(task, future.result())
-        raise
 
 
 def _is_done(future: Future) -> bool:
@@ -317,12 +314,12 @@ def _explained(store: Store | None) -> Iterator[None]:
 
 
 @contextmanager
-def _sendable_errors(chunk: Chunk) -> Iterator[None]:
+def _sendable_errors(chunk: range) -> Iterator[None]:
     """Note where errors occurred, and replace those that cannot be pickled by their text."""
     try:
         yield
     except Exception as error:
-        error.add_note(f"{OWN_NOTE}{chunk}, on {this_host()}.")
+        error.add_note(f"{OWN_NOTE}{trials_of(chunk)}, on {this_host()}.")
         try:  # its constructor may raise anything
             same = pickle.loads(pickle.dumps(error)).__notes__ == error.__notes__
         except Exception:

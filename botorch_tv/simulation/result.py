@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 import xarray as xr
 
-from botorch_tv.identity import Description, differences, together
+from botorch_tv.identity import Description, differences
 from botorch_tv.memory import bytes_in_words, free_bytes
 from botorch_tv.simulation.datasets import by_trial, read_dataset, write_dataset
 from botorch_tv.simulation.diagnosis import CAUSES, with_trigger
@@ -278,6 +278,15 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         join="exact",
         combine_attrs="drop",
     ).assign_attrs(attributes)
+
+
+def together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Join the versions of several runs; different versions of a library are listed, each once."""
+    found: dict[str, dict[str, None]] = {}
+    for one in several:
+        for name, version in one.items():
+            found.setdefault(name, {}).update(dict.fromkeys(version.split(", ")))
+    return {name: ", ".join(every) for name, every in found.items()}
 
 
 def _require_same_worlds(one: xr.Dataset, other: xr.Dataset) -> None:

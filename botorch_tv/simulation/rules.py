@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -31,7 +30,6 @@ from botorch_tv.simulation.worlds.grid import MarkovWorld
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import require, shown
 
 LEAST_LOST = 1 / 512
 """Share of a covariance lost from a round to the next, 1 - a² (ε of a Markov model), from which on
@@ -87,14 +85,9 @@ class Rules(NamedTuple):
     """The part of the trigger's band due to noise, by rounds since the reset."""
 
 
-class Known(NamedTuple):
-    """A strategy in numbers."""
-
-    rules: Rules
-    slots: int
-    """Largest number of arms that a trial holds at a time."""
-    basis: Basis
-    """Coordinates of its kernel."""
+Known = tuple[Rules, int, Basis]
+"""A strategy in numbers, the largest number of arms that a trial holds at a time, and the features
+of its kernel."""
 
 
 class TooManyArms(Exception):
@@ -121,13 +114,7 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
 
     Raises:
         ImportError: If it is asked for on a CPU and there is no compiler.
-        ValueError: If it is neither asked for nor not.
     """
-    require(
-        wanted is None or isinstance(wanted, bool),
-        f"run_study: compiled is {shown(wanted)}; give True, False, or None to let the size of the "
-        "study decide.",
-    )
     if device.type != "cpu":
         return wanted is True
     available = find_spec("numba") is not None
@@ -142,61 +129,40 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
     return wanted
 
 
-def in_numbers(
-    world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
-) -> dict[str, Known]:
-    """The strategies whose rounds may be compiled or recorded, by label.
-
-    Args:
-        world: Where objectives are drawn from; there are none on a world that is no grid, or
-            overrides one of the methods that rounds depend on.
-        strategies: By label.
-        states: A state of each.
-        horizon: Rounds T.
-    """
-    if not isinstance(world, GridWorld):
-        return {}
-    kind = type(world)
-    opens = kind.first_arm is not GridWorld.first_arm or kind.opening is not GridWorld.opening
-    if opens or kind.available is not World.available or kind.objectives not in PLAIN:
-        return {}
-    found = {label: known(one, states[label], horizon) for label, one in strategies.items()}
-    return {label: one for label, one in found.items() if one is not None}
-
-
-def captured(
-    world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
-) -> dict[str, Known]:
-    """The strategies whose rounds are recorded; see :func:`in_numbers`."""
-    found = in_numbers(world, strategies, states, horizon)
-    # What all may hold by the last round is counted as memory.
-    return {label: one for label, one in found.items() if one.slots <= MOST_SLOTS}
-
-
 def numbers_per_trial(one: Known, horizon: int) -> int:
     """Numbers held and worked on per trial by round ``horizon``."""
-    rules, most, basis = one
+    _, most, basis = one
     slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
     older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # while they are copied
     held = (AT_ONCE + 2) * basis.arms + slots**2 + older
-    return held + basis.numbers_of_mixture(slots) + (4 if rules.window else 3) * horizon
+    return held + basis.numbers_of_mixture(slots) + 3 * horizon
 
 
-def stacked(logs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """What was recorded of strategies, each `trials x rounds`, and that no expert was asked."""
-    arrays = {name: np.stack([one[name] for one in logs]) for name in logs[0]}
+def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
+    """What was recorded of a strategy, each `trials x rounds`, and that no expert was asked."""
     return {**arrays, "side_queries": np.zeros_like(arrays["index"])}
 
 
-def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
-    """A strategy in numbers; None if compiled and recorded rounds do not support it.
+def known(world: World, strategy: Strategy, state: State, horizon: int) -> Known | None:
+    """A strategy in numbers; None if compiled and captured rounds do not support it.
 
     They support upper confidence bounds, a given mean, noise that does not age, at most one rule of
-    retention, and float64, if rounding stays small in the inverse over the arms played.
+    retention, and float64, if rounding stays small in the inverse over the arms played; and worlds
+    on a grid that override none of the methods that rounds depend on.
+
+    Args:
+        world: Where objectives are drawn from.
+        strategy: The strategy.
+        state: One of its states.
+        horizon: Rounds T.
     """
     process, basis = strategy.process, state.basis
     if not (
-        isinstance(strategy, GPStrategy)
+        isinstance(world, GridWorld)
+        and type(world).first_arm is GridWorld.first_arm
+        and type(world).opening is GridWorld.opening
+        and type(world).available is World.available
+        and type(world).objectives in PLAIN
         and type(strategy) is GPStrategy
         and isinstance(basis, Basis)
         and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
@@ -206,20 +172,26 @@ def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
         and _precise(strategy, basis, horizon)
     ):
         return None
-    rules = process.retention
-    if len(rules) > 1 or (process.slides and process.moves):
+    retention = process.retention
+    if len(retention) > 1 or (process.slides and process.moves):
         return None
-    if rules and not (
-        type(rules[0]) in (PeriodicReset, SlidingWindow)
-        or (type(rules[0]) is EventTrigger and rules[0].rule is prediction_error)
+    if retention and not (
+        type(retention[0]) in (PeriodicReset, SlidingWindow)
+        or (type(retention[0]) is EventTrigger and retention[0].rule is prediction_error)
     ):
         return None
     kept = process.most_kept(horizon)
     # Between two refreshes a window also holds the arms that it has dropped.
     slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
     # Without product structure, a row of the covariance has one entry per arm.
-    short = isinstance(basis, ProductBasis) or basis.arms <= MOST_ARMS
-    return Known(_rules(strategy, state, basis, horizon), slots, basis) if short else None
+    if basis.arms > MOST_ARMS and not isinstance(basis, ProductBasis):
+        return None
+    # Of a static objective some arms are soon known to be no good, and a reset forgets them, so
+    # that few are held however many there are. A GPU has memory for all, and its graphs no windows.
+    gpu = basis.variance.device.type != "cpu"
+    if (gpu and process.slides) or ((gpu or process.moves) and slots > MOST_SLOTS):
+        return None
+    return _rules(strategy, state, basis, horizon), slots, basis
 
 
 def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from botorch_tv.gp.arms import precise_rounds
 from botorch_tv.identity import Description, describe, libraries
 from botorch_tv.memory import bytes_in_words, free_bytes
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
-from botorch_tv.simulation.rules import Known, captured, numbers_per_trial
+from botorch_tv.simulation.rules import Known, known, numbers_per_trial
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.domains import Domain, Grid
@@ -26,9 +26,9 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 
-Arrays = Mapping[str, np.ndarray]
-"""Variables of a chunk by name, each `strategies x trials x horizon` followed by its own sizes.
-Averages are `strategies` followed by their sizes, and come with their scatter over trials."""
+Arrays = dict[str, np.ndarray]
+"""Variables of one strategy in a block of trials by name, each `trials x horizon` followed by its
+own sizes. Averages have their own sizes alone, and come with their scatter over trials."""
 DIMENSIONS = ("strategy", "trial", "round")
 MEMORY_SHARE = 0.5
 """Share of free memory that a study may use; the rest is for results and temporaries."""
@@ -39,100 +39,112 @@ BUSY_NUMBERS = 2**15
 longer than the operation, and Python starts the operations of all blocks one after the other."""
 BOX_POINTS = 512
 """Points of a box that the default search scores at once."""
-
-
-class Chunk(NamedTuple):
-    """A block of consecutive trials."""
-
-    first: int
-    """Number of the first trial."""
-    trials: int
-    """Number of trials."""
-
-    def __str__(self) -> str:
-        return f"trials {self.first} to {self.first + self.trials - 1}"
-
-
-# ---------------------------------------------------------------- what is recorded
+BEGINNING = threading.RLock()
+"""Held while kernels are evaluated, because GPyTorch's settings are shared by all threads."""
 
 
 @dataclass(frozen=True)
-class ResultLayout:
-    """Names, shapes and types of the recorded variables of a study.
+class StudySettings:
+    """Everything that determines a trial: the arguments of ``run_study`` with the same names.
 
-    Args:
-        variables: The variables by name.
-        empty: The result with no trials.
+    A block of trials is the range of their numbers.
     """
 
-    variables: Mapping[str, Variable]
-    empty: xr.Dataset
+    world: World
+    strategies: Mapping[str, Strategy]
+    horizon: int
+    seed: int
+    dtype: torch.dtype
+    device: torch.device
+    record: Sequence[Recorder] = ()
+    compiled: bool = False
+    """Whether to compile or capture rounds where possible; choices do not depend on it."""
+    _states: dict[str, State] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _known: dict[str, Known | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
-    @classmethod
-    def of(
-        cls,
-        record: Sequence[Recorder],
-        domain: Domain,
-        strategies: Mapping[str, Strategy],
-        *,
-        horizon: int,
-        dtype: str,
-    ) -> ResultLayout:
-        """The layout of all recorders, :class:`Play` first.
+    def __getstate__(self) -> dict[str, object]:
+        """The settings without states and layout, which every worker makes for itself."""
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return {**given, "_states": {}, "_known": {}}
+
+    # ------------------------------------------------------------ what is recorded
+
+    @property
+    def recorders(self) -> tuple[Recorder, ...]:
+        """All recorders, :class:`Play` first."""
+        return (Play(), *self.record)
+
+    @cached_property
+    def variables(self) -> dict[str, Variable]:
+        """The recorded variables by name."""
+        domain = self.world.domain
+        return {name: v for one in self.recorders for name, v in one.variables(domain).items()}
+
+    @cached_property
+    def empty(self) -> xr.Dataset:
+        """The result with no trials.
 
         Raises:
             ValueError: If two recorders record the same variable, their dimensions conflict, or one
                 does not fit the domain.
         """
-        labels = {
-            "strategy": list(strategies),
-            "trial": np.arange(0),
-            "round": np.arange(1, horizon + 1),
-        }
-        variables: dict[str, Variable] = {}
-        empty = xr.Dataset(coords=labels)
-        for one in (Play(), *record):
-            own, given = one.variables(domain), one.labels(domain, strategies)
+        domain, rounds = self.world.domain, np.arange(1, self.horizon + 1)
+        labels = {"strategy": list(self.strategies), "trial": np.arange(0), "round": rounds}
+        empty, recorded = xr.Dataset(coords=labels), set[object]()
+        for one in self.recorders:
+            own, given = one.variables(domain), one.labels(domain, self.strategies)
             try:
                 blank = xr.Dataset()
                 for name, variable in own.items():
-                    blank = blank.assign(_blank(name, variable, empty.sizes, dtype))
-                recorded = {*variables, *map(error_of, variables)}
+                    blank = blank.assign(self._blank(name, variable))
                 taken = {*blank.variables} & {*empty.variables, *given.variables}
-                taken |= recorded & {*map(str, given.variables)}
+                taken |= recorded & {*given.variables}
                 require(not taken, f"{', '.join(sorted(map(str, taken)))} is already recorded")
                 # xarray reports other conflicts, such as sizes.
                 empty = empty.merge(given, compat="no_conflicts", join="exact").merge(blank)
+                recorded |= {*blank.variables}
             except (ValueError, TypeError) as error:
                 raise ValueError(
                     f"run_study: {one!r} cannot be combined with the other recorders: {error}; "
                     "change its variables or labels, or leave it out."
                 ) from error
-            variables |= own
-        return cls(variables, empty)
+        return empty
 
-    @cached_property
+    def _blank(
+        self, name: str, variable: Variable
+    ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """The variables of an empty result for one recorded variable."""
+        taken = [one for one in variable.sizes if one in DIMENSIONS]
+        require(not taken, f"{name} declares {', '.join(taken)}, which every variable has anyway")
+        count, shape = len(self.strategies), variable.shape
+        if variable.averaged:
+            none = ("strategy", *variable.sizes), np.full((count, *shape), np.nan)
+            return {name: none, error_of(name): none}
+        kind = variable.dtype or _name(self.dtype)
+        require(
+            isinstance(getattr(torch, kind, None), torch.dtype),
+            f"{name} has dtype {kind!r}; give one that PyTorch and NumPy know, such as 'int32'",
+        )
+        return {
+            name: (
+                (*DIMENSIONS, *variable.sizes),
+                np.empty((count, 0, self.horizon, *shape), kind),
+            )
+        }
+
+    @property
     def every_round(self) -> dict[str, Variable]:
         """The variables retained for every round of every trial."""
         return {name: one for name, one in self.variables.items() if not one.averaged}
 
-    @cached_property
+    @property
     def averaged(self) -> dict[str, Variable]:
         """The variables averaged over rounds and trials."""
         return {name: one for name, one in self.variables.items() if one.averaged}
 
-    @property
-    def horizon(self) -> int:
-        """Rounds per trial."""
-        return self.empty.sizes["round"]
-
-    @property
-    def numbers_per_trial(self) -> int:
-        """How many numbers are recorded per strategy and trial while it is played."""
-        rounds = sum(math.prod(one.shape) for one in self.every_round.values())
-        return self.horizon * rounds + sum(math.prod(one.shape) for one in self.averaged.values())
-
-    def block(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    def shapes(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Shapes and types of the variables of one strategy in some trials.
 
         Averages are over these trials, and come with their scatter over trials.
@@ -148,75 +160,65 @@ class ResultLayout:
 
     def bytes_of(self, trials: int) -> int:
         """Size of the records of one strategy in some trials, in memory or in a file."""
-        return sum(math.prod(shape) * kind.itemsize for shape, kind in self.block(trials).values())
+        return sum(math.prod(shape) * kind.itemsize for shape, kind in self.shapes(trials).values())
 
+    # ------------------------------------------------------------ what is played
 
-def scatter_of(name: str) -> str:
-    """Name of the sum of squared deviations of an average; blocks have it, results do not."""
-    return f"{name}_scatter"
-
-
-def error_of(name: str) -> str:
-    """Name of the standard error of an average."""
-    return f"{name}_standard_error"
-
-
-def _blank(
-    name: str, variable: Variable, known: Mapping[Hashable, int], dtype: str
-) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The variables of an empty result for one recorded variable."""
-    taken = [one for one in variable.sizes if one in DIMENSIONS]
-    require(not taken, f"{name} declares {', '.join(taken)}, which every variable has anyway")
-    if variable.averaged:
-        shape, dimensions = (known["strategy"], *variable.shape), ("strategy", *variable.sizes)
-        return {one: (dimensions, np.full(shape, np.nan)) for one in (name, error_of(name))}
-    kind = variable.dtype or dtype
-    require(
-        isinstance(getattr(torch, kind, None), torch.dtype),
-        f"{name} has dtype {kind!r}; give one that PyTorch and NumPy know, such as 'int32'",
-    )
-    shape = (known["strategy"], 0, known["round"], *variable.shape)
-    return {name: ((*DIMENSIONS, *variable.sizes), np.empty(shape, kind))}
-
-
-# ---------------------------------------------------------------- settings
-
-
-@dataclass(frozen=True)
-class StudySettings:
-    """Everything that determines a trial: the arguments of ``run_study`` with the same names.
-
-    ``compiled`` says whether to compile rounds where possible; choices do not depend on it.
-    """
-
-    world: World
-    strategies: Mapping[str, Strategy]
-    horizon: int
-    seed: int
-    dtype: torch.dtype
-    device: torch.device
-    record: Sequence[Recorder] = ()
-    compiled: bool = False
-
-    @property
-    def recorders(self) -> tuple[Recorder, ...]:
-        """All recorders, :class:`Play` first."""
-        return (Play(), *self.record)
-
-    @cached_property
-    def layout(self) -> ResultLayout:
-        """What the recorders record.
+    def states(self, labels: Iterable[str]) -> dict[str, State]:
+        """A state of some strategies by label; made once, because it evaluates kernels.
 
         Raises:
-            ValueError: If recorders do not fit each other or the domain.
+            ValueError: If single precision is too coarse for this many rounds.
         """
-        return ResultLayout.of(
-            self.record,
-            self.world.domain,
-            self.strategies,
-            horizon=self.horizon,
-            dtype=_name(self.dtype),
+        with BEGINNING:
+            for label in labels:
+                if label not in self._states:
+                    strategy = self.strategies[label]
+                    state = strategy.init(self.world.domain, dtype=self.dtype, device=self.device)
+                    require_precision(label, strategy, state, self.horizon)
+                    self._states[label] = state
+            return {label: self._states[label] for label in labels}
+
+    def known(self, labels: Iterable[str]) -> dict[str, Known]:
+        """Those of some strategies whose rounds are compiled, or captured as CUDA graphs."""
+        if not self.compiled or self.record:  # recorders need the states of every round
+            return {}
+        found = {}
+        with BEGINNING:
+            for label, state in self.states(labels).items():
+                if label not in self._known:
+                    strategy = self.strategies[label]
+                    self._known[label] = known(self.world, strategy, state, self.horizon)
+                if (one := self._known[label]) is not None:
+                    found[label] = one
+        return found
+
+    def outgrown(self, label: str) -> None:
+        """Play a strategy without compiling it from here on."""
+        self._known[label] = None
+
+    def stream(self, purpose: str, block: range, *, spread: float = 1.0) -> Stream:
+        """Random numbers for one purpose and the trials of a block."""
+        return Stream(
+            self.seed,
+            purpose,
+            block.start,
+            len(block),
+            dtype=self.dtype,
+            device=self.device,
+            spread=spread,
         )
+
+    def errors(self, block: range) -> Stream:
+        """The observation noise of the trials of a block."""
+        return self.stream("noise", block, spread=math.sqrt(self.world.noise))
+
+    @property
+    def maximize(self) -> bool:
+        """Whether the strategies, all alike, maximise."""
+        return next(iter(self.strategies.values())).maximize
+
+    # ------------------------------------------------------------ what it is
 
     def description(self) -> dict[str, Description]:
         """All settings as JSON. Studies with equal descriptions have the same trials."""
@@ -240,138 +242,82 @@ class StudySettings:
             },
         }
 
-    def of(self, labels: Sequence[str]) -> StudySettings:
-        """The same study with some of its strategies."""
-        return replace(self, strategies={label: self.strategies[label] for label in labels})
-
-    def initial_states(self) -> dict[str, State]:
-        """A state of every strategy by label; made once, because it evaluates the kernels.
-
-        Raises:
-            ValueError: If single precision is too coarse for this many rounds.
-        """
-        return self._states
-
-    def __getstate__(self) -> dict[str, object]:
-        """The settings without cached states, which every worker makes for itself."""
-        cached = ("_states", "captured")
-        return {name: part for name, part in vars(self).items() if name not in cached}
-
-    @cached_property
-    def captured(self) -> dict[str, Known]:
-        """The strategies whose rounds are captured as CUDA graphs, by label."""
-        if not self.compiled or self.device.type != "cuda":
-            return {}
-        if self.record:  # recorders need the states of every round
-            return {}
-        return captured(self.world, self.strategies, self.initial_states(), self.horizon)
-
-    @cached_property
-    def _states(self) -> dict[str, State]:
-        states = {
-            label: player.init(self.world.domain, dtype=self.dtype, device=self.device)
-            for label, player in self.strategies.items()
-        }
-        for label, player in self.strategies.items():
-            require_precision(label, player, states[label], self.horizon)
-        return states
-
-    def stream(self, purpose: str, chunk: tuple[int, int], *, spread: float = 1.0) -> Stream:
-        """Random numbers for one purpose and the trials of a block."""
-        return Stream(
-            self.seed, purpose, *chunk, dtype=self.dtype, device=self.device, spread=spread
-        )
-
-    def errors(self, chunk: tuple[int, int]) -> Stream:
-        """The observation noise of the trials of a block."""
-        return self.stream("noise", chunk, spread=math.sqrt(self.world.noise))
-
-    @property
-    def maximize(self) -> bool:
-        """Whether the strategies, all alike, maximise."""
-        return next(iter(self.strategies.values())).maximize
-
     def attributes(self) -> dict[str, str | int | float]:
         """The attributes of a result."""
         try:
             world = json.dumps(describe(self.world, "world"))
         except ValueError:  # it cannot be described, nor be resumed
             world = ""
+        # Without what a file cannot hold: NUL, and characters without UTF-8 encoding.
+        shown = repr(self.world).replace("\0", "\\0").encode(errors="backslashreplace").decode()
+        device = self.device.type
+        if device == "cuda" and _is_here(self.device):
+            device = torch.cuda.get_device_name(self.device)
         return {
             "seed": self.seed,
             "horizon": self.horizon,
             "noise": float(self.world.noise),
-            # Without what a file cannot hold: NUL, and characters without UTF-8 encoding.
-            "world": repr(self.world)
-            .replace("\0", "\\0")
-            .encode(errors="backslashreplace")
-            .decode(),
+            "world": shown,
             "world_description": world,
             "draws": DRAWS,
             "goal": "the largest value" if self.maximize else "the smallest value",
             "strategies": json.dumps({label: repr(one) for label, one in self.strategies.items()}),
-            "device": _device_name(self.device),
+            "device": device,
             "dtype": _name(self.dtype),
             **libraries(),
         }
 
 
-def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
-    """Raise a ``ValueError`` if rounding would exceed the information in late observations.
+def scatter_of(name: str) -> str:
+    """Name of the sum of squared deviations of an average; blocks have it, results do not."""
+    return f"{name}_scatter"
 
-    Args:
-        label: Label of the strategy.
-        strategy: The strategy.
-        state: One of its states, which gives the dtype.
-        horizon: Rounds T.
-    """
-    inference = strategy.inference_for(state.domain, state.basis)
-    kept, most = inference.process.most_kept(horizon), precise_rounds(inference, state.basis)
-    require(
-        kept <= most,
-        f"run_study: {label!r} may retain {kept:,} observations of an objective that it assumes to "
-        f"be static, but in float32 rounding errors outweigh what it learns beyond {most:,.0f}; "
-        "give dtype=torch.float64, fewer rounds, or a strategy that forgets, by a period, a window "
-        "or a rate of change.",
-    )
+
+def error_of(name: str) -> str:
+    """Name of the standard error of an average."""
+    return f"{name}_standard_error"
 
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
+    """Raise a ``ValueError`` if rounding would exceed the information in late observations."""
+    inference = strategy.inference_for(state.domain, state.basis)
+    kept, most = inference.process.most_kept(horizon), precise_rounds(inference, state.basis)
+    require(
+        kept <= most,
+        f"run_study: {label!r} may retain {kept:,} observations of an objective that it assumes to "
+        f"be static, but in float32 rounding errors outweigh what it learns beyond {most:,.0f}; "
+        "give dtype=torch.float64, fewer rounds, or a strategy that forgets.",
+    )
+
+
 # ---------------------------------------------------------------- devices and memory
 
 
-def named_device(device: torch.device | str) -> torch.device:
-    """The device of this name, whether or not this machine has it.
+def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> torch.device:
+    """The device of this name.
+
+    Args:
+        device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
+        elsewhere: Whether another machine may have it.
 
     Raises:
-        ValueError: If PyTorch knows no such device.
+        ValueError: If PyTorch knows no such device, or this machine has none.
     """
     try:
-        return torch.device(device)
+        place = torch.device(device)
     except RuntimeError as error:
         raise ValueError(
             f"device is {device!r}, but PyTorch knows no such device; give 'cpu' or 'cuda'."
         ) from error
-
-
-def usable_device(device: torch.device | str) -> torch.device:
-    """The device of this name on this machine.
-
-    Args:
-        device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
-
-    Raises:
-        ValueError: If this machine has no such device.
-    """
-    place = named_device(device)
-    if not _is_here(place):
-        raise ValueError(
-            f"device is '{place}', but PyTorch sees {torch.cuda.device_count()} CUDA devices; give "
-            "'cpu', or install PyTorch with CUDA on a machine with a GPU."
-        )
+    require(
+        elsewhere or _is_here(place),
+        f"device is '{place}', but PyTorch sees {torch.cuda.device_count()} CUDA devices; give "
+        "'cpu', or install PyTorch with CUDA on a machine with a GPU.",
+    )
     return place
 
 
@@ -395,13 +341,6 @@ def _is_here(device: torch.device) -> bool:
     return device.type != "cuda" or (device.index or 0) < torch.cuda.device_count()
 
 
-def _device_name(device: torch.device) -> str:
-    """The model of a GPU of this machine; otherwise the type of the device."""
-    if device.type == "cuda" and _is_here(device):
-        return str(torch.cuda.get_device_name(device))
-    return device.type
-
-
 def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     """Number of trials that run together.
 
@@ -418,13 +357,17 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     """
     if not _is_here(settings.device):  # without the device of its workers, as if they had none
         settings = replace(settings, device=torch.device("cpu"))
-    states, horizon = settings.initial_states(), settings.horizon
-    graphs = settings.captured
+    states, horizon = settings.states(settings.strategies), settings.horizon
+    graphs = settings.known(states) if settings.device.type == "cuda" else {}
     variance = next(iter(states.values())).basis.variance
+    rounds, averages = (
+        sum(math.prod(one.shape) for one in some.values())
+        for some in (settings.every_round, settings.averaged)
+    )
 
     def needed(together: int) -> int:
         """Bytes for this many trials together."""
-        held = settings.layout.numbers_per_trial * len(states)
+        held = (horizon * rounds + averages) * len(states)
         for label, state in states.items():
             if label in graphs:
                 held += numbers_per_trial(graphs[label], horizon)
@@ -470,7 +413,7 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
     Raises:
         ValueError: If it does not fit, and there is no folder.
     """
-    result = len(settings.strategies) * settings.layout.bytes_of(trials)
+    result = len(settings.strategies) * settings.bytes_of(trials)
     free = free_bytes(torch.device("cpu"))
     fits = result <= MEMORY_SHARE * free
     require(
@@ -479,7 +422,6 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
         f"{settings.horizon:,} rounds take {bytes_in_words(result)}, more than {MEMORY_SHARE:.0%} "
         f"of the {bytes_in_words(free)} of memory that are free; give save_to=FOLDER (--save-to on "
         "the command line) to keep them on disk, or at most "
-        f"trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}, fewer rounds, "
-        "or fewer strategies at a time.",
+        f"trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}.",
     )
     return fits

@@ -20,11 +20,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -34,9 +33,9 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from botorch_tv.files import write_new, write_whole
-from botorch_tv.identity import Description, differences, libraries
+from botorch_tv.identity import differences, libraries
 from botorch_tv.simulation.datasets import BlockMoments
-from botorch_tv.simulation.settings import Arrays, Chunk, ResultLayout, error_of, scatter_of
+from botorch_tv.simulation.settings import Arrays, StudySettings, error_of, scatter_of
 from botorch_tv.validation import require
 
 FORMAT = 4
@@ -48,58 +47,28 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.E
 """Errors of file systems without locks."""
 
 
-class Block(NamedTuple):
-    """Some trials of one strategy."""
-
-    arrays: Arrays
-    """Each `trials x rounds` followed by its own sizes; averages over the trials and their scatter,
-    of their own sizes alone."""
-    made_with: str
-    """Versions of the libraries that computed them, as JSON."""
-
-
-@dataclass(frozen=True)
 class Store:
-    """The folder of one study; see :meth:`open`.
+    """The folder of one study, created if missing.
 
-    Attributes:
+    A block of a strategy is its arrays, and the versions of the libraries that computed them, as
+    JSON under ``made_with``.
+
+    Args:
         path: The folder.
-        layout: What is recorded.
-        chunk: Trials in a block.
-        digests: Digests of what the folder says of the study and a strategy, by label.
-        mark: Digest of `study.json`, which distinguishes the folder from one elsewhere.
+        settings: The study.
+        chunk: Trials that must run together; None accepts the number of the folder.
+        choose: Finds the number of a new folder.
+
+    Raises:
+        ValueError: If the folder holds another study, naming every difference, or one of its
+            descriptions is damaged.
+        OSError: If the folder cannot be made or written.
     """
 
-    path: Path
-    layout: ResultLayout
-    chunk: int
-    digests: Mapping[str, str]
-    mark: str
-
-    @classmethod
-    def open(
-        cls,
-        path: Path,
-        description: Mapping[str, Description],
-        layout: ResultLayout,
-        chunk: int | None,
-        choose: Callable[[], int],
-    ) -> Store:
-        """The folder of a study, created if missing.
-
-        Args:
-            path: The folder.
-            description: The study, with its strategies by label.
-            layout: What is recorded.
-            chunk: Trials that must run together; None accepts the number of the folder.
-            choose: Finds the number of a new folder.
-
-        Raises:
-            ValueError: If the folder holds another study, naming every difference, or one of its
-                descriptions is damaged.
-            OSError: If the folder cannot be made or written.
-        """
-        study = json.loads(json.dumps(description))
+    def __init__(
+        self, path: Path, settings: StudySettings, chunk: int | None, choose: Callable[[], int]
+    ) -> None:
+        study = json.loads(json.dumps(settings.description()))
         strategies = study.pop("strategies")
         path.mkdir(parents=True, exist_ok=True)
         if not (path / STUDY).exists():
@@ -109,10 +78,11 @@ class Store:
         if chunk is not None:
             unlike += differences(there["chunk"], chunk, "chunk")
         found = {file.parent: _read(file) for file in sorted(path.glob(f"*/{STRATEGY}"))}
-        for label, one in strategies.items():
-            folder = path / _escaped(label)
+        folders = {label: path / _escaped(label) for label in strategies}
+        for label, folder in folders.items():
             if folder in found:
-                unlike += differences(found[folder]["strategy"], one, f"strategies.{label}")
+                there_too = found[folder]["strategy"]
+                unlike += differences(there_too, strategies[label], f"strategies.{label}")
         if unlike:
             raise ValueError(
                 f"save_to={path} holds another study: {'; '.join(unlike)}. Give another "
@@ -126,29 +96,29 @@ class Store:
                 "new label a strategy is computed again, with other random numbers.",
                 stacklevel=3,
             )
-        for label, one in strategies.items():
-            folder = path / _escaped(label)
+        for label, folder in folders.items():
             if folder not in found:
                 folder.mkdir(exist_ok=True)
-                _write(folder / STRATEGY, {"label": label, "strategy": one})
+                _write(folder / STRATEGY, {"label": label, "strategy": strategies[label]})
                 found[folder] = _read(folder / STRATEGY)  # perhaps of another process
-                if differences(found[folder]["strategy"], one):
+                if differences(found[folder]["strategy"], strategies[label]):
                     raise ValueError(f"{folder} has just been made by another study.")
-        digests = {
-            label: _sha256([FORMAT, there["study"], found[path / _escaped(label)]])
-            for label in strategies
+        self.path, self.settings, self.chunk = path.resolve(), settings, there["chunk"]
+        # What the folder says of the study and a strategy, and what tells it from one elsewhere.
+        self._digests = {
+            label: _sha256([FORMAT, there["study"], found[folder]])
+            for label, folder in folders.items()
         }
-        mark = hashlib.sha256((path / STUDY).read_bytes()).hexdigest()
-        return cls(path.resolve(), layout, there["chunk"], digests, mark)
+        self._mark = hashlib.sha256((path / STUDY).read_bytes()).hexdigest()
 
     def is_here(self) -> bool:
         """Whether this machine sees the folder."""
         try:
-            return hashlib.sha256((self.path / STUDY).read_bytes()).hexdigest() == self.mark
+            return hashlib.sha256((self.path / STUDY).read_bytes()).hexdigest() == self._mark
         except OSError:
             return False
 
-    def find(self, labels: Iterable[str], chunk: Chunk, *, warn: bool = False) -> dict[str, Block]:
+    def find(self, labels: Iterable[str], chunk: range, *, warn: bool = False) -> dict[str, Arrays]:
         """The finished blocks of some strategies, by label; damaged blocks do not count.
 
         Args:
@@ -173,7 +143,7 @@ class Store:
                         warnings.warn(message, stacklevel=3)
         return found
 
-    def save(self, label: str, chunk: Chunk, block: Block) -> None:
+    def save(self, label: str, chunk: range, block: Arrays) -> None:
         """Write a finished block; an older file is replaced once the new one is complete.
 
         Raises:
@@ -181,8 +151,7 @@ class Store:
         """
         packed = io.BytesIO()
         # Serialised in memory, because a zip file on a full disk raises a second time on closing.
-        own = {"study": self.digests[label], "first": chunk.first, "made_with": block.made_with}
-        members: dict[str, Any] = {**block.arrays, **own}
+        members: dict[str, Any] = {**block, "study": self._digests[label], "first": chunk.start}
         np.savez(packed, **members)
         file = next(self._files(label, chunk))
         try:
@@ -195,7 +164,7 @@ class Store:
             raise
 
     @contextmanager
-    def claim(self, chunk: Chunk, patience: float, stop: Event) -> Iterator[bool]:
+    def claim(self, chunk: range, patience: float, stop: Event) -> Iterator[bool]:
         """Hold the lock of a block, on file systems that have locks.
 
         Args:
@@ -211,7 +180,7 @@ class Store:
         """
         folder, deadline = self.path / LOCKS, time.monotonic() + patience
         folder.mkdir(exist_ok=True)
-        lock, free = FileLock(folder / f"{chunk.first:07}.lock"), True
+        lock, free = FileLock(folder / f"{chunk.start:07}.lock"), True
         while not lock.is_locked and free:
             try:
                 lock.acquire(blocking=False)
@@ -248,7 +217,7 @@ class Store:
                 "trials or rounds."
             )
 
-    def read(self, name: str, label: str, chunk: Chunk) -> np.ndarray:
+    def read(self, name: str, label: str, chunk: range) -> np.ndarray:
         """One variable of a finished block.
 
         Raises:
@@ -261,20 +230,22 @@ class Store:
                     whole: np.ndarray = archive[name]  # zipfile compares the checksum
             except Exception as error:
                 raise ValueError(f"{file} is damaged; run the study again.") from error
-            return whole[: chunk.trials]
+            return whole[: len(chunk)]
         raise FileNotFoundError(f"{next(self._files(label, chunk))} is gone; run the study again.")
 
-    def _files(self, label: str, chunk: Chunk) -> Iterator[Path]:
+    def _files(self, label: str, chunk: range) -> Iterator[Path]:
         """The file of a block, and those of blocks that contain it."""
         folder = self.path / _escaped(label)
-        yield folder / f"{chunk.first:07}-{chunk.trials}.npz"
-        if chunk.trials < self.chunk and not self.layout.averaged:
-            longer = [Chunk(*_numbers(file)) for file in folder.glob(f"{chunk.first:07}-*.npz")]
-            for one in sorted(longer):
-                if one.trials > chunk.trials:
-                    yield folder / f"{one.first:07}-{one.trials}.npz"
+        yield folder / f"{chunk.start:07}-{len(chunk)}.npz"
+        if len(chunk) < self.chunk and not self.settings.averaged:
+            sizes = [_numbers(file)[1] for file in folder.glob(f"{chunk.start:07}-*.npz")]
+            yield from (
+                folder / f"{chunk.start:07}-{size}.npz"
+                for size in sorted(sizes)
+                if size > len(chunk)
+            )
 
-    def _checked(self, file: Path, label: str, chunk: Chunk) -> Block:
+    def _checked(self, file: Path, label: str, chunk: range) -> Arrays:
         """Read a file and check every byte of its data.
 
         Raises:
@@ -286,20 +257,20 @@ class Store:
         try:
             with np.load(packed, allow_pickle=False) as archive:
                 found = {name: archive[name] for name in archive.files}  # checksums are compared
-            study, made_with = str(found.pop("study")), str(found.pop("made_with"))
+            study, made_with = str(found.pop("study")), found.pop("made_with")
             first, trials = int(found.pop("first")), len(found["regret"])
         except Exception as error:  # zipfile and numpy raise many types on damaged bytes
             raise _Damaged(f"{type(error).__name__}: {error}") from error
-        if study != self.digests[label]:
+        if study != self._digests[label]:
             raise ValueError(
                 f"{file} belongs to another study than the {STUDY} and {STRATEGY} of its folder; "
                 "give another folder, or restore these files."
             )
         shapes = {name: (one.shape, one.dtype) for name, one in found.items()}
-        if first != chunk.first or trials < chunk.trials or shapes != self.layout.block(trials):
+        if first != chunk.start or trials < len(chunk) or shapes != self.settings.shapes(trials):
             raise _Damaged(f"it holds {trials} trials from number {first} on")
-        cut = {name: found[name][: chunk.trials] for name in self.layout.every_round}
-        return Block(found | cut, made_with)
+        cut = {name: found[name][: len(chunk)] for name in self.settings.every_round}
+        return found | cut | {"made_with": made_with}
 
 
 class _Damaged(Exception):
@@ -332,39 +303,39 @@ class Gathered:
     """The result of a study, block by block.
 
     Args:
-        layout: What is recorded.
+        settings: The study.
         trials: Number of trials.
         store: Where the blocks stay, if memory does not hold them.
     """
 
-    def __init__(self, layout: ResultLayout, trials: int, store: Store | None) -> None:
-        self._layout, self._trials, self._store = layout, trials, store
-        self._labels = [str(label) for label in layout.empty["strategy"].values]
+    def __init__(self, settings: StudySettings, trials: int, store: Store | None) -> None:
+        self._settings, self._trials, self._store = settings, trials, store
+        self._labels = list(settings.strategies)
         self._arrays = {
             name: np.empty((len(self._labels), *shape), kind)
-            for name, (shape, kind) in layout.block(trials).items()
-            if store is None and name in layout.every_round
+            for name, (shape, kind) in settings.shapes(trials).items()
+            if store is None and name in settings.every_round
         }
         self._averages: dict[tuple[str, str], dict[int, BlockMoments]] = {}
         self.made_with: set[str] = set()
 
-    def take(self, label: str, chunk: Chunk, block: Block) -> None:
+    def take(self, label: str, chunk: range, block: Arrays) -> None:
         """Add a block, in any order and from any thread."""
-        row, trials = self._labels.index(label), slice(chunk.first, chunk.first + chunk.trials)
+        row = self._labels.index(label)
         for name, array in self._arrays.items():
-            array[row, trials] = block.arrays[name]
-        for name in self._layout.averaged:
-            mean, scatter = block.arrays[name], block.arrays[scatter_of(name)]
-            one = BlockMoments(np.full(mean.shape, chunk.trials), mean, scatter)
-            self._averages.setdefault((name, label), {})[chunk.first] = one
-        self.made_with.add(block.made_with)
+            array[row, chunk.start : chunk.stop] = block[name]
+        for name in self._settings.averaged:
+            mean, scatter = block[name], block[scatter_of(name)]
+            one = BlockMoments(np.full(mean.shape, len(chunk)), mean, scatter)
+            self._averages.setdefault((name, label), {})[chunk.start] = one
+        self.made_with.add(str(block["made_with"]))
 
     def dataset(self) -> xr.Dataset:
         """All trials; call it after the last block."""
-        empty = self._layout.empty
+        empty = self._settings.empty
         data = empty.drop_dims("trial").copy(deep=True)
         data = data.assign_coords(trial=np.arange(self._trials))
-        for name in self._layout.every_round:
+        for name in self._settings.every_round:
             array: Any = self._arrays.get(name)
             if self._store is not None:
                 stored = _Stored(self._store, name, self._labels, self._trials)
@@ -382,7 +353,7 @@ class _Stored(BackendArray):
     """One variable of all strategies and trials, read from the files of blocks when asked for."""
 
     def __init__(self, store: Store, name: str, labels: list[str], trials: int) -> None:
-        (_, *rest), self.dtype = store.layout.block(trials)[name]
+        (_, *rest), self.dtype = store.settings.shapes(trials)[name]
         self.shape = (len(labels), trials, *rest)
         self._store, self._name, self._labels = store, name, labels
 
@@ -397,7 +368,7 @@ class _Stored(BackendArray):
         found = np.empty((len(rows), len(numbers), *self.shape[2:]), self.dtype)
         size = self._store.chunk
         for first in np.unique(numbers // size * size).tolist():
-            chunk = Chunk(first, min(size, self.shape[1] - first))
+            chunk = range(first, min(first + size, self.shape[1]))
             inside = (numbers >= first) & (numbers < first + size)
             for place, row in enumerate(rows):
                 block = self._store.read(self._name, self._labels[row], chunk)

@@ -8,26 +8,25 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import torch
 
-from botorch_tv.identity import libraries, together
 from botorch_tv.memory import torch_threads
 from botorch_tv.simulation.executors import Executor, Task, play_elsewhere, play_here
 from botorch_tv.simulation.recorders import Recorder
-from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.result import StudyResult, together
 from botorch_tv.simulation.rounds import Progress, progress_bar
 from botorch_tv.simulation.rules import require_compiled
 from botorch_tv.simulation.settings import (
-    Chunk,
+    Arrays,
     StudySettings,
     chunk_size,
     fits_memory,
-    named_device,
     threads_per_chunk,
     usable_device,
 )
-from botorch_tv.simulation.store import Block, Gathered, Store
+from botorch_tv.simulation.store import Gathered, Store
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import as_path, require, require_integer
@@ -105,10 +104,10 @@ def run_study(
             some ten seconds of compilation. Supports upper confidence bounds, noise that does not
             age, and one rule of retention, in float64 on a CPU, without recorders; other strategies
             run as usual. By default it is used if Numba is installed and the study is large enough
-            to benefit. On a CUDA device True captures the rounds of the same strategies as CUDA
-            graphs, which Python launches as a whole instead of operation by operation; if that
-            fails, a warning is issued and the study runs without it. This has not yet been timed on
-            a GPU, so it is off there by default.
+            to benefit. On a CUDA device True captures the rounds of the same strategies, except
+            those with a window, as CUDA graphs, which Python launches as a whole instead of
+            operation by operation; if that fails, a warning is issued and the study runs without
+            it. This has not yet been timed on a GPU, so it is off there by default.
         progress: Whether to show a progress bar; in a log file it is one line a minute.
 
     Returns:
@@ -131,9 +130,8 @@ def run_study(
     """
     began = time.perf_counter()
     trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)
-    place = named_device(world.domain.device if device is None else device)
-    if executor is None:
-        usable_device(place)
+    place = world.domain.device if device is None else device
+    place = usable_device(place, elsewhere=executor is not None)
     if workers is None:
         threads = torch.get_num_threads()
         workers = threads if place.type == "cpu" else 1
@@ -150,46 +148,40 @@ def run_study(
         world, strategies, horizon, seed, dtype, place, tuple(record), compiled=compiles
     )
     in_memory = fits_memory(settings, trials, lasting=folder is not None)
-
-    def size() -> int:
-        return chunk or chunk_size(settings, trials=trials, workers=workers)
-
-    store = None
-    if folder is None:
-        chunk = size()
-    else:
-        store = Store.open(folder, settings.description(), settings.layout, chunk, size)
+    store, size = None, partial(chunk_size, settings, trials=trials, workers=workers)
+    if folder is not None:
+        store = Store(folder, settings, chunk, size)
         chunk = store.chunk
-    whole = Gathered(settings.layout, trials, None if in_memory else store)
-    threads = threads_per_chunk(settings, chunk, trials=trials, workers=workers)
-    tasks = []
-    for number, first in enumerate(range(0, trials, chunk)):
-        block, missing = Chunk(first, min(chunk, trials - first)), list(strategies)
+    chunk = chunk or size()
+    whole = Gathered(settings, trials, None if in_memory else store)
+    tasks: list[Task] = []
+    for first in range(0, trials, chunk):
+        block, missing = range(first, min(first + chunk, trials)), list(strategies)
         found = {} if store is None else store.find(strategies, block, warn=True)
         for label, one in found.items():
             whole.take(label, block, one)
             missing.remove(label)
         if missing:
-            some = settings if len(missing) == len(strategies) else settings.of(missing)
-            tasks.append(Task(some, block, number, store, threads, False, libraries()))
-    known = trials - sum(task.chunk.trials for task in tasks)
-    if store is not None and tasks:
-        bytes_of = settings.layout.bytes_of
+            tasks.append((missing, block))
+    known = trials - sum(len(block) for _, block in tasks)
+    if store is not None:
         store.require_room(
-            sum(len(one.settings.strategies) * bytes_of(one.chunk.trials) for one in tasks)
+            sum(len(labels) * settings.bytes_of(len(block)) for labels, block in tasks)
         )
+    threads = threads_per_chunk(settings, chunk, trials=trials, workers=workers)
     with torch_threads(threads), progress_bar(trials, known, shown=progress) as bar:
         if executor is None:
-            play_here(tasks, whole.take, workers, Progress(bar, horizon, known))
+            counted = Progress(bar, horizon, known)
+            play_here(settings, store, tasks, whole.take, workers, counted)
         else:
-            last = {task.chunk: [*task.settings.strategies][-1] for task in tasks}
+            last = {block: labels[-1] for labels, block in tasks}
 
-            def take(label: str, block: Chunk, one: Block) -> None:
+            def take(label: str, block: range, one: Arrays) -> None:
                 whole.take(label, block, one)
                 if label == last[block]:
-                    bar.update(block.trials)
+                    bar.update(len(block))
 
-            play_elsewhere(executor, tasks, take)
+            play_elsewhere(executor, settings, store, tasks, take, threads)
     attributes = {
         "trials": trials,
         "trials_found": known,

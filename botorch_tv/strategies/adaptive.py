@@ -13,7 +13,6 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.forgetting import Static
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.data import Prior
@@ -39,7 +38,7 @@ from botorch_tv.gp.process import Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
-from botorch_tv.strategies.checks import fingerprinted, require_state
+from botorch_tv.strategies.checks import fingerprinted
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.rounds import ProcessStrategy
 from botorch_tv.strategies.state import State, Suggestion
@@ -135,7 +134,6 @@ class Adaptive(ProcessStrategy):
                 isinstance(part, kind),
                 f"Adaptive: {name} is {shown(part)}, but it must be a {kind.__name__}.",
             )
-        require_defined(self.exploration)
         object.__setattr__(self, "width", copy.deepcopy(self.width))
 
     @functools.cached_property
@@ -275,7 +273,6 @@ class Adaptive(ProcessStrategy):
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units are known, `batch_shape`, bool; there are no predictions before."""
-        require_state(state)
         return running_mixture(state.data).units.known.view(state.time.shape).clone()
 
     def jump(self, state: State) -> Tensor:
@@ -299,7 +296,6 @@ class Adaptive(ProcessStrategy):
         Raises:
             InputDataError: If the state has several.
         """
-        require_state(state)
         if state.time.numel() != 1:
             raise InputDataError(
                 f"the state has {state.time.numel()} trials, but one can be told of at a time; "

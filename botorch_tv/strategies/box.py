@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -21,23 +21,19 @@ from botorch_tv.gp.point_recursion import in_features
 from botorch_tv.gp.process import Process
 from botorch_tv.gp.search import MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
-from botorch_tv.strategies.domains import Domain, require_sides
+from botorch_tv.strategies.domains import Domain, corners
 from botorch_tv.strategies.parameters import (
-    Axis,
-    BoxParameter,
     Choice,
     Float,
     Integer,
     MixedSearch,
-    Number,
+    Parameter,
     Space,
 )
-from botorch_tv.validation import did_you_mean, largest, require, require_integer, shown
-
-Parameter = BoxParameter | Choice
+from botorch_tv.validation import largest, require, require_integer, shown
 
 
-class Parameters(Mapping[str, Parameter]):
+class Parameters(Space, Mapping[str, Parameter]):
     """Named parameters, mapped in their order to the coordinates of a unit cube.
 
     Args:
@@ -45,7 +41,6 @@ class Parameters(Mapping[str, Parameter]):
             ``(low, high)`` for a float.
 
     Attributes:
-        space: The coordinates of all parameters; a number takes one.
         mixed: Whether any parameter is a choice.
 
     Raises:
@@ -56,49 +51,29 @@ class Parameters(Mapping[str, Parameter]):
     def __init__(self, bounds: Mapping[str, Parameter | tuple[float, float]]) -> None:
         if not bounds:
             raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
-        self._parameters = {name: _as_parameter(name, one) for name, one in bounds.items()}
-        every = self._parameters.values()
-        self._whole = [n for n, one in enumerate(every) if isinstance(one, Integer)]
-        self.mixed = any(isinstance(one, Choice) for one in every)
-        values = {
-            name: one
-            if isinstance(one, Choice)
-            else Number(one.low, one.high, one.log, 1 if one.whole else None)
-            for name, one in self._parameters.items()
-        }
-        self.space = Space([Axis(*one) for one in values.items()])
+        super().__init__({name: _as_parameter(name, one) for name, one in bounds.items()})
+        self._whole = [n for n, one in enumerate(self.axes) if isinstance(one, Integer)]
+        self.mixed = any(isinstance(one, Choice) for one in self.axes)
 
     def __getitem__(self, name: str) -> Parameter:
-        return self._parameters[name]
+        return self._by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
+        return iter(self._by_name)
 
     def __len__(self) -> int:
-        return len(self._parameters)
+        return len(self._by_name)
 
     def __repr__(self) -> str:
-        return repr(self._parameters)
-
-    @property
-    def all_float(self) -> bool:
-        """Whether all parameters are floats, so that every point of the cube is a valid point."""
-        return not self._whole and not self.mixed
-
-    @property
-    def columns(self) -> int:
-        """Number d of coordinates of the cube."""
-        return self.space.columns
+        return repr(self._by_name)
 
     def named(self, place: Tensor) -> dict[str, Any]:
         """The values of the parameters at a point of the cube, `d`, rounded as they are stored."""
-        row = place.tolist()
-        every = zip(self.items(), self.space.axes, self.space.places)
         return {
-            name: axis.value(row[at])
-            if isinstance(one, Choice)
-            else one.value(row[at.start], place.dtype)
-            for (name, one), axis, at in every
+            name: self[name].rounded(value, place.dtype)  # type: ignore[union-attr]
+            if isinstance(self[name], Float)
+            else value
+            for name, value in self.params(place).items()
         }
 
     def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
@@ -113,31 +88,14 @@ class Parameters(Mapping[str, Parameter]):
             InputDataError: If parameters are missing or unknown, or a value lies outside or is not
                 whole.
         """
-        if not isinstance(point, Mapping):
+        if not isinstance(point, Mapping) or set(point) != set(self):
+            given = list(point) if isinstance(point, Mapping) else shown(point)
             raise InputDataError(
-                f"{name} is {shown(point)}, but parameters have names here; give "
-                f"{{{', '.join(f'{one!r}: ...' for one in self)}}}."
+                f"{name} is {given}, but it must have a value for each of the parameters "
+                f"{', '.join(self)}; give {{{', '.join(f'{one!r}: ...' for one in self)}}}."
             )
-        for one in point:
-            if one not in self._parameters:
-                raise InputDataError(
-                    f"{name} has {one!r}, but the parameters are {', '.join(self)}; leave it out."
-                    + did_you_mean(one, [each for each in self if each not in point])
-                )
-        missing = [one for one in self if one not in point]
-        if missing:
-            raise InputDataError(f"{name} lacks {', '.join(missing)}; give all parameters.")
-        columns: list[float] = []
-        for (one, kind), axis in zip(self.items(), self.space.axes):
-            if isinstance(kind, Choice):
-                columns += axis.unit(kind.choices[_which(one, kind, point[one])])
-            else:
-                columns.append(kind.place(_value(one, kind, point[one], like.dtype)))
-        return like.new_tensor(columns)
-
-    def rounded(self, U: Tensor) -> Tensor:
-        """The nearest coordinates at which all parameters have valid values, `* x d`."""
-        return self.space.rounded(U.reshape(-1, U.shape[-1])).view_as(U)
+        values = {one: _value(one, kind, point[one], like.dtype) for one, kind in self.items()}
+        return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
         """Coordinates in the cube, from those of a cube in which integers have equal shares.
@@ -167,7 +125,7 @@ class Parameters(Mapping[str, Parameter]):
 
     def data(self) -> dict[str, dict[str, Any]]:
         """The parameters as JSON-compatible data."""
-        return {name: {"type": type(one).__name__} | asdict(one) for name, one in self.items()}  # type: ignore[arg-type]
+        return {name: {"type": type(one).__name__} | asdict(one) for name, one in self.items()}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
@@ -183,39 +141,35 @@ class Parameters(Mapping[str, Parameter]):
 
     def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
         """An integer parameter, the range rounded to its integers, and its own, on its scale."""
-        one = list(self._parameters.values())[number]
+        one = self.axes[number]
         assert isinstance(one, Integer)
         wide = one.scaled(one.low - 0.5), one.scaled(one.high + 0.5)
         return one, wide, (one.scaled(one.low), one.scaled(one.high))
 
 
-def _value(name: str, one: BoxParameter, value: object, dtype: torch.dtype) -> float:
+def _value(name: str, one: Parameter, value: object, dtype: torch.dtype) -> Any:
+    """A value of a parameter as it is stored; refused if it is none."""
     value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+    if isinstance(one, Choice):
+        try:
+            return one.choices[one.index(value)]
+        except ValueError as error:
+            choices = ", ".join(map(repr, one.choices))
+            raise InputDataError(
+                f"{name} is {shown(value)}, but it must be one of {choices}; give one of these."
+            ) from error
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     number = float(value) if is_number else math.nan  # type: ignore[arg-type]
-    if not is_number or (one.whole and number % 1):
-        raise InputDataError(
-            f"{name} is {shown(value)}, but it must be one {'whole ' * one.whole}number; give one "
-            f"from {one.low:g} to {one.high:g}."
-        )
     # Values computed elsewhere may lie outside by rounding errors.
-    if not one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high):
+    inside = one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high)
+    whole = isinstance(one, Integer)
+    if not inside or (whole and number % 1):
         raise InputDataError(
-            f"{name} is {number:g}, but it lies from {one.low:g} to {one.high:g}; leave it "
-            "out, or widen the bounds."
+            f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
+            f"{one.low:g} to {one.high:g}; give one, leave the point out, or widen the bounds."
         )
-    return one.rounded(min(max(number, one.low), one.high), dtype)
-
-
-def _which(name: str, one: Choice, value: object) -> int:
-    value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
-    try:
-        return one.index(value)
-    except ValueError as error:
-        raise InputDataError(
-            f"{name} is {shown(value)}, but it must be one of "
-            f"{', '.join(map(repr, one.choices))}; give one of these."
-        ) from error
+    number = min(max(number, one.low), one.high)
+    return one.rounded(number, dtype) if isinstance(one, Float) else round(number)
 
 
 def _as_parameter(name: object, bounds: object) -> Parameter:
@@ -230,17 +184,16 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
                 f"{name} is {bounds!r}, but it takes two or more choices, all different, each a "
                 "string, number, True, False or None; give them one by one, Choice('a', 'b')."
             )
-    if isinstance(bounds, Choice | BoxParameter):
+    if isinstance(bounds, Parameter):
         return bounds
     try:
-        if isinstance(bounds, (range, set)):  # whole numbers, or in no order
-            raise TypeError
-        low, high = cast(tuple[float, float], bounds)
+        # A range holds whole numbers, and a set has no order.
+        pair: Any = () if isinstance(bounds, (range, set)) else bounds
+        low, high = pair
         return Float(low, high)
     except (TypeError, ValueError) as error:
-        reason = f" ({error})" if str(error).startswith("Float") else ""
         raise InputDataError(
-            f"{name} is {shown(bounds)}{reason}; give (low, high) with low below high, "
+            f"{name} is {shown(bounds)} ({error}); give (low, high) with low below high, "
             "Float(low, high, log=True), Integer(low, high) or Choice('a', 'b')."
         ) from error
 
@@ -292,11 +245,23 @@ class Box(Domain):
         if self.parameters is not None:  # modelled in the unit cube, whatever their own units
             sides = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
             bounds = sides + torch.arange(2, device="cpu").unsqueeze(-1)
-        self.bounds = _checked_corners(bounds).detach().clone()
+        self.bounds = corners("Box: bounds", bounds).detach().clone()
+        _require_extent(self.bounds, self.bounds.dtype)
         self.context_dim = require_integer(
             "Box: context_dim", context_dim, 0, "give the number of known coordinates."
         )
-        self.search = _chosen_search(search, self.parameters)
+        self.dim, self.device = self.bounds.shape[1], self.bounds.device
+        self.columns = self.dim + self.context_dim
+        if self.parameters is not None and self.parameters.mixed and search is None:
+            search = MixedSearch(self.parameters)
+        elif self.parameters is not None:
+            require(
+                search is None or (isinstance(search, MultiStart) and not self.parameters.mixed),
+                f"Box: search is {search!r}, but named parameters are searched by MultiStart, "
+                "those with a Choice by a search of their own; leave it out, or give bounds as a "
+                "tensor 2 x d.",
+            )
+        self.search = MultiStart() if search is None else search
         self.search.check(self)
         self._in_features: dict[tuple[object, ...], PointBasis | str] = {}
 
@@ -304,35 +269,15 @@ class Box(Domain):
         """The state to pickle, without cached features of kernels."""
         return {**self.__dict__, "_in_features": {}}
 
-    @property
-    def dim(self) -> int:
-        """Dimension d of the points chosen."""
-        return self.bounds.shape[1]
-
-    @property
-    def columns(self) -> int:
-        return self.dim + self.context_dim
-
-    @property
-    def device(self) -> torch.device:
-        return self.bounds.device
-
     def __repr__(self) -> str:
         sides = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())
         sides = sides if self.parameters is None else repr(self.parameters)
         context = f", context_dim={self.context_dim}" if self.context_dim else ""
         return f"Box({sides}{context})"
 
-    def prior(
-        self,
-        kernel: Kernel | Tensor,
-        inference: Inference,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> BoxPrior:
-        _require_extent(self.bounds, dtype)
-        return box_prior_at(self.probe(dtype, device), kernel)
+    def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> BoxPrior:
+        _require_extent(self.bounds, like.dtype)
+        return box_prior_at(self.probe(like.dtype, like.device), kernel)
 
     def in_features(
         self, process: Process, box_prior: BoxPrior, tolerance: float, most: int
@@ -357,8 +302,8 @@ class Box(Domain):
         points[3:, : self.dim] = self.from_unit(spread(PROBES, self.dim).like(points))
         return points
 
-    def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
-        return Rows.empty(batch_shape, (self.columns,), dtype=dtype, device=device)
+    def no_choices(self, batch_shape: Size, like: Tensor) -> Rows:
+        return Rows.empty(batch_shape, (self.columns,), dtype=like.dtype, device=like.device)
 
     def locate(self, X: Tensor) -> Tensor:
         self.require_inside(X[..., : self.dim])
@@ -375,11 +320,8 @@ class Box(Domain):
         Each integer gets an equal share of its side; see :class:`Parameters`.
         """
         if self.parameters is not None:
-            if self.parameters.mixed:
-                return self.parameters.rounded(U)
-            return U if self.parameters.all_float else self.parameters.from_uniform(U)
-        if self._is_unit:
-            return U
+            rounded = self.parameters.rounded
+            return (rounded if self.parameters.mixed else self.parameters.from_uniform)(U)
         lower, upper = self._corners.like(U)
         # It ends in the corners themselves, where rounding could lead beyond them.
         return torch.lerp(lower, upper, U)
@@ -389,8 +331,6 @@ class Box(Domain):
 
         As :meth:`Parameters.from_uniform` has them where an integer is rounded.
         """
-        if self.parameters is not None or self._is_unit:
-            return by
         lower, upper = self._corners.like(by)
         scaled: Tensor = by * (upper - lower)
         return scaled
@@ -398,9 +338,8 @@ class Box(Domain):
     def to_unit(self, X: Tensor) -> Tensor:
         """Map points of this box to the unit cube, `* x d`."""
         if self.parameters is not None:
-            plain = self.parameters.all_float or self.parameters.mixed
-            return X if plain else self.parameters.to_uniform(X)
-        return X if self._is_unit else self._shares(X)
+            return X if self.parameters.mixed else self.parameters.to_uniform(X)
+        return self._shares(X)
 
     def _shares(self, X: Tensor) -> Tensor:
         """Positions of points between the corners, as fractions of the sides, `* x d`."""
@@ -422,11 +361,6 @@ class Box(Domain):
             )
 
     @cached_property
-    def _is_unit(self) -> bool:
-        """Whether it is the unit cube, of which a search need not be told at every step."""
-        return bool((self.bounds[0] == 0).all() and (self.bounds[1] == 1).all())
-
-    @cached_property
     def _corners(self) -> DeviceCopies:
         return DeviceCopies(self.bounds)
 
@@ -438,73 +372,7 @@ class Box(Domain):
 
     def center(self, like: Tensor) -> Tensor:
         """The centre, `d`."""
-        if self.parameters is not None:
-            return self.from_unit(like.new_full((self.dim,), 0.5))
-        lower, upper = self._corners.like(like)
-        middle: Tensor = 0.5 * (lower + upper)
-        return middle
-
-
-def _checked_corners(bounds: object) -> Tensor:
-    """Bounds of a box as corners `2 x d`.
-
-    Raises:
-        InputDataError: If they are not bounds, or a side is empty, infinite or too short for the
-            dtype.
-    """
-    if isinstance(bounds, (list, tuple)):
-        try:
-            sides = [(float(low), float(high)) for low, high in bounds]
-        except (TypeError, ValueError) as error:
-            raise InputDataError(
-                f"Box: bounds is {shown(bounds)}, but sides are pairs of numbers; give "
-                "[(low, high), ...], or {name: (low, high), ...}."
-            ) from error
-        require_sides("Box: bounds", bounds)
-        bounds = torch.tensor(sides, dtype=torch.float64, device="cpu").view(-1, 2).T
-    if (
-        not isinstance(bounds, Tensor)
-        or not bounds.is_floating_point()
-        or bounds.dim() != 2
-        or len(bounds) != 2
-        or not bounds.numel()
-    ):
-        given = repr(bounds)
-        if isinstance(bounds, Tensor):
-            given = f"{bounds.dtype} of {tuple(bounds.shape)}"
-        raise InputDataError(
-            f"Box: bounds is {given}, but it must be a floating-point tensor of shape 2 x d, lower "
-            "bounds in the first row; or give [(low, high), ...], or {name: (low, high), ...}."
-        )
-    if not bool((bounds.isfinite().all(0) & (bounds[0] < bounds[1])).all()):
-        raise InputDataError(
-            f"Box: bounds are {bounds.tolist()}, but every lower bound must be finite and "
-            "below its upper bound; leave out coordinates that are fixed."
-        )
-    _require_extent(bounds, bounds.dtype)
-    return bounds
-
-
-def _chosen_search(search: Search | None, parameters: Parameters | None) -> Search:
-    """The given search, or the default for the parameters.
-
-    Raises:
-        ValueError: If it is not a search, or cannot search named parameters.
-    """
-    require(
-        search is None or isinstance(search, Search),
-        f"Box: search is {search!r}, but it is MultiStart() or another Search; pass "
-        "DiscreteSearch(X) for some points only.",
-    )
-    mixed = parameters is not None and parameters.mixed
-    require(
-        search is None or parameters is None or (isinstance(search, MultiStart) and not mixed),
-        f"Box: search is {search!r}, but named parameters are searched by MultiStart, those with "
-        "a Choice by a search of their own; leave it out, or give bounds as a tensor 2 x d.",
-    )
-    if parameters is not None and mixed:
-        return MixedSearch(parameters.space)
-    return MultiStart() if search is None else search
+        return self.from_unit(like.new_full((self.dim,), 0.5))
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
@@ -513,17 +381,11 @@ def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
     Raises:
         InputDataError: If a bound is too large, or a side is below 64 rounding errors of its ends.
     """
-    extreme = float(bounds.abs().max())
-    if extreme > largest(dtype):
-        raise InputDataError(
-            f"Box: bounds are {bounds.tolist()}, but in {dtype} they are at most "
-            f"{largest(dtype):g} in size; choose another unit."
-        )
     lower, upper = bounds.double()
-    least = 64 * torch.finfo(dtype).eps * torch.maximum(lower.abs(), upper.abs())
-    if bool((upper - lower < least).any()):
+    most, least = largest(dtype), 64 * torch.finfo(dtype).eps * bounds.double().abs().amax(0)
+    if float(bounds.abs().max()) > most or bool((upper - lower < least).any()):
         raise InputDataError(
-            f"Box: bounds are {bounds.tolist()}, but in {dtype} sides must be at least "
-            f"{least.tolist()} long, 64 rounding errors; count from an origin of your own, or use "
-            "float64."
+            f"Box: bounds are {bounds.tolist()}, but in {dtype} they are at most {most:g} in size, "
+            f"and sides must be at least {least.tolist()} long, 64 rounding errors; choose another "
+            "unit, count from an origin of your own, or use float64."
         )

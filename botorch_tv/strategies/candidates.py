@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
@@ -22,14 +22,15 @@ from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum, random_maximum
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.posterior import PointMixture
 from botorch_tv.gp.points import PointInference, PointPosterior, with_context
-from botorch_tv.gp.process import Inference, Joint, Process
+from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
 from botorch_tv.gp.search import SEARCH_NUMBERS, Sought
-from botorch_tv.gp.tensors import OfTrials, Scratch
+from botorch_tv.gp.tensors import Scratch
 from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.checks import require_tensors
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
-from botorch_tv.validation import require_trials, shown
+from botorch_tv.validation import require_number, require_trials
 
 Score = Callable[[Candidates], Tensor]
 WATCHED = 2
@@ -41,8 +42,7 @@ class Decision:
     """A round that is to be decided: what is known of f now, and what is chosen.
 
     Attributes:
-        process: What a posterior depends on besides the data.
-        inference: How it is computed.
+        inference: How the posterior is computed.
         width: The confidence schedule.
         sign: 1 where the largest value is wanted, -1 where the smallest is.
         made_by: Identifies the strategy.
@@ -52,7 +52,6 @@ class Decision:
         context: What is known before the choice, `batch_shape x c`; None where nothing is.
     """
 
-    process: Process
     inference: Inference
     width: Width
     sign: int
@@ -64,9 +63,15 @@ class Decision:
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Suggestion:
         """The choice of an exploration."""
-        on_grid = isinstance(self.state.domain, Grid)
+        domain, own, shape = self.state.domain, self.data.prior.variance, self.present.now.shape
+        on_grid = isinstance(domain, Grid)
         candidates = (self._arms if on_grid else self._points)(exploration, draws)
-        choice = _valid(exploration, exploration.choose(candidates), self.state)
+        choice, name = exploration.choose(candidates), f"the choice of {type(exploration).__name__}"
+        wanted = (shape, torch.int64) if on_grid else ((*shape, domain.dim), None)
+        require_tensors(own, (name, choice, *wanted))
+        if isinstance(domain, Box) and own.device.type == "cpu":
+            domain.require_inside(choice, f"{name} ")
+        choice = choice.clone()
         mean, sd = candidates.predicted(choice)
         unit, offset = candidates.unit, candidates.offset
         if unit is not None:
@@ -113,7 +118,7 @@ class Decision:
         doubly, width = None, self.width
         if isinstance(width.gain, DoublyWeighted):
             doubly = gain
-            if self.process.ages:
+            if self.inference.process.ages:
                 doubly = self.inference.doubly_weighted_gain(self.data, self.present)
         context = WidthContext(
             t=self.state.data.rounds + 1,
@@ -148,9 +153,10 @@ class Decision:
         offset = inference.prior_mean(posterior.offset)
         offset = offset.view(shape) if isinstance(offset, Tensor) else offset
         width = self.sqrt_beta(posterior.information_gain.view(shape))
-        known = None if self.context is None else self.context.reshape(-1, box.columns - box.dim)
-        functions = Functions(posterior, with_function, known, [])
-        return BoxCandidates(self, draws, width, offset, functions, box)
+        candidates = BoxCandidates(self, draws, width, offset, posterior, with_function)
+        if self.context is not None:
+            candidates.context = self.context.reshape(-1, box.columns - box.dim)
+        return candidates
 
 
 def believed_noise(inference: Inference, data: Data) -> Tensor:
@@ -168,54 +174,22 @@ def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
         like: One number per trial, of the dtype and device wanted.
 
     Raises:
-        InputDataError: If it is neither, negative, NaN or infinite; on a GPU, which is not waited
-            for, numbers of trials may be so.
+        InputDataError: If a number of a trial is negative, NaN or infinite; on a GPU, which is not
+            waited for, they may be so.
+        ValueError: If a single number is.
     """
-    shaped = isinstance(value, Tensor) and value.shape in (Size(), like.shape)
-    if isinstance(value, Tensor) and shaped and value.is_floating_point():
-        found = value.to(like).expand_as(like)
-        if like.device.type == "cpu":
-            good = (found >= 0) & (found < math.inf)
-            fix = "it is finite and at least 0."
-            require_trials(good, found, f"is the √beta of {width!r}", fix)
-        return found
-    real = isinstance(value, (int, float, np.floating)) and not isinstance(value, bool)
-    if real and 0 <= value < math.inf:  # type: ignore[operator]
-        return float(value)  # type: ignore[arg-type]
-    raise InputDataError(
-        f"the √beta of {width!r} is {shown(value)}, but it must be a number, finite and at least "
-        f"0, or one for each trial, a tensor {tuple(like.shape)}; see WidthContext for what it may "
-        "depend on."
-    )
-
-
-def _valid(exploration: Exploration, choice: Tensor, state: State) -> Tensor:
-    """A choice of an exploration in memory of its own, checked for its kind.
-
-    Raises:
-        InputDataError: If it is no choice of the domain.
-    """
-    domain, own, shape = state.domain, state.data.prior.variance, state.data.time.shape
-    on_arms = isinstance(domain, Grid)
-    wanted = shape if on_arms else (*shape, domain.dim)
-    dtype = torch.int64 if on_arms else own.dtype
-    if (
-        not isinstance(choice, Tensor)
-        or choice.shape != wanted
-        or choice.dtype != dtype
-        or choice.device != own.device
-    ):
-        given = shown(choice)
-        if isinstance(choice, Tensor):
-            given = f"{choice.dtype} of shape {tuple(choice.shape)} on {choice.device}"
-        raise InputDataError(
-            f"{type(exploration).__name__} chose {given}, but a choice is {dtype} of shape "
-            f"{tuple(wanted)} on {own.device}; return what candidates.argmax(score) or "
-            "candidates.anywhere() gives."
-        )
-    if isinstance(domain, Box) and own.device.type == "cpu":
-        domain.require_inside(choice, f"the choice of {type(exploration).__name__} ")
-    return choice.clone()
+    fix = "it may depend on what WidthContext has."
+    if isinstance(value, float) and 0 <= value < math.inf:
+        return value
+    if not isinstance(value, Tensor):
+        return require_number(f"the √beta of {width!r}", value, "[0, inf)", fix)
+    if value.shape not in (Size(), like.shape):
+        require_tensors(like, (f"the √beta of {width!r}", value, like.shape, None))
+    found = value.to(like).expand_as(like)
+    if like.device.type == "cpu":
+        good = (found >= 0) & (found < math.inf)
+        require_trials(good, found, f"is the √beta of {width!r}", "it is finite and at least 0.")
+    return found
 
 
 # ---------------- Candidates, as an exploration sees them
@@ -243,7 +217,7 @@ class RoundCandidates(Candidates):
         state, self.data = decision.state, decision.data
         self.decision, self.draws, self.width, self.offset = decision, draws, width, offset
         self.sign, self.scale, self.scratch = decision.sign, self.data.prior.scale, scratch
-        self.round, self.memory = state.data.rounds + 1, state.memory.exploration
+        self.round, self.memory = state.data.rounds + 1, state.memory[-1]
         self.sqrt_beta = width.unsqueeze(-1) if isinstance(width, Tensor) else width
 
     @cached_property
@@ -281,14 +255,11 @@ def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
 
 def checked_scores(values: Tensor, wanted: tuple[int, ...]) -> Tensor:
     """Scores, after checking their shape and dtype; on a CPU also that none is NaN."""
-    if not isinstance(values, Tensor) or values.shape != wanted or not values.is_floating_point():
-        given = shown(values)
-        if isinstance(values, Tensor):
-            given = f"{values.dtype} of shape {tuple(values.shape)}"
+    if values.shape != wanted or not values.is_floating_point():
         raise InputDataError(
-            f"a score is {given}, but there must be one for each candidate, {tuple(wanted)}, all "
-            "floating-point numbers; what is known per trial is batch_shape x 1 beside at.mean and "
-            "at.sd."
+            f"a score is {values.dtype} of shape {tuple(values.shape)}, but there must be one for "
+            f"each candidate, {tuple(wanted)}, all floating-point numbers; what is known per trial "
+            "is batch_shape x 1 beside at.mean and at.sd."
         )
     # A sum is NaN where a number is, or infinities of both signs meet.
     on_cpu = values.device.type == "cpu"
@@ -318,11 +289,13 @@ class ArmCandidates(RoundCandidates):
         super().__init__(decision, draws, width, posterior.offset, scratch)
         self.mean, self.sd, self._posterior = posterior.mean, posterior.sd, posterior
         self._normals, self._functions = [] if drawn is None else [drawn], list[Tensor]()
+        self._choice: Tensor | None = None  # one arm of every trial; None for all
 
     @cached_property
     def incumbent(self) -> Tensor:
         data = self.data
-        values = self.sign * self.mean.gather(-1, data.history.choice.tensor(data.dropped))
+        mean = self._posterior.mean  # of all arms, for a single one, too
+        values = self.sign * mean.gather(-1, data.history.choice.tensor(data.dropped))
         return best_of(values, data.good, self.sign).unsqueeze(-1)
 
     @cached_property
@@ -338,7 +311,10 @@ class ArmCandidates(RoundCandidates):
                 room = max(prior.arms, prior.normals)
                 self._normals.append(leading_normals(self.draws, prior.normals, room))
             self._functions.append(self._posterior.draw(self._normals[len(self._functions)]))
-        return torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
+        drawn = torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
+        if self._choice is None:
+            return drawn
+        return drawn.gather(-1, self._choice.expand(drawn.shape[:-1]).unsqueeze(-1))
 
     def argmax(
         self,
@@ -367,7 +343,10 @@ class ArmCandidates(RoundCandidates):
         return winner if empty is None else winner.masked_fill(empty, 0)
 
     def at(self, choice: Tensor) -> Candidates:
-        return _Arm(self, choice)
+        one = copy.copy(self)
+        one.mean, one.sd = (part.unsqueeze(-1) for part in self.predicted(choice))
+        one._choice = choice
+        return one
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.unsqueeze(-1)
@@ -382,53 +361,7 @@ class ArmCandidates(RoundCandidates):
         return torch.where(condition, first, second)
 
 
-class _Arm(ArmCandidates):
-    """One arm of every trial."""
-
-    def __init__(self, arms: ArmCandidates, choice: Tensor) -> None:
-        RoundCandidates.__init__(
-            self, arms.decision, arms.draws, arms.width, arms.offset, arms.scratch
-        )
-        mean, sd = arms.predicted(choice)
-        self.mean, self.sd = mean.unsqueeze(-1), sd.unsqueeze(-1)
-        self._arms, self._choice = arms, choice
-
-    @cached_property
-    def incumbent(self) -> Tensor:
-        return self._arms.incumbent
-
-    def sample(self, n: int = 1) -> Tensor:
-        drawn = self._arms.sample(n)
-        return drawn.gather(-1, self._choice.expand(drawn.shape[:-1]).unsqueeze(-1))
-
-
 # ---------------- Points of a box as an exploration asks for them, since they cannot be listed
-
-
-@dataclass(frozen=True)
-class Functions(OfTrials):
-    """The posterior of every trial on a box, and the functions drawn from it; trials are flat.
-
-    Attributes:
-        posterior: With the first function drawn, where it is sure to be asked for.
-        draw: Draws another.
-        context: What is known before the choice, `trials x c`; None where nothing is.
-        more: Functions drawn, the first aside.
-    """
-
-    shared = ("draw",)
-
-    posterior: PointPosterior
-    draw: Callable[[], PointPosterior]
-    context: Tensor | None
-    more: list[PointPosterior]
-
-    def drawn(self, n: int) -> list[PointPosterior]:
-        """Posteriors with a function each, the first n of this round."""
-        first = [self.posterior] if self.posterior.has_function else []
-        while len(first) + len(self.more) < n:
-            self.more.append(self.draw())
-        return [*first, *self.more][:n]
 
 
 class BoxCandidates(RoundCandidates):
@@ -439,8 +372,12 @@ class BoxCandidates(RoundCandidates):
         draws: Random numbers.
         width: √beta, a number or `batch_shape`.
         offset: The prior mean, a number or `batch_shape`.
-        functions: The posterior of every trial.
-        box: Where to choose.
+        posterior: Of every trial, flat, with the first function drawn if one is sure to be needed.
+        draw: Draws another function.
+
+    Attributes:
+        context: What is known before the choice, `trials x c`; None where nothing is.
+        functions: Posteriors with a function each, those drawn so far in this round.
     """
 
     def __init__(
@@ -449,11 +386,15 @@ class BoxCandidates(RoundCandidates):
         draws: Draws,
         width: float | Tensor,
         offset: float | Tensor,
-        functions: Functions,
-        box: Box,
+        posterior: PointPosterior,
+        draw: Callable[[], PointPosterior],
     ) -> None:
         super().__init__(decision, draws, width, offset, Scratch())
-        self._functions, self._box, self._shape = functions, box, decision.data.time.shape
+        assert isinstance(decision.state.domain, Box)
+        self._box, self._shape = decision.state.domain, decision.data.time.shape
+        self.posterior, self._draw = posterior, draw
+        self.context: Tensor | None = None
+        self.functions = [posterior] if posterior.has_function else []
 
     @property
     def mean(self) -> Tensor:  # type: ignore[override]
@@ -465,16 +406,16 @@ class BoxCandidates(RoundCandidates):
 
     @cached_property
     def incumbent(self) -> Tensor:
-        posterior, context = self._functions.posterior, self._functions.context
+        posterior = self.posterior
         if posterior.X.shape[-2] == 0:
             return posterior.X.new_zeros(*self._shape, 1)
         # What was reached in another context is no measure of what can be gained in this one.
-        reached = self.sign * posterior.mean_at(posterior.here(context))
+        reached = self.sign * posterior.mean_at(posterior.here(self.context))
         return best_of(reached, posterior.live, self.sign).view(*self._shape, 1)
 
     @cached_property
     def has_data(self) -> Tensor:
-        return self._functions.posterior.live.any(-1).view(self._shape)
+        return self.posterior.live.any(-1).view(self._shape)
 
     def sample(self, n: int = 1) -> Tensor:
         raise _unlisted("sample")
@@ -492,7 +433,7 @@ class BoxCandidates(RoundCandidates):
                 'ties are to be broken by chance, which takes the arms of a Grid; use ties="first" '
                 "on a Box."
             )
-        box, posterior = self._box, self._functions.posterior
+        box, posterior = self._box, self.posterior
         # A method sees nothing but candidates, whose trials may then be looked at one by one.
         alone = isinstance(getattr(score, "__self__", None), Exploration) and self.memory is None
         some: BoxCandidates = self
@@ -501,7 +442,7 @@ class BoxCandidates(RoundCandidates):
         def of(trials: Tensor | None) -> BoxCandidates:
             nonlocal some, chosen
             if trials is not chosen:
-                chosen, some = trials, self if trials is None else self._selected(trials)
+                chosen, some = trials, self if trials is None else _SomeTrials(self, trials)
             return some
 
         def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
@@ -518,7 +459,7 @@ class BoxCandidates(RoundCandidates):
             parts = torch.split(X, max(1, most), dim=1)
             return torch.cat([some._scored(score, part) for part in parts], 1)
 
-        measured, live = posterior.familiar(self.sign, self._functions.context)
+        measured, live = posterior.familiar(self.sign, self.context)
         sought = Sought(
             value,
             measured[..., : box.dim],
@@ -534,16 +475,16 @@ class BoxCandidates(RoundCandidates):
         return X.view(*self._shape, box.dim)
 
     def at(self, choice: Tensor) -> Candidates:
-        return self._looked_at(choice.reshape(-1, 1, self._box.dim))
+        return _Points(self, choice.reshape(-1, 1, self._box.dim))
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
-        X = with_context(choice.reshape(-1, 1, self._box.dim), self._functions.context)
-        mean, sd = self._functions.posterior.expected_at(X)
+        X = with_context(choice.reshape(-1, 1, self._box.dim), self.context)
+        mean, sd = self.posterior.expected_at(X)
         return mean.view(self._shape), sd.view(self._shape)
 
     def anywhere(self) -> Tensor:
         drawn = self._box.search.anywhere(self._box, self.draws)
-        return drawn.to(self._functions.posterior.X)
+        return drawn.to(self.posterior.X)
 
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
         return torch.where(condition.unsqueeze(-1), first, second)
@@ -551,7 +492,7 @@ class BoxCandidates(RoundCandidates):
     def _scored(self, score: Score, X: Tensor) -> Tensor:
         """Scores of points `trials x q x d`, `trials x q`."""
         view = (*self._shape, X.shape[-2])
-        values = checked_scores(score(self._looked_at(X)), view)
+        values = checked_scores(score(_Points(self, X)), view)
         if X.requires_grad and not values.requires_grad:
             raise InputDataError(
                 "a score says nothing of how it changes with the point, so that a box cannot be "
@@ -562,19 +503,12 @@ class BoxCandidates(RoundCandidates):
 
     def _bound(self, X: Tensor, factor: float, width: float | Tensor) -> tuple[Tensor, Tensor]:
         """A factor times ±mean + width sd, `trials x q`, and the gradient, `trials x q x d`."""
-        functions, by_mean, by_sd = self._functions, factor * self.sign, width
-        mean, sd, pull = functions.posterior.slopes(with_context(X, functions.context))
+        by_mean, by_sd = factor * self.sign, width
+        mean, sd, pull = self.posterior.slopes(with_context(X, self.context))
         if isinstance(by_sd, Tensor):
             by_sd = by_sd.reshape(-1, 1).to(sd)
         by_sd = factor * by_sd
         return by_mean * mean + by_sd * sd, pull(by_mean, by_sd)[..., : X.shape[-1]]
-
-    def _looked_at(self, X: Tensor) -> _Points:
-        return _Points(self, with_context(X, self._functions.context))
-
-    def _selected(self, trials: Tensor) -> BoxCandidates:
-        """The candidates of some trials, their batch shape flattened."""
-        return _SomeTrials(self, trials)
 
 
 class _SomeTrials(BoxCandidates):
@@ -586,9 +520,13 @@ class _SomeTrials(BoxCandidates):
     """
 
     def __init__(self, every: BoxCandidates, trials: Tensor) -> None:
-        width, functions = every.width, every._functions.select(trials)
+        width, context = every.width, every.context
         width = width.reshape(-1)[trials] if isinstance(width, Tensor) else width
-        super().__init__(every.decision, every.draws, width, every.offset, functions, every._box)
+        posterior = every.posterior.select(trials)
+        super().__init__(every.decision, every.draws, width, every.offset, posterior, every._draw)
+        drawn = every.functions[len(self.functions) :]
+        self.functions += [one.select(trials) for one in drawn]
+        self.context = None if context is None else context[trials]
         self._shape, self._every, self._trials = trials.shape, every, trials
 
     @property
@@ -617,14 +555,16 @@ class _Points(BoxCandidates):
 
     Args:
         whole: All of them.
-        X: Points, context included, `trials x q x (d + c)`.
+        X: Points without context, `trials x q x d`.
     """
 
     def __init__(self, whole: BoxCandidates, X: Tensor) -> None:
         super().__init__(
-            whole.decision, whole.draws, whole.width, whole.offset, whole._functions, whole._box
+            whole.decision, whole.draws, whole.width, whole.offset, whole.posterior, whole._draw
         )
-        self._shape, self._X, self._whole = whole._shape, X, whole
+        self.functions, self.context = whole.functions, whole.context
+        self._shape, self._whole = whole._shape, whole
+        self._X = with_context(X, whole.context)
         self._view = (*whole._shape, X.shape[-2])
 
     @property
@@ -641,11 +581,11 @@ class _Points(BoxCandidates):
 
     @cached_property
     def _mean_alone(self) -> Tensor:
-        return self._functions.posterior.mean_at(self._X).view(self._view)
+        return self.posterior.mean_at(self._X).view(self._view)
 
     @cached_property
     def _both(self) -> tuple[Tensor, Tensor]:
-        mean, sd = self._functions.posterior.at(self._X)
+        mean, sd = self.posterior.at(self._X)
         return mean.view(self._view), sd.view(self._view)
 
     @cached_property
@@ -661,7 +601,9 @@ class _Points(BoxCandidates):
         return self._whole.has_data
 
     def sample(self, n: int = 1) -> Tensor:
-        drawn = self._functions.drawn(n)
+        while len(self.functions) < n:
+            self.functions.append(self._draw())
+        drawn = self.functions[:n]
         return torch.stack([one.sample_at(self._X).view(self._view) for one in drawn])
 
     def uniform(self) -> Tensor:

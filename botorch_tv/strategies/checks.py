@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-import numbers
 import re
-from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.gp.tensors import repeated
 from botorch_tv.identity import describe, digest
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
@@ -62,15 +58,6 @@ def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str
     return was, now if now != was else "one of other numbers, attributes or code"
 
 
-def require_state(state: object) -> None:
-    """Raise an ``InputDataError`` unless it is a state."""
-    if not isinstance(state, State):
-        raise InputDataError(
-            f"state is {shown(state)}, but it must be what init() or tell() gave: "
-            "state = strategy.init(domain), and later state, info = strategy.tell(...)."
-        )
-
-
 def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
     """Raise an ``InputDataError`` if a state was computed with other parts than a strategy has.
 
@@ -79,7 +66,7 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
         here: Parts of the one that goes on with it, in words.
         rules: How many rules of retention it has.
     """
-    there, memories, differ = state.begun_with, len(state.memory.retention), None
+    there, memories, differ = state.begun_with, len(state.memory) - 1, None
     if there and here and there != here:
         differ = first_difference(there, here)
     elif memories != rules:
@@ -116,11 +103,6 @@ def require_tensors(
         )
 
 
-def require_same_kind(name: str, tensor: Tensor, state: State) -> None:
-    """Raise an ``InputDataError`` unless dtype and device are the state's."""
-    require_tensors(state.data.prior.variance, (name, tensor, tensor.shape, None))
-
-
 def require_forward(state: State, time: Tensor, name: str) -> None:
     """Raise an ``InputDataError`` if a time lies before the newest observation."""
     newest = state.data.time
@@ -136,17 +118,13 @@ def require_forward(state: State, time: Tensor, name: str) -> None:
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     """A time as a tensor of its own, `batch_shape`, float64; a caller's may change in place."""
-    own, time = state.data.time, None
+    own = state.data.time
     refuse_masked(name, value)
-    try:
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            time = own.new_full((), value)  # a tensor made elsewhere would have to be copied
-        elif isinstance(value, (Tensor, Sequence, np.ndarray)) and not isinstance(value, str):
-            time = torch.as_tensor(value, device=own.device)
-            time = None if time.is_complex() else time.to(torch.float64, copy=True)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        time = None
-    if time is None or time.shape not in (Size(), own.shape):
+    if isinstance(value, (int, float)):
+        time = own.new_full((), value)  # a tensor made elsewhere would have to be copied
+    else:
+        time = torch.as_tensor(value, device=own.device).to(torch.float64, copy=True)
+    if time.shape not in (Size(), own.shape):
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be a number, or a tensor with one per trial, "
             f"of shape {tuple(own.shape)}."
@@ -194,17 +172,8 @@ def located(state: State, X: Tensor, points: Size) -> Tensor:
 def grouped(state: State, X: Tensor) -> Tensor:
     """Points `e x batch_shape x q x d` as `batch_shape x e x q x d`, e flattened."""
     shape, dims = state.data.time.shape, state.data.time.dim()
-    try:
-        q, d = X.shape[-2:]
-        lead = X.shape[: max(0, X.dim() - 2 - dims)]
-        X = X.expand(*lead, *shape, q, d)
-    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
-        refuse_masked("X", X)
-        given = f"has shape {tuple(X.shape)}" if isinstance(X, Tensor) else f"is {shown(X)}"
-        raise InputDataError(
-            f"X {given}, but this state has batch_shape {tuple(shape)}; pass points of shape "
-            "q x d, or batch_shape x q x d."
-        ) from error
+    lead, (q, d) = X.shape[: max(0, X.dim() - 2 - dims)], X.shape[-2:]
+    X = X.expand(*lead, *shape, q, d)
     # Counted, for -1 is ambiguous where there are no trials.
     return X.reshape(lead.numel(), *shape, q, d).movedim(0, dims)
 
@@ -228,84 +197,17 @@ class Measured(NamedTuple):
     """The variance as it was given; None for the usual one."""
 
 
-def as_measured(
-    state: State,
-    suggestion: Suggestion,
-    y: Tensor | float,
-    *,
-    time: float | Tensor | None,
-    ok: Tensor | None,
-    noise: float | Tensor | None,
-    usual_noise: float,
-    made_by: str | None,
-    compared: bool,
-    check: bool,
-) -> Measured:
-    """The arguments of :meth:`Strategy.tell`, whose documentation they share.
+def require_suggestion(
+    state: State, suggestion: Suggestion, made_by: str | None, *, compared: bool
+) -> None:
+    """Raise an ``InputDataError`` unless a suggestion belongs to this state and strategy.
 
     Args:
-        state: Before the observation.
-        suggestion: What was measured.
-        y: What was observed.
-        time: When.
-        ok: Where the measurement is good.
-        noise: Its variance.
-        usual_noise: That of an observation given without one.
-        made_by: By which a suggestion shows that the strategy itself made it.
-        compared: Whether the prediction of the suggestion is compared with the observation.
-        check: Whether to look at the values.
-
-    Raises:
-        InputDataError: If any does not fit the state.
+        state: The newest.
+        suggestion: The suggestion.
+        made_by: The mark of the strategy that it is given to.
+        compared: Whether its prediction is compared with the observation.
     """
-    own, shape = state.data.prior.variance, state.data.time.shape
-    if check:
-        _require_suggestion(state, suggestion, made_by, compared=compared)
-    when = suggestion.time if time is None else as_time(state, time, "time")
-    if isinstance(y, (int, float)) and not isinstance(y, bool) and not shape:
-        y = own.new_full((), y)
-    if check:
-        require_forward(state, when, "time")
-        good = y if ok is None else ok
-        require_tensors(
-            own, ("y", y, shape, None), ("ok", good, shape, None if ok is None else torch.bool)
-        )
-    assert isinstance(y, Tensor)
-    least = usual_noise
-    if noise is None:
-        variance = repeated(usual_noise, shape, own.dtype, own.device)
-    else:
-        variance = _given_noise(state, noise, check=check)
-        if not isinstance(noise, Tensor):
-            least = noise
-        elif noise.device.type == "cpu" or check:
-            least = float(noise.min()) if noise.numel() else math.inf
-        else:  # the device would have to be waited for
-            least = 0.0
-    if ok is not None:
-        variance = torch.where(ok, variance, math.inf)
-    if check:
-        # Computations have y in units of the noise, too.
-        most = largest(own.dtype)
-        if shape or not abs(float(y)) <= most * min(1.0, float(variance) ** 0.5):
-            limit = most * variance.sqrt().clamp_max(1)
-            require_trials(
-                (y.abs() <= limit) | variance.isinf(),
-                y,
-                f"as observation y is not finite, or too large for {y.dtype}, whose limit under "
-                "this noise is",
-                "pass ok=False for a measurement that failed, or choose another unit.",
-                limit=limit,
-            )
-    if ok is not None:
-        y = torch.where(ok, y, 0.0)
-    return Measured(suggestion, y, variance, when, least, ok, noise)
-
-
-def _require_suggestion(
-    state: State, suggestion: object, made_by: str | None, *, compared: bool
-) -> None:
-    """Raise an ``InputDataError`` unless a suggestion belongs to this state and strategy."""
     if not isinstance(suggestion, Suggestion):
         raise InputDataError(
             f"suggestion is {shown(suggestion)}, but it must be what ask() gave{ELSEWHERE}"
@@ -346,17 +248,17 @@ def _require_suggestion(
     raise InputDataError(f"the suggestion names no arm of {domain!r} at its point{ELSEWHERE}")
 
 
-def _given_noise(state: State, noise: float | Tensor, *, check: bool) -> Tensor:
+def given_noise(state: State, noise: float | Tensor, *, check: bool) -> Tensor:
     """Noise variances given with an observation, `batch_shape`."""
     own, shape = state.data.prior.variance, state.data.time.shape
     refuse_masked("noise", noise)
-    real = isinstance(noise, (Tensor, numbers.Real)) and not isinstance(noise, bool)
-    if not real or (isinstance(noise, Tensor) and noise.shape not in (Size(), shape)):
+    variance = torch.as_tensor(noise, dtype=own.dtype, device=own.device)
+    if variance.shape not in (Size(), shape):
         raise InputDataError(
             f"noise is {shown(noise)}, but it must be a number, or a tensor with one per trial, "
             f"of shape {tuple(shape)}."
         )
-    variance = torch.as_tensor(noise, dtype=own.dtype, device=own.device).expand(shape)
+    variance = variance.expand(shape)
     if check:
         least, most = least_noise(state.basis.scale**2, own.dtype), largest(own.dtype)
         require_trials(

@@ -6,26 +6,26 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
+from botorch_tv.forgetting.base import as_memory
 from botorch_tv.gp.data import Prior
 from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.strategies.checks import Measured, require_tensors
+from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, Memory, State, Suggestion
-from botorch_tv.validation import require, settle_integer, settle_number, shown
+from botorch_tv.strategies.state import Info, State, Suggestion, Time
+from botorch_tv.validation import require, settle_integer, settle_number
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class Committee(Strategy):
     """Several strategies, and a rule that selects one of them in every round of every trial.
 
@@ -46,25 +46,19 @@ class Committee(Strategy):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        given = isinstance(self.members, (tuple, list)) and len(self.members) > 0
-        wanted = f"{name}: members is {shown(self.members)}, but it must be a tuple of strategies."
-        require(given, wanted)
         object.__setattr__(self, "members", tuple(self.members))
-        for one in self.members:
-            alone = isinstance(one, Strategy) and not isinstance(one, Committee)
-            require(
-                alone and not one.consults,
-                f"{name}: a member is {shown(one)}, but members are strategies that decide by "
-                "themselves: no committees, and none that consults an expert.",
-            )
-            require(
-                one.maximize == self.members[0].maximize,
-                f"{name}: some members maximise and others minimise; give all the same maximize.",
-            )
-
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
-        return f"{type(self).__name__}({parts})"
+        good = all(
+            isinstance(one, Strategy)
+            and not (isinstance(one, Committee) or one.consults)
+            and one.maximize == self.members[0].maximize
+            for one in self.members
+        )
+        require(
+            good and bool(self.members),
+            f"{name}: members is {self.members}, but they are strategies that decide by themselves "
+            "(no committees, and none that consults an expert) and either all maximise or all "
+            "minimise; give one or more.",
+        )
 
     # ---------------------------------------------------------------- the rule
 
@@ -94,6 +88,9 @@ class Committee(Strategy):
 
     # ---------------------------------------------------------------- the contract
 
+    compares = True  # the rule uses predictions
+    remakes_suggestions = False  # a log of points does not say which member made one
+
     @property
     def maximize(self) -> bool:
         """As all members do."""
@@ -108,19 +105,9 @@ class Committee(Strategy):
         """That of the first member."""
         return self.members[0].inference_for(domain, prior)
 
-    @property
-    def remakes_suggestions(self) -> bool:
-        """False: a log of points does not say which member made a suggestion."""
-        return False
-
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
         return tuple(part for one in self.members for part in one._begun)
-
-    @property
-    def compares(self) -> bool:
-        """Always true, because the rule uses predictions."""
-        return True
 
     @property
     def draws(self) -> bool:
@@ -130,26 +117,19 @@ class Committee(Strategy):
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         return self._together([one._init(domain, shape, dtype, device) for one in self.members])
 
-    def _init_like(self, state: State, shape: Size) -> State:
-        return self._together([one._init_like(own, shape) for one, own in self._pairs(state)])
+    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
+        return self._together([one.init_like(own, batch_shape) for one, own in self._pairs(state)])
 
     def _together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape
-        made = self.start(shape)
-        memory = type(made)(
-            *(part.to(own.device, own.dtype if part.is_floating_point() else None) for part in made)
-        )
-        return states[0]._replace(memory=Memory((), memory), members=tuple(states))
+        memory = as_memory(self, self.start(shape), None, own, shape)
+        return states[0]._replace(memory=(memory,), members=tuple(states))
 
-    def _ask(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
-    ) -> Suggestion:
+    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
         suggestions = [one._ask(own, now, context, draws) for one, own in self._pairs(state)]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
-    def _suggestion_at(
-        self, state: State, choice: Tensor, now: float | Tensor | None
-    ) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
         """By the member that leads."""
         suggestions = [one._suggestion_at(own, choice, now) for one, own in self._pairs(state)]
         return self._of(suggestions, self.leading(state))._replace(member=None)
@@ -169,14 +149,6 @@ class Committee(Strategy):
 
     def _check(self, state: State, measured: Measured) -> None:
         """Check an observation as the first member does; all members accept the same."""
-        member, like = measured.suggestion.member, state.data.time
-        if member is not None:
-            require_tensors(like, ("suggestion.member", member, like.shape, torch.int64))
-            if not bool(((member >= 0) & (member < len(self.members))).all()):
-                raise InputDataError(
-                    f"suggestion.member is {shown(member)}, but there are {len(self.members)} "
-                    "members; tell what ask() gave."
-                )
         self.members[0]._check(state.members[0], measured)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
@@ -206,7 +178,7 @@ class Committee(Strategy):
             sd=_picked([info.sd for info in infos], followed),
             noise=variance,
         )
-        return states[0]._replace(memory=Memory((), memory), members=tuple(states)), told
+        return states[0]._replace(memory=(memory,), members=tuple(states)), told
 
     def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
         """The same choice with what one member predicted of it, where it looks at that.
@@ -230,17 +202,15 @@ class Committee(Strategy):
         """As :meth:`Strategy.arm_means`, by the member that leads."""
         return self._led(state, lambda one, own: one.arm_means(own))
 
-    def _best(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
-    ) -> Tensor:
+    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
         """By the member that leads."""
         return self._led(state, lambda one, own: one._best(own, now, context, caution))
 
-    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
         """The joint posterior of the leading member."""
         leading = self.leading(state)
         made = [one._joint(own, choice, now) for one, own in self._pairs(state)]
-        return Joint(*(_picked(list(parts), leading) for parts in zip(*made)))
+        return tuple(_picked(list(parts), leading) for parts in zip(*made))  # type: ignore[return-value]
 
     def believed_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation in the leading member, `batch_shape`."""
@@ -281,7 +251,7 @@ class Record(NamedTuple):
     """Σ σ²."""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class PriorElimination(Committee):
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): the prior is one of several.
 
@@ -316,11 +286,11 @@ class PriorElimination(Committee):
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
         sign = 1.0 if self.maximize else -1.0
         bounds = [sign * one.mean + one.sqrt_beta * one.sd for one in suggestions]
-        rejected = state.memory.exploration.rejected
+        rejected = state.memory[-1].rejected
         return torch.stack(bounds, -1).masked_fill(rejected, -math.inf).argmax(-1)
 
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Record:
-        before: Record = state.memory.exploration
+        before: Record = state.memory[-1]
         if suggestion.member is None:
             return before
         one_hot = torch.nn.functional.one_hot(suggestion.member, len(self.members)).bool()
@@ -342,12 +312,12 @@ class PriorElimination(Committee):
 
     def leading(self, state: State) -> Tensor:
         """The remaining member that chose most often; the first of several."""
-        record: Record = state.memory.exploration
+        record: Record = state.memory[-1]
         return record.plays.masked_fill(record.rejected, -1).argmax(-1)
 
     def rejected(self, state: State) -> Tensor:
         """Which members have been rejected, `batch_shape x P`, bool."""
-        return state.memory.exploration.rejected  # type: ignore[no-any-return]
+        return state.memory[-1].rejected  # type: ignore[no-any-return]
 
 
 class Block(NamedTuple):
@@ -361,7 +331,7 @@ class Block(NamedTuple):
     """Σ y of this block, `batch_shape`."""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class BanditOverBandits(Committee):
     """Follow one member per block of H rounds, drawn by EXP3 from the rewards of earlier blocks.
 
@@ -411,10 +381,7 @@ class BanditOverBandits(Committee):
         number, blocks = len(self.members), math.ceil(self.horizon / self.block)
         return min(1.0, math.sqrt(number * math.log(number) / ((math.e - 1) * blocks)))
 
-    @property
-    def draws(self) -> bool:
-        """Always: of the member."""
-        return True
+    draws = True  # of the member
 
     def chances(self, log_weights: Tensor) -> Tensor:
         """u, `batch_shape x P`."""
@@ -429,14 +396,14 @@ class BanditOverBandits(Committee):
         )
 
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
-        block: Block = state.memory.exploration
+        block: Block = state.memory[-1]
         # Drawn in every round, so that what members draw does not depend on blocks.
         below = self.chances(block.log_weights).cumsum(-1) <= draws.uniform().unsqueeze(-1)
         drawn = below.sum(-1).clamp_max(len(self.members) - 1)
         return torch.where(block.member < 0, drawn, block.member)
 
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Block:
-        before: Block = state.memory.exploration
+        before: Block = state.memory[-1]
         ends = (state.told + 1) % self.block == 0
         member = suggestion.member
         if member is None:
@@ -466,5 +433,5 @@ class BanditOverBandits(Committee):
 
     def leading(self, state: State) -> Tensor:
         """Who is followed in this block; before its first round the one of most weight."""
-        block: Block = state.memory.exploration
+        block: Block = state.memory[-1]
         return torch.where(block.member < 0, block.log_weights.argmax(-1), block.member)

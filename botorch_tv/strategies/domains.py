@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -28,35 +26,22 @@ GRID_TOLERANCE = 1e-9
 class Domain(ABC):
     """The set of points that a strategy chooses from."""
 
-    @property
-    @abstractmethod
-    def dim(self) -> int:
-        """Dimension d of the points chosen."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> int:
-        """Number of coordinates the kernel sees: d plus those of the context."""
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """The device of the domain's tensors."""
+    dim: int
+    """Dimension d of the points chosen."""
+    columns: int
+    """Number of coordinates the kernel sees: d plus those of the context."""
+    device: torch.device
+    """The device of the domain's tensors."""
 
     @abstractmethod
     def prior(
-        self,
-        kernel: Kernel | Tensor,
-        inference: Inference,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
+        self, kernel: Kernel | Tensor, inference: Inference, like: Tensor
     ) -> Basis | BoxPrior:
-        """The prior that a kernel defines over functions on this domain."""
+        """The prior that a kernel defines over functions on this domain, as ``like`` is held."""
 
     @abstractmethod
-    def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
-        """An empty log of choices."""
+    def no_choices(self, batch_shape: Size, like: Tensor) -> Rows:
+        """An empty log of choices; of a box in the dtype of ``like``."""
 
     @abstractmethod
     def locate(self, X: Tensor) -> Tensor:
@@ -82,9 +67,6 @@ class Grid(Domain):
     Raises:
         InputDataError: If ``X`` is not a finite floating-point `M x d` tensor with M, d >= 1.
     """
-
-    dim = columns = 0
-    device = torch.device("cpu")
 
     def __init__(self, X: Tensor) -> None:
         shaped = isinstance(X, Tensor) and X.dim() == 2 and X.numel() > 0
@@ -122,17 +104,22 @@ class Grid(Domain):
             dimensions arm ``points * i + j`` lies at (i, j) / (points - 1) of the sides.
 
         Raises:
-            ValueError: If ``points`` or ``dim`` is below 1, or ``bounds`` are not d sides whose
-                lower end is below the upper one.
-            InputDataError: If ``bounds`` are two lists that could be either sides or corners.
+            ValueError: If ``points`` or ``dim`` is below 1.
+            InputDataError: If ``bounds`` are not d sides whose lower end is below the upper one, or
+                two lists that could be either sides or corners.
         """
         points = require_integer(
             "Grid.regular: points", points, 1, "give the number per dimension."
         )
         dim = require_integer("Grid.regular: dim", dim, 1, "give the dimension of the points.")
-        sides = [(0.0, 1.0)] * dim if bounds is None else _sides(bounds, dim)
+        sides = corners("Grid.regular: bounds", [(0, 1)] * dim if bounds is None else bounds)
+        if sides.shape[1] != dim:
+            raise InputDataError(
+                f"Grid.regular: bounds is {shown(bounds)}, but dim is {dim}; give one (low, high) "
+                f"per dimension, or a tensor of shape 2 x {dim}."
+            )
         steps = torch.arange(points, dtype=torch.float64, device="cpu") / max(points - 1, 1)
-        axes = [low + (high - low) * steps for low, high in sides]
+        axes = [low + (high - low) * steps for low, high in sides.T.tolist()]
         X = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).view(-1, dim)
         grid = cls(X.to(bounds.device) if isinstance(bounds, Tensor) else X)
         grid.shape = (points,) * dim
@@ -177,19 +164,12 @@ class Grid(Domain):
             )
         return self._factored[key, *settings]
 
-    def prior(
-        self,
-        kernel: Kernel | Tensor,
-        inference: Inference,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> Basis:
-        self._arms.on(dtype, device)  # now, for later it would interrupt a round
-        return self.basis(kernel, inference, dtype=dtype, device=device)
+    def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> Basis:
+        self._arms.like(like)  # now, for later it would interrupt a round
+        return self.basis(kernel, inference, dtype=like.dtype, device=like.device)
 
-    def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
-        return Rows.empty(batch_shape, dtype=torch.int64, device=device)
+    def no_choices(self, batch_shape: Size, like: Tensor) -> Rows:
+        return Rows.empty(batch_shape, dtype=torch.int64, device=like.device)
 
     def locate(self, X: Tensor) -> Tensor:
         return self.index_of(X)
@@ -236,39 +216,46 @@ class Grid(Domain):
         return index.view(X.shape[:-1])
 
 
-def require_sides(name: str, bounds: Sequence[Any]) -> None:
-    """Raise an ``InputDataError`` if a list of two lists could also be the corners of a box.
-
-    ``[[0, 5], [10, 50]]`` are sides from 0 to 5 and from 10 to 50. As a tensor, `2 x d`, the same
-    numbers are corners, of sides from 0 to 10 and from 5 to 50.
+def corners(name: str, bounds: object) -> Tensor:
+    """The corners of a box, `2 x d`, which may be given as sides ``[(low, high), ...]``.
 
     Args:
-        name: Name of the argument, for the error.
-        bounds: Sides.
+        name: Of the argument, for the error.
+        bounds: Corners as a tensor, or sides, which are taken in float64. As lists
+            ``[[0, 5], [10, 50]]`` are sides from 0 to 5 and from 10 to 50; as a tensor the same
+            numbers are corners, of sides from 0 to 10 and from 5 to 50.
+
+    Raises:
+        InputDataError: If they are not bounds, a side is empty or infinite, or two lists of two
+            could be either sides or corners.
     """
-    if len(bounds) != 2 or not all(isinstance(one, list) and len(one) == 2 for one in bounds):
-        return
-    (low, high), (lower, upper) = bounds
-    if low < lower and high < upper and high != lower:
+    made = bounds
+    if isinstance(bounds, (list, tuple)):
+        try:
+            sides = [(float(low), float(high)) for low, high in bounds]
+            made = torch.tensor(sides, dtype=torch.float64, device="cpu").view(-1, 2).T
+        except (TypeError, ValueError):
+            sides = []
+        if len(sides) == 2 and all(isinstance(one, list) for one in bounds):
+            (low, high), (lower, upper) = sides
+            if low < lower and high < upper and high != lower:
+                raise InputDataError(
+                    f"{name} is {bounds!r}, but two lists of two may be sides or corners; give "
+                    f"the sides as tuples, {[tuple(one) for one in bounds]}, or the corners as a "
+                    "tensor 2 x d."
+                )
+    if (
+        not isinstance(made, Tensor)
+        or not made.is_floating_point()
+        or made.dim() != 2
+        or len(made) != 2
+        or not made.numel()
+        or not bool((made.isfinite().all(0) & (made[0] < made[1])).all())
+    ):
+        given = made.tolist() if isinstance(made, Tensor) and made.numel() else shown(bounds)
         raise InputDataError(
-            f"{name} is {bounds!r}, but two lists of two may be sides or corners; give the sides "
-            f"as tuples, {[tuple(one) for one in bounds]}, or the corners as a tensor 2 x d."
+            f"{name} is {given}, but it must be a floating-point tensor of shape 2 x d whose lower "
+            "bounds, in the first row, are finite and below the upper; or give [(low, high), ...], "
+            "or {name: (low, high), ...} to a Box, and leave out coordinates that are fixed."
         )
-
-
-def _sides(bounds: Sequence[tuple[float, float]] | Tensor, dim: int) -> list[tuple[float, float]]:
-    """Lower and upper end of each side."""
-    try:
-        rows = bounds.T.tolist() if isinstance(bounds, Tensor) else bounds
-        pairs = [(float(low), float(high)) for low, high in rows]
-    except (TypeError, ValueError):
-        pairs = []
-    if len(pairs) != dim or not all(-math.inf < low < high < math.inf for low, high in pairs):
-        raise ValueError(
-            f"Grid.regular: bounds is {shown(bounds)}, but dim is {dim}; give one (low, high) per "
-            f"dimension, finite and low below high, or a tensor of shape 2 x {dim}, lower bounds "
-            "in the first row."
-        )
-    if not isinstance(bounds, Tensor):
-        require_sides("Grid.regular: bounds", bounds)
-    return pairs
+    return made

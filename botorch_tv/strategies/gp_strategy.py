@@ -14,7 +14,6 @@ from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Kept, Log, Retention, Static, claims
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.forgetting.claims import require_inflating, require_sound
@@ -30,7 +29,7 @@ from botorch_tv.gp.points import PointRegression
 from botorch_tv.gp.process import BY_COUNT_OR_TIME, Inference, Process
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.fit import learn
-from botorch_tv.learning.layout import layout
+from botorch_tv.learning.layout import ParameterLayout
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import NEARLY_EXACT, Measured, fingerprinted, least_noise
@@ -44,7 +43,6 @@ from botorch_tv.validation import (
     require_noise,
     require_number,
     settle_number,
-    shown,
 )
 
 FEW_ARMS = 256
@@ -59,17 +57,7 @@ MOST_FEATURES = 1024
 AUTO_TOLERANCE = 1e-8
 """Error that they may make then, by which engines may differ everywhere."""
 
-KINDS: dict[str, tuple[Any, str]] = {
-    "kernel": ((Kernel, Tensor), "a GPyTorch kernel or an M x M tensor, such as RBFKernel()"),
-    "decay": (Decay, "a Decay; Static() for none, Markov(epsilon) for drift"),
-    "inflation": (Inflation, "an Inflation; Static() keeps the noise as it is"),
-    "width": (Width, "a Width; Logarithmic() is that of most presets"),
-    "exploration": (Exploration, "an Exploration; UpperConfidence() is that of most presets"),
-    "maximize": (bool, "a bool; False to minimise"),
-    "learning": ((Refit, type(None)), "a Refit or None; Refit() learns every 5 rounds"),
-}
-"""The type that a field must have, and what to give."""
-FORMULAS = ("kernel", "decay", "inflation", "width")
+FORMULAS = {"kernel", "decay", "inflation", "width"}
 """Copied, so that a strategy stays what it is; rules may be watched at work."""
 
 
@@ -106,20 +94,17 @@ class KernelStrategy(ProcessStrategy):
         object.__setattr__(self, "noise", require_noise(f"{name}: noise", self.noise))
         if not (isinstance(self.mean, str) and self.mean == "estimated"):
             settle_number(self, "mean", "(-inf, inf)", "or give 'estimated'.")
-        parts = {one.name: getattr(self, one.name) for one in fields(self)}
-        for part, (kind, form) in KINDS.items():
-            require(
-                part not in parts or isinstance(parts[part], kind),
-                f"{name}: {part} is {shown(parts.get(part))}, but it must be {form}.",
-            )
+        require(
+            isinstance(self.maximize, bool),
+            f"{name}: maximize is {self.maximize!r}, but it must be a bool; False to minimise.",
+        )
         require(
             isinstance(self.inference, Features) or self.inference in get_args(Method),
             f"{name}: inference is {self.inference!r}; choose 'auto', 'exact', 'features' or "
             "Features(tolerance=...).",
         )
-        for part in FORMULAS:
-            if part in parts:
-                object.__setattr__(self, part, copy.deepcopy(parts[part]))
+        for part in {one.name for one in fields(self)} & FORMULAS:
+            object.__setattr__(self, part, copy.deepcopy(getattr(self, part)))
         require_sound(self.process.decay)
         require_inflating(self.process.inflation)
 
@@ -179,9 +164,8 @@ class KernelStrategy(ProcessStrategy):
         # A sample takes a root of the covariance.
         if method == "auto" and (self.exploration.samples or few):
             method = "features"
-        prior = self._represented(
-            domain, domain.prior(self.kernel, method, dtype=dtype, device=device)
-        )
+        like = torch.empty((), dtype=dtype, device=device)
+        prior = self._represented(domain, domain.prior(self.kernel, method, like))
         self._require_scales(prior.scale**2, dtype)
         assert not isinstance(prior, BankPrior)
         warn_of_domain(self.process, self._learns, domain, prior)
@@ -304,8 +288,7 @@ class GPStrategy(KernelStrategy):
             triggers are proved for known hyperparameters and do not hold in this case.
 
     Raises:
-        ValueError: If ``noise`` is not positive, ``mean`` is not finite, or a part is of the wrong
-            type.
+        ValueError: If ``noise`` is not positive or ``mean`` is not finite.
     """
 
     decay: Decay = field(default_factory=Static)
@@ -317,7 +300,6 @@ class GPStrategy(KernelStrategy):
     def __post_init__(self) -> None:
         require_rules(self.retention)
         super().__post_init__()
-        require_defined(self.exploration)
 
     @functools.cached_property
     def process(self) -> Process:
@@ -387,9 +369,9 @@ def require_learnable(process: Process, box: Box, refit: Refit) -> None:
         ValueError: If a parameter lies outside the bounds of ``refit``, or a decay declares none.
     """
     assert isinstance(process.kernel, Kernel)
-    parts = LearnableKernel.of(process.kernel)
+    parts = LearnableKernel(process.kernel)
     sides = parts.columns(box.extent.unsqueeze(0))[0]
-    if layout(refit, parts, process.decay, process.noise, sides).learns_decay:
+    if ParameterLayout(refit, parts, process.decay, process.noise, sides).learns_decay:
         claims.require_learnable(process.decay)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -27,69 +26,107 @@ from botorch_tv.gp.search import (
     raw_points,
     slopes_of,
 )
-from botorch_tv.validation import require, settle_integer, settle_number, shown
+from botorch_tv.validation import require, settle_integer, settle_number
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
 """Decimal digits to which values are rounded, relative to the side (or the value, on a logarithmic
 scale). Fewer than the dtype has, so that mapping a value to its place and back returns it."""
 
 
-class BoxParameter(ABC):
-    """A numeric parameter; its place in the unit cube is a fraction of its range.
+MOST_LEVELS = 64
+"""A number with more values than this is searched as if it had all, and rounded in the end."""
+
+
+@dataclass(frozen=True, repr=False)
+class BoxParameter:
+    """A number from a range, both ends included.
+
+    It takes one column of the unit cube, from 0 at the lower end of its range to 1 at the upper, in
+    its logarithm where ratios count; none where there is nothing to choose.
 
     Attributes:
-        low: Smallest value.
+        low: Smallest value, positive where ``log``.
         high: Largest value.
-        log: Whether the scale is logarithmic: places are then fractions of the logarithm's range.
+        log: Whether the scale is logarithmic.
     """
 
     low: float
     high: float
-    log: bool
-    whole: ClassVar[bool]
-    """Whether values are integers."""
+    log: bool = False
 
-    def place(self, value: float) -> float:
-        """Position of a value in its range, 0 at ``low`` and 1 at ``high``."""
-        low, high = self.scaled(self.low), self.scaled(self.high)
-        return min(max((self.scaled(value) - low) / (high - low), 0.0), 1.0)
+    step: ClassVar[float | None] = None
+    """From one value to the next; None where all between are values."""
 
-    def value(self, place: float, dtype: torch.dtype) -> float:
-        """The value at a place, to the precision that a dtype allows."""
-        low, high = self.scaled(self.low), self.scaled(self.high)
-        value = low + (high - low) * place
-        return self.rounded(math.exp(value) if self.log else value, dtype)
+    def __post_init__(self) -> None:
+        """Refuse what is no range; overridden by those that a user makes."""
 
     def __repr__(self) -> str:
         log = ", log=True" if self.log else ""
         return f"{type(self).__name__}({self.low:.12g}, {self.high:.12g}{log})"
 
-    @abstractmethod
-    def rounded(self, value: float, dtype: torch.dtype) -> float:
-        """A value between ``low`` and ``high``, rounded as it is stored."""
+    @property
+    def single(self) -> bool:
+        """Whether there is nothing to choose."""
+        return self.low == self.high or self._count == 1
+
+    @property
+    def columns(self) -> int:
+        """How many it takes."""
+        return int(not self.single)
+
+    @cached_property
+    def levels(self) -> Tensor | None:
+        """The points that its values have, `k x columns`; None where they are too many to list."""
+        number = self._count
+        if number is None or number > MOST_LEVELS:
+            return None
+        rows = [self.unit(self._value_of(step)) for step in range(number)]
+        return torch.tensor(rows, dtype=torch.float64, device="cpu").view(number, self.columns)
+
+    def unit(self, value: float) -> list[float]:
+        """The columns of a value."""
+        if self.single:
+            return []
+        low, high, at = (self.scaled(each) for each in (self.low, self.high, value))
+        return [min(max((at - low) / (high - low), 0.0), 1.0)]
+
+    def value(self, columns: list[float]) -> float:
+        """The value nearest to some columns."""
+        if self.single:
+            return self.low
+        if columns[0] in (0.0, 1.0):  # exactly, whatever a logarithm makes of it
+            return self.high if columns[0] else self.low
+        low, high = self.scaled(self.low), self.scaled(self.high)
+        along = columns[0] * (high - low)
+        if self.log:
+            along = math.exp(low + along) - self.low
+        if self.step is not None:
+            return self._value_of(round(along / self.step))
+        return min(max(self.low + along, self.low), self.high)
+
+    def covers(self, value: float) -> bool:
+        """Whether a value has columns of its own: one beyond the range would get those of its end.
+
+        Rounding is forgiven.
+        """
+        slack = 1e-9 * (self.high - self.low)
+        return bool(self.low - slack <= value <= self.high + slack)
 
     def scaled(self, value: float) -> float:
-        """The value on the parameter's scale: itself, or its logarithm."""
+        """On the scale on which differences count; whole numbers of any size stay exact."""
         return math.log(value) if self.log else value
 
-    def _check(self) -> None:
-        kind, least = type(self).__name__, 1 if self.whole else 0
-        require(
-            self.low < self.high,
-            f"{kind}: low is {self.low:g} and high {self.high:g}, but low must be below; leave out "
-            "parameters that are fixed.",
-        )
-        require(
-            isinstance(self.log, bool), f"{kind}: log is {shown(self.log)}; give True or False."
-        )
-        require(
-            not self.log or (self.low >= least if self.whole else self.low > least),
-            f"{kind}: low is {self.low:g}, but on a logarithmic scale it must be "
-            f"{'at least 1' if self.whole else 'positive'}; use log=False, or another unit.",
-        )
+    @property
+    def _count(self) -> int | None:
+        """How many values it has; None for infinitely many."""
+        return None if self.step is None else round((self.high - self.low) / self.step) + 1
+
+    def _value_of(self, step: int) -> float:
+        """The value after so many steps."""
+        assert self.step is not None
+        return min(max(self.low + step * self.step, self.low), self.high)
 
 
-@dataclass(frozen=True, repr=False)
 class Float(BoxParameter):
     """A real-valued parameter.
 
@@ -106,31 +143,26 @@ class Float(BoxParameter):
         >>> rate = Float(1e-5, 1e-1, log=True)
     """
 
-    low: float
-    high: float
-    log: bool = False
-    whole: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            settle_number(self, name, "(-1e150, 1e150)", "choose another unit.")
+            within = "(0, 1e150)" if self.log else "(-1e150, 1e150)"
+            settle_number(self, name, within, "choose another unit, or log=False.")
             object.__setattr__(self, name, float(getattr(self, name)))
-        self._check()
-        ends = self.scaled(self.low), self.scaled(self.high)
+        low, high = self.scaled(self.low), self.scaled(self.high)
         require(
-            ends[1] - ends[0] >= 1e-5 * max(map(abs, ends)),
-            f"Float: low is {self.low!r} and high {self.high!r}, which are equal to five digits; "
-            "count from an origin of your own.",
+            high - low > 1e-5 * max(abs(low), abs(high)),
+            f"Float: low is {self.low!r} and high {self.high!r}, but high must exceed it by more "
+            "than the fifth digit; count from an origin of your own, or leave out what is fixed.",
         )
 
     def rounded(self, value: float, dtype: torch.dtype) -> float:
+        """A value between ``low`` and ``high``, rounded as it is stored."""
         size = self.scaled(self.high) - self.scaled(self.low)
         digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
         value = float(f"{value:.{digits}g}") if self.log else round(value, digits)
         return min(max(value, self.low), self.high)
 
 
-@dataclass(frozen=True, repr=False)
 class Integer(BoxParameter):
     """An integer parameter; only integers are considered when a point is chosen.
 
@@ -149,30 +181,38 @@ class Integer(BoxParameter):
 
     low: int
     high: int
-    log: bool = False
-    whole: ClassVar[bool] = True
+    step = 1
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            settle_integer(self, name, -(10**6), "give a whole number, or use Float.")
-            require(
-                getattr(self, name) <= 10**6,
-                f"Integer: {name} is {getattr(self, name)}, but whole numbers go up to a million; "
-                "use Float.",
-            )
-        self._check()
+            settle_integer(self, name, 1 if self.log else -(10**6), "use log=False, or Float.")
+        require(
+            self.low < self.high <= 10**6,
+            f"Integer: low is {self.low} and high {self.high}, but low must be below high, and "
+            "high at most a million; use Float, or leave out what is fixed.",
+        )
 
-    def rounded(self, value: float, dtype: torch.dtype) -> int:
-        return min(max(round(value), self.low), self.high)
+
+@dataclass(frozen=True)
+class Number(BoxParameter):
+    """A number of any range and step, as Optuna and Ax have them; its ends are not checked.
+
+    Args:
+        step: From one value to the next; None where all between are values.
+    """
+
+    step: float | None = None  # type: ignore[misc]
 
 
 @dataclass(frozen=True, init=False)
 class Choice:
     """A categorical parameter: one of several values, in no order.
 
-    Any two values are as far apart as the ends of a range, see
-    :class:`~botorch_tv.strategies.parameters.Axis`; k values take k - 1 coordinates of the unit
-    cube.
+    The k values are the corners of a regular simplex of side 1, in k - 1 columns of the unit cube.
+    Any two of them are as far apart as the ends of a range, and a kernel of the distance, k(r),
+    becomes k(sqrt(r² + [different])); the Gaussian one exp(-r²/2l²) exp(-[different]/2l²), a
+    product with the overlap kernel. A single column would put an order among them, and one for each
+    (one-hot) makes the same distances of more columns.
 
     Args:
         choices: The values; a box needs two or more, all different.
@@ -190,9 +230,19 @@ class Choice:
         return f"Choice({', '.join(map(repr, self.choices))})"
 
     @property
-    def single(self) -> bool:
-        """Whether there is only one value."""
-        return len(self.choices) == 1
+    def columns(self) -> int:
+        """How many it takes; none where there is only one value."""
+        return len(self.choices) - 1
+
+    @cached_property
+    def levels(self) -> Tensor:
+        """The points that its values have, `k x columns`."""
+        return simplex(len(self.choices))
+
+    @cached_property
+    def _corners(self) -> list[list[float]]:
+        rows: list[list[float]] = self.levels.tolist()
+        return rows
 
     def index(self, value: Any) -> int:
         """Position of a value, distinguished from equal ones of other types, such as True and 1.
@@ -206,171 +256,63 @@ class Choice:
                 return number
         return self.choices.index(value)
 
-
-MOST_LEVELS = 64
-"""A number with more values than this is searched as if it had all, and rounded in the end."""
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number from a range, both ends included.
-
-    Args:
-        low: Lower end, positive where ``log``.
-        high: Upper end.
-        log: Whether ratios count, not differences.
-        step: From one value to the next; None where all between are values.
-    """
-
-    low: int | float
-    high: int | float
-    log: bool = False
-    step: int | float | None = None
-
-    @property
-    def single(self) -> bool:
-        """Whether there is nothing to choose."""
-        return self.low == self.high or (self.step is not None and self.values == 1)
-
-    @property
-    def values(self) -> int | None:
-        """How many values it has; None for infinitely many."""
-        return None if self.step is None else round((self.high - self.low) / self.step) + 1
-
-    def value_of(self, step: int) -> int | float:
-        """The value after so many steps."""
-        assert self.step is not None
-        return min(max(self.low + step * self.step, self.low), self.high)
-
-    def scaled(self, value: int | float) -> int | float:
-        """On the scale on which differences count; whole numbers of any size stay exact."""
-        return math.log(value) if self.log else value
-
-    def covers(self, value: int | float) -> bool:
-        """Whether a value lies between the ends, but for rounding."""
-        slack = 1e-9 * (self.high - self.low)
-        return bool(self.low - slack <= value <= self.high + slack)
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A parameter and its columns in the cube.
-
-    A number takes one column, from 0 at the lower end of its range to 1 at the upper, in its
-    logarithm where ratios count.
-
-    Categories are the corners of a regular simplex of side 1, in one column fewer than there are
-    categories. Any two of them are as far apart as the ends of a number, and a kernel of the
-    distance, k(r), becomes k(sqrt(r² + [different])); the Gaussian one exp(-r²/2l²)
-    exp(-[different]/2l²), a product with the overlap kernel. A single column would put an order
-    among them, and one for each (one-hot) makes the same distances of more columns.
-
-    Args:
-        name: Of the parameter.
-        of: Its values.
-    """
-
-    name: str
-    of: Number | Choice
-
-    @property
-    def columns(self) -> int:
-        """How many it takes; none where there is nothing to choose."""
-        if self.of.single:
-            return 0
-        return len(self.of.choices) - 1 if isinstance(self.of, Choice) else 1
-
-    @cached_property
-    def levels(self) -> Tensor | None:
-        """The points that its values have, `k x columns`; None where they are too many to list."""
-        if isinstance(self.of, Choice):
-            return simplex(len(self.of.choices))
-        number = self.of.values
-        if number is None or number > MOST_LEVELS:
-            return None
-        rows = [self.unit(self.of.value_of(step)) for step in range(number)]
-        return torch.tensor(rows, dtype=torch.float64, device="cpu").view(number, self.columns)
-
     def unit(self, value: Any) -> list[float]:
         """The columns of a value."""
-        if self.of.single:
-            return []
-        if isinstance(self.of, Choice):
-            return self._corners[self.of.index(value)]
-        low, high, at = (self.of.scaled(each) for each in (self.of.low, self.of.high, value))
-        return [min(max((at - low) / (high - low), 0.0), 1.0)]
-
-    def covers(self, value: Any) -> bool:
-        """Whether a value has columns of its own: one beyond a range would get those of its end."""
-        return isinstance(self.of, Choice) or self.of.covers(value)
+        return self._corners[self.index(value)]
 
     def value(self, columns: list[float]) -> Any:
         """The value nearest to some columns."""
-        one = self.of
-        if isinstance(one, Choice):
-            apart = [math.dist(columns, corner) for corner in self._corners]
-            return one.choices[apart.index(min(apart))]
-        if one.single:
-            return one.low
-        if columns[0] in (0.0, 1.0):  # exactly, whatever a logarithm makes of it
-            return one.high if columns[0] else one.low
-        low, high = one.scaled(one.low), one.scaled(one.high)
-        along = columns[0] * (high - low)
-        if one.log:
-            along = math.exp(low + along) - one.low
-        if one.step is not None:
-            return one.value_of(round(along / one.step))
-        return min(max(one.low + along, one.low), one.high)
+        apart = [math.dist(columns, corner) for corner in self._corners]
+        return self.choices[apart.index(min(apart))]
 
-    @cached_property
-    def _corners(self) -> list[list[float]]:
-        """The columns of each category."""
-        assert isinstance(self.of, Choice)
-        rows: list[list[float]] = simplex(len(self.of.choices)).tolist()
-        return rows
+    def covers(self, value: Any) -> bool:
+        """True, as every value has columns of its own."""
+        return True
+
+
+Parameter = BoxParameter | Choice
 
 
 class Space:
     """Parameters side by side.
 
     Args:
-        axes: These.
+        parameters: By name.
     """
 
-    def __init__(self, axes: Sequence[Axis]) -> None:
-        self.axes = list(axes)
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        self._by_name = dict(parameters)
+        self.axes = list(self._by_name.values())
+
+    @cached_property
+    def places(self) -> list[slice]:
+        """The columns of each parameter."""
+        ends = [0, *accumulate(axis.columns for axis in self.axes)]
+        return [slice(start, end) for start, end in pairwise(ends)]
 
     @property
     def columns(self) -> int:
         """Number of coordinates of the cube, D."""
         return sum(axis.columns for axis in self.axes)
 
-    @cached_property
-    def places(self) -> list[slice]:
-        """The columns of each axis."""
-        ends = (
-            torch.tensor([0, *(axis.columns for axis in self.axes)], device="cpu")
-            .cumsum(0)
-            .tolist()
-        )
-        return [slice(start, end) for start, end in pairwise(ends)]
-
     def covers(self, params: Mapping[str, Any]) -> bool:
         """Whether values lie in their ranges, so that their point tells them apart from others."""
-        return all(axis.covers(params[axis.name]) for axis in self.axes)
+        return all(axis.covers(params[name]) for name, axis in self._by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
         """Values as a point, `D` numbers."""
-        return tuple(number for axis in self.axes for number in axis.unit(params[axis.name]))
+        return tuple(n for name, axis in self._by_name.items() for n in axis.unit(params[name]))
 
     def params(self, point: Tensor) -> dict[str, Any]:
         """The values nearest to a point `D`."""
         row = point.tolist()
-        return {axis.name: axis.value(row[at]) for axis, at in zip(self.axes, self.places)}
+        every = zip(self._by_name.items(), self.places)
+        return {name: axis.value(row[at]) for (name, axis), at in every}
 
     def rounded(self, X: Tensor) -> Tensor:
-        """Points that values have nearest to some, `q x D`."""
-        return X.new_tensor([self.point(self.params(point)) for point in X])
+        """Points that values have nearest to some, `* x D`."""
+        rows = [self.point(self.params(point)) for point in X.reshape(-1, X.shape[-1])]
+        return X.new_tensor(rows).view_as(X)
 
     def filling(self, number: int, seed: int) -> Tensor:
         """A point of a sequence that fills the space, `D`.
@@ -382,7 +324,7 @@ class Space:
         return self.spread(even_points(1, len(self.axes), seed=seed, first=number))[0]
 
     def spread(self, U: Tensor) -> Tensor:
-        """Points of the cube of one coordinate per axis, `q x axes`, brought to this, `q x D`.
+        """Points of the cube of one coordinate per parameter, brought to this, `q x D`.
 
         Where values are listed every one of them gets an equal share.
         """
@@ -440,7 +382,7 @@ class MixedSearch(Search):
     @property
     def fills(self) -> int:
         """More where there are categories, of which the first few points leave out some."""
-        return FILLS if any(isinstance(axis.of, Choice) for axis in self.space.axes) else 0
+        return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:
         """The box is the unit cube of the space."""

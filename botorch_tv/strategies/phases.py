@@ -13,6 +13,7 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
+from botorch_tv.acquisition.exploration import Plain
 from botorch_tv.forgetting import PeriodicReset, Static
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.data import Prior
@@ -23,7 +24,7 @@ from botorch_tv.strategies.candidates import as_width
 from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.gp_strategy import KernelStrategy
-from botorch_tv.strategies.state import Info, Memory, State
+from botorch_tv.strategies.state import Info, State
 from botorch_tv.validation import require, settle_integer
 
 
@@ -55,8 +56,7 @@ def phase_lengths(period: int) -> tuple[int, ...]:
     return tuple(lengths)
 
 
-@dataclass(frozen=True)
-class RandomOrder(Exploration):
+class RandomOrder(Plain):
     """Play the rest of a plan in an order drawn uniformly from all permutations."""
 
     def choose(self, candidates: Candidates) -> Tensor:
@@ -131,11 +131,10 @@ class PhasedElimination(KernelStrategy):
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         state = super()._initial(domain, prior, shape)
         assert isinstance(prior, Basis)
-        memory = state.memory._replace(exploration=self._phase(prior, shape, 0))
-        return state._replace(memory=memory)
+        return state._replace(memory=(*state.memory[:-1], self._phase(prior, shape, 0)))
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
-        before: Phase = state.memory.exploration
+        before: Phase = state.memory[-1]
         after, info = super()._tell(state, measured, consume=consume)
         assert measured.suggestion.index is not None
         # An arm outside the plan replaces the next one.
@@ -151,7 +150,7 @@ class PhasedElimination(KernelStrategy):
         elif done in begins:
             alive = before.alive & self._may_be_best(before.alive, after, before.plan.shape[-1])
             phase = self._phase(prior, shape, begins.index(done), alive)
-        return after._replace(memory=Memory(after.memory.retention, phase)), info
+        return after._replace(memory=(*after.memory[:-1], phase)), info
 
     def _may_be_best(self, alive: Tensor, state: State, rounds: int) -> Tensor:
         """Whether the band of an arm reaches up to the others' lower ends, `batch_shape x M`."""
@@ -159,9 +158,10 @@ class PhasedElimination(KernelStrategy):
         assert isinstance(prior, Basis)
         arms, y, noise = (part.tensor(first) for part in (history.choice, history.y, history.noise))
         assert not isinstance(self.mean, str)
-        found = regress_on_arms(prior, Observations(arms, y - self.mean, noise.rsqrt().to(y)))
-        mean = found.mean if self.maximize else -found.mean
-        sd = (prior.variance - found.variance_reduction).clamp_min(0).sqrt()
+        weighed = Observations(arms, y - self.mean, noise.rsqrt().to(y))
+        mean, lost, *_ = regress_on_arms(prior, weighed)
+        mean = mean if self.maximize else -mean
+        sd = (prior.variance - lost).clamp_min(0).sqrt()
         root = self.width.sqrt_beta(WidthContext(t=state.told + 1, dim=state.domain.dim))
         root = as_width(self.width, root, sd[..., 0])
         width = (root.unsqueeze(-1) if isinstance(root, Tensor) else root) * sd

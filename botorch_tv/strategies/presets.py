@@ -136,12 +136,6 @@ class Common(Modelled, total=False):
     width: Width | None
 
 
-class Goal(TypedDict, total=False):
-    """Arguments of a preset that is given no prior."""
-
-    maximize: bool
-
-
 class Bounded(Common, total=False):
     """Arguments of presets whose band is proved for objectives of bounded norm."""
 
@@ -179,6 +173,9 @@ def preset(
     def entered(make: Callable[Given, Made]) -> Callable[Given, Made]:
         own = inspect.signature(make, eval_str=True)
         *first, rest = own.parameters.values()
+        if rest.kind is rest.KEYWORD_ONLY:  # it names all
+            PRESETS[make.__name__] = Preset(make, tuple(names.split(", ")), style, row)
+            return make
         kinds = get_type_hints(*get_args(rest.annotation))
         common = [
             inspect.Parameter(name, rest.KEYWORD_ONLY, default=default, annotation=kinds[name])
@@ -189,11 +186,7 @@ def preset(
 
         @functools.wraps(make)
         def checked(*args: Given.args, **given: Given.kwargs) -> Made:
-            try:
-                bound = signature.bind(*args, **given)
-            except TypeError as error:
-                takes = f"{make.__name__} takes {', '.join(signature.parameters)}, all by name"
-                raise TypeError(f"{takes}; {error}.") from None
+            bound = signature.bind(*args, **given)
             bound.apply_defaults()
             return make(**bound.arguments)  # type: ignore[call-arg]
 
@@ -544,7 +537,7 @@ def adaptive_gp_ucb(
     width: Width | None = None,
     bank: Bank | None = None,
     starts: int = FIRST,
-    **common: Unpack[Goal],
+    maximize: bool = True,
 ) -> Adaptive:
     """A strategy without prior knowledge: it needs no kernel, noise, scale or rate of change.
 
@@ -554,11 +547,12 @@ def adaptive_gp_ucb(
         width: The confidence schedule sqrt(beta_t); ``Logarithmic()`` by default.
         bank: The candidate processes; :class:`~botorch_tv.gp.mixture.bank.Bank` by default.
         starts: Measurements that set the units.
+        maximize: False to minimise.
     """
     # What other widths lose is in benchmarks/results/ablations.md.
     width = Logarithmic() if width is None else width
     bank = Bank() if bank is None else bank
-    return Adaptive(bank=bank, starts=starts, width=width, maximize=common["maximize"])
+    return Adaptive(bank=bank, starts=starts, width=width, maximize=maximize)
 
 
 @preset(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,25 +17,32 @@ from torch import Size, Tensor
 from botorch_tv.gp.data import Prior
 from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws, Generators, draws_for
-from botorch_tv.gp.tensors import outside_inference_mode, without_gradients
+from botorch_tv.gp.tensors import outside_inference_mode, repeated, without_gradients
 from botorch_tv.strategies.checks import (
     Measured,
     as_context,
-    as_measured,
+    as_time,
     fingerprinted,
+    given_noise,
     grouped,
     located,
-    require_state,
+    require_forward,
+    require_suggestion,
+    require_tensors,
 )
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.state import Consultation, Info, State, Suggestion
-from botorch_tv.validation import require, require_floating, require_number, shown
+from botorch_tv.strategies.state import Consultation, Info, State, Suggestion, Time
+from botorch_tv.validation import (
+    largest,
+    require_floating,
+    require_number,
+    require_trials,
+)
 
 if TYPE_CHECKING:  # BoTorch's models import SciPy, .3 s that most strategies do without
     from botorch_tv.strategies.model import StrategyModel
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Strategy(ABC):
     """A bandit: where to measure next, and what is known of the objective now.
 
@@ -82,19 +88,20 @@ class Strategy(ABC):
         """The state before the first round; raises where this strategy cannot serve a domain."""
 
     @abstractmethod
-    def _init_like(self, state: State, shape: Size) -> State:
-        """As :meth:`init_like`."""
+    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
+        """The initial state of other trials on the same domain, sharing its factored kernel.
+
+        Args:
+            state: Any state of this strategy.
+            batch_shape: Shape of the new trials.
+        """
 
     @abstractmethod
-    def _ask(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
-    ) -> Suggestion:
+    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
         """The choice of every trial; arguments have been checked."""
 
     @abstractmethod
-    def _suggestion_at(
-        self, state: State, choice: Tensor, now: float | Tensor | None
-    ) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
         """As :meth:`suggestion_at`, of choices as the log stores them."""
 
     @abstractmethod
@@ -102,13 +109,11 @@ class Strategy(ABC):
         """The state with one more observation, which has been checked, and what happened."""
 
     @abstractmethod
-    def _best(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
-    ) -> Tensor:
+    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
         """The choice of the best posterior mean, less ``caution`` standard deviations."""
 
     @abstractmethod
-    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
         """The joint posterior of f_now within groups of arms or points."""
 
     @abstractmethod
@@ -167,7 +172,6 @@ class Strategy(ABC):
 
         Where they are not, ``mean`` and ``sd`` of a suggestion are meaningless.
         """
-        require_state(state)
         return torch.ones_like(state.time, dtype=torch.bool)
 
     def prior_variance(self, state: State) -> float:
@@ -184,7 +188,6 @@ class Strategy(ABC):
             said: Formats a time.
             unit: Of time, such as "hours".
         """
-        require_state(state)
         return f"What it was told: {self!r}."
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
@@ -266,32 +269,10 @@ class Strategy(ABC):
 
         Raises:
             InputDataError: If the kernel does not fit the domain or is indefinite.
-            ValueError: If ``batch_shape`` is not a tuple.
         """
         require_floating(dtype)
-        name = type(self).__name__
-        require(
-            isinstance(domain, Domain),
-            f"{name}.init: domain is {shown(domain)}, but it must be a Grid or a Box; give one "
-            "such as Grid.regular(points=50, dim=2).",
-        )
-        require(
-            isinstance(batch_shape, (tuple, list)),
-            f"{name}.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
-        )
         place = domain.device if device is None else torch.device(device)
         return self._init(domain, Size(batch_shape), dtype, place)
-
-    @without_gradients
-    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        """The initial state of other trials on the same domain, sharing its factored kernel.
-
-        Args:
-            state: Any state of this strategy.
-            batch_shape: Shape of the new trials.
-        """
-        require_state(state)
-        return self._init_like(state, Size(batch_shape))
 
     @without_gradients
     def ask(
@@ -321,14 +302,11 @@ class Strategy(ABC):
             InputDataError: If ``now`` lies before an observation, the context does not fit the
                 domain, or there is not one generator per trial.
         """
-        require_state(state)
         draws = draws_for(generator, state.data.time.shape, state.data.prior.variance)
         return self._ask(state, now, as_context(state, context), draws)
 
     @without_gradients
-    def suggestion_at(
-        self, state: State, X: Tensor, *, now: float | Tensor | None = None
-    ) -> Suggestion:
+    def suggestion_at(self, state: State, X: Tensor, *, now: Time = None) -> Suggestion:
         """A suggestion at given points, such as historical data or choices made elsewhere.
 
         Args:
@@ -342,7 +320,6 @@ class Strategy(ABC):
         Raises:
             InputDataError: If a point is outside the domain or the shape does not fit.
         """
-        require_state(state)
         return self._suggestion_at(state, located(state, X, Size()).clone(), now)
 
     @without_gradients
@@ -385,19 +362,42 @@ class Strategy(ABC):
                 the state's, time runs backwards, or the suggestion is from another strategy or
                 domain. The state is not changed.
         """
-        require_state(state)
-        measured = as_measured(
-            state,
-            suggestion,
-            y,
-            time=time,
-            ok=ok,
-            noise=noise,
-            usual_noise=self._default_noise(noise),
-            made_by=self._fingerprint,
-            compared=self.compares,
-            check=check,
-        )
+        own, shape = state.data.prior.variance, state.data.time.shape
+        least = self._default_noise(noise)
+        if check:
+            require_suggestion(state, suggestion, self._fingerprint, compared=self.compares)
+        when = suggestion.time if time is None else as_time(state, time, "time")
+        if isinstance(y, (int, float)) and not isinstance(y, bool) and not shape:
+            y = own.new_full((), y)
+        if noise is None:
+            variance = repeated(least, shape, own.dtype, own.device)
+        else:
+            variance = given_noise(state, noise, check=check)
+            looks = check or variance.device.type == "cpu"  # else the device would be waited for
+            if isinstance(noise, Tensor):
+                least = float(variance.min()) if looks and variance.numel() else 0.0
+            else:
+                least = noise
+        if check:
+            require_forward(state, when, "time")
+            good = y if ok is None else ok
+            require_tensors(
+                own, ("y", y, shape, None), ("ok", good, shape, None if ok is None else torch.bool)
+            )
+        assert isinstance(y, Tensor)
+        if ok is not None:
+            variance = torch.where(ok, variance, torch.inf)
+        if check:
+            # Computations have y in units of the noise, too.
+            limit = largest(own.dtype) * variance.sqrt().clamp_max(1)
+            good = (y.abs() <= limit) | variance.isinf()
+            if not bool(good.all()):
+                what = f"as observation y is not finite, or too large for {y.dtype}, whose limit"
+                fix = "pass ok=False for a measurement that failed, or choose another unit."
+                require_trials(good, y, f"{what} under this noise is", fix, limit=limit)
+        if ok is not None:
+            y = torch.where(ok, y, 0.0)
+        measured = Measured(suggestion, y, variance, when, least, ok, noise)
         if check:
             self._check(state, measured)
         return self._tell(state, measured, consume=consume)
@@ -415,7 +415,6 @@ class Strategy(ABC):
             The points, their number, and for which trials; None if nothing is asked, as always for
             strategies without an expert.
         """
-        require_state(state)
         return None
 
     @without_gradients
@@ -445,7 +444,6 @@ class Strategy(ABC):
                 the number of points, an answer is NaN or infinite, or the consultation is from
                 another run or superseded.
         """
-        require_state(state)
         return self._absorb(state, consultation, y, ok, check)
 
     @without_gradients
@@ -468,7 +466,6 @@ class Strategy(ABC):
             caution: Posterior standard deviations by which a point must be better: the point
                 maximises mean - caution sd, or minimises mean + caution sd.
         """
-        require_state(state)
         caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
         best = self._best(state, now, as_context(state, context), caution)
         return state.domain.points(best, state.basis.variance)
@@ -476,7 +473,6 @@ class Strategy(ABC):
     @without_gradients
     def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
         """The index of the arm that :meth:`recommend` returns, `batch_shape`, int64; on a grid."""
-        require_state(state)
         return self._best(state, now, as_context(state, None), 0.0)
 
     @outside_inference_mode
@@ -504,7 +500,6 @@ class Strategy(ABC):
         Raises:
             InputDataError: If a point is outside the domain or the shape does not fit.
         """
-        require_state(state)
         groups = grouped(state, X)
         choice = located(state, groups, groups.shape[state.time.dim() : -1])
         mean, covariance, _ = self._joint(state, choice, now)
@@ -527,7 +522,6 @@ class Strategy(ABC):
         """
         from botorch_tv.strategies.model import StrategyModel
 
-        require_state(state)
         now = now.clone() if isinstance(now, Tensor) else now  # a caller's clock may go on in place
         return StrategyModel(functools.partial(self.posterior, state, now=now), state)
 

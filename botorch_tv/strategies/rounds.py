@@ -23,7 +23,7 @@ from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
 from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, Memory, State, Suggestion, draws_from
+from botorch_tv.strategies.state import Info, State, Suggestion, Time, draws_from
 
 
 class ProcessStrategy(Strategy):
@@ -49,14 +49,10 @@ class ProcessStrategy(Strategy):
 
     # ---------------------------------------------------------------- the rounds
 
-    def _ask(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
-    ) -> Suggestion:
+    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
         return self._chosen(self.decision(state, now, context), draws)
 
-    def decision(
-        self, state: State, now: float | Tensor | None = None, context: Tensor | None = None
-    ) -> Decision:
+    def decision(self, state: State, now: Time = None, context: Tensor | None = None) -> Decision:
         """The posterior and everything else that the choice of a round depends on.
 
         Args:
@@ -71,7 +67,6 @@ class ProcessStrategy(Strategy):
             require_forward(state, time, "now")
             present = Present(time, time)
         return Decision(
-            process=self.process,
             inference=self.inference_for(state.domain, state.data.prior),
             width=self.width,
             sign=1 if self.maximize else -1,
@@ -97,17 +92,17 @@ class ProcessStrategy(Strategy):
         answers: list[Kept] = []
         if self.process.retention:
             answers = self._answers(state, grown, grown.time, before.since, newest)
-        after, change = grown.keep(answers, all_good=all_good)
+        after, change, cleared = grown.keep(answers, all_good=all_good)
         consume = consume and before.running is state.data.running
         advanced = state._replace(data=inference.observe(before, after, change, consume=consume))
-        reset = torch.zeros_like(measured.time, dtype=torch.bool)
-        for resets in (expired, change.reset):
+        shape, device = measured.time.shape, measured.time.device
+        reset = repeated(False, shape, torch.bool, device)
+        for resets in (expired, cleared):
             reset = reset if resets is None else reset | resets
         if self._remembers:
             advanced = advanced._replace(memory=self._remembered(advanced, newest, reset))
         advanced = self._relearned(advanced)
-        since = state.data.since
-        asked = repeated(0, since.shape, since.dtype, since.device)
+        asked = repeated(0, shape, torch.int64, device)
         if state.expert is not None:  # what was asked since the last round, reported once
             none, asked = torch.zeros_like(asked), state.expert.asked
             advanced = advanced._replace(expert=state.expert._replace(asked=none))
@@ -126,14 +121,14 @@ class ProcessStrategy(Strategy):
             The data, and which trials have been reset, `batch_shape`, bool; None for none.
         """
         rules = len(self.process.retention)
-        if state.begun_with is not self._begun or len(state.memory.retention) != rules:
+        if state.begun_with is not self._begun or len(state.memory) != rules + 1:
             require_begun_with(state, self._begun, rules)
         data = state.data
         if self._timeless or data.rounds == data.dropped:
             return data, None
-        after, change = data.keep(self._answers(state, data, now, data.since))
+        after, change, reset = data.keep(self._answers(state, data, now, data.since))
         inference = self.inference_for(state.domain, data.prior)
-        return inference.keep(data, after, change), change.reset
+        return inference.keep(data, after, change), reset
 
     def _answers(
         self,
@@ -156,7 +151,7 @@ class ProcessStrategy(Strategy):
             InputDataError: If a rule writes into the log.
         """
         answers, log_of = [], _log_of(state.domain, data, newest)
-        for rule, memory in zip(self.process.retention, state.memory.retention):
+        for rule, memory in zip(self.process.retention, state.memory):
             log = log_of(now=now, since=since, memory=memory)
             kept = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
             # In memory of their own; the next answer may come in the same.
@@ -168,7 +163,7 @@ class ProcessStrategy(Strategy):
             answers.append(kept)
         return answers
 
-    def _remembered(self, state: State, newest: Observation, reset: Tensor) -> Memory:
+    def _remembered(self, state: State, newest: Observation, reset: Tensor) -> tuple[Any, ...]:
         """What parts remember after a round.
 
         Args:
@@ -183,11 +178,12 @@ class ProcessStrategy(Strategy):
             made = _watched(part, "update", log)
             return as_memory(part, made, memory, data.prior.variance, reset.shape)
 
-        own = state.memory
-        return Memory(
-            tuple(updated(rule, one) for rule, one in zip(self.process.retention, own.retention)),
-            updated(self.exploration, own.exploration),
-        )
+        return tuple(updated(*pair) for pair in zip(self._parts, state.memory))
+
+    @functools.cached_property
+    def _parts(self) -> tuple[Part, ...]:
+        """The parts that may have a memory, in its order."""
+        return (*self.process.retention, self.exploration)
 
     @functools.cached_property
     def _timeless(self) -> bool:
@@ -197,8 +193,7 @@ class ProcessStrategy(Strategy):
     @functools.cached_property
     def _remembers(self) -> bool:
         """Whether any part has a memory of its own."""
-        parts = (*self.process.retention, self.exploration)
-        return any(type(one).update is not Part.update for one in parts)
+        return any(type(one).update is not Part.update for one in self._parts)
 
     # ---------------------------------------------------------------- the rest of the contract
 
@@ -213,32 +208,28 @@ class ProcessStrategy(Strategy):
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         """The state before the first round, given the prior on the domain."""
-        choices = domain.no_choices(shape, dtype=prior.variance.dtype, device=prior.variance.device)
+        choices = domain.no_choices(shape, prior.variance)
         data = Data.none(prior, choices, self.process.noise, shape)
-        parts = (*self.process.retention, self.exploration)
-        made = [as_memory(one, one.init(shape), None, prior.variance, shape) for one in parts]
+        made = [as_memory(one, one.init(shape), None, prior.variance, shape) for one in self._parts]
         return State(
             domain=domain,
             data=data._replace(running=self.inference_for(domain, prior).start(prior, shape)),
-            memory=Memory(retention=tuple(made[:-1]), exploration=made[-1]),
+            memory=tuple(made),
             begun_with=self._begun,
         )
 
-    def _init_like(self, state: State, shape: Size) -> State:
-        return self._initial(state.domain, state.basis.unlearned(), shape)
+    @without_gradients
+    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
+        return self._initial(state.domain, state.basis.unlearned(), Size(batch_shape))
 
-    def _suggestion_at(
-        self, state: State, choice: Tensor, now: float | Tensor | None
-    ) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
         return self.decision(state, now).at(choice)
 
-    def _best(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
-    ) -> Tensor:
+    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
         decision = self.decision(state, now, context)
         return decision.chosen(BestMean(caution=caution), draws_from(None, state)).choice
 
-    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
         return self.decision(state, now).joint(choice)
 
     @without_gradients

@@ -17,7 +17,6 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, UpperConfidence
-from botorch_tv.acquisition.exploration import require_defined
 from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
 from botorch_tv.forgetting import Decay, Inflation, Kept, Static
 from botorch_tv.forgetting.windows import is_window_start, require_alpha_tilde
@@ -30,7 +29,7 @@ from botorch_tv.gp.process import Inference, Process
 from botorch_tv.gp.random import Draws, Generators, mixed
 from botorch_tv.gp.tensors import Rows, without_gradients
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_same_kind, require_state
+from botorch_tv.strategies.checks import require_tensors
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import (
@@ -39,6 +38,7 @@ from botorch_tv.strategies.state import (
     ExpertWarning,
     State,
     Suggestion,
+    Time,
     draws_from,
 )
 from botorch_tv.validation import of_trial, settle_number
@@ -59,18 +59,8 @@ def check_answers(state: State, consultation: Consultation, y: Tensor, ok: Tenso
             f"the consultation is of trials {tuple(wanted[:-1])}, but the state's batch_shape is "
             f"{tuple(state.time.shape)}; consult the state itself."
         )
-    for name, tensor in (("y", y), ("ok", y if ok is None else ok)):
-        if not isinstance(tensor, Tensor) or tensor.shape != wanted:
-            given = tuple(tensor.shape) if isinstance(tensor, Tensor) else repr(tensor)
-            raise InputDataError(
-                f"{name} is {given}, but the expert was asked about points of shape "
-                f"{tuple(wanted)}; give one value per point, torch.tensor(values, dtype="
-                f"{state.basis.variance.dtype if name == 'y' else torch.bool}), and ok=False for "
-                "points without answer."
-            )
-    require_same_kind("y", y, state)
-    if ok is not None and ok.dtype != torch.bool:
-        raise InputDataError(f"ok is {ok.dtype}; pass a bool tensor.")
+    good = ("ok", y if ok is None else ok, wanted, None if ok is None else torch.bool)
+    require_tensors(state.basis.variance, ("y", y, wanted, None), good)
 
 
 def kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
@@ -144,11 +134,11 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
     order = order[..., :candidates]
     there = place.gather(-1, order)
     choice = _taken(log, order)
-    drawn = k_dpp(_gram(state, choice), size, draws, points=there, steps=steps, clip=True)
-    count = max(1, int(drawn.mask.sum(-1).amax()))
-    mask = drawn.mask[..., :count]
+    index, mask = k_dpp(_gram(state, choice), size, draws, points=there, steps=steps, clip=True)
+    count = max(1, int(mask.sum(-1).amax()))
+    mask = mask[..., :count]
     # Entries that do not count repeat the first point, which is always one of the trial's own.
-    index = torch.where(mask, drawn.index[..., :count], 0)
+    index = torch.where(mask, index[..., :count], 0)
     return _taken(choice, index), mask
 
 
@@ -311,10 +301,6 @@ class SparQ(KernelStrategy):
     exploration: Exploration = field(default_factory=UpperConfidence)
     refresh: Refresh = field(default_factory=Refresh)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_defined(self.exploration)
-
     @functools.cached_property
     def process(self) -> Process:
         """All that a posterior depends on, besides the data."""
@@ -345,9 +331,7 @@ class SparQ(KernelStrategy):
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
 
-    def _ask(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
-    ) -> Suggestion:
+    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
         self.warn_of_absence(state, stacklevel=5)
         return super()._ask(state, now, context, draws)
 
@@ -388,7 +372,6 @@ class SparQ(KernelStrategy):
         Raises:
             InputDataError: If there is not one generator per trial.
         """
-        require_state(state)
         if not self.refresh.due(state.told):
             return None
         size = self.refresh.queries(state.told, state.domain.dim)
@@ -439,7 +422,7 @@ class SparQ(KernelStrategy):
             expert = kept_where(~any_answer, state.expert, expert)
         newer = state.told - consultation.told
         where = None if all_trials else any_answer
-        data, _ = state.data.keep([Kept(newest=newer, where=where)])
+        data, *_ = state.data.keep([Kept(newest=newer, where=where)])
         origin = torch.minimum(data.origin, consultation.time)
         data = data._replace(origin=torch.where(any_answer, origin, data.origin))
         return state._replace(expert=expert, data=data)

@@ -14,6 +14,9 @@ from botorch_tv.gp.random import Draws, Generators, draws_for
 from botorch_tv.identity import own_version
 from botorch_tv.strategies.domains import Domain
 
+Time = float | Tensor | None
+"""A number or one per trial; None for one step after the newest observation."""
+
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]
     """An expert was due but did not answer; the strategy continues with the data it has."""
@@ -94,7 +97,8 @@ class State(NamedTuple):
     Attributes:
         domain: The domain, shared by all trials.
         data: The log of observations, which rows are kept, and what has been computed from them.
-        memory: The memory of the strategy's parts.
+        memory: The memory of each retention rule, then that of the exploration; see
+            :class:`~botorch_tv.forgetting.base.Part`.
         expert: Answers of an expert, beside the log; None before any.
         members: For a strategy over strategies, the states of its members; its own log is that of
             the first.
@@ -104,7 +108,7 @@ class State(NamedTuple):
 
     domain: Domain
     data: Data
-    memory: Memory
+    memory: tuple[Any, ...]
     expert: ExpertData | None = None
     members: tuple[State, ...] = ()
     begun_with: tuple[str, ...] = ()
@@ -135,14 +139,6 @@ class State(NamedTuple):
 
 def _restored(saved_by: SavedBy, *parts: Any) -> State:
     return State(*parts)
-
-
-class Memory(NamedTuple):
-    """Memory of a strategy's parts; see :class:`~botorch_tv.forgetting.base.Part`."""
-
-    retention: tuple[Any, ...]
-    """The memory of each retention rule."""
-    exploration: Any
 
 
 class Suggestion(NamedTuple):

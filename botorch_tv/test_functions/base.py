@@ -54,15 +54,11 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         name = type(self).__name__
         fix = "it is the latest time; 1000 is usual."
         horizon = require_number(f"{name}: horizon", horizon, "(0, inf)", fix)
-        for lower, upper in spatial_bounds:
-            require(
-                -math.inf < lower < upper < math.inf,
-                f"{name}: bounds has ({lower}, {upper}), but both must be finite, the lower first; "
-                "swap or change them.",
-            )
-        if noise_std is not None:
-            fix = "it is a standard deviation; None adds no noise."
-            noise_std = require_number(f"{name}: noise_std", noise_std, "[0, inf)", fix)
+        require(
+            all(-math.inf < lower < upper < math.inf for lower, upper in spatial_bounds),
+            f"{name}: bounds are {spatial_bounds}, but they must be finite, the lower first; swap "
+            "or change them.",
+        )
         self.spatial_dim = len(spatial_bounds)
         self.dim = self.spatial_dim + 1
         self.horizon = horizon
@@ -128,12 +124,12 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
     def _times(self, t: float | Tensor) -> Tensor:
         times = torch.as_tensor(t, dtype=self.bounds.dtype, device=self.bounds.device)
-        inside = (times >= 0) & (times <= self.horizon)
-        if not bool(inside.all()):
-            raise ValueError(
-                f"{type(self).__name__}: time is {times[~inside].flatten()[0].item()}, but it must "
-                f"lie in [0, {self.horizon}]; give another time, or a larger horizon."
-            )
+        outside = times[~((times >= 0) & (times <= self.horizon))]
+        require(
+            not len(outside),
+            f"{type(self).__name__}: time is {outside[:1].tolist()}, but it must lie in "
+            f"[0, {self.horizon}]; give another time, or a larger horizon.",
+        )
         return times
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from botorch.exceptions import InputDataError
@@ -30,17 +31,12 @@ def frequencies_of(
         shape: How many to draw.
         generator: Where randomness comes from.
     """
-    normal = torch.randn(
-        *shape, len(lengthscale), generator=generator, dtype=torch.float64, device="cpu"
-    )
+    normal = partial(torch.randn, generator=generator, dtype=torch.float64, device="cpu")
+    frequency: Tensor = normal(*shape, len(lengthscale))
     if math.isfinite(smoothness):
         # 2ν is an odd integer for the smoothnesses allowed, so χ² is a sum of squares.
-        freedom = round(2 * smoothness)
-        squares = torch.randn(
-            *shape, freedom, generator=generator, dtype=torch.float64, device="cpu"
-        )
-        normal = normal / squares.square().mean(-1, keepdim=True).sqrt()
-    return normal / lengthscale
+        frequency /= normal(*shape, round(2 * smoothness)).square().mean(-1, keepdim=True).sqrt()
+    return frequency / lengthscale
 
 
 def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
@@ -65,11 +61,6 @@ def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
             "ScaleKernel. For others draw on a grid with botorch_tv.simulation.MarkovWorld."
         )
     lengthscale = inner.lengthscale.detach().double().flatten().cpu()
-    if len(lengthscale) not in (1, dim):
-        raise InputDataError(
-            f"kernel has {len(lengthscale)} lengthscales, but there are {dim} coordinates; give it "
-            f"ard_num_dims={dim}, or one lengthscale for all."
-        )
     smoothness = inner.nu if isinstance(inner, MaternKernel) else math.inf
     return variance, lengthscale.expand(dim).clone(), smoothness
 
@@ -176,15 +167,13 @@ class MarkovFunction(TimeVaryingTestFunction):
 
     def _chain(self, size: int, generator: torch.Generator) -> Tensor:
         """Standard normal weights of all rounds, `batch_shape x (horizon + 1) x 2F`."""
-        shape = (*self.batch_shape, size)
-        weights = []
-        now = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
-        for t in range(int(self.horizon) + 1):
-            if t > 0:
-                epsilon = 1.0 if t in self.changes else self.epsilon
-                fresh = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
-                now = math.sqrt(1 - epsilon) * now + math.sqrt(epsilon) * fresh
-            weights.append(now)
+        weights = [
+            torch.randn((*self.batch_shape, size), generator=generator, dtype=torch.float64)
+            for _ in range(int(self.horizon) + 1)
+        ]
+        for t in range(1, len(weights)):
+            epsilon = 1.0 if t in self.changes else self.epsilon
+            weights[t] = math.sqrt(1 - epsilon) * weights[t - 1] + math.sqrt(epsilon) * weights[t]
         return torch.stack(weights, dim=-2)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from botorch_tv.drawing import GRAY, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
-    Curve,
     draw_curves,
     line_styles,
     name_curves,
-    regret_curve,
+    regret_curves,
     settle_scale,
 )
 from botorch_tv.simulation.result import StudyResult
@@ -66,11 +65,11 @@ def plot_bounds(
     result.require_strategy(label)
     horizons, drawn = _evaluated(result, bounds)
     regret = np.cumsum(result.regret.sel(strategy=label).values, axis=-1)  # `trials x rounds`
-    curve = regret_curve(result, label, normalized=False)
+    curve, _ = regret_curves(result, normalized=False)[label]
     trivial = horizons * float(result.regret.sel(strategy=label).max())
-    regret, mean = (np.where(values > 0, values, np.nan) for values in (regret, curve.mean))
+    regret, mean = (np.where(values > 0, values, np.nan) for values in (regret, curve))
     figure, axes = panel(ax, path, 8.5, 4.8)
-    color = line_styles(result.strategies)[label].color
+    color, _ = line_styles(result.strategies)[label]
     axes.plot(horizons, regret.T, color=color, linewidth=0.5, alpha=0.25)
     axes.plot(horizons, mean, color=color, linewidth=1.8, label=f"{label}, mean of trials")
     lines = itertools.cycle(("dashed", "dashdot", "solid"))  # solid is first the regret
@@ -116,10 +115,10 @@ def plot_orders(
     result.require_strategy(label)
     below = {} if lower is None else dict(lower)
     horizons, drawn = _evaluated(result, {**orders, **below})
-    total = regret_curve(result, label, normalized=False).mean
+    total, _ = regret_curves(result, normalized=False)[label]
     late = len(horizons) // 2
     measured = torch.from_numpy(total[late:])
-    curves = {label: regret_curve(result, label, normalized=True)}
+    curves = {label: regret_curves(result, normalized=True)[label]}
     for name, values in drawn.items():
         order = torch.from_numpy(values[late:])
         if name in below:
@@ -128,14 +127,14 @@ def plot_orders(
             constant, side = smallest_constant(order, measured), "above"
         scaled = constant * values / horizons
         named = f"{name}\nx {constant:.3g}, fitted from {side}"
-        curves[named] = Curve(scaled, np.full_like(scaled, np.nan))
+        curves[named] = scaled, np.full_like(scaled, np.nan)
     # By the names alone: constants differ from study to study.
     styles = dict(zip(curves, line_styles([label, *drawn]).values()))
     figure, axes = panel(ax, path, 9.5, 4.4)
     draw_curves(axes, horizons, curves, styles)
     settle_scale(axes, [curves[label]], 0.1)
     low, high = axes.get_ylim()
-    axes.set_ylim(low, max(high, *(1.1 * float(one.mean[-1]) for one in curves.values())))
+    axes.set_ylim(low, max(high, *(1.1 * float(mean[-1]) for mean, _ in curves.values())))
     name_curves(axes, curves, styles)
     axes.set(xlabel="round", ylabel="normalised regret $R_t / t$")
     return written(figure, path) if ax is None else figure

@@ -56,7 +56,7 @@ def test_the_other_remembers_as_it_does_alone(domain):
         for number, one in enumerate((alone, forced)):
             suggestion = one.suggestion_at(states[number], MIDDLE)
             states[number], _ = one.tell(states[number], suggestion, 0.1 * t)
-    fades = [state.memory.exploration for state in states]
+    fades = [state.memory[-1] for state in states]
     assert float(fades[0]) == pytest.approx(0.9**3)
     assert torch.equal(*fades)
 
@@ -71,8 +71,3 @@ def test_functions_are_drawn_where_the_other_needs_them():
 def test_chances_are_chances(chance):
     with pytest.raises(ValueError, match=r"Forced: chance"):
         Forced(chance)
-
-
-def test_what_is_no_exploration_is_refused():
-    with pytest.raises(ValueError, match="defines no rule"):
-        Forced(0.1, Exploration())

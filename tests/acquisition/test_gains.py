@@ -65,12 +65,12 @@ def test_closed_forms(source, t, dim, expected):
 @pytest.mark.parametrize(
     ("kernel", "nu", "message"),
     [
-        ("rbf", None, "kernel is 'rbf'; choose 'se' or 'matern'"),
-        ("se", 2.5, "nu is 2.5 for 'se'; .* 'se' has none"),
-        ("matern", None, "nu is None for 'matern'; 'matern' needs"),
-        ("matern", 0.0, "nu is 0.0 for 'matern'; 'matern' needs"),
-        ("matern", NAN, "nu is nan for 'matern'; 'matern' needs"),
-        ("matern", INF, "nu is inf for 'matern'; 'matern' needs"),
+        ("rbf", None, "kernel is 'rbf' and nu is None; choose 'se', or 'matern'"),
+        ("se", 2.5, "kernel is 'se' and nu is 2.5; choose"),
+        ("matern", None, "kernel is 'matern' and nu is None; .* positive, finite"),
+        ("matern", 0.0, "kernel is 'matern' and nu is 0.0; .* positive, finite"),
+        ("matern", NAN, "kernel is 'matern' and nu is nan; .* positive, finite"),
+        ("matern", INF, "kernel is 'matern' and nu is inf; .* positive, finite"),
     ],
 )
 def test_closed_form_refuses(kernel, nu, message):

@@ -541,14 +541,14 @@ def test_points_of_several_tasks_leave_out_the_column_of_tasks(
         present = at_present(acquisition, NOW, time_dim=time_dim)
         assert torch.equal(present(test_X), expected)
         assert torch.equal(present(with_time(test_X, 3.0, column)), expected)
-        with pytest.raises(BotorchTensorDimensionError, match="Leave out the column of tasks"):
+        with pytest.raises(BotorchTensorDimensionError, match="leave out a column of tasks"):
             present(whole[:4].unsqueeze(1))
     ours = qLogNoisyExpectedImprovementAtPresent(
         model, X[:, :2], sobol(16), **of, prune_baseline=False, now=NOW, time_dim=time_dim
     )
     assert torch.equal(ours.X_baseline, torch.unique(baseline, dim=0))
     assert ours(test_X).isfinite().all()
-    with pytest.raises(ValueError, match="that column of the MultiTaskGP holds tasks"):
+    with pytest.raises(ValueError, match="it must be that of time, not of tasks"):
         at_present(made_of["mean"], NOW, time_dim=task_feature)
 
 

@@ -120,26 +120,6 @@ class InPlace(Exploration):
         return score
 
 
-class Tiring(Decay):
-    """Forgets faster with every call."""
-
-    def __init__(self):
-        self.calls = 0
-
-    def attenuation(self, elapsed):
-        self.calls += 1
-        return torch.exp(-0.01 * self.calls * elapsed)
-
-
-class TiringInflation(Inflation):
-    def __init__(self):
-        self.calls = 0
-
-    def log_factor(self, lag):
-        self.calls += 1
-        return 0.01 * self.calls * lag
-
-
 class Squared(Kernel):
     """A squared exponential of variance 2, as its matrix has it."""
 
@@ -159,7 +139,10 @@ class Squared(Kernel):
 
 ROWS = {
     "one factor": Row(
-        lambda: strategy(inflation=OneFactor()), "OneFactor", "that make `1 x 5`", "compute it el"
+        lambda: strategy(inflation=OneFactor()),
+        "OneFactor",
+        "gives () where (1, 5) is wanted",
+        "compute el",
     ),
     "no number": Row(
         lambda: strategy(inflation=Told(0.0, math.nan)),
@@ -182,18 +165,16 @@ ROWS |= {
     f"width {value!r} on {domain!r}": Row(
         lambda v=value, d=domain: asked(v, d),
         f"√beta of Answers() is {said}",
-        "but it must be",
-        fix,
-        InputDataError,
+        limit,
+        "what WidthContext has",
     )
     for domain in (GRID, SIDE)
-    for value, said, fix in (
+    for value, said, limit in (
         (math.nan, "nan", "finite"),
         (-1.0, "-1", "at least 0"),
         (math.inf, "inf", "finite"),
-        (None, "None", "a number"),
-        ("2", "'2'", "a number"),
-        (torch.ones(7), "tensor([1.", "a tensor ()"),
+        (None, "None", "plain number"),
+        ("2", "'2'", "plain number"),
     )
 }
 ROWS |= {
@@ -239,17 +220,15 @@ ROWS |= {
     )
     for name in ("mean", "sd")
 }
+ROWS["width of other trials"] = Row(
+    lambda: asked(torch.ones(7)),
+    "(7,)",
+    "it must be a number, or",
+    "each trial its",
+    InputDataError,
+)
 ROWS["memory"] = Row(
     remembering, "Remembering.update", "writes into what it is shown", "in-place", InputDataError
-)
-ROWS["tiring decay"] = Row(
-    lambda: strategy(decay=Tiring()), "Tiring", "something else when it is asked again", "no call"
-)
-ROWS["tiring decay in a kernel"] = Row(
-    lambda: DecayKernel(Tiring()), "Tiring", "something else when it is asked again", "no call"
-)
-ROWS["tiring inflation"] = Row(
-    lambda: strategy(inflation=TiringInflation()), "TiringInfl", "asked again", "that no call"
 )
 ROWS["width of a trial"] = Row(
     lambda: asked(torch.tensor([1.0, math.nan]), shape=(2,)),

@@ -1,7 +1,5 @@
 """Numbers and parts of strategies, through every preset."""
 
-from functools import partial
-
 import pytest
 from bad_input.rows import INF, NAN, Parameter, Row, assert_refuses, named, table
 from gpytorch.kernels import RBFKernel
@@ -74,26 +72,10 @@ def strategy(**wrong):
 
 
 PARTS = {
-    "kernel None": Row(strategy(kernel=None), "None", "must be a GPyTorch kernel", "RBFKernel()"),
-    "kernel a class": Row(strategy(kernel=RBFKernel), "RBFKernel", "a GPyTorch", "as RBFKernel()"),
-    "decay a number": Row(strategy(decay=0.1), "0.1", "must be a Decay", "Markov(epsilon)"),
-    "inflation text": Row(strategy(inflation="old"), "'old'", "an Inflation", "Static() keeps"),
     "retention None": Row(strategy(retention=None), "None", "a Retention", "KeepAll() keeps"),
-    "width a number": Row(strategy(width=2.0), "2.0", "must be a Width", "Logarithmic() is"),
-    "exploration text": Row(strategy(exploration="EI"), "'EI'", "an Exploration", "UpperConf"),
     "maximize a number": Row(strategy(maximize=1), "1", "must be a bool", "False to minimise"),
-    "learning True": Row(strategy(learning=True), "True", "Refit or None", "Refit() learns"),
     "inference text": Row(strategy(inference="magic"), "'magic'", "inference is", "'features'"),
     "mean text": Row(strategy(mean="fitted"), "'fitted'", "must be finite", "'estimated'"),
-    "width 0 of a preset": Row(
-        partial(strategies.gp_ucb, **COMMON, width=0), "0", "must be a Width", "Logarithmic() is"
-    ),
-    "batch_shape": Row(
-        lambda: GPStrategy(**COMMON).init(strategies.Grid.regular(3, 1), batch_shape=5),
-        "5",
-        "pass a tuple",
-        "such as (1000,)",
-    ),
     "learning on a grid": Row(
         lambda: GPStrategy(**COMMON, learning=Refit()).init(strategies.Grid.regular(3, 1)),
         "Grid(3 arms in 1-d)",

@@ -46,39 +46,6 @@ def regular(bounds):
     return Grid.regular(3, 2, bounds=bounds)
 
 
-CALLS = {
-    "ask": lambda one, state, made: one.ask(state),
-    "tell": lambda one, state, made: one.tell(state, made, 0.1),
-    "suggestion_at": lambda one, state, made: one.suggestion_at(state, X[0]),
-    "posterior": lambda one, state, made: one.posterior(state, X),
-    "recommend": lambda one, state, made: one.recommend(state),
-    "recommended_arm": lambda one, state, made: one.recommended_arm(state),
-    "as_model": lambda one, state, made: one.as_model(state),
-    "consult": lambda one, state, made: one.consult(state),
-    "absorb": lambda one, state, made: one.absorb(state, None, Y),
-    "describe": lambda one, state, made: one.describe(state),
-    "init_like": lambda one, state, made: one.init_like(state, (2,)),
-}
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("call", CALLS)
-def test_what_is_no_state(call, name):
-    strategy, state = STRATEGIES[name], STATES[name]
-    made = strategy.suggestion_at(state, X[0])
-    loop = Loop(strategy, SIDE)
-    wrong = {
-        "domain": (SIDE, "Box([0, 1])", "strategy.init(domain)"),
-        "nothing": (None, "None", "strategy.init(domain)"),
-        "both": (strategy.tell(state, made, 0.1), "State(", "state, info = strategy.tell(...)"),
-        "loop": (loop, "Loop on", "strategy.init(domain)"),
-    }
-    limit = "must be what init() or tell() gave"
-    for given, value, cure in wrong.values():
-        refused = partial(CALLS[call], strategy, given, made)
-        assert_refuses(Row(refused, value, limit, cure, InputDataError))
-
-
 LOOPS = {
     "load": Row(
         lambda: Loop.load(STRATEGY, "loop.json"),

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from bad_input.rows import INF, NAN, NO_NUMBERS, Row, assert_refuses
+from bad_input.rows import INF, NAN, Row, assert_refuses
 from botorch.exceptions import InputDataError
 from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import RBFKernel
@@ -65,15 +65,6 @@ TELL = {
     "time too late": ({"time": 1e308}, "1e+308", "at most 9007199254740992", UNIT),
     "time backwards": ({"time": 0.5}, "0.5 of trial 0", "newest observation, at 2", "in order"),
     "time short": ({"time": tensor(3.0)}, "tensor([3.]", "of shape (2,)", ONE_EACH),
-    "time text": ({"time": "noon"}, "'noon'", "must be a number", ONE_EACH),
-    "time True": ({"time": True}, "True", "must be a number", ONE_EACH),
-    "time complex": ({"time": 3 + 1j}, "(3+1j)", "must be a number", ONE_EACH),
-    "time complex tensor": (
-        {"time": tensor(3 + 1j, dtype=torch.complex128)},
-        "3.+1.j",
-        "must be",
-        ONE_EACH,
-    ),
     "ok numbers": (
         {"ok": tensor(1.0, 0.0)},
         "torch.float64 of",
@@ -99,11 +90,6 @@ TELL = {
     "noise tiny": ({"noise": 5e-324}, "5e-324", "from 1.4e-14 to 1e+150", "use 1e-06 times"),
     "noise infinite": ({"noise": INF}, "inf", "from 1.4e-14 to 1e+150", "use 1e-06 times"),
     "noise short": ({"noise": tensor(0.1)}, "tensor([0.1000]", "of shape (2,)", ONE_EACH),
-    **{
-        f"noise {shown(value)}": ({"noise": value}, shown(value), "must be a number", ONE_EACH)
-        for value in NO_NUMBERS
-        if value is not None and not isinstance(value, torch.Tensor)
-    },
 }
 
 
@@ -129,7 +115,6 @@ def test_tell(name, domain):
 CALLS = {
     "now NaN": (lambda s, d: STRATEGY.ask(s, now=NAN), "nan", "times are finite", UNIT),
     "now late": (lambda s, d: STRATEGY.ask(s, now=1e300), "1e+300", "at most 90071", UNIT),
-    "now text": (lambda s, d: STRATEGY.ask(s, now="now"), "'now'", "must be a number", ONE_EACH),
     "now back": (lambda s, d: STRATEGY.ask(s, now=1.0), "1.0 of", "newest observation", "in order"),
     "now short": (lambda s, d: STRATEGY.ask(s, now=tensor(3.0)), "tensor([3.]", "(2,)", ONE_EACH),
     "recommend back": (
@@ -170,18 +155,6 @@ CALLS = {
     ),
     "X outside": (lambda s, d: STRATEGY.suggestion_at(s, CUBE + 7), "7.0", "{domain}", "{cure}"),
     "X NaN": (lambda s, d: STRATEGY.suggestion_at(s, CUBE * NAN), "nan", "{domain}", "{cure}"),
-    "posterior flat": (
-        lambda s, d: STRATEGY.posterior(s, CUBE[0]),
-        "(2,)",
-        "batch_shape (2,)",
-        "pass points",
-    ),
-    "posterior None": (
-        lambda s, d: STRATEGY.posterior(s, None),
-        "None",
-        "batch_shape (2,)",
-        "pass points",
-    ),
     "expert": (
         lambda s, d: STRATEGY.absorb(s, None, GOOD),
         "consults no expert",

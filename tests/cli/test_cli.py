@@ -8,6 +8,7 @@ import pytest
 
 import botorch_tv
 from botorch_tv.cli import command as cli
+from botorch_tv.cli.options import DRAWN, OF_DRAWN
 from botorch_tv.simulation import StudyResult
 
 TINY = ["--trials", "2", "--horizon", "4", "--points", "5", "--quiet"]
@@ -86,7 +87,7 @@ def test_seed_decides(tmp_path):
 
 
 def test_defaults_are_the_documented_ones():
-    given = vars(cli._parser().parse_args(["compare"]))
+    given = DRAWN | OF_DRAWN | vars(cli._parser().parse_args(["compare"]))
     expected = {
         "strategies": "GP,R,SW,TV,WGP,UI,ET,Adaptive",
         "epsilon": 0.03,
@@ -153,7 +154,7 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--lengthscale", "0"], "lengthscale is 0"),
         (["compare", "--kernel", "cubic"], "invalid choice: 'cubic'"),
         (["compare", "--points", "0"], "points is 0"),
-        (["compare", "--dim", "9"], "9 make .* arms.*try --points"),
+        (["compare", "--dim", "9"], r"--dim 9: [\d,]+ arms, but .*; take fewer"),
         (
             ["compare", "--device", "abacus"],
             "device is 'abacus', but PyTorch knows no such device; give 'cpu'",
@@ -230,7 +231,7 @@ def test_an_interrupted_comparison_tells_how_to_go_on(options, told, tmp_path, m
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("botorch_tv.simulation.rounds.PreparedStudy.play", interrupted)
+    monkeypatch.setattr("botorch_tv.simulation.executors.play_block", interrupted)
     assert cli.main(["compare", *TINY, *options]) == cli.EXIT_INTERRUPTED
     assert capsys.readouterr().err == f"\nbotorch-tv: interrupted; {told}\n"
 

@@ -75,7 +75,7 @@ def subsets(points: int, steps: int | None) -> dict[str, Tensor]:
         for sampler in (steps, "exact"):
             generator = torch.Generator().manual_seed(SEED)
             drawn = k_dpp(trials, 5, generator, steps=sampler, clip=True)
-            found[f"subset {sampler} {name}"] = drawn.index
+            found[f"subset {sampler} {name}"] = drawn[0]
     return found
 
 

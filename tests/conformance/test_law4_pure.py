@@ -27,7 +27,7 @@ def tensors(value: Any, seen: set[int] | None = None) -> Iterator[torch.Tensor]:
         yield value
         return
     if isinstance(value, Rows):  # what it shows, not the room behind it
-        whole, shown = value._storage.tensor, value.tensor()
+        whole, shown = value._room, value.tensor()
         yield whole if whole.shape == shown.shape else shown
         return
     plain = (

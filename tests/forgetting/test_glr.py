@@ -13,7 +13,6 @@ from botorch_tv.forgetting import (
     PeriodicReset,
     Retention,
 )
-from botorch_tv.forgetting.change_detection import Errors
 from botorch_tv.strategies import GPStrategy, Grid
 
 D = torch.float64
@@ -59,8 +58,8 @@ def test_the_statistic_is_that_of_all_lengths() -> None:
     errors = normal(3, 9, 2)
     rule = GLRTrigger(0.1, longest=9)
     for number in range(10):
-        told = Errors(errors, torch.full((3,), number))
-        for row, value in zip(errors.tolist(), rule.statistic(told).tolist()):
+        statistic = rule.statistic(errors, torch.full((3,), number))
+        for row, value in zip(errors.tolist(), statistic.tolist()):
             sums = [sum(row[:w]) ** 2 / (2 * w) for w in range(1, number + 1)]
             assert value == pytest.approx(max(sums, default=0.0), abs=1e-12)
     assert float(rule.threshold(torch.tensor(20))) == pytest.approx(
@@ -80,14 +79,14 @@ def test_small_changes_are_seen_sooner_than_one_error_at_a_time() -> None:
 
 def test_failures_say_nothing() -> None:
     rule = GLRTrigger(0.5, longest=4)
-    memory = Errors(torch.tensor([[1.0, 2.0, 3.0, 4.0]], dtype=D), torch.tensor([3]))
+    memory = (torch.tensor([[1.0, 2.0, 3.0, 4.0]], dtype=D), torch.tensor([3]))
     zero = torch.zeros(1, dtype=D)
     seen = Observation(zero.unsqueeze(-1), zero, zero + 5, zero + 1, zero + math.inf)
     facts = {"now": zero, "rounds": 9, "since": torch.tensor([9]), "first_time": zero}
     log = Log(None, newest=seen, reset=zero.bool(), memory=memory, **facts)  # type: ignore[arg-type]
-    after = rule.update(log)
-    assert after.newest_first.tolist() == memory.newest_first.tolist()
-    assert after.number.tolist() == [3]
+    errors, number = rule.update(log)
+    assert errors.tolist() == memory[0].tolist()
+    assert number.tolist() == [3]
 
 
 def test_what_was_predicted_after_a_reset_of_another_rule_counts() -> None:

@@ -26,7 +26,7 @@ def dense(arms: list[int]) -> Tensor:
 
 
 def prior(form: type[RunningPosterior], basis: Basis, trials: int) -> RunningPosterior:
-    return form.none(basis, Size([trials]), basis.variance, trend=False)
+    return form(basis, Size([trials]), basis.variance, trend=False)
 
 
 def observe(posterior: RunningPosterior, basis: Basis, index: Tensor) -> None:

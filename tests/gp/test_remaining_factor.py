@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger, SlidingWindow
 from botorch_tv.gp import cholesky, points
-from botorch_tv.gp.cholesky import Factor, GrowingFactor, Log, factor_of
+from botorch_tv.gp.cholesky import Factor, GrowingFactor, factor_of
 from botorch_tv.strategies import Box, GPStrategy, MultiStart, Strategy, gp_ucb
 
 D = torch.float64
@@ -117,8 +117,7 @@ def test_two_thousand_rounds_pile_up_no_rounding() -> None:
         rows = X[:, left - leaving : last]
         root = torch.full(rows.shape[:2], noise**-0.5, dtype=D)
         weighted = covariance(rows, rows) / noise
-        log = Log(prior, rows, root, None)
-        whole = growing.factor(log, lambda a, b, K=weighted: K[:, a:b, :b].clone())
+        whole = growing.factor(prior, root, rows, lambda a, b, K=weighted: K[:, a:b, :b].clone())
         if not leaving or (last % 50 and last < rounds - 10):
             continue
         A = (weighted + torch.eye(weighted.shape[-1], dtype=D))[:, leaving:, leaving:]

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import botorch_tv
-from botorch_tv.identity import libraries, own_version, together
+from botorch_tv.identity import libraries, own_version
+from botorch_tv.simulation.result import together
 
 
 def test_each_version_is_listed_once_in_the_order_of_runs() -> None:

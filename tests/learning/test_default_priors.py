@@ -12,7 +12,7 @@ from scipy.stats import gamma, halfnorm, lognorm
 from botorch_tv.forgetting import Markov, Wiener
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit
-from botorch_tv.learning.layout import KNEE, layout
+from botorch_tv.learning.layout import KNEE, ParameterLayout
 
 SIDES = (1.0, 4.0, 0.5)
 LENGTHS, SCALE, NOISE, RATE = (0.2, 1.7, 0.6), 2.5, 0.01, 0.07
@@ -32,7 +32,7 @@ def logarithmic(median, deviation):
 def density(refit, decay, ard=True):
     """That of the hyperparameters above, and the layout."""
     sides = torch.tensor(SIDES, dtype=torch.float64)
-    ordered = layout(refit, LearnableKernel.of(kernel_of(ard)), decay, 0.05, sides)
+    ordered = ParameterLayout(refit, LearnableKernel(kernel_of(ard)), decay, 0.05, sides)
     rate = -math.log1p(-RATE) if isinstance(decay, Markov) else RATE
     lengths = LENGTHS if ard else LENGTHS[:1]
     entries = [*np.log(lengths), math.log(SCALE), math.log(NOISE), math.log1p(rate / KNEE)]
@@ -80,7 +80,9 @@ def test_bounds_of_the_noise():
     """From 1e-4 to 100 times the kernel's variance, or as far as what was given."""
     for given, low, high in ((0.05, 1.6e-4, 160.0), (1e-6, 1e-6, 160.0), (500.0, 1.6e-4, 500.0)):
         sides = torch.tensor(SIDES, dtype=torch.float64)
-        ordered = layout(Refit(), LearnableKernel.of(kernel_of(True)), Markov(0.1), given, sides)
+        ordered = ParameterLayout(
+            Refit(), LearnableKernel(kernel_of(True)), Markov(0.1), given, sides
+        )
         lower, upper = ordered.bounds(torch.ones(1, dtype=torch.float64))
         assert lower[0, 4].exp().item() == pytest.approx(low, rel=1e-12)
         assert upper[0, 4].exp().item() == pytest.approx(high, rel=1e-12)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
@@ -208,13 +207,6 @@ def test_a_prior_decides_where_data_do_not():
         refit, unit_kernel("se", 1.0), Markov(0.03), 0.02, X, times, 0 * y, live.expand(1, 30)
     )
     assert float(learned.kernel.lengthscale) == pytest.approx(4.2, rel=1e-2)
-
-
-def test_rows_that_do_not_belong_are_refused():
-    X, times, y = observed(2, 10, 0.05)
-    kernel = unit_kernel("se", 0.3)
-    with pytest.raises(InputDataError, match=r"times has shape \(2, 9\)"):
-        learn(Refit(), kernel, Markov(0.1), 0.05, X, times[:, 1:], y, all_of(y))
 
 
 def test_inflated_noise_does_not_pass_for_small_noise():

@@ -14,8 +14,8 @@ from torch.distributions import Beta, Exponential, Gumbel, HalfCauchy, HalfNorma
 from botorch_tv.forgetting import Markov, Static, Wiener
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit
-from botorch_tv.learning.fit import NegativeLogPosterior, prepare
-from botorch_tv.learning.layout import KNEE, layout, log_density
+from botorch_tv.learning.fit import NegativeLogPosterior
+from botorch_tv.learning.layout import KNEE, ParameterLayout, log_density
 
 LOOPS, ROUNDS, DIM = 3, 14, 2
 NOISE = 0.05
@@ -54,15 +54,12 @@ def data(seed=0):
 
 
 def prepared(kernel, decay, estimates_mean=False, refit=None, **changes):
-    parts = LearnableKernel.of(kernel)
+    parts = LearnableKernel(kernel)
     refit = refit or Refit()
-    ordered = layout(refit, parts, decay, NOISE, torch.ones(DIM, dtype=torch.float64))
-    ready = prepare(parts, decay, **{**data(), **changes})
-    loops = torch.arange(len(ready.y))
-    objective = NegativeLogPosterior(
-        parts, decay, ordered, ready, loops, estimates_mean=estimates_mean
-    )
-    return ordered, objective, loops
+    ordered = ParameterLayout(refit, parts, decay, NOISE, torch.ones(DIM, dtype=torch.float64))
+    rows = {**data(), **changes}
+    objective = NegativeLogPosterior(parts, decay, ordered, **rows, estimates_mean=estimates_mean)
+    return ordered, objective, torch.arange(len(rows["y"]))
 
 
 def matern(nu, r):
@@ -223,7 +220,7 @@ def test_priors_of_a_rate_have_a_slope_at_0(prior):
 @pytest.mark.parametrize("name", KERNELS)
 def test_parameters_return_into_a_copy_of_the_kernel(name):
     kernel = kernel_of(name)
-    parts = LearnableKernel.of(kernel)
+    parts = LearnableKernel(kernel)
     random = np.random.default_rng(0)
     lengthscale = torch.from_numpy(0.2 + random.random((2, 3, parts.lengthscales)))
     variance = torch.from_numpy(0.5 + random.random((2, 3)))
@@ -242,11 +239,11 @@ def test_parameters_return_into_a_copy_of_the_kernel(name):
 
 
 def test_active_columns_are_the_only_ones_seen():
-    parts = LearnableKernel.of(ScaleKernel(RBFKernel(active_dims=(1,))).double())
+    parts = LearnableKernel(ScaleKernel(RBFKernel(active_dims=(1,))).double())
     X = torch.rand(2, 4, 3, dtype=torch.float64)
     torch.testing.assert_close(parts.columns(X), X[..., 1:2])
     with pytest.raises(InputDataError, match="has 2 lengthscales"):
-        LearnableKernel.of(RBFKernel(ard_num_dims=2)).columns(X)
+        LearnableKernel(RBFKernel(ard_num_dims=2)).columns(X)
 
 
 @pytest.mark.parametrize(
@@ -256,12 +253,12 @@ def test_active_columns_are_the_only_ones_seen():
 )
 def test_other_kernels_are_refused(kernel):
     with pytest.raises(InputDataError, match="fit a TimeVaryingGP"):
-        LearnableKernel.of(kernel)
+        LearnableKernel(kernel)
 
 
 def test_kernels_of_batches_are_refused():
     with pytest.raises(InputDataError, match=r"batch shape \(2,\)"):
-        LearnableKernel.of(RBFKernel(batch_shape=torch.Size([2])))
+        LearnableKernel(RBFKernel(batch_shape=torch.Size([2])))
 
 
 def test_bad_schedules_are_refused():

@@ -25,6 +25,7 @@ META = torch.device("meta")
 )
 def test_every_tensor_of_a_prior_moves_and_the_prior_stays(prior):
     value = torch.tensor([[0.2, 0.4]], dtype=torch.float64)
+    prior = prior.double() if isinstance(prior, torch.nn.Module) else prior
     before = log_density(prior, value)
     after = log_density(on_device(prior, torch.device("cpu")), value)
     torch.testing.assert_close(after, before, rtol=0, atol=0)

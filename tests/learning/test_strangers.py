@@ -24,8 +24,8 @@ from botorch_tv.forgetting import (
 from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit, learn
-from botorch_tv.learning.fit import NegativeLogPosterior, prepare
-from botorch_tv.learning.layout import layout
+from botorch_tv.learning.fit import NegativeLogPosterior
+from botorch_tv.learning.layout import ParameterLayout
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, GPStrategy
 
@@ -59,15 +59,17 @@ def textbook(X, times, y, rate, period):
 
 def objective(refit=None, decay=DECAY):
     X, times, y = observed()
-    parts = LearnableKernel.of(unit_kernel("se", 0.5).double())
-    ordered = layout(refit or Refit(), parts, decay, NOISE, torch.ones(2, dtype=D))
+    parts = LearnableKernel(unit_kernel("se", 0.5).double())
+    ordered = ParameterLayout(refit or Refit(), parts, decay, NOISE, torch.ones(2, dtype=D))
     live, unit = torch.ones_like(y, dtype=torch.bool), torch.full((3,), 0.8, dtype=D)
-    ready = prepare(parts, decay, X, times, y, live, torch.ones_like(y), unit=unit)
+    found = NegativeLogPosterior(
+        parts, decay, ordered, X, times, y, live, torch.ones_like(y), unit=unit
+    )
     loops = torch.arange(3)
     at = ordered.searched(ordered.given.expand(3, -1), unit)
     return (
         ordered,
-        NegativeLogPosterior(parts, decay, ordered, ready, loops),
+        found,
         at,
         loops,
         (X, times, y),
@@ -245,7 +247,7 @@ class WrongShape(Wrong):
 
 REFUSED = {
     Elsewhere: r"declares \['rate'\], but its formula does not change with it",
-    PartlyElsewhere: "says one thing with a tensor of values and another",
+    PartlyElsewhere: "gives one result with tensors and another",
     HiddenUnit: "another formula once time is counted in another unit",
     WrongPower: "another formula once time is counted in another unit",
     WrongShape: "compute elementwise",
@@ -260,10 +262,10 @@ def test_what_cannot_be_learned_is_refused(kind):
 
 
 def test_what_declares_nothing_is_refused_unless_it_is_kept():
-    parts, sides = LearnableKernel.of(unit_kernel("se", 0.5).double()), torch.ones(2, dtype=D)
+    parts, sides = LearnableKernel(unit_kernel("se", 0.5).double()), torch.ones(2, dtype=D)
     with pytest.raises(ValueError, match=r"declares no parameters.*Refit\(decay=None\)"):
-        layout(Refit(), parts, DampedDrift(), NOISE, sides)
-    assert layout(Refit(), parts, Static(), NOISE, sides).size == 3
+        ParameterLayout(Refit(), parts, DampedDrift(), NOISE, sides)
+    assert ParameterLayout(Refit(), parts, Static(), NOISE, sides).size == 3
     X, times, y = observed()
     live = torch.ones_like(y, dtype=torch.bool)
     kept = learn(

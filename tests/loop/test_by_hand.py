@@ -63,17 +63,17 @@ SAME: dict[str, tuple[Callable[[Content], object], Callable[[Loop], object], str
     "value": (
         lambda c: row(c, 4).update(y=0.5),
         lambda loop: loop.amend(4, 0.5),
-        r"measurement 4: y is now 0\.5\.",
+        r"measurement 4 was changed\.",
     ),
     "failure": (
         lambda c: row(c, 4).update(y=None),
         lambda loop: loop.amend(4, ok=False),
-        r"measurement 4: y is now null\.",
+        r"measurement 4 was changed\.",
     ),
     "time": (
         lambda c: row(c, 4).update(time=7.9),
         lambda loop: loop.amend(4, time=7.9),
-        r"measurement 4: time is now 7\.9\.",
+        r"measurement 4 was changed\.",
     ),
     "gone": (
         lambda c: without(c, 4),
@@ -88,7 +88,7 @@ SAME: dict[str, tuple[Callable[[Content], object], Callable[[Loop], object], str
     "several": (
         lambda c: (without(c, -1), row(c, 2).update(y=1.0), c.update(pending=3)),
         lambda loop: (loop.remove(-1), loop.amend(2, 1.0), setattr(loop, "pending", 3)),
-        r"measurement 2: y is now 1.0; measurement -1 is gone; pending is now 3\.",
+        r"pending was changed; measurement 2 was changed; measurement -1 is gone\.",
     ),
     "open gone": (
         lambda c: c["open"].clear(),
@@ -152,34 +152,32 @@ def test_names_units_and_dates(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="changed by hand") as caught:
         again = Loop.load(tmp_path / "loop.json")
     said = str(caught[0].message)
-    assert 'measurement -2: point is now {"temperature": 50.0, "n": 1.0}' in said
-    assert 'measurement -3: time is now "2026-03-01T08:30:00+00:00"' in said
+    assert "measurement -2 was changed; measurement -3 was changed" in said
     assert again.table()["number"].tolist() == [-1, -3, -2]
     assert again.table()["temperature"].tolist() == [30, 30, 50]
 
 
-def test_spaces_alone_and_many_changes(tmp_path: Path) -> None:
+def test_many_changes_and_spaces_alone(tmp_path: Path) -> None:
     loop = Loop(STRATEGIES["static"](), GRID)
     for arm in range(12):
         loop.observe(GRID.X[arm], 0.5)
     edited(loop, tmp_path / "loop.json", lambda content: None)
-    with pytest.warns(UserWarning, match="spaces or other signs, but no value"):
-        Loop.load(tmp_path / "loop.json", loop.strategy)
+    Loop.load(tmp_path / "loop.json", loop.strategy)
     edited(loop, tmp_path / "loop.json", lambda c: [one.update(y=2.0) for one in c["answers"]])
-    with pytest.warns(UserWarning, match=r"measurement -8: y is now 2.0; and 4 more\. The loop"):
+    with pytest.warns(UserWarning, match=r"measurement -8 was changed; and 4 more\. The loop"):
         again = Loop.load(tmp_path / "loop.json", loop.strategy)
     assert again.history.y.tolist() == [2.0] * 12
 
 
 REFUSED: dict[str, tuple[Callable[[Content], object], str]] = {
-    "twice": (lambda c: c["answers"].append(row(c, 2)), "suggestion 2 is there twice"),
-    "observed twice": (lambda c: c["answers"].append(row(c, -1)), "measurement 1 is there twice"),
-    "unknown": (lambda c: row(c, 2).update(number=99), "suggestion 99 is there, but 9 were made"),
+    "twice": (lambda c: c["answers"].append(row(c, 2)), "not in order of time"),
+    "observed twice": (lambda c: c["answers"].append(row(c, -1)), "not in order of time"),
+    "unknown": (lambda c: row(c, 2).update(number=99), "99.* are there, but 9 were made"),
     "outside": (lambda c: row(c, 2).update(point=[7.0, 7.0]), "is no point of Grid|not arm"),
     "text": (lambda c: row(c, 2).update(y="0,5"), 'y is "0,5", which is no finite number'),
     "no number": (lambda c: row(c, 2).pop("number"), "KeyError: 'number'"),
     "no row": (lambda c: c["answers"].append(3), "TypeError"),
-    "digests": (lambda c: c.update(digests=[]), "TypeError"),
+    "digests": (lambda c: c.update(digests=[1]), "TypeError"),
 }
 
 

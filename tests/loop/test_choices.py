@@ -203,7 +203,7 @@ def test_choices_that_are_none_are_refused(name: str) -> None:
         ({"kind": "salz"}, "kind is 'salz', but it must be one of 'sand', 'salt', 'soap'; give"),
         ({"kind": 0}, "kind is 0, but it must be one of"),
         ({"on": "yes"}, "on is 'yes', but it must be one of True, False"),
-        ({"x": "sand"}, "x is 'sand', but it must be one number"),
+        ({"x": "sand"}, "x is 'sand', but it must be a number"),
     ],
 )
 def test_points_that_are_none_are_refused(point: dict, words: str) -> None:

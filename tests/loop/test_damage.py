@@ -33,8 +33,7 @@ def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Strateg
     loop.ask()
     file = tmp_path / "loop.json"
     loop.save(file)
-    text = re.sub(r',\n  "sha256": "[0-9a-f]{64}"', "", file.read_text())
-    file.write_text(text)
+    file.write_text(re.sub(r',\n  "digests": [^\n]*', "", file.read_text()))
     again = Loop.load(file, strategy)
     assert repr(again) == repr(loop)
     return file, strategy
@@ -61,9 +60,12 @@ def test_pieces_of_a_file(saved: tuple[Path, Strategy]) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[dict], object], str]] = {
-    "outside": (lambda c: c["answers"][1].update(point=[0.2, 9.0], arm=None), "damaged .*"),
-    "no such arm": (lambda c: c["answers"][0].update(arm=99), "needs one for each point"),
-    "another arm": (lambda c: c["answers"][1].update(arm=0), "which is not arm"),
+    "outside": (
+        lambda c: c["answers"][1].update(point=[0.2, 9.0], arm=None),
+        "is no point of Grid",
+    ),
+    "no such arm": (lambda c: c["answers"][0].update(arm=99), r"are not arms \[99\]"),
+    "another arm": (lambda c: c["answers"][1].update(arm=0), r"are not arms \[0\]"),
     "fraction": (lambda c: c["answers"][1].update(arm=0.5), "0.5, which is no whole number"),
     "text": (lambda c: c["answers"][1].update(y="0.5"), 'y is "0.5", which is no finite number'),
     "infinite": (lambda c: c["answers"][1].update(time=float("inf")), "time is Infinity, which"),
@@ -72,15 +74,15 @@ REFUSED: dict[str, tuple[Callable[[dict], object], str]] = {
         "-1.0 as noise variance is not positive",
     ),
     "backwards": (lambda c: c["answers"].reverse(), "not in order of time"),
-    "twice": (lambda c: c["open"].append(c["open"][0]), "suggestion 4 is there twice"),
-    "too many": (lambda c: c.update(asked=2), "suggestion 3 is there, but 2 were made"),
+    "twice": (lambda c: c["open"].append(c["open"][0]), "a number of .* is there twice"),
+    "too many": (lambda c: c.update(asked=2), "1, 2, 3, 4. are there, but 2 were made"),
     "arrivals": (lambda c: c["answers"][2].update(arrival=1), "arrivals of 3 answers"),
-    "future": (lambda c: c["answers"][2].update(known=7), "7 answers were known, but there are 3"),
-    "none at once": (lambda c: c.update(pending=0), "pending is 0, which is no whole number from"),
+    "future": (lambda c: c["answers"][2].update(known=7), "number 3 knew 7 answers"),
+    "none at once": (lambda c: c.update(pending=0), "pending is 0, but it must be an integer"),
     "no randomness": (lambda c: c.update(generator=None), "random numbers are missing"),
-    "other randomness": (lambda c: c.update(generator="AAAA"), "damaged .*Generator"),
-    "device": (lambda c: c.update(device="nowhere"), "device 'nowhere' cannot be used .*='cpu'"),
-    "overflow": (lambda c: c["answers"][1].update(y=10**400), "y is 1000.*, which is no finite"),
+    "other randomness": (lambda c: c.update(generator="AAAA"), "damaged.*Generator"),
+    "device": (lambda c: c.update(device="nowhere"), "the device cannot be used .*='cpu'"),
+    "overflow": (lambda c: c["answers"][1].update(y=10**400), "damaged .*OverflowError"),
     "huge grid": (
         lambda c: c["domain"].update(axes=[c["domain"]["axes"][0]] * 14),
         "the axes make 78,364,164,096 arms",
@@ -109,5 +111,5 @@ def test_points_outside_the_box(saved: tuple[Path, Strategy]) -> None:
         (row["points"][0] if "points" in row else row["point"])[1] = 7.0
         damaged = file.with_name(f"{rows}.json")
         damaged.write_text(json.dumps(content))
-        with pytest.raises(ValueError, match=rf"{rows}\.json is damaged .*outside Box.*give a co"):
+        with pytest.raises(ValueError, match=rf"{rows}\.json is damaged, .*outside Box.*give a co"):
             Loop.load(damaged, strategy)

@@ -97,7 +97,7 @@ def test_everything_is_in_the_file_number_for_number(tmp_path: Path) -> None:
         assert torch.equal(ours.context, theirs.context)  # type: ignore[arg-type]
     assert again.pending == 3
     assert again.ask(context=0.5).number == 4
-    with pytest.raises(Exception, match="suggestion 1 has been discarded"):
+    with pytest.raises(Exception, match="suggestion is 1, but"):
         again.tell(0.1, suggestion=1)
 
 
@@ -110,7 +110,7 @@ def test_the_file_is_readable(tmp_path: Path) -> None:
     loop.save(str(tmp_path / "loop.json"))
     text = (tmp_path / "loop.json").read_text()
     content = json.loads(text)
-    assert content["version"] == 2
+    assert content["version"] == 3
     assert content["strategy"]["kernel"]["kernel"] == "RBFKernel(lengthscale=0.3)"
     assert [one["y"] for one in content["answers"]] == [0.5, 0.25]
     assert content["answers"][0]["point"] == [0.0, 0.0]
@@ -121,7 +121,7 @@ def test_the_file_is_readable(tmp_path: Path) -> None:
 def test_files_written_before_are_read(tmp_path: Path) -> None:
     """The rows of a file are data that people keep: their names and meaning stay."""
     planned = {"arm": None, "planned_for": 1.5, "known": 0}
-    planned |= {"predicted": {"mean": 0.25, "sd": 0.5, "sqrt_beta": 1.5}}
+    planned |= {"predicted": [0.25, 0.5, 1.5]}
     asked = {"time": 1.75, "known": 1, "arms": None}
     rows = {
         "answers": [
@@ -146,7 +146,7 @@ def test_files_written_before_are_read(tmp_path: Path) -> None:
     assert expert is not None
     assert (expert.choice.tolist(), expert.time.tolist()) == ([[0.5, 0.25], [0.5, 0.5]], 1.75)
     assert (expert.noise.isinf().tolist(), float(expert.y[1])) == ([True, False], 0.75)
-    assert "number 2 about time 1.75" in repr(loop)
+    assert "open consultations: 2" in repr(loop)
     loop.save(file)
     text = file.read_text()
     assert {name: json.loads(text)[name] for name in rows} == rows
@@ -263,11 +263,14 @@ def test_another_domain_is_refused_by_name(domain: Domain, message: str, saved: 
         (lambda text: "[1, 2]", "holds no loop, or is damaged"),
         (lambda text: text.replace("botorch_tv loop", "study"), "its format is 'study'"),
         (
-            lambda text: text.replace('"version": 2', '"version": 3'),
-            "version 3, but .* reads 2; .*from_table",
+            lambda text: text.replace('"version": 3', '"version": 2'),
+            "version is 2, but here 3 is read",
         ),
         (lambda text: text.replace('"arrival"', '"arrived"'), "KeyError: 'arrival'"),
-        (lambda text: text.replace('"rows": [0.0', '"rows": ["a"'), "domain is damaged"),
+        (
+            lambda text: text.replace('"rows": [0.0', '"rows": ["a"'),
+            "damaged .*TypeError|ValueError",
+        ),
     ],
     ids=["half", "empty", "list", "other", "version", "column", "domain"],
 )
@@ -282,8 +285,8 @@ def test_files_that_are_no_loop_are_refused(
 
 
 def unchecked(text: str) -> str:
-    """The file without its checksum."""
-    found, count = re.subn(r',\n  "sha256": "[0-9a-f]{64}"', "", text)
+    """The file without its digests."""
+    found, count = re.subn(r',\n  "digests": [^\n]*', "", text)
     assert count == 1
     return found
 
@@ -295,12 +298,7 @@ def test_no_changed_digit_goes_unnoticed(saved: Path) -> None:
     place = text.index('"y": ') + 7
     changed = text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
     saved.write_text(changed)
-    with pytest.warns(UserWarning, match=r"loop.json was changed by hand .*: measurement 1: y is"):
-        Loop.load(saved, STRATEGIES["Markov"]())
-    changed, count = re.subn(r',\n  "digests": [^\n]*(?=,\n)', "", changed)
-    assert count == 1  # as files of earlier versions
-    saved.write_text(changed)
-    with pytest.raises(ValueError, match=r"loop.json .* is not what was written, by its checksum"):
+    with pytest.warns(UserWarning, match=r"loop.json was changed by hand .*: measurement 1 was"):
         Loop.load(saved, STRATEGIES["Markov"]())
 
 

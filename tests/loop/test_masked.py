@@ -131,7 +131,7 @@ def test_answers_of_an_expert() -> None:
     asked = loop.consult()
     assert asked is not None
     masked = np.ma.array(np.ones(len(asked)), mask=np.arange(len(asked)) == 0)
-    with pytest.raises(InputDataError, match="y: row 0 is masked"):
+    with pytest.raises(InputDataError, match="y in row 0 is masked"):
         loop.absorb(asked, masked)
     assert loop.absorb(asked, masked, ok=~np.ma.getmaskarray(masked)) == 1
 

@@ -176,7 +176,7 @@ def test_states_kept_are_few_and_late_answers_cheap(monkeypatch: pytest.MonkeyPa
     loop = made(("Markov", "grid"), pending=8)
     for number in range(40):
         loop.observe(GRID.X[number % 36], 0.1, time=float(number))
-    assert len(loop._log.moments) <= 7
+    assert len(loop._log.states) <= 7
     tells, plain = [], type(loop.strategy).tell
 
     def counted(*given: Any, **more: Any) -> Any:

@@ -129,7 +129,7 @@ def test_a_newer_one_is_written_after_enough_answers(path: Path, told: list[floa
 
 def edited(path: Path, change) -> None:
     content = json.loads(path.read_bytes())
-    del content["sha256"]
+    del content["digests"]
     change(content)
     path.write_text(json.dumps(content))
 

@@ -142,30 +142,51 @@ def test_a_failure_that_nobody_suggested() -> None:
     other.observe(X[0], float("nan"), ok=False)
     assert one.history.y.isnan().all()
     assert one.ask().point == other.ask().point
-    with pytest.raises(InputDataError, match=r"y is None, .* observe\(X, ok=False\) says that"):
+    with pytest.raises(InputDataError, match=r"y is None, .* ok=False"):
         one.observe(X[1])
 
 
 FRAME = pd.DataFrame({"x0": [0.1], "x1": [0.2], "y": [1.0], "ok": [True], "noise": [0.1]})
 REFUSED: dict[str, tuple[Callable[[Strategy], object], str]] = {
-    "ok": (lambda s: Loop.from_table(s, BOX, X, Y), "y is nan in row 1; leave out .* ok=False"),
-    "rows": (lambda s: Loop.from_table(s, BOX, X, Y, ok=[True]), "X has 3 rows; give one bool"),
-    "one": (lambda s: Loop.from_table(s, BOX, X, Y, ok=False), "ok is False, but X has 3 rows"),
+    "ok": (lambda s: Loop.from_table(s, BOX, X, Y), "y in row 1 is nan, .*; leave out .* ok=False"),
+    "rows": (
+        lambda s: Loop.from_table(s, BOX, X, Y, ok=[True]),
+        "ok has 1 row, but there are 3",
+    ),
+    "one": (
+        lambda s: Loop.from_table(s, BOX, X, Y, ok=False),
+        "ok has 1 row, but there are 3",
+    ),
     "words": (lambda s: Loop.from_table(s, BOX, X, Y, ok=["no"] * 3), "ok in row 0 is 'no'"),
     "lacks": (lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]), "X has no column x1; give y"),
-    "no y": (lambda s: Loop.from_table(s, BOX, X), "Strategy, Box, list came, but it takes"),
+    "no y": (
+        lambda s: Loop.from_table(s, BOX, X),
+        "X has no column x0, x1, y; give y",
+    ),
     "both": (
         lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]),
-        "X is a table that has all columns; X, ok came",
+        "X is a table as loop.table\\(\\) returns it, alone, but X, ok came",
     ),
-    "noise": (lambda s: Loop.from_table(s, BOX, X[:1], [1.0], noise=[np.nan]), "noise is nan"),
-    "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=np.nan)), "y is nan in row 0"),
-    "order": (lambda s: Loop.from_table(BOX, s, X, Y), "in this order or by name"),
-    "many": (lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]), "list came, but it takes a strat"),
-    "two": (lambda s: Loop.from_table(s, BOX, X, Y, strategy=s), "strategy= came, but it takes"),
-    "loop": (lambda s: Loop(BOX, BOX, strategy=s), "Loop: Box, Box, strategy= came, but it takes"),
-    "swapped": (lambda s: Loop(BOX, s), "in this order or by name"),  # type: ignore[arg-type]
-    "none": (lambda s: Loop(strategy=BOX), "strategy= came, but"),  # type: ignore[arg-type]
+    "noise": (
+        lambda s: Loop.from_table(s, BOX, X[:1], [1.0], noise=[np.nan]),
+        "noise in row 0 is",
+    ),
+    "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=np.nan)), "y in row 0 is nan"),
+    "order": (lambda s: Loop.from_table(BOX, s, X, Y), "in this order, or by name"),
+    "many": (
+        lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]),
+        "list came by position, but it takes str",
+    ),
+    "two": (
+        lambda s: Loop.from_table(s, BOX, X, Y, strategy=s),
+        "came by position, but it takes",
+    ),
+    "loop": (
+        lambda s: Loop(BOX, BOX, strategy=s),
+        "Loop: Box, Box came by position, but",
+    ),
+    "swapped": (lambda s: Loop(BOX, s), "in this order, or by name"),  # type: ignore[arg-type]
+    "none": (lambda s: Loop(strategy=BOX), "Loop: Box came"),  # type: ignore[arg-type]
 }
 
 

@@ -248,65 +248,68 @@ NAIVE = START.replace(tzinfo=None)
 REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     "unknown name": (
         lambda loop: loop.observe({"temp": 3}, 1.0),
-        "the point has 'temp', .* temperature",
+        "the point is .*'temp'.*, but it must have a value for each of .* temperature",
     ),
     "outside": (
         lambda loop: loop.observe({"temperature": 99, "rate": 0.1, "layers": 2}, 1.0, time=START),
-        "temperature is 99, but it lies from 20 to 80",
+        "temperature is 99, but it must be a number from 20 to 80",
     ),
     "tensor of values": (
         lambda loop: loop.observe(torch.tensor([60.0, 0.1, 2.0]), 1.0, time=START),
-        "places in the unit cube here, 3 numbers from 0 to 1; give values in their own units",
+        "places in the unit cube, from 0 to 1; give values of temperature, rate, layers as a dict",
     ),
     "tensor of others": (
         lambda loop: loop.posterior(torch.rand(2, 4)),
-        "places in the unit cube here, 3 numbers",
+        "points here have 3 coordinates",
     ),
     "times in words": (
         lambda loop: Loop.from_table([(0, 1)], [[0.5]], [1.0], time=["2026-03-01"]),
-        r"time is '2026-03-01', but .* are numbers; .* such as datetime\.now",
+        "time in row 0 is '2026-03-01', but it must be one number",
     ),
     "days first": (
         lambda loop: Loop.from_table([(0, 1)], [[0.5]], [1.0], time=["01.03.2026 08:00"]),
-        r"time is '01.03.2026 08:00', but .* are numbers",
+        "time in row 0 is '01.03.2026 08:00', but it must be one number",
     ),
     "column too many": (
         lambda loop: Loop.from_table({"rate": (0, 1)}, [{"rate": 0.5, "rates": 1}], [1.0]),
-        r"X\[0\] has 'rates', but the parameters are rate; leave it out\.$",
+        r"X\[0\] is .*'rates'.*, but it must have a value for each of the parameters rate; give",
     ),
     "table of more than parameters": (
         lambda loop: Loop.from_table({"x": (0, 1)}, pd.DataFrame({"x": [0.5], "gain": 1}), [1.0]),
-        r"X\[0\] has 'gain', but the parameters are x; leave it out",
+        r"X\[0\] is .*'gain'.*, but it must have a value for each of the parameters x; give",
     ),
     "table of a loop": (
         lambda loop: loop.posterior(loop.table()),
-        r"X\[0\] has 'number', but the parameters are temperature, rate, layers; leave it out",
+        r"X\[0\] is .*'number'.*, but it must have a value for each",
     ),
     "decimal comma": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": "0,5"}], [1.0]),
-        "x is '0,5', but it must be one number",
+        "x is '0,5', but it must be a number",
     ),
     "values with commas": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"x": 0.2}], ["12", "12,3"]),
-        r"^y has '12', which is no number, but X has 2 rows; give one number per row\.$",
+        "^y in row 0 is '12', but it must be one number; leave out",
     ),
     "value with a comma": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}], pd.Series(["-12,3"])),
-        r"^y has '-12,3', which is no number, but .* The decimal sign is a point; pandas\.read_csv",
+        r"^y in row 0 is '-12,3', but it must be .* The decimal sign is a point; pandas\.read_csv",
     ),
     "row of a table": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"z": 1}], [1.0, 2.0]),
-        r"X\[1\] has 'z', but the parameters are x; leave it out",
+        r"X\[1\] is .*'z'.*, but it must have a value for each of the parameters x; give",
     ),
-    "no names": (lambda loop: loop.observe([30, 0.1, 2], 1.0), "parameters have names here"),
+    "no names": (lambda loop: loop.observe([30, 0.1, 2], 1.0), "must have a value for each"),
     "number": (lambda loop: loop.ask(now=3.0), "now is 3.0, but the times .* are datetimes"),
     "no zone": (
         lambda loop: loop.ask(now=NAIVE),
-        "with no zone, but the times of this loop have one",
+        "but the times of this loop are datetimes with a zone; give one of these, such as 2026",
     ),
     "past": (lambda loop: loop.ask(now=START), "newest measurement was made at 2026-03-28 21:00"),
     "answer": (lambda loop: loop.tell(1.0, suggestion=2, time=5.0), "time is 5.0, but the times"),
-    "closed": (lambda loop: loop.tell(1.0, suggestion=1), "answered already; open: number 2"),
+    "closed": (
+        lambda loop: loop.tell(1.0, suggestion=1),
+        r"must be one that is open \(number 2",
+    ),
     "room": (lambda loop: loop.ask(), "at temperature .*, layers . for time 2026-03-29"),
 }
 
@@ -331,7 +334,7 @@ def test_numbers_and_datetimes_do_not_mix() -> None:
         loop.tell(0.5, time=START)
     zoned = machine()
     zoned.ask(now=NAIVE)
-    with pytest.raises(InputDataError, match="with a zone, but the times of this loop have none"):
+    with pytest.raises(InputDataError, match="the times of this loop are datetimes without a zone"):
         zoned.tell(0.5, time=START)
     with pytest.raises(ValueError, match="unit is 'fortnights'"):
         machine(unit="fortnights")
@@ -382,7 +385,7 @@ def test_damaged_names_and_dates(name: str, tmp_path: Path) -> None:
     loop.tell(0.5, suggestion=loop.ask(now=START).number)
     loop.save(file)
     content = json.loads(file.read_text())
-    del content["sha256"]
+    del content["digests"]
     file.write_text(json.dumps(content))
     Loop.load(file, loop.strategy)  # so that the damage is all that is wrong
     DAMAGE[name](content)

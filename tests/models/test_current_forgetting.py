@@ -79,12 +79,10 @@ def test_a_kernel_over_all_columns_is_asked_too():
     assert TimeVaryingGP(X, Y, covar_module=RBFKernel()).forgetting == ()
 
 
-def test_a_rate_that_no_number_tells_in_that_unit_is_refused_but_shown():
+def test_a_rate_that_no_number_tells_in_that_unit_is_refused():
     X, Y = data()
     X[..., -1] *= 1e-4  # steps of milliseconds, told in units of ten seconds
     model = TimeVaryingGP(X, Y, forgetting=Markov(0.01))
     model.covar_module.temporal.set_epsilon_per(1e-4, 0.5)
     with pytest.raises(ValueError, match="tell time in a shorter unit"):
         _ = model.forgetting
-    assert "units of time" in repr(model)
-    assert "Markov(epsilon=1.0)" not in repr(model)

@@ -250,16 +250,17 @@ def test_a_model_in_training_mode_can_be_conditioned():
 
 
 def test_regression_extends_an_empty_one():
-    empty = GrowingRegression.fit(
+    empty = GrowingRegression(
         torch.zeros(0, 2), torch.zeros(0, 0), torch.zeros(0), torch.zeros(0), attached=False
     )
-    one = empty.extend(
+    one = GrowingRegression(
         torch.zeros(1, 2),
-        torch.zeros(0, 1),
         torch.ones(1, 1),
         torch.full((1,), 0.25),
         torch.tensor([2.0]),
         attached=False,
+        before=empty,
+        across=torch.zeros(0, 1),
     )
     assert one.whitened.item() == pytest.approx(2.0 / 1.25**0.5)
 

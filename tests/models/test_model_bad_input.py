@@ -100,10 +100,10 @@ def test_the_trial_whose_now_is_too_early_is_named():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_times_that_are_none(value):
-    with pytest.raises(InputDataError, match="time is"):
+    with pytest.raises(InputDataError, match="X contains"):
         TimeVaryingGP(altered(X, 3, 2, value), Y)
     model = build("markov")
-    with pytest.raises(InputDataError, match="time is"):
+    with pytest.raises(InputDataError, match="X contains"):
         model.condition_on_observations(altered(X[:1], 0, 2, value), Y[:1])
 
 
@@ -248,7 +248,7 @@ def test_training_data_that_cannot_be_set(forgetting, known):
     y = Y.squeeze(-1)
     bad = [
         (InputDataError, "call set_now", late, y),
-        (InputDataError, "time is", altered(X, 4, 2, float("nan")), y),
+        (InputDataError, "X contains", altered(X, 4, 2, float("nan")), y),
         (InputDataError, "(?i)nan", X, torch.full_like(y, float("nan"))),
         (InputDataError, "same dtype", X, y.float()),
         (BotorchTensorDimensionError, "12 inputs", X, y[:5]),

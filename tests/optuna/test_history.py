@@ -48,12 +48,13 @@ def test_trials_of_one_time_are_told_in_the_order_of_their_numbers(empty):
 def test_only_what_is_new_is_told(empty, monkeypatch):
     told_rows = []
 
-    def counted(log, base, answer, due):
-        told_rows.append(answer)
-        return plain(log, base, answer, due)
+    def counted(log, base, answers):
+        for state, reset in plain(log, base, answers):
+            told_rows.append(answers[state.told - 1])
+            yield state, reset
 
-    plain = MeasurementLog._step
-    monkeypatch.setattr(MeasurementLog, "_step", counted)
+    plain = MeasurementLog._steps
+    monkeypatch.setattr(MeasurementLog, "_steps", counted)
     every = rows(40)
     grown = empty.changed(every[:30], OLDEST)
     assert told_rows == every[:30]
@@ -66,7 +67,7 @@ def test_only_what_is_new_is_told(empty, monkeypatch):
     late = grown.changed(every[:31], OLDEST)
     assert told_rows == every[29:31]
     told_rows.clear()
-    assert len(late.moments) <= 7
+    assert len(late.states) <= 7
     told_alike(late.changed(every[1:31], OLDEST), empty.changed(every[1:31], OLDEST))
 
 
@@ -74,13 +75,14 @@ def test_only_what_is_new_is_told(empty, monkeypatch):
 def test_late_trials_cost_what_they_are_late(empty, monkeypatch, lateness):
     told_rows = []
 
-    def counted(log, base, answer, due):
-        told_rows.append(answer)
-        return plain(log, base, answer, due)
+    def counted(log, base, answers):
+        for state, reset in plain(log, base, answers):
+            told_rows.append(answers[state.told - 1])
+            yield state, reset
 
-    plain = MeasurementLog._step
+    plain = MeasurementLog._steps
     every = rows(60)
-    monkeypatch.setattr(MeasurementLog, "_step", counted)
+    monkeypatch.setattr(MeasurementLog, "_steps", counted)
     for number in (40, 47, 59):
         grown = empty.changed(every[:number], OLDEST)
         told_rows.clear()

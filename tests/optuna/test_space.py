@@ -5,10 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 from optuna.distributions import (
-    BaseDistribution,
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
@@ -31,7 +29,7 @@ CASES = [
 
 @pytest.mark.parametrize(("distribution", "value", "unit"), CASES)
 def test_number_is_its_share_of_the_range_on_its_scale(distribution, value, unit):
-    made = axis("a", distribution)
+    made = axis(distribution)
     assert made.unit(value) == pytest.approx([unit], abs=1e-12)
     assert made.value([unit]) == pytest.approx(value, rel=1e-12)
     assert type(made.value([unit])) is type(value)
@@ -42,7 +40,7 @@ def test_number_is_its_share_of_the_range_on_its_scale(distribution, value, unit
 
 @pytest.mark.parametrize(("distribution", "value", "unit"), CASES)
 def test_every_point_of_the_cube_is_a_value_that_optuna_allows(distribution, value, unit):
-    made = axis("a", distribution)
+    made = axis(distribution)
     for at in np.random.default_rng(0).uniform(size=200):
         chosen = made.value([at])
         assert distribution._contains(distribution.to_internal_repr(chosen))
@@ -52,7 +50,7 @@ def test_every_point_of_the_cube_is_a_value_that_optuna_allows(distribution, val
 @pytest.mark.parametrize("low", [2**60, -(2**60) - 11])
 def test_whole_numbers_beyond_what_a_float_holds(low):
     """A number of nanoseconds or a key: their differences are small."""
-    made = axis("a", IntDistribution(low, low + 5))
+    made = axis(IntDistribution(low, low + 5))
     assert [made.unit(low + step) for step in range(6)] == [[step / 5] for step in range(6)]
     assert [made.value([step / 5]) for step in range(6)] == list(range(low, low + 6))
 
@@ -67,16 +65,16 @@ def test_whole_numbers_beyond_what_a_float_holds(low):
     ],
 )
 def test_levels_are_the_points_of_all_values(distribution, values):
-    made = axis("a", distribution)
+    made = axis(distribution)
     assert made.levels.tolist() == [made.unit(value) for value in values]
     again = [made.value(row) for row in made.levels.tolist()]
     assert again == (pytest.approx(values) if values[0] != "a" else values)
 
 
 def test_numbers_of_too_many_values_are_not_listed():
-    assert len(axis("a", IntDistribution(1, MOST_LEVELS)).levels) == MOST_LEVELS
-    assert axis("a", IntDistribution(0, MOST_LEVELS)).levels is None
-    assert axis("a", FloatDistribution(0.0, 1.0)).levels is None
+    assert len(axis(IntDistribution(1, MOST_LEVELS)).levels) == MOST_LEVELS
+    assert axis(IntDistribution(0, MOST_LEVELS)).levels is None
+    assert axis(FloatDistribution(0.0, 1.0)).levels is None
 
 
 @pytest.mark.parametrize("corners", range(2, 12))
@@ -149,18 +147,3 @@ def test_listed_values_share_the_cube_equally():
     X = space.spread(U)
     _, counts = torch.unique(X, dim=0, return_counts=True)
     assert counts.tolist() == [240**2 // 24] * 24
-
-
-def test_unknown_distributions_are_refused_by_name():
-    class Other(BaseDistribution):
-        def to_internal_repr(self, value):
-            return value
-
-        def single(self):
-            return False
-
-        def _contains(self, value):
-            return True
-
-    with pytest.raises(InputDataError, match=r"'odd' has the distribution .*choose among these"):
-        StudySpace({"odd": Other()})

@@ -37,12 +37,12 @@ def test_the_verdict_of_the_paper_and_of_another_world():
 
 @pytest.mark.parametrize("rate", mandl2026.BEST)
 def test_all_are_told_the_truth(rate):
-    stage = FIGURE.cases[f"epsilon-{rate}"].stage()
-    assert (len(stage.world.domain), stage.world.epsilon, stage.world.noise) == (400, rate, 0.01)
-    assert {one.decay.epsilon for one in stage.strategies.values()} == {rate}
-    first = stage.strategies["β = 4"]
+    world, strategies = FIGURE.cases[f"epsilon-{rate}"].stage()
+    assert (len(world.domain), world.epsilon, world.noise) == (400, rate, 0.01)
+    assert {one.decay.epsilon for one in strategies.values()} == {rate}
+    first = strategies["β = 4"]
     assert first.width.beta(WidthContext(t=9999, dim=2)) == pytest.approx(4.0)
     lengthscale = first.kernel.lengthscale.item()
     assert lengthscale == pytest.approx(0.1)
-    grown = stage.strategies[GROWING].width.beta(WidthContext(t=10_000, dim=2))
+    grown = strategies[GROWING].width.beta(WidthContext(t=10_000, dim=2))
     assert grown == pytest.approx(0.8 * np.log(40_000))

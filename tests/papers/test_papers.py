@@ -19,10 +19,9 @@ from botorch_tv.papers import (
     mandl2026,
     worlds,
 )
-from botorch_tv.papers.claims import Claim
+from botorch_tv.papers.claims import below
 from botorch_tv.papers.recordings import STAND_IN
-from botorch_tv.simulation import StudyResult
-from botorch_tv.simulation.rounds import PreparedStudy
+from botorch_tv.simulation import StudyResult, executors
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -105,16 +104,16 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(worlds, "POINTS", 5)
     command = ["paper", name, "--trials", "4", "--quiet", "--chunk", "2", "--out", str(tmp_path)]
     plays = []
-    play = PreparedStudy.play
+    play = executors.play_block
 
-    def counted(study, chunk, *arguments):
+    def counted(study, labels, chunk, *arguments):
         if len(plays) == 3:
             raise KeyboardInterrupt
         plays.append(chunk)
-        return play(study, chunk, *arguments)
+        return play(study, labels, chunk, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(PreparedStudy, "play", counted)
+        patched.setattr(executors, "play_block", counted)
         patched.setattr("torch.get_num_threads", lambda: 1)
         assert cli.main(command) == cli.EXIT_INTERRUPTED
     told = f"the same command goes on from the trials kept in {tmp_path}"
@@ -134,10 +133,9 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
 def test_noise_reaches_world_and_strategies(name):
     for case in EXPERIMENTS[name].cases.values():
         if case.noise is not None:
-            world, strategies, doubt, *_ = case.stage(noise=0.05)
+            world, strategies = case.stage(noise=0.05)
             assert world.noise == 0.05
             assert {strategy.noise for strategy in strategies.values()} == {0.05}
-            assert doubt == ""
 
 
 def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
@@ -165,7 +163,7 @@ def test_cases_keep_to_their_own_sizes(tmp_path):
     sizes = {}
     for name, case in small.cases.items():
         sizes[name] = StudyResult.load(tmp_path / f"et-table1-{name}.nc").data.sizes["trial"]
-        assert case.stage().horizon == (None if name == "stocks" else 500)
+        assert case.horizon == (None if name == "stocks" else 500)
     others = ("abrupt", "slow", "abrupt-100", "slow-100")
     assert sizes == {**dict.fromkeys(others, 30), "stocks": 20}
 
@@ -223,24 +221,24 @@ def test_unknown_experiment():
 def test_order_by_hand():
     # B − A = 3, 2, 4: mean 3, standard error 1/√3, so 5.2 standard errors.
     results = {"case": make_result({"A": [[2], [4], [6]], "B": [[5], [6], [10]]})}
-    holds = claims.judge([Claim("case", "A", "B", 5.0)], results)
+    holds = claims.judge([below("case", "A", "B", 5.0)], results)
     assert holds.holds is True
     assert holds.table.loc[0, "t_ratio"] == pytest.approx(3 * math.sqrt(3))
     assert "5.2 standard errors" in holds.verdict
-    assert claims.judge([Claim("case", "A", "B", 5.3)], results).holds is False
-    reversed_ = claims.judge([Claim("case", "A", "B"), Claim("case", "B", "A")], results)
+    assert claims.judge([below("case", "A", "B", 5.3)], results).holds is False
+    reversed_ = claims.judge([below("case", "A", "B"), below("case", "B", "A")], results)
     assert reversed_.holds is False
     assert "1 of 2 orders of the paper does not hold: B < A at case by -5.2" in reversed_.verdict
-    besides = claims.judge([Claim("case", "A", "B"), Claim("case", "B", "A", ours=True)], results)
+    besides = claims.judge([below("case", "A", "B"), below("case", "B", "A", ours=True)], results)
     assert besides.holds is True  # what only we expected does not decide
     assert "1 of 1 orders that we expected besides does not hold" in besides.verdict
     steady = {"case": make_result({"A": [[1], [2]], "B": [[4], [5]]})}
-    always = claims.judge([Claim("case", "A", "B")], steady)
+    always = claims.judge([below("case", "A", "B")], steady)
     assert always.holds is True
     assert "A < B at case by 3 in every trial" in always.verdict
     same = {"case": make_result({"A": [[1], [1]], "B": [[1], [1]]})}
-    assert claims.judge([Claim("case", "A", "B")], same).holds is False
-    assert claims.judge([Claim("case", "A", "B", -2.0)], same).holds is True
+    assert claims.judge([below("case", "A", "B")], same).holds is False
+    assert claims.judge([below("case", "A", "B", -2.0)], same).holds is True
 
 
 @pytest.mark.parametrize(
@@ -250,10 +248,13 @@ def test_a_figure_by_hand(least, most, holds):
     """Mean totals are 4 and 2, and half of the trials reset in round 2 or 3."""
     resets = {"A": np.array([[1, 0, 0, 1], [0, 0, 1, 0]], dtype=bool)}
     result = make_result({"A": [[1, 1, 1, 1], [1, 1, 1, 1]], "B": [[0, 0, 0, 1], [1, 1, 1, 0]]})
-    twice = claims.similar("case", "A", "B")
-    assert (twice.least, twice.most) == (1 / 1.1, 1.1)
-    twice = twice._replace(meaning="ratio", least=least, most=most)
-    outcome = claims.judge([twice], {"case": result})
+    row = claims.similar("case", "A", "B")({"case": result})
+    assert (row["least"], row["most"], row["found"]) == (1 / 1.1, 1.1, 2)
+
+    def ratio(one):
+        return one.total_regret("A").mean() / one.total_regret("B").mean()
+
+    outcome = claims.judge([claims.within("case", "ratio", ratio, least, most)], {"case": result})
     assert outcome.holds is holds
     assert "the ratio is 2 (at least" in outcome.verdict
     assert ("not what the paper says" in outcome.verdict) is not holds
@@ -265,7 +266,7 @@ def test_a_figure_by_hand(least, most, holds):
 
 def test_one_reading_of_what_a_paper_leaves_open_is_enough():
     results = {"case": make_result({"A": [[2], [4], [6]], "B": [[5], [6], [10]]})}
-    right, wrong = [Claim("case", "A", "B")], [Claim("case", "B", "A")]
+    right, wrong = [below("case", "A", "B")], [below("case", "B", "A")]
     outcome = claims.judge_readings({"B = 1": wrong, "B = 2": right}, results)
     assert outcome.holds is True
     assert outcome.verdict.startswith("With B = 1: 1 of 1 orders of the paper does not hold")
@@ -278,7 +279,7 @@ def test_one_reading_of_what_a_paper_leaves_open_is_enough():
 def test_no_worse_by_hand(required, holds):
     # B − A = −3, −2, −4: 5.2 standard errors below zero.
     results = {"case": make_result({"A": [[5], [6], [10]], "B": [[2], [4], [6]]})}
-    assert claims.judge([Claim("case", "A", "B", required)], results).holds is holds
+    assert claims.judge([below("case", "A", "B", required)], results).holds is holds
 
 
 def test_noise_that_differs_by_case_is_not_overruled(tmp_path):

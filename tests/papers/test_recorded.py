@@ -65,41 +65,42 @@ def test_a_record_that_is_not_there(tmp_path):
 
 
 def test_temperature_rows_and_what_is_told(folder):
-    stage = EXPERIMENTS["b16-fig3-temperature"].cases["temperature"].stage(data=folder)
+    case = EXPERIMENTS["b16-fig3-temperature"].cases["temperature"]
+    world, strategies = case.stage(data=folder)
     values = Recordings(folder).temperature().values
     chosen = sensors.cells(values.shape[1], 46)
     assert len(set(chosen)) == 46
     train, test = values[:480, chosen], values[480:, chosen]
-    assert (stage.world.horizon, stage.trials) == (264, 46)
+    assert (world.horizon, len(world.domain), case.trials) == (264, 46, None)
     stream = Stream(0, "start", 44, 4, **CPU)
-    assert stage.world.first_arm(stream).tolist() == [44, 45, 0, 1]
-    assert stage.world.objective.numpy() == pytest.approx(test - train.mean())  # in kelvin
+    assert world.first_arm(stream).tolist() == [44, 45, 0, 1]
+    assert world.objective.numpy() == pytest.approx(test - train.mean())  # in kelvin
     variance = np.mean((train - train.mean()) ** 2)
-    assert stage.world.model_noise == pytest.approx(0.05 * variance)
-    forgetting = stage.strategies["TV-GP-UCB"]
+    assert world.model_noise == pytest.approx(0.05 * variance)
+    forgetting = strategies["TV-GP-UCB"]
     assert forgetting.width == Logarithmic(c1=0.8, c2=0.4)
-    assert forgetting.decay.epsilon == stage.world.epsilon
-    period = reset_period(stage.world.epsilon, 264)
-    assert stage.strategies["R-GP-UCB"].retention.period == period
-    told = EXPERIMENTS["et-fig3"].cases["temperature"].stage(data=folder)
-    assert told.world.horizon == 286
-    assert told.world.model_noise == pytest.approx(0.01)  # of standardised readings
-    assert told.strategies["TV-GP-UCB"].decay.epsilon == 0.03
-    assert told.strategies["R-GP-UCB"].retention.period == 15
+    assert forgetting.decay.epsilon == world.epsilon
+    period = reset_period(world.epsilon, 264)
+    assert strategies["R-GP-UCB"].retention.period == period
+    told, given = EXPERIMENTS["et-fig3"].cases["temperature"].stage(data=folder)
+    assert told.horizon == 286
+    assert told.model_noise == pytest.approx(0.01)  # of standardised readings
+    assert given["TV-GP-UCB"].decay.epsilon == 0.03
+    assert given["R-GP-UCB"].retention.period == 15
 
 
 def test_traffic_plays_one_morning(folder):
     values = Recordings(folder).traffic().values
     chosen = sensors.cells(60, 50)
     morning = values[6 * 288 + 72 : 6 * 288 + 72 + 84][:, chosen]  # of the seventh day, from six
-    raw = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday"].stage(data=folder).world
-    usual = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday-usual"].stage(data=folder)
+    raw = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday"].stage(data=folder)[0]
+    usual, players = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday-usual"].stage(data=folder)
     working = (0, 1, 4)  # Thursday, Friday, Monday
     before = [values[day * 288 + 72 : day * 288 + 156][:, chosen] for day in working]
     train = np.concatenate(before)
     assert raw.objective.numpy() == pytest.approx(morning - train.mean())
-    assert usual.world.objective.numpy() == pytest.approx(morning - train.mean(0))
-    assert usual.strategies["GP-UCB"].width == Logarithmic(c1=0.2, c2=0.4)
+    assert usual.objective.numpy() == pytest.approx(morning - train.mean(0))
+    assert players["GP-UCB"].width == Logarithmic(c1=0.2, c2=0.4)
     each = [f"day {day}" for day in working for _ in range(84)]  # no morning follows another
     rows = np.concatenate([train, morning])
     again = PanelWorld(rows, train=252, center="all", standardize=False, groups=each)
@@ -156,15 +157,15 @@ def test_sensors_that_stand_still(folder):
 
 
 def test_standard_functions_by_hand():
-    rosenbrock = chowdhury2017._FUNCTIONS["rosenbrock"]
-    x, y = rosenbrock.domain.X.unbind(-1)
+    rosenbrock = EXPERIMENTS["c17-functions"].cases["rosenbrock"]
+    x, y = rosenbrock.world(1.0).domain.X.unbind(-1)
     f = -(100 * (y - x**2) ** 2 + (1 - x) ** 2)
     assert len(f) == 200
-    assert torch.allclose(rosenbrock.values, (f - f.mean()) / f.std())
-    assert rosenbrock.variance() == pytest.approx(float(f.max() - f.min()) / 100 / float(f.std()))
-    hartmann = chowdhury2017._FUNCTIONS["hartmann3"]
+    assert torch.allclose(rosenbrock.world(1.0).functions[0].values, (f - f.mean()) / f.std())
+    assert rosenbrock.noise == pytest.approx(float(f.max() - f.min()) / 100 / float(f.std()))
+    hartmann = EXPERIMENTS["c17-functions"].cases["hartmann3"].world(1.0)
     assert hartmann.domain.X.shape == (300, 3)
-    assert float(hartmann.values.max()) > 1  # a maximum is sought
+    assert float(hartmann.functions[0].values.max()) > 1  # a maximum is sought
 
 
 def test_mauduit_is_fitted(folder, monkeypatch):

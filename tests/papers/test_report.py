@@ -5,14 +5,14 @@ import math
 import pandas as pd
 
 from botorch_tv.papers import claims
-from botorch_tv.papers.claims import Claim, outcome_text
+from botorch_tv.papers.claims import outcome_text
 from botorch_tv.papers.experiment import Outcome
 from botorch_tv.simulation.study_record import Paired
 
 CLAIMS = [
-    claims.tested(Claim("slow", "ET-GP-UCB", "GP-UCB", 3.0), Paired(12.34, 2.0)),
-    claims.tested(Claim("slow", "TV-GP-UCB", "ET-GP-UCB", 3.0), Paired(-1234.5, 1e-13)),
-    claims.tested(Claim("fast", "GP-UCB", "Random", ours=True), Paired(0.00012, 0.00001)),
+    claims.compared("slow", "ET-GP-UCB", "GP-UCB", Paired(12.34, 2.0), 3.0, False),
+    claims.compared("slow", "TV-GP-UCB", "ET-GP-UCB", Paired(-1234.5, 1e-13), 3.0, False),
+    claims.compared("fast", "GP-UCB", "Random", Paired(0.00012, 0.00001), 5.0, True),
 ]
 NUMBERS = [
     {"windows": 210, "case": "slow", "share": 0.4083},
@@ -52,7 +52,7 @@ def test_nothing_is_printed_as_missing_and_columns_are_flush():
 def test_the_three_other_verdicts():
     assert told(holds=True).endswith("\n\nAgrees with the paper. One does not hold.")
     assert told(holds=None).endswith("Nothing to agree or disagree with. One does not hold.")
-    assert told(judged=False).endswith("Not judged. One does not hold.")
+    assert told(holds=None, judged=False).endswith("Not judged. One does not hold.")
 
 
 def test_claims_that_are_not_judged_give_no_answer():
@@ -63,5 +63,5 @@ def test_claims_that_are_not_judged_give_no_answer():
 
 
 def test_a_single_trial_has_no_error():
-    table = pd.DataFrame([claims.tested(Claim("slow", "A", "B"), Paired(1.0, math.nan))])
+    table = pd.DataFrame([claims.compared("slow", "A", "B", Paired(1.0, math.nan), 5.0, False)])
     assert words(outcome_text(Outcome(table, "", False)), "slow") == "slow A < B no 1 > 5"

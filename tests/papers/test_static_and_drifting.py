@@ -126,7 +126,7 @@ def test_c17_settings_from_the_functions(name):
     # Draws from the process share the bound of their smooth twins.
     twin = name.replace("-gp", "-rkhs")
     a = one.cases[twin].world(1.0).draw(Stream(0, "world", 0, 25, **CPU))[0].weights.numpy()
-    kernel = chowdhury2017._SETTINGS[name].kernel
+    kernel = one.cases[twin].world(1.0).functions[0].kernel
     K = kernel(world.domain.X).to_dense().detach().numpy()
     B = math.sqrt(max(row @ K @ row for row in a))
     gain = ClosedForm("se") if name.startswith("se") else ClosedForm("matern", nu=2.5)

@@ -26,17 +26,17 @@ from botorch_tv.simulation.captured import (
     Replayed,
     cuda_graph,
 )
-from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progress
-from botorch_tv.simulation.rules import captured as graphed
+from botorch_tv.simulation.rounds import EagerTable, Place, Progress, play_block
 from botorch_tv.simulation.rules import numbers_per_trial, require_compiled
-from botorch_tv.simulation.settings import Arrays, Chunk, StudySettings, chunk_size
+from botorch_tv.simulation.settings import Arrays, StudySettings, chunk_size
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import Grid, Strategy
 
-CPU, CHUNK, HORIZON = torch.device("cpu"), Chunk(3, 4), 75
-FEW = {name: KINDS[name] for name in ("static", "resetting", "window", "moving and triggered")}
+CPU, BLOCK, HORIZON = torch.device("cpu"), range(3, 7), 75
+FEW = {name: KINDS[name] for name in ("static", "resetting", "moving and triggered")}
+GRAPHED = {name: parts for name, parts in KINDS.items() if "window" not in name}
 DOMAINS = {
     "square": Grid.regular(9, 2),
     "cube": Grid.regular(5, 3),
@@ -51,8 +51,8 @@ class Both:
 
     captured: CapturedTable
     eager: EagerTable
-    found: Arrays
-    expected: Arrays
+    found: dict[str, Arrays]
+    expected: dict[str, Arrays]
 
     @classmethod
     def played(
@@ -62,29 +62,27 @@ class Both:
         capture: Capture | None = taped,
         horizon: int = HORIZON,
     ) -> Both:
-        settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU)
-        states = settings.initial_states()
-        graphs = graphed(world, strategies, states, horizon)
+        settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU, compiled=True)
+        graphs = settings.known(strategies)
         assert list(graphs) == list(strategies)
-        captured = CapturedTable(settings, graphs, CHUNK, capture)
-        eager = EagerTable(settings, states, Place(CHUNK))
-        draws = Stream(0, "world", *CHUNK, dtype=torch.float64, device=CPU)
+        captured = CapturedTable(settings, graphs, BLOCK, capture)
+        eager = EagerTable(settings, list(strategies), Place(BLOCK))
+        draws = Stream(0, "world", 3, 4, dtype=torch.float64, device=CPU)
         for step, objective in zip(range(horizon), world.objectives(draws)):
             captured.play_round(step, objective)
             eager.play_round(step, objective)
-        (labels, found), (others, expected) = captured.finished(), eager.finished()
-        assert labels == others
-        return cls(captured, eager, found, expected)
+        return cls(captured, eager, captured.finished(), eager.finished())
 
     def require_same(self) -> None:
-        assert set(self.found) == set(self.expected)
-        for name, one in self.found.items():
-            other = self.expected[name]
-            assert one.dtype == other.dtype
-            if name == "regret":
-                np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
-            else:
-                np.testing.assert_array_equal(one, other, err_msg=name)
+        for label, found in self.found.items():
+            assert set(found) == set(self.expected[label])
+            for name, one in found.items():
+                other = self.expected[label][name]
+                assert one.dtype == other.dtype
+                if name == "regret":
+                    np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+                else:
+                    np.testing.assert_array_equal(one, other, err_msg=f"{name} of {label}")
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +113,7 @@ def markov(domain: Grid) -> MarkovWorld:
 )
 def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
     strategies = {
-        label: ucb(**{"kernel": kernel, "noise": 0.05} | parts) for label, parts in KINDS.items()
+        label: ucb(**{"kernel": kernel, "noise": 0.05} | parts) for label, parts in GRAPHED.items()
     }
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a round that cannot be recorded
@@ -124,9 +122,9 @@ def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
     for player in both.captured.players.values():
         assert player._round.again is not None
     for label in ("triggered", "walking and triggered"):
-        assert both.found["resets"][list(strategies).index(label)].any(), label
-    for one, player in zip(both.eager.players, both.captured.players.values()):
-        running = one.state.data.running
+        assert both.found[label]["resets"].any(), label
+    for state, player in zip(both.eager.states.values(), both.captured.players.values()):
+        running = state.data.running
         torch.testing.assert_close(player.posterior.mean, running.mean, rtol=0, atol=1e-8)
         torch.testing.assert_close(player.posterior.variance, running.variance, rtol=0, atol=1e-8)
         gain = running.information_gain
@@ -273,14 +271,14 @@ def settings_of(**parts: object) -> StudySettings:
 
 def prepared(settings: StudySettings) -> StudySettings:
     """A study whose states are made here, wherever it is to be played."""
-    vars(settings)["_states"] = replace(settings, device=CPU).initial_states()
+    settings._states.update(replace(settings, device=CPU).states(settings.strategies))
     return settings
 
 
 def test_what_is_captured_on_a_gpu():
     def labels(**parts: object) -> list[str]:
-        settings = settings_of(**parts)
-        return list(prepared(settings).captured)
+        settings = prepared(settings_of(**parts))
+        return list(settings.known(settings.strategies))
 
     class Failing(MarkovWorld):
         def available(self, step, choice):
@@ -289,7 +287,6 @@ def test_what_is_captured_on_a_gpu():
     failing = Failing(DOMAINS["square"], kernel=smooth(), epsilon=0.05, noise=NOISE)
     assert labels() == ["GP", "ET"]
     assert labels(compiled=False) == []
-    assert labels(device=CPU) == []
     assert labels(record=(Diagnosis(),)) == []
     assert labels(world=failing) == []
     assert labels(dtype=torch.float32) == []
@@ -297,24 +294,31 @@ def test_what_is_captured_on_a_gpu():
 
 def test_what_is_captured_is_found_once_and_where_it_is_played():
     settings = prepared(settings_of())
-    assert settings.captured is settings.captured
-    assert set(pickle.loads(pickle.dumps(settings)).__dict__) == set(vars(settings_of()))
+    first, second = (settings.known(["GP"])["GP"] for _ in range(2))
+    assert first is second
+    assert pickle.loads(pickle.dumps(settings))._known == {}
 
 
 def test_a_study_joins_captured_rounds_with_the_others(monkeypatch):
-    settings = settings_of(device=CPU, compiled=False)
-
-    def play(study: PreparedStudy) -> Arrays | None:
+    def play(settings: StudySettings) -> dict[str, Arrays] | None:
+        labels = list(settings.strategies)
         with tqdm(disable=True) as bar:
-            return study.play(CHUNK, Progress(bar, 30), threading.Event())
+            return play_block(settings, labels, BLOCK, Progress(bar, 30), threading.Event())
 
-    expected = play(PreparedStudy(settings, settings.initial_states()))
-    vars(settings)["captured"] = prepared(settings_of()).captured
-    assert list(settings.captured) == ["GP", "ET"]
-    monkeypatch.setattr(chunks_module, "cuda_graph", lambda device: taped)
-    found = play(PreparedStudy(settings, settings.initial_states()))
-    for name in expected:
-        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-12)
+    def tables(settings, labels, place, stop):
+        known = settings.known(labels)
+        assert list(known) == ["GP", "ET"]
+        return [
+            EagerTable(settings, ["TS"], place),
+            CapturedTable(settings, known, place.block, taped),
+        ]
+
+    expected = play(settings_of(device=CPU, compiled=False))
+    monkeypatch.setattr(chunks_module, "_tables", tables)
+    found = play(settings_of(device=CPU))
+    for label, arrays in expected.items():
+        for name, one in arrays.items():
+            np.testing.assert_allclose(found[label][name], one, rtol=0, atol=1e-12)
 
 
 def test_on_a_gpu_rounds_are_captured_when_asked_for_and_no_compiler_is_needed(monkeypatch):
@@ -327,20 +331,20 @@ def test_on_a_gpu_rounds_are_captured_when_asked_for_and_no_compiler_is_needed(m
 
 def test_memory_is_that_of_captured_rounds(monkeypatch):
     """What a round holds and works on: at least its buffers, at most a few times as much."""
-    both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "W": ucb(**KINDS["window"])})
-    for player in both.captured.players.values():
+    both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "R": ucb(**KINDS["resetting"])})
+    graphs = both.eager.settings.known(both.captured.players)
+    for label, player in both.captured.players.items():
         parts = [*vars(player).values(), *vars(player.posterior).values()]
         buffers = [one for one in parts if isinstance(one, torch.Tensor)]
         buffers += player.basis.scratch._local.__dict__.values()
         buffers += player.log.values()
-        held = sum(one.numel() for one in buffers) / CHUNK.trials
-        estimate = numbers_per_trial(player.known, HORIZON)
+        held = sum(one.numel() for one in buffers) / len(BLOCK)
+        estimate = numbers_per_trial(graphs[label], HORIZON)
         assert held < estimate < 6 * held
-    settings = settings_of(device=CPU, strategies={"GP": ucb()}, horizon=100)
     monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**24)
-    eager = chunk_size(settings, trials=500, workers=1)
-    on_gpu = prepared(settings_of(strategies={"GP": ucb()}, horizon=100))
-    vars(settings)["captured"] = on_gpu.captured
+    monkeypatch.setattr("botorch_tv.simulation.settings._is_here", lambda device: True)
+    settings = prepared(settings_of(strategies={"GP": ucb()}, horizon=100))
+    eager = chunk_size(prepared(replace(settings, compiled=False)), trials=500, workers=1)
     monkeypatch.setattr(
         "botorch_tv.simulation.settings.numbers_per_trial", lambda one, rounds: 2**20
     )

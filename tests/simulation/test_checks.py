@@ -49,9 +49,9 @@ def test_strategies(strategies: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("values", "given"),
     [
-        (torch.zeros(2, 5), r"a tensor of shape \(2, 5\)"),
-        (torch.zeros(1, 3), r"a tensor of shape \(1, 3\)"),
-        (torch.zeros(3), r"a tensor of shape \(3,\)"),
+        (torch.zeros(2, 5), r"\(2, 5\)"),
+        (torch.zeros(1, 3), r"\(1, 3\)"),
+        (torch.zeros(3), r"\(3,\)"),
         ([[0.0] * 3] * 2, "list"),
     ],
 )

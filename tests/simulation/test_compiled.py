@@ -29,11 +29,18 @@ from botorch_tv.forgetting import (
 from botorch_tv.gp.arms import LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.gp.basis import ProductBasis
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
-from botorch_tv.simulation.compiled import Service, served, sides
 from botorch_tv.simulation.recorders import Diagnosis
-from botorch_tv.simulation.rounds import EagerTable, Place, PreparedStudy, Progress
-from botorch_tv.simulation.rules import LEAST_LOST, MOST_ARMS, MOST_SLOTS, Rules, require_compiled
-from botorch_tv.simulation.settings import Chunk, StudySettings
+from botorch_tv.simulation.rounds import EagerTable, Place, Progress, play_block
+from botorch_tv.simulation.rules import (
+    LEAST_LOST,
+    MOST_ARMS,
+    MOST_SLOTS,
+    Known,
+    Rules,
+    known,
+    require_compiled,
+)
+from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.grid import GaussianDraw
@@ -44,6 +51,7 @@ from botorch_tv.simulation import compiled as compiled_rounds
 from botorch_tv.simulation.compiled import (
     CompiledTable,
     _expand,
+    factors,
 )
 
 TRIALS, HORIZON = 6, 110
@@ -85,27 +93,26 @@ def test_means_and_variances_are_those_of_the_recursion(domain, lengthscale):
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.05, noise=NOISE)
     strategies = {label: ucb(**{"kernel": kernel} | parts) for label, parts in KINDS.items()}
     compiled, eager = side_by_side(world, strategies, HORIZON)
-    for label, player in zip(strategies, eager.players):
-        known, running = compiled.trials[label], player.state.data.running
-        np.testing.assert_allclose(known.mean, running.mean, atol=1e-9, err_msg=label)
-        np.testing.assert_allclose(known.variance, running.variance, atol=1e-9, err_msg=label)
-        np.testing.assert_allclose(known.gain, running.information_gain, atol=1e-9, err_msg=label)
+    for label, state in eager.states.items():
+        found, running = compiled.trials[label], state.data.running
+        np.testing.assert_allclose(found.mean, running.mean, atol=1e-9, err_msg=label)
+        np.testing.assert_allclose(found.variance, running.variance, atol=1e-9, err_msg=label)
+        np.testing.assert_allclose(found.gain, running.information_gain, atol=1e-9, err_msg=label)
 
 
-def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
+def service(strategy: Strategy, state: State, horizon: int) -> Known | None:
     """A strategy as it is compiled; None where it is left to the recursion."""
     world = MarkovWorld(state.domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
-    return served(world, {"it": strategy}, {"it": state}, horizon).get("it")
+    return known(world, strategy, state, horizon)
 
 
 def side_by_side(world, strategies, horizon, trials=TRIALS):
     """The same rounds by both engines; the tables after the last one."""
-    cpu, chunk = torch.device("cpu"), Chunk(3, trials)
+    cpu, block = torch.device("cpu"), range(3, 3 + trials)
     settings = StudySettings(world, strategies, horizon, 0, torch.float64, cpu, compiled=True)
-    prepared = PreparedStudy(settings, settings.initial_states())
-    compiled = CompiledTable(settings, prepared.services, chunk, threading.Event())
-    eager = EagerTable(settings, prepared.templates, Place(chunk))
-    draws = Stream(0, "world", *chunk, dtype=torch.float64, device=cpu)
+    compiled = CompiledTable(settings, settings.known(strategies), block, threading.Event())
+    eager = EagerTable(settings, list(strategies), Place(block))
+    draws = Stream(0, "world", 3, trials, dtype=torch.float64, device=cpu)
     for step, objective in zip(range(horizon), world.objectives(draws)):
         compiled.play_round(step, objective)
         eager.play_round(step, objective)
@@ -124,10 +131,10 @@ def test_little_noise_is_enough_where_much_is_lost_from_round_to_round(points, l
     assert service(below, below.init(domain), 50) is None
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.05, noise=noise)
     compiled, eager = side_by_side(world, {"TV": above}, 100, trials=3)
-    known, running = compiled.trials["TV"], eager.players[0].state.data.running
-    np.testing.assert_allclose(known.mean, running.mean, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(known.variance, running.variance, rtol=0, atol=1e-9)
-    (_, one), (_, other) = compiled.finished(), eager.finished()
+    found, running = compiled.trials["TV"], eager.states["TV"].data.running
+    np.testing.assert_allclose(found.mean, running.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.variance, running.variance, rtol=0, atol=1e-9)
+    one, other = compiled.finished()["TV"], eager.finished()["TV"]
     np.testing.assert_array_equal(one["index"], other["index"])
 
 
@@ -150,11 +157,11 @@ def test_coordinates_are_brought_to_the_arms(name):
     domain, kernel, mirrored = PRODUCTS[name]
     basis = GaussianDraw(kernel).basis(domain, torch.float64, torch.device("cpu"))
     assert isinstance(basis, ProductBasis)
-    found, places = sides(basis)
+    found = factors(basis)
     assert found.mirrored is mirrored
     coordinates = torch.randn(basis.size, generator=torch.Generator().manual_seed(0)).double()
     core = np.zeros((found.left.shape[1], len(found.right)))
-    core.flat[places] = coordinates.numpy()
+    core.flat[found.places] = coordinates.numpy()
     rows = len(found.left) + len(found.left) % 2
     half, out = (np.full((count, found.right.shape[1]), np.nan) for count in (len(core), rows))
     _expand(found, core, half, out)
@@ -184,8 +191,8 @@ def test_choices_are_those_of_the_recursion(name, kernel):
     strategies = {
         label: ucb(**{"kernel": kernel, "noise": 0.05} | parts) for label, parts in KINDS.items()
     }
-    templates = {label: one.init(domain) for label, one in strategies.items()}
-    assert set(served(world, strategies, templates, HORIZON)) == set(KINDS)
+    for one in strategies.values():
+        assert known(world, one, one.init(domain), HORIZON) is not None
     eager, compiled = (study(world, strategies, compiled=one) for one in (False, True))
     require_same(eager, compiled)
     for label in ("triggered", "walking and triggered"):
@@ -261,8 +268,7 @@ def test_a_play_that_is_stopped_ends_without_a_result():
     world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
     cpu = torch.device("cpu")
     settings = StudySettings(world, {"GP": ucb()}, 40, 0, torch.float64, cpu, compiled=True)
-    prepared = PreparedStudy(settings, settings.initial_states())
-    assert prepared.services
+    assert settings.known(["GP"])
 
     class Stopped(Progress):
         """Somebody stops everything in the last round, when all rounds are still to be played."""
@@ -276,8 +282,8 @@ def test_a_play_that_is_stopped_ends_without_a_result():
 
     with tqdm(disable=True) as bar:
         stop = threading.Event()
-        assert prepared.play(Chunk(0, 3), Progress(bar, 40), stop) is not None
-        assert prepared.play(Chunk(0, 3), Stopped(bar, 40), stop) is None
+        assert play_block(settings, ["GP"], range(3), Progress(bar, 40), stop) is not None
+        assert play_block(settings, ["GP"], range(3), Stopped(bar, 40), stop) is None
 
 
 class Restless(UpperConfidence):
@@ -331,8 +337,8 @@ def test_what_is_not_known_is_left_to_the_recursion(name):
     domain = DOMAINS["odd"]
     one = ucb(**REFUSED[name])
     assert service(one, one.init(domain), 50) is None
-    known = ucb()
-    assert service(known, known.init(domain), 50) is not None
+    plain = ucb()
+    assert service(plain, plain.init(domain), 50) is not None
 
 
 def test_single_precision_and_too_many_arms_are_left_to_the_recursion():
@@ -372,19 +378,19 @@ def test_trials_that_hold_too_many_arms_are_played_by_the_recursion(monkeypatch)
         def add(self, rounds: int) -> None:
             counted.append(rounds)
 
-    def play(compiled: bool) -> tuple[set[str], object]:
-        one = replace(settings, compiled=compiled)
-        prepared = PreparedStudy(one, one.initial_states())
+    def play(one: StudySettings) -> dict[str, dict[str, np.ndarray]]:
         with tqdm(disable=True) as bar:
-            return prepared.outgrown, prepared.play(
-                Chunk(0, 4), Counted(bar, HORIZON), threading.Event()
-            )
+            progress, stop = Counted(bar, HORIZON), threading.Event()
+            return play_block(one, ["few", "many"], range(4), progress, stop)
 
-    (outgrown, found), (_, expected) = play(True), play(False)
-    assert outgrown == {"many"}
+    compiled = replace(settings, compiled=True)
+    assert set(compiled.known(["few", "many"])) == {"few", "many"}
+    found, expected = play(compiled), play(settings)
+    assert set(compiled.known(["few", "many"])) == {"few"}
     assert sum(counted) == 2 * 4 * HORIZON
-    for name in ("index", "resets"):
-        np.testing.assert_array_equal(found[name], expected[name])
+    for label, one in expected.items():
+        for name in ("index", "resets"):
+            np.testing.assert_array_equal(found[label][name], one[name])
 
 
 def test_a_world_where_measurements_fail_is_left_to_the_recursion():
@@ -393,8 +399,7 @@ def test_a_world_where_measurements_fail_is_left_to_the_recursion():
             return choice % 2 == 0
 
     world = Failing(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
-    templates = {"GP": ucb().init(world.domain)}
-    assert served(world, {"GP": ucb()}, templates, 50) == {}
+    assert known(world, ucb(), ucb().init(world.domain), 50) is None
 
 
 def test_large_studies_compile_unless_told():
@@ -405,8 +410,6 @@ def test_large_studies_compile_unless_told():
     assert not require_compiled(None, world, enough // 2, cpu)
     assert require_compiled(True, world, 1, cpu)
     assert not require_compiled(False, world, enough, cpu)
-    with pytest.raises(ValueError, match="compiled is 'yes'; give True, False, or None"):
-        require_compiled("yes", world, 1, cpu)
 
 
 def test_without_a_compiler_nothing_is_compiled(monkeypatch):

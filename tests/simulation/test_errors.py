@@ -134,7 +134,7 @@ def test_a_rule(workers: int) -> None:
     with pytest.raises(ZeroDivisionError) as error:
         study(strategies=players() | {"mine": triggered()}, trials=8, workers=workers)
     assert error.value.__notes__ == [
-        "run_study: in round 4 of trials 0 to 7, as the strategy 'mine' is told."
+        "run_study: in round 4 of trials 0 to 7, as the strategy 'mine' observes."
     ]
 
 

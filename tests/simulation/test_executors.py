@@ -155,7 +155,7 @@ def test_what_workers_elsewhere_send_back_is_kept(whole, tmp_path, monkeypatch, 
         """The same to the check that versions agree, and other ones to what is noted of blocks."""
         nonlocal calls
         calls += 1
-        return here | {"torch": "2.99"} if calls % 2 == 0 else here
+        return here | {"torch": "2.99"} if calls % 2 == 1 < calls else here
 
     monkeypatch.setattr(executors, "libraries", sometimes_other)
     result = study(tmp_path, executor=Remote())
@@ -276,13 +276,14 @@ def test_errors_that_an_executor_tells_as_text_are_no_lost_workers() -> None:
 
 
 def test_errors_before_the_first_round_say_where(monkeypatch) -> None:
-    def unable(self: Any) -> Any:
+    def unable(self: Any, labels: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("botorch_tv.simulation.settings.StudySettings.initial_states", unable)
+    monkeypatch.setattr("botorch_tv.simulation.settings.StudySettings.states", unable)
     with pytest.raises(ZeroDivisionError) as error:
         study(executor=Remote())
-    assert error.value.__notes__[0].startswith("run_study: in trials 0 to 7, on ")
+    assert error.value.__notes__[0] == "run_study: in trials 0 to 7, as they are begun."
+    assert error.value.__notes__[1].startswith("run_study: in trials 0 to 7, on ")
 
 
 def test_a_worker_that_dies_loses_nothing_else(whole, tmp_path) -> None:
@@ -348,8 +349,8 @@ def test_other_libraries_are_refused(monkeypatch, refused) -> None:
     """Builds for a device are one version."""
     here = libraries() | {"torch": "2.13.0+cpu"}
     there = here | {"torch": "2.14.0" if refused else "2.13.0"}
-    monkeypatch.setattr("botorch_tv.simulation.study.libraries", lambda: here)
-    monkeypatch.setattr(executors, "libraries", lambda: there)
+    found = iter([here, there, there])
+    monkeypatch.setattr(executors, "libraries", lambda: next(found))
     with (
         pytest.raises(
             RuntimeError, match=r"has torch 2.14.0 instead of .*; a study needs the same versions"

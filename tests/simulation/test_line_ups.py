@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from botorch_tv.simulation import Diagnosis, MarkovWorld, PredictionError, StudyResult, run_study
+from botorch_tv.simulation import (
+    Diagnosis,
+    MarkovWorld,
+    PredictionError,
+    StudyResult,
+    executors,
+    run_study,
+)
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.rounds import PreparedStudy
 from botorch_tv.simulation.store import discard
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, gp_ucb
@@ -40,13 +46,13 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The strategies of every chunk that is really played."""
     told: list[list[str]] = []
 
-    play = PreparedStudy.play
+    play = executors.play_block
 
-    def watched(self: PreparedStudy, *arguments: Any) -> Any:
-        told.append(list(self.settings.strategies))
-        return play(self, *arguments)
+    def watched(settings: Any, labels: Any, *arguments: Any) -> Any:
+        told.append(list(labels))
+        return play(settings, labels, *arguments)
 
-    monkeypatch.setattr(PreparedStudy, "play", watched)
+    monkeypatch.setattr(executors, "play_block", watched)
     return told
 
 

@@ -350,11 +350,11 @@ def test_workers_are_sent_no_states() -> None:
     players = {"GP": gp_ucb(kernel=unit_kernel("se", 0.3), noise=0.02)}
     settings = StudySettings(world, players, 3, 0, torch.float64, torch.device("cpu"))
     sizes = [len(pickle.dumps(settings))]
-    states = settings.initial_states()
-    assert settings.initial_states() is states
+    states = settings.states(players)
+    assert settings.states(players)["GP"] is states["GP"]
     sizes.append(len(pickle.dumps(settings)))
     assert sizes[1] - sizes[0] < 8 * 81**2 / 4, "of a factored kernel, which a state has"
-    assert pickle.loads(pickle.dumps(settings)).initial_states().keys() == states.keys()
+    assert pickle.loads(pickle.dumps(settings)).states(players).keys() == states.keys()
 
 
 class SameMemory(EventTrigger):

@@ -34,7 +34,7 @@ from mutations import survivors
 
 from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.settings import Chunk, StudySettings
+from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.store import Store, discard
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, sw_gp_ucb, tv_gp_ucb
 
@@ -227,10 +227,9 @@ def test_a_damaged_chunk_is_named_and_computed_again(whole, finished, damage) ->
 
 def test_no_flipped_bit_goes_unnoticed(finished) -> None:
     """A block with any byte changed is refused, or reads as it was written."""
-    made = settings()
-    store = Store.open(finished, made.description(), made.layout, CHUNK, lambda: CHUNK)
-    chunk, file = Chunk(8, CHUNK), finished / "ET" / "0000008-8.npz"
-    arrays = store.find(["ET"], chunk)["ET"].arrays
+    store = Store(finished, settings(), CHUNK, lambda: CHUNK)
+    chunk, file = range(8, 8 + CHUNK), finished / "ET" / "0000008-8.npz"
+    arrays = store.find(["ET"], chunk)["ET"]
     content, refused = file.read_bytes(), 0
     places = range(0, len(content), 3)
     for place in places:
@@ -238,9 +237,9 @@ def test_no_flipped_bit_goes_unnoticed(finished) -> None:
         found = store.find(["ET"], chunk)
         refused += not found
         for block in found.values():
-            assert block.arrays.keys() == arrays.keys()
+            assert block.keys() == arrays.keys()
             for name, array in arrays.items():
-                np.testing.assert_array_equal(block.arrays[name], array)
+                np.testing.assert_array_equal(block[name], array)
     assert refused > len(places) / 2
 
 
@@ -280,12 +279,11 @@ def test_a_damaged_description(finished, name, content) -> None:
 
 def test_every_place_of_a_description(finished) -> None:
     file = finished / "study.json"
-    before, own = files(finished), settings().description()
-    layout = settings().layout
+    before, own = files(finished), settings()
     wrong = survivors(
         file.read_text(),
         file.write_text,
-        lambda: Store.open(finished, own, layout, None, lambda: 1),
+        lambda: Store(finished, own, None, lambda: 1),
         names=str(finished),
         many=0,
     )

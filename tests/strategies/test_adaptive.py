@@ -391,12 +391,6 @@ def test_a_variance_in_units_of_y_is_refused_and_nothing_changes(tmp_path):
     assert len(Loop.load(tmp_path / "loop.json", player).history.y) == 2
 
 
-@pytest.mark.parametrize("domain", [None, "box", SQUARE])
-def test_what_is_no_domain_is_refused(domain):
-    with pytest.raises(ValueError, match="it must be a Grid or a Box"):
-        strategy().init(domain)
-
-
 def test_what_the_bank_decides_on_cannot_be_given_besides():
     player = strategy()
     for part, cure in (

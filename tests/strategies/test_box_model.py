@@ -235,8 +235,3 @@ def test_what_is_not_there_is_refused():
         model.posterior(torch.full((1, 2), 1.5, dtype=D))
     with pytest.raises(InputDataError, match="shape"):
         model.posterior(torch.rand(1, 3, dtype=D))
-
-
-def test_what_is_no_state_makes_no_model():
-    with pytest.raises(InputDataError, match=r"strategy\.init"):
-        GPStrategy(kernel=MaternKernel().double(), noise=0.1).as_model(None)

@@ -26,6 +26,7 @@ from botorch_tv.gp.quasi_newton import minimize
 from botorch_tv.gp.search import Sought, _climb
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, MultiStart
+from botorch_tv.strategies.candidates import _SomeTrials
 from botorch_tv.strategies.state import draws_from
 
 D = torch.float64
@@ -166,7 +167,7 @@ def test_the_best_of_a_drawn_function_is_found():
     # The same function once more, everywhere.
     draws = draws_from(torch.Generator().manual_seed(3), state)
     candidates = strategy.decision(state)._points(strategy.exploration, draws)
-    posterior = candidates._functions.posterior
+    posterior = candidates.posterior
 
     def values(X):
         return posterior.mean_at(X) + 2.0 * posterior.sample_at(X)
@@ -255,7 +256,7 @@ def test_the_ascent_is_of_the_score_itself():
         some = torch.tensor([2, 0])
         values = whole._scored(exploration.score, X)
         assert values.shape == (3, 2)
-        picked = whole._selected(some)._scored(exploration.score, X[some])
+        picked = _SomeTrials(whole, some)._scored(exploration.score, X[some])
         torch.testing.assert_close(picked, values[some])
         X.requires_grad_(True)
         score = partial(whole._scored, exploration.score)

@@ -7,12 +7,12 @@ from botorch_tv import adaptive_gp_ucb
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import OLDEST, MeasurementLog, trial_answer, trial_log
 from botorch_tv.strategies.outcomes import as_if_measured
-from botorch_tv.strategies.parameters import Axis, Number, Space
+from botorch_tv.strategies.parameters import Number, Space
 
 
 def history(values: list[float]) -> MeasurementLog:
     player = adaptive_gp_ucb(bank=Bank(features=24), starts=3)
-    space = Space([Axis("x", Number(0.0, 1.0))])
+    space = Space({"x": Number(0.0, 1.0)})
     rows = [trial_answer(float(n), n, (0.3 * n,), y) for n, y in enumerate(values)]
     return trial_log(player, space).changed(rows, OLDEST)
 

@@ -9,21 +9,21 @@ from botorch_tv.loop.log import (
     EVERY,
     OLDEST,
     PATIENCE,
-    Answer,
+    Measurement,
     overdue,
     retried,
     trial_answer,
     trial_log,
 )
-from botorch_tv.strategies.parameters import Axis, Choice, Number, Space
+from botorch_tv.strategies.parameters import Choice, Number, Space
 
 SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
 SPACE = Space(
-    [
-        Axis("x", Number(0.0, 1.0)),
-        Axis("c", Choice("a", "b", "c")),
-        Axis("d", Choice(True, False)),
-    ]
+    {
+        "x": Number(0.0, 1.0),
+        "c": Choice("a", "b", "c"),
+        "d": Choice(True, False),
+    }
 )
 
 
@@ -38,7 +38,7 @@ def tried(letters: str, others: str | None = None) -> torch.Tensor:
 
 def value(letters: str, others: str | None = None) -> object:
     due = overdue(SPACE, tried(letters, others))
-    return due if due is None else SPACE.axes[due[0]].of.choices[due[1]]
+    return due if due is None else SPACE.axes[due[0]].choices[due[1]]
 
 
 BOTH = "tf" * 400
@@ -79,7 +79,7 @@ def test_what_was_not_tried_for_longest_is_due(letters: str, others: str, wanted
 
 
 def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
-    many = Space([Axis("m", Choice(*range(40)))])
+    many = Space({"m": Choice(*range(40))})
     points = torch.tensor([many.point({"m": 0})] * 19, dtype=torch.float64)
     seen = []
     for _ in range(60 * EVERY):
@@ -94,7 +94,7 @@ def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
 
 def test_a_due_category_is_chosen_where_it_is_believed_best() -> None:
     """Going through all values of x says the same, and the others are left alone."""
-    space = Space([Axis("x", Number(0, 16, step=1)), Axis("c", Choice("a", "b"))])
+    space = Space({"x": Number(0, 16, step=1), "c": Choice("a", "b")})
     strategy = adaptive_gp_ucb(bank=SMALL)
     letters = "ab" * 4 + "a" * 32
     rows = [
@@ -131,10 +131,10 @@ def test_a_hidden_flip_is_found() -> None:
     found: dict[bool, int] = {}
     for again in (True, False):
         noise = torch.Generator().manual_seed(2)
-        space = Space([Axis("x", Number(0.0, 1.0)), Axis("c", Choice("a", "b"))])
+        space = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b")})
         strategy = adaptive_gp_ucb(bank=SMALL, maximize=False)
         history = trial_log(strategy, space)
-        rows: list[Answer] = []
+        rows: list[Measurement] = []
         for time in range(75):
             state = history.state
             X = strategy.ask(retried(state) if again else state, now=float(time)).X

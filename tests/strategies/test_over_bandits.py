@@ -80,7 +80,7 @@ def test_rounds_are_those_of_the_book(maximize):
         reward += float(y) * (1 if maximize else -1)
         if (t + 1) % BLOCK == 0:
             weights[member] *= math.exp(gamma / (3 * chances[member]) * (0.5 + reward / scale))
-    told = torch.softmax(state.memory.exploration.log_weights, -1)[0]
+    told = torch.softmax(state.memory[-1].log_weights, -1)[0]
     assert told.tolist() == pytest.approx((weights / weights.sum()).tolist(), abs=1e-10)
     assert len(followed) > 1
 
@@ -94,8 +94,8 @@ def test_members_are_drawn_as_often_as_their_chances_say():
     one = committee(3)
     state = one.init(SETTING.domain, batch_shape=(6000,))
     log_weights = torch.tensor([0.0, 1.0, 3.0], dtype=D).expand(6000, 3)
-    block = state.memory.exploration._replace(log_weights=log_weights)
-    state = state._replace(memory=state.memory._replace(exploration=block))
+    block = state.memory[-1]._replace(log_weights=log_weights)
+    state = state._replace(memory=(block,))
     member = one.ask(state, generator=torch.Generator().manual_seed(3)).member
     shares = torch.bincount(member, minlength=3) / 6000
     chances = one.chances(log_weights[0])
@@ -113,9 +113,9 @@ def test_who_pays_is_followed():
         y = torch.where(suggestion.member == 1, 0.9, -0.9).to(D)
         block = one.learn(state, suggestion, y, torch.full_like(y, 0.02))
         data = state.data._replace(rounds=t + 1)
-        first = state._replace(data=data, memory=state.memory._replace(exploration=block))
+        first = state._replace(data=data, memory=(block,))
         state = first
-    share = torch.softmax(state.memory.exploration.log_weights, -1)[:, 1]
+    share = torch.softmax(state.memory[-1].log_weights, -1)[:, 1]
     assert float(share.mean()) > 0.8
 
 

@@ -72,5 +72,5 @@ def test_choices_on_another_device_are_refused(domain):
             return candidates.anywhere().to("meta")
 
     strategy = GPStrategy(kernel=RBFKernel().double(), noise=0.02, exploration=Elsewhere())
-    with pytest.raises(InputDataError, match=r"on meta, but a choice is .* on cpu; return what"):
+    with pytest.raises(InputDataError, match=r"on meta, but it must be .* on cpu"):
         strategy.ask(strategy.init(domain, batch_shape=(2,)))

@@ -185,12 +185,16 @@ def test_memories_that_cannot_be_carried_are_refused(memory, later, words, domai
 @pytest.mark.parametrize(
     ("choice", "domain", "words"),
     [
-        (lambda seen: seen.argmax(lambda at: at.mean).double(), GRID, "chose torch.float64"),
+        (
+            lambda seen: seen.argmax(lambda at: at.mean).double(),
+            GRID,
+            "choice of Picks is torch.float64",
+        ),
         (lambda seen: seen.anywhere() + 16, GRID, "out of bounds"),
         (lambda seen: seen.anywhere() - 16, GRID, "out of bounds"),
         (lambda seen: seen.anywhere() + 2, BOX, "lies outside"),
         (lambda seen: seen.anywhere() * math.nan, BOX, "is not finite"),
-        (lambda seen: seen.anywhere().float(), BOX, "chose torch.float32"),
+        (lambda seen: seen.anywhere().float(), BOX, "the choice of Picks is torch.float32"),
         (lambda seen: seen.argmax(lambda at: at.mean * math.nan), GRID, "a score is NaN"),
         (lambda seen: seen.argmax(lambda at: at.mean * math.nan), BOX, "a score is NaN"),
         (lambda seen: seen.argmax(lambda at: at.mean > 0), GRID, "floating-point numbers"),
@@ -198,7 +202,7 @@ def test_memories_that_cannot_be_carried_are_refused(memory, later, words, domai
         (lambda seen: seen.argmax(lambda at: at.mean[..., :1]), BOX, "one for each candidate"),
         (lambda seen: seen.argmax(lambda at: at.mean.detach()), BOX, "without detach"),
         (lambda seen: seen.mean.argmax(-1), BOX, "cannot be listed"),
-        (lambda seen: None, GRID, "chose None"),
+        (lambda seen: None, GRID, "the choice of Picks is None"),
     ],
 )
 @pytest.mark.parametrize("shape", [(), (3,)])

@@ -75,7 +75,7 @@ def test_phases_are_those_of_the_book(maximize, engine):
                     eliminated += len(alive[trial]) - len(left)
                     alive[trial] = left
                 plans[trial], rows[trial] = planned(alive[trial], length), []
-        phase = state.memory.exploration
+        phase = state.memory[-1]
         suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
         y = world.observe(t, suggestion.index)
         for trial in range(TRIALS):
@@ -113,7 +113,7 @@ def test_an_arm_given_up_sets_no_limit_to_those_left():
             reaches = mean + width >= (mean - width)[among].max()
             differs += (among & reaches & (mean + width < (mean - width).max())).any()
             alive[trial] &= torch.from_numpy(reaches)
-        assert torch.equal(state.memory.exploration.alive, alive)
+        assert torch.equal(state.memory[-1].alive, alive)
     assert differs > 2
 
 
@@ -123,7 +123,7 @@ def test_every_order_is_as_likely():
     assert phase_lengths(16)[0] == 4
     trials = 4800
     state = one.init(GRID, batch_shape=(trials,))
-    places = {arm: place for place, arm in enumerate(state.memory.exploration.plan[0].tolist())}
+    places = {arm: place for place, arm in enumerate(state.memory[-1].plan[0].tolist())}
     assert len(places) == 4
     orders = torch.zeros(trials, dtype=torch.int64)
     for t in range(4):
@@ -161,10 +161,10 @@ def test_a_batch_is_its_trials():
 def test_a_saved_run_goes_on_and_nothing_changes_in_place():
     one = strategy()
     state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 13)
-    before, saved = copy.deepcopy(state.memory.exploration), io.BytesIO()
+    before, saved = copy.deepcopy(state.memory[-1]), io.BytesIO()
     torch.save(state, saved)
     _, wanted = play(one, state, 13)
-    assert all(torch.equal(*pair) for pair in zip(state.memory.exploration, before))
+    assert all(torch.equal(*pair) for pair in zip(state.memory[-1], before))
     saved.seek(0)
     _, found = play(one, torch.load(saved, weights_only=False), 13)
     assert all(torch.equal(a.index, b.index) for a, b in zip(found, wanted))
@@ -180,10 +180,10 @@ def test_failures_and_points_chosen_elsewhere_take_their_round():
             suggestion = one.suggestion_at(state, GRID.X[[t % 25, 7]])
         y = torch.tensor([math.nan, 0.5], dtype=D)
         state, _ = one.tell(state, suggestion, y, ok=y.isfinite())
-        left = state.memory.exploration.left.sum(-1)
+        left = state.memory[-1].left.sum(-1)
         assert left[0] == left[1]
     assert int(left[0]) == phase_lengths(PERIOD)[0] - 3
-    assert bool(state.memory.exploration.alive.all())
+    assert bool(state.memory[-1].alive.all())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -194,7 +194,7 @@ def test_any_shape_in_either_precision(dtype):
         suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
         assert suggestion.mean.dtype == dtype
         state, _ = one.tell(state, suggestion, torch.cos(3 * suggestion.X.sum(-1)))
-    assert state.memory.exploration.alive.shape == (2, 3, 25)
+    assert state.memory[-1].alive.shape == (2, 3, 25)
     assert one.numbers_per_trial(state, 30) > 25
 
 

@@ -185,7 +185,7 @@ def test_a_system_of_ones_own() -> None:
         (lambda: CartPole(factor=-1.0), "factor is -1.0"),
         (lambda: CartPole(limit=1.0), "limit is 1.0"),
         (lambda: CartPole(limit=2.0), "limit is 2.0, but the best cost"),
-        (lambda: CartPole(factor=5.0), "best gain is|spectral radius"),
+        (lambda: CartPole(factor=5.0), "best gain is"),
         (lambda: CartPole(horizon=-1.0), "horizon is -1.0"),
         (lambda: CartPoleSystem(pole_mass=-0.1), "pole_mass is -0.1"),
         (lambda: CartPoleSystem(bearing_friction=-0.1), "bearing_friction is -0.1"),
@@ -205,11 +205,9 @@ def test_the_linear_quadratic_tools_on_a_scalar_system() -> None:
     one = torch.ones(1, 1, dtype=torch.float64)
     cost = average_cost(a * one, b * one, torch.tensor([k]).double(), q * one, r, w * one)
     assert cost.item() == pytest.approx((q + r * k**2) * w / (1 - (a - b * k) ** 2), rel=1e-6)
-    gain = optimal_gain(a * one, b * one, q * one, r, torch.tensor([k]).double()).item()
+    gain = optimal_gain(a * one, b * one, q * one, r).item()
     # p = q + a² p r / (r + b² p), the positive root of a quadratic.
     p = np.roots([b**2, r - q * b**2 - a**2 * r, -q * r]).max()
     assert gain == pytest.approx(a * b * p / (r + b**2 * p), rel=1e-10)
     far = average_cost(a * one, b * one, torch.tensor([0.0]).double(), q * one, r, w * one)
     assert far.item() == math.inf
-    with pytest.raises(ValueError, match="spectral radius"):
-        optimal_gain(a * one, b * one, q * one, r, torch.tensor([0.0]).double())

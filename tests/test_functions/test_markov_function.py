@@ -128,8 +128,7 @@ def test_several_functions_are_evaluated_each_at_its_own_points() -> None:
         ({"changes": (0,)}, r"changes is \(0,\)"),
         ({"changes": (21,)}, r"changes is \(21,\)"),
         ({"bounds": [(0.0, 1.0)]}, "bounds has 1"),
-        ({"bounds": [(0.0, 1.0), (2.0, 1.0)]}, r"bounds has \(2.0, 1.0\)"),
-        ({"noise_std": math.inf}, "noise_std is inf"),
+        ({"bounds": [(0.0, 1.0), (2.0, 1.0)]}, "must be finite, the lower first"),
     ],
 )
 def test_parameters_out_of_range(changed, message: str) -> None:
@@ -143,7 +142,6 @@ def test_parameters_out_of_range(changed, message: str) -> None:
         PeriodicKernel(),
         MaternKernel(nu=0.5),
         RBFKernel(active_dims=[0]),
-        RBFKernel(ard_num_dims=3),
         RBFKernel(batch_shape=torch.Size([2])),
         ScaleKernel(RBFKernel() + MaternKernel()),
     ],
@@ -159,7 +157,7 @@ def test_points_that_do_not_fit() -> None:
         one(torch.tensor([[0.5, 0.5, 1.5]], dtype=torch.float64))
     with pytest.raises(ValueError, match=r"time is \[1.5\]"):
         one.optimal_value_at(1.5)
-    with pytest.raises(ValueError, match=r"time is 6\.0"):
+    with pytest.raises(ValueError, match=r"time is \[6\.0"):
         one.at(6.0)
     several = MarkovFunction(_kernel("se"), epsilon=0.1, horizon=5, features=8, batch_shape=(3,))
     with pytest.raises(RuntimeError, match="broadcast"):

@@ -391,7 +391,7 @@ class MixtureInference(Inference):
         outer = apart.unsqueeze(-1) * apart.unsqueeze(-2)
         covariance = (weight.unsqueeze(-1) * (torch.stack(covariances) + outer)).sum(0)
         unit, centre = units.spread[:, None, None], units.centre[:, None, None]
-        return Joint(
+        return (
             (mean * unit + centre).view(*shape, groups, q),
             (covariance * unit.unsqueeze(-1).square()).view(*shape, groups, q, q),
             running_mixture(data).information_gain,
@@ -433,8 +433,8 @@ class ArmMixture(MixtureInference, ArmInference):
         )
 
     def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
-        joint = self.joint(data, index.unsqueeze(-2), present)
-        return Joint(joint.mean.squeeze(-2), joint.covariance.squeeze(-3), joint.information_gain)
+        mean, covariance, gain = self.joint(data, index.unsqueeze(-2), present)
+        return mean.squeeze(-2), covariance.squeeze(-3), gain
 
 
 class PointMixture(MixtureInference):

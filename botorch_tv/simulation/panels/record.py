@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import itertools
@@ -59,37 +58,26 @@ class Panel:
             f"Panel: values have shape {self.values.shape}; give rounds x arms, "
             "at least 1 x 1; values.reshape(len(values), -1) flattens the axes after the first.",
         )
-        rounds, arms = self.values.shape
-        require(
-            len(self.arms) == arms,
-            f"Panel: {len(self.arms)} names for {arms} arms; give one for each column.",
-        )
+        for name, axis in (("times", 0), ("arms", 1), ("coordinates", 1)):
+            part, length = getattr(self, name), self.values.shape[axis]
+            require(
+                part is None or len(part) == length,
+                f"Panel: {name} has not as many entries as values of shape {self.values.shape}; "
+                f"give {length}.",
+            )
         infinite = np.argwhere(np.isinf(self.values))
-        if len(infinite):
-            row, arm = infinite[0]
-            raise ValueError(
-                f"Panel: the reading of arm {self.arms[arm]!r} in row {row} is infinite; use NaN "
-                "where there is no reading."
-            )
-        if self.coordinates is not None:
-            require(
-                self.coordinates.ndim == 2 and len(self.coordinates) == arms,
-                f"Panel: coordinates have shape {self.coordinates.shape}; give {arms} x d, a row "
-                "for each arm.",
-            )
+        require(
+            not len(infinite),
+            f"Panel: the readings at {infinite[:3].tolist()}, row and arm, are infinite; use NaN "
+            "where there is no reading.",
+        )
         if self.times is not None:
+            late = 1 + np.flatnonzero(~(self.times[1:] > self.times[:-1]))
             require(
-                self.times.shape == (rounds,),
-                f"Panel: times have shape {self.times.shape}, but there are {rounds} rows; give "
-                "one time for each.",
+                not len(late),
+                f"Panel: the times of rows {late[:3].tolist()} are not after those of the rows "
+                "before; sort the rows by time, with one row per time.",
             )
-            late = np.flatnonzero(~(self.times[1:] > self.times[:-1]))
-            if len(late):
-                before, after = self.times[late[0]], self.times[late[0] + 1]
-                raise ValueError(
-                    f"Panel: the time of row {late[0] + 1} is {after}, which is not after that of "
-                    f"the row before, {before}; sort the rows by time, with one row per time."
-                )
 
     def select(self, arms: Sequence[str] | Sequence[int] | np.ndarray) -> Panel:
         """Some of the arms, in the order given.
@@ -109,7 +97,6 @@ class Panel:
                 )
         wanted = [self.arms.index(one) if isinstance(one, str) else one for one in arms]
         columns = np.arange(len(self.arms))[np.array(wanted or [], dtype=None if wanted else int)]
-        require(len(columns) > 0, "Panel.select: arms selects none; select at least one.")
         places = None if self.coordinates is None else self.coordinates[columns]
         names = tuple(self.arms[column] for column in columns)
         return replace(self, values=self.values[:, columns], arms=names, coordinates=places)
@@ -125,14 +112,8 @@ class Panel:
         Raises:
             ValueError: If there are no such rows, or a time is not of the panel's type.
         """
-        rounds = len(self.values)
         first = 0 if start is None else self.row_at(start)
-        last = rounds if stop is None else self.row_at(stop)
-        require(
-            first < last,
-            f"Panel.rows: start is {start} and stop is {stop}, but none of the {rounds} rows is "
-            "between them; give times of the panel.",
-        )
+        last = None if stop is None else self.row_at(stop)
         times = None if self.times is None else self.times[first:last]
         return replace(self, values=self.values[first:last], times=times)
 
@@ -211,13 +192,9 @@ def make_panel(
     Raises:
         ValueError: If a parameter is out of range.
     """
-    rounds = require_integer("make_panel: rounds", rounds, 1, "give the number of rows.")
-    arms = require_integer("make_panel: arms", arms, 1, "give the number of sensors.")
-    day = require_integer("make_panel: day", day, 1, "give the rounds of a day.")
     epsilon = require_number("make_panel: epsilon", epsilon, "[0, 1]", "0 keeps the field still.")
     gaps = require_number("make_panel: gaps", gaps, "[0, 1)", "0 leaves no reading out.")
     noise = require_number("make_panel: noise", noise, "[0, inf)", "0 adds none.")
-    cycle = require_number("make_panel: cycle", cycle, "(-inf, inf)", "0 is no cycle.")
     random = np.random.default_rng(seed)
     places = random.random((arms, 2))
     apart = ((places[:, None] - places[None]) ** 2).sum(-1)
@@ -376,38 +353,39 @@ def _read_table(path: Path, times: str | None) -> Panel:
     # Or numbers of sensors: distinct whole numbers above readings of which none are all whole.
     headed |= len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
     names = [cell if headed else "" for cell in first]
-    cells = cells.iloc[1:] if headed else cells
+    cells = cells.iloc[1 if headed else 0 :]
     require(len(cells) > 0, f"{file} has a line of names but no readings; add some below.")
     called = [name or str(place) for place, name in enumerate(names)]
-    require(
-        not times or called.count(times) == 1,
-        f"{file} does not have exactly one column {times!r} for times; its columns are "
-        f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
-    )
-    moments: list[np.ndarray] = []
-    readings: dict[int, list[float | None]] = {}
-    for place, name in enumerate(names):
-        column = cells[place]
-        numbers = [_number(cell) for cell in column]
-        if headed and name == "" and place == 0 and called[0] != times and None not in numbers:
-            continue  # the index of a data frame
-        if called[place] == times or (times is None and name.lower() in _TIME_NAMES):
-            moments.append(_times(file, column, named=True))
-        elif times is None and _is_date(column.iloc[0]):
-            moments.append(_times(file, column, named=False))
-        else:
-            wrong = column[[one is None for one in numbers]]
-            for line, cell in wrong.items():
-                raise ValueError(
-                    f"{file} line {line}, column {called[place]!r}: {cell!r} is not a number; "
-                    "leave the cell empty where a reading is missing."
-                )
-            readings[place] = numbers
-    require(len(moments) < 2, f"{file} has two columns of dates; leave one out.")
-    require(len(readings) > 0, f"{file} has only dates; add a column of readings.")
+    if times is None:
+        timed = [
+            place
+            for place, name in enumerate(names)
+            if name.lower() in _TIME_NAMES or _is_date(cells[place].iloc[0])
+        ]
+        require(len(timed) < 2, f"{file} has two columns of dates; leave one out.")
+    else:
+        timed = [place for place, name in enumerate(called) if name == times]
+        require(
+            not times or len(timed) == 1,
+            f"{file} does not have exactly one column {times!r} for times; its columns are "
+            f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
+        )
+    readings = {place: [_number(cell) for cell in cells[place]] for place in range(len(names))}
+    moments = [_times(file, cells[place], readings.pop(place)) for place in timed]
+    if headed and names[0] == "" and None not in readings.get(0, [None]):
+        del readings[0]  # the index of a data frame
+    for place, column in readings.items():
+        wrong = cells[place][[one is None for one in column]]
+        _refuse(file, wrong, "is not a number; leave the cell empty where a reading is missing.")
     labels = tuple(names[place] or str(number) for number, place in enumerate(readings))
     values = np.array(list(readings.values()), dtype=np.float64).T
     return Panel(np.ascontiguousarray(values), labels, moments[0] if moments else None)
+
+
+def _refuse(file: str, wrong: pd.Series, why: str) -> None:
+    """Refuse a table for the first of these cells, which have the numbers of their lines."""
+    for line, cell in wrong.items():
+        raise ValueError(f"{file} line {line}: {cell!r} {why}")
 
 
 def _read_cells(path: Path) -> pd.DataFrame:
@@ -423,45 +401,38 @@ def _read_cells(path: Path) -> pd.DataFrame:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as opened:
             text = opened.read()
         separator = next((one for one in ";\t" if one in text.partition("\n")[0]), ",")
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-        rows = dict((reader.line_num, [cell.strip() for cell in row]) for row in reader if row)
-    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error) as error:
+        cells = pd.read_csv(
+            io.StringIO(text), sep=separator, header=None, dtype=str, keep_default_na=False
+        )
+    except (EOFError, OSError, ValueError) as error:
         raise ValueError(
             f"{file} cannot be read as a table ({error}); give a CSV file in UTF-8."
         ) from error
-    require(len(rows) > 0, f"{file} is empty; it needs a line per time and a column per arm.")
-    width = len(next(iter(rows.values())))
-    for line, row in rows.items():
-        require(
-            len(row) == width,
-            f"{file} is ragged: line {line} has {len(row)} cells, the first has {width}; leave a "
-            "cell empty where a reading is missing.",
-        )
-    cells = pd.DataFrame.from_dict(rows, orient="index", dtype=str)
+    cells = cells.map(str.strip)
+    cells.index += 1
     return cells if separator == "," else _with_points(file, cells)
 
 
 def _with_points(file: str, cells: pd.DataFrame) -> pd.DataFrame:
     """Replace decimal commas by points; refuse marks that may separate thousands."""
-    for name, column in zip(cells.iloc[0], (cells[place][1:] for place in cells)):
+    for column in (cells[place][1:] for place in cells):
         marked = column[column.str.contains("[.,]")]
         if marked.str.fullmatch(_ONE_MARK).all() and column.str.fullmatch(r"[+-]?\d+").any():
-            for line, cell in marked.items():
-                raise ValueError(
-                    f"{file} line {line}, column {name!r}: {cell!r} may have a thousands "
-                    "separator, because other cells are whole numbers, or be a decimal; write "
-                    "thousands without a separator, or all decimals with as many digits."
-                )
-    every = cells.stack().droplevel(1)
-    thousands, commas, points = (
-        every[every.str.fullmatch(one)] for one in (_THOUSANDS, _WITH_COMMA, _WITH_POINT)
-    )
-    for line, cell in (thousands if len(thousands) or not len(commas) else points).items():
-        if len(thousands) or len(commas):
-            raise ValueError(
-                f"{file} line {line}: {cell!r} has points that may separate thousands, because "
-                "other numbers have decimal commas; write all numbers with one of the two alone."
+            _refuse(
+                file,
+                marked,
+                "may have a thousands separator, because other cells are whole numbers, or be a "
+                "decimal; write thousands without one, or all decimals with as many digits.",
             )
+    every = pd.Series(cells.stack().droplevel(1))
+    pointed = _WITH_POINT if every.str.fullmatch(_WITH_COMMA).any() else "(?!)"  # or none
+    unclear = every.str.fullmatch(f"{_THOUSANDS}|{pointed}")
+    _refuse(
+        file,
+        every[unclear],
+        "has points that may separate thousands, because other numbers have decimal commas; "
+        "write all numbers with one of the two alone.",
+    )
     decimal = re.compile(_WITH_COMMA)
     return cells.map(lambda one: one.replace(",", ".") if decimal.fullmatch(one) else one)
 
@@ -477,46 +448,34 @@ def _number(cell: str) -> float | None:
 
 
 def _is_date(cell: str) -> bool:
-    return bool(_DATE.match(cell)) and len(_dates([cell])) > 0
+    return _number(cell) is None and bool(_DATE.match(cell)) and len(_dates([cell])) > 0
 
 
-def _times(file: str, cells: pd.Series, named: bool) -> np.ndarray:
-    """A column as times, which are numbers only if it is named.
+def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarray:
+    """A column as times, by its cells and their numbers.
 
     Raises:
         ValueError: If they are no times, or can be read in two ways.
     """
-    numbers = [_number(cell) for cell in cells]
-    if named and None not in numbers:
-        digits = cells.iloc[0]
-        if len(digits) in _COMPACT and cells.str.fullmatch(rf"\d{{{len(digits)}}}").all():
-            dates = pd.to_datetime(cells, format=_COMPACT[len(digits)], errors="coerce")
+    if None not in numbers:
+        digits = len(cells.iloc[0])
+        if digits in _COMPACT and cells.str.fullmatch(rf"\d{{{digits}}}").all():
+            dates = pd.to_datetime(cells, format=_COMPACT[digits], errors="coerce")
             # Seconds since 1970, read so, have earlier years or months above 12.
             if dates.dt.year.between(1900, 2199).all():
                 return dates.to_numpy("datetime64[us]")
         return np.array(numbers, dtype=np.float64)
     readings = _dates(list(cells))
-    for line, cell in cells.items() if not readings else ():
-        if not _is_date(cell) or line == cells.index[-1]:
-            raise ValueError(
-                f"{file} line {line}: {cell!r} is not a date, or not written like "
-                f"{cells.iloc[0]!r}; write all alike, such as 2026-03-01."
-            )
+    if not readings:
+        wrong = cells[[not _is_date(cell) for cell in cells]]
+        like = f"or not written like {cells.iloc[0]!r}; write all alike, such as 2026-03-01."
+        _refuse(file, wrong if len(wrong) else cells[-1:], f"is not a date, {like}")
     if len(readings) > 1:
-        row = int(np.flatnonzero(readings[0] != readings[1])[0])
-        days = " or ".join(str(one[row].astype("datetime64[D]")) for one in readings)
-        raise ValueError(
-            f"{file} line {cells.index[row]}: {cells.iloc[row]!r} may be {days}, and no row "
-            "decides which; write the year first, as in 2026-03-01."
-        )
+        unclear = cells[readings[0] != readings[1]]
+        _refuse(file, unclear, "may begin with the month or the day; write 2026-03-01.")
     zoned = cells.str.fullmatch(_ZONE)
-    if zoned.any() and not zoned.all():  # those without one would be read as UTC
-        lacking, having = int(zoned.argmin()), int(zoned.argmax())
-        raise ValueError(
-            f"{file} line {cells.index[lacking]}: {cells.iloc[lacking]!r} has no time zone, but "
-            f"{cells.iloc[having]!r} in line {cells.index[having]} has one; give all dates one, or "
-            "none."
-        )
+    if zoned.any():  # those without one would be read as UTC
+        _refuse(file, cells[~zoned], "has no time zone, but others have; give all one, or none.")
     return readings[0]
 
 

@@ -48,25 +48,14 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np
     return np.asarray(mean), deviation if standardize else 1.0
 
 
-class Eigendecomposition(NamedTuple):
-    """A covariance across arms, Q Λ Qᵀ, with positive eigenvalues only.
+Spectrum = tuple[np.ndarray, np.ndarray]
+"""A covariance across arms, Q Λ Qᵀ: its positive eigenvalues, `r`, and their Q, `arms x r`."""
 
-    Args:
-        eigenvalues: The diagonal of Λ, `r`.
-        vectors: Q, `arms x r`.
-    """
 
-    eigenvalues: np.ndarray
-    vectors: np.ndarray
-
-    def less(self, noise: float) -> Eigendecomposition:
-        """This covariance less that of noise, whose variance is below the largest eigenvalue."""
-        kept = self.eigenvalues > noise
-        return Eigendecomposition(self.eigenvalues[kept] - noise, self.vectors[:, kept])
-
-    def matrix(self) -> np.ndarray:
-        """The covariance, `arms x arms`."""
-        return _gram((self.vectors * np.sqrt(self.eigenvalues)).T)
+def covariance_of(spectrum: Spectrum) -> np.ndarray:
+    """The covariance, `arms x arms`."""
+    eigenvalues, vectors = spectrum
+    return _gram((vectors * np.sqrt(eigenvalues)).T)
 
 
 def sample_covariance(values: np.ndarray) -> np.ndarray:
@@ -80,11 +69,11 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
         cause, are clipped at zero.
     """
     if np.isnan(values).any():
-        return sample_spectrum(values).matrix()
+        return covariance_of(sample_spectrum(values))
     return _gram(values) / len(values)
 
 
-def sample_spectrum(values: np.ndarray) -> Eigendecomposition:
+def sample_spectrum(values: np.ndarray) -> Spectrum:
     """The positive eigenvalues of :func:`sample_covariance`, and their eigenvectors.
 
     Without gaps they come from the singular values of the readings, which is accurate, and fast if
@@ -102,7 +91,7 @@ def sample_spectrum(values: np.ndarray) -> Eigendecomposition:
     return _positive(*_eigen(_gram(known) / np.maximum(_gram(counted), 1.0)))
 
 
-def spectrum(covariance: np.ndarray) -> Eigendecomposition:
+def spectrum(covariance: np.ndarray) -> Spectrum:
     """The positive eigenvalues of a covariance and their eigenvectors.
 
     Args:
@@ -132,15 +121,15 @@ def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return eigenvalues.numpy(), vectors.numpy()
 
 
-def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Eigendecomposition:
+def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Spectrum:
     kept = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
-    return Eigendecomposition(eigenvalues[kept], vectors[:, kept])
+    return eigenvalues[kept], vectors[:, kept]
 
 
 # Gaps.
 
 
-def filled_from_row(values: np.ndarray, covariance: Eigendecomposition, noise: float) -> np.ndarray:
+def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> np.ndarray:
     """Replace missing readings by their mean given the other arms of the row.
 
     With A = K + σ² I and P = A⁻¹, the gaps g of a row whose observed readings y_o are known have
@@ -238,7 +227,7 @@ def fit_epsilon(
 
 def fit_rate(
     values: np.ndarray,
-    covariance: Eigendecomposition,
+    covariance: Spectrum,
     noise: float,
     groups: int | Sequence[object] | None,
 ) -> RateFit:
@@ -258,8 +247,8 @@ def fit_rate(
 
 
 def fit_noise(
-    values: np.ndarray, sample: Eigendecomposition, groups: int | Sequence[object] | None
-) -> tuple[float, float, Eigendecomposition]:
+    values: np.ndarray, sample: Spectrum, groups: int | Sequence[object] | None
+) -> tuple[float, float, Spectrum]:
     """The noise and rate of change of largest marginal likelihood, given the sample covariance.
 
     The sample covariance is S = K_arms + σ² I, so that K_arms = S - σ² I; noise is the part of the
@@ -286,12 +275,14 @@ def fit_noise(
     )
     complete = np.where(whole[:, None], values, np.nan)
     variance = float(np.mean(values[whole] ** 2))
-    shares = np.geomspace(LEAST_SHARE, 0.95 * min(1.0, sample.eigenvalues.max() / variance), 15)
-    found: dict[float, tuple[RateFit, Eigendecomposition]] = {}
+    eigenvalues, vectors = sample
+    shares = np.geomspace(LEAST_SHARE, 0.95 * min(1.0, eigenvalues.max() / variance), 15)
+    found: dict[float, tuple[RateFit, Spectrum]] = {}
     for _ in range(_NARROWINGS):
         for share in shares:
             if share not in found:
-                left = sample.less(share * variance)
+                more = eigenvalues > share * variance  # than the noise
+                left = eigenvalues[more] - share * variance, vectors[:, more]
                 found[share] = (fit_rate(complete, left, share * variance, groups), left)
         known = sorted(found)
         best = max(known, key=lambda share: found[share][0].log_likelihood)
@@ -339,7 +330,7 @@ class _Filters:
     def __init__(
         self,
         values: np.ndarray,
-        covariance: Eigendecomposition,
+        covariance: Spectrum,
         noise: float,
         groups: int | Sequence[object] | None,
     ) -> None:

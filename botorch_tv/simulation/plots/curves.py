@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise, product
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 LINES = ("solid", "dashed", "dotted", "dashdot")
 
 
-class LineStyle(NamedTuple):
-    """How one strategy is drawn."""
-
-    color: str
-    line: str
+LineStyle = tuple[str, str]
+"""How one strategy is drawn: a colour and a line."""
 
 
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
@@ -63,8 +60,8 @@ def _key(label: str) -> str:
     return re.sub(r"[^a-z0-9]", "", label.lower())
 
 
-_KNOWN = {
-    _key(name): LineStyle(getattr(drawing, one.style.split()[0].upper()), one.style.split()[1])
+_KNOWN: dict[str, LineStyle] = {
+    _key(name): (getattr(drawing, one.style.split()[0].upper()), one.style.split()[1])
     for function, one in PRESETS.items()
     for name in (*one.names, function)
 }
@@ -73,41 +70,31 @@ _KNOWN = {
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:
     """The first style with a free colour, else the first free style, from one set by the label."""
     first = int(hashlib.sha256(label.encode()).hexdigest(), 16) % len(COLORS)
-    colors = COLORS[first:] + COLORS[:first]
-    styles = [LineStyle(color, line) for line, color in product(LINES, colors)]
-    seen = {one.color for one in taken}
-    free = [one for one in styles if one.color not in seen]
-    return next(iter([*free, *(one for one in styles if one not in taken), *styles]))
+    styles = [(color, line) for line in LINES for color in COLORS[first:] + COLORS[:first]]
+    colors = {color for color, _ in taken}
+    return min(styles, key=lambda one: (one in taken, one[0] in colors))
 
 
 LABEL_HEIGHT = 0.155  # inches per line of a label
 
 
-class Curve(NamedTuple):
-    """A mean over trials and its standard error, both `rounds`."""
-
-    mean: np.ndarray
-    error: np.ndarray
-
-
-def regret_curve(result: StudyRecord, strategy: str, normalized: bool) -> Curve:
-    """Mean regret up to every round.
-
-    The error is that over trials.
-
-    Args:
-        result: The study.
-        strategy: Label of one of its strategies.
-        normalized: Whether to return R_t / t instead of R_t.
-    """
-    rounds = np.arange(1, result.data.sizes["round"] + 1) if normalized else 1
-    parts = (part.values for part in blocks(result.regret.sel(strategy=strategy)))
-    return mean_curve(np.cumsum(part, axis=-1) / rounds for part in parts)
+Curve = tuple[np.ndarray, np.ndarray]
+"""A mean over trials and its standard error, both `rounds`."""
 
 
 def regret_curves(result: StudyRecord, normalized: bool) -> dict[str, Curve]:
-    """Mean regret of every strategy up to every round, by label."""
-    return {label: regret_curve(result, label, normalized) for label in result.strategies}
+    """Mean regret of every strategy up to every round, by label.
+
+    Args:
+        result: The study.
+        normalized: Whether to return R_t / t instead of R_t.
+    """
+    rounds = np.arange(1, result.data.sizes["round"] + 1) if normalized else 1
+    curves = {}
+    for label in result.strategies:
+        parts = (part.values for part in blocks(result.regret.sel(strategy=label)))
+        curves[label] = mean_curve(np.cumsum(part, axis=-1) / rounds for part in parts)
+    return curves
 
 
 def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
@@ -117,7 +104,7 @@ def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
         parts: Blocks of trials, `trials x rounds` each.
     """
     whole = BlockMoments.together(map(BlockMoments.of, parts))
-    return Curve(whole.mean, whole.error)
+    return whole.mean, whole.error
 
 
 def draw_curves(
@@ -126,11 +113,9 @@ def draw_curves(
     """Draw every curve with a band of one standard error."""
     marker = "o" if len(rounds) == 1 else ""  # a line of one point shows nothing
     for label, (mean, error) in curves.items():
-        look = styles[label]
-        axes.plot(rounds, mean, color=look.color, linestyle=look.line, linewidth=1.6, marker=marker)
-        axes.fill_between(
-            rounds, mean - error, mean + error, color=look.color, alpha=0.18, linewidth=0
-        )
+        color, line = styles[label]
+        axes.plot(rounds, mean, color=color, linestyle=line, linewidth=1.6, marker=marker)
+        axes.fill_between(rounds, mean - error, mean + error, color=color, alpha=0.18, linewidth=0)
     settle_rounds(axes, rounds)
     lighten(axes)
 
@@ -144,10 +129,10 @@ def settle_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> N
         skipped: Share of the first rounds that need not fit. Normalised regret starts at the level
             of random choices, several times the later values.
     """
-    tops = []
-    for mean, error in curves:
-        first = int(skipped * len(mean))
-        tops.append(float((mean + np.nan_to_num(error))[first:].max()))
+    tops = [
+        float((mean + np.nan_to_num(error))[int(skipped * len(mean)) :].max())
+        for mean, error in curves
+    ]
     axes.set_ylim(0, 1.05 * max(tops) or 1.0)
 
 
@@ -162,15 +147,14 @@ def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, Li
     to_axes = axes.transData + axes.transAxes.inverted()  # linear or logarithmic
     right = axes.get_xlim()[1]
     heights = {
-        label: float(to_axes.transform((right, one.mean[-1]))[1]) for label, one in curves.items()
+        label: float(to_axes.transform((right, mean[-1]))[1]) for label, (mean, _) in curves.items()
     }
     names = sorted(heights, key=heights.__getitem__)
     inches = axes.get_window_extent().height / axes.figure.dpi
     lines = [name.count("\n") + 1 for name in names]
     gaps = [LABEL_HEIGHT / inches * (one + other) / 2 for one, other in pairwise(lines)]
-    places = spread_apart([heights[name] for name in names], gaps)
-    for name, place in zip(names, places):
-        color = styles[name].color
+    for name, place in zip(names, spread_apart([heights[name] for name in names], gaps)):
+        color, _ = styles[name]
         line = {"arrowstyle": "-", "color": color, "linewidth": 0.7, "relpos": (0, 0.5)}
         axes.annotate(
             name,
@@ -232,20 +216,16 @@ def plot_regret(
     resetting = {label: mean for label, mean in result.mean_resets().items() if mean > 0}
     figure = canvas(11, 4.4 + 0.75 * len(resetting))
     grid = figure.add_gridspec(1 + len(resetting), 2, height_ratios=[5.5] + [1] * len(resetting))
-    average, total = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[:, 1])
-    _draw_regret(average, result, True)
+    lowest, total = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[:, 1])
+    _draw_regret(lowest, result, True)
     _draw_regret(total, result, False)
-    strips = [
-        figure.add_subplot(grid[row, 0], sharex=average) for row in range(1, 1 + len(resetting))
-    ]
-    for strip, (label, mean) in zip(strips, resetting.items()):
-        _draw_resets(strip, result, label, mean)
-    left = [average, *strips]
-    for axes in left[:-1]:
-        axes.tick_params(labelbottom=False)
-    for axes in (left[-1], total):
+    for row, (label, mean) in enumerate(resetting.items(), start=1):
+        lowest.tick_params(labelbottom=False)
+        lowest = figure.add_subplot(grid[row, 0], sharex=lowest)
+        _draw_resets(lowest, result, label, mean)
+    for axes in (lowest, total):
         axes.set_xlabel("round")
-    return written(figure, path, _caption(result, ticks=bool(strips)))
+    return written(figure, path, _caption(result, ticks=bool(resetting)))
 
 
 def plot_panels(
@@ -270,26 +250,18 @@ def plot_panels(
     panels = figure.subplots(rows, columns, sharey=one_scale, squeeze=False)
     for axes in panels.flat[len(results) :]:
         axes.set_visible(False)
-    curves = {
-        title: regret_curves(result, normalized=not logarithmic)
-        for title, result in results.items()
-    }
-    for axes, (title, result) in zip(panels.flat, results.items()):
-        rounds = result.data["round"].values
-        draw_curves(axes, rounds, curves[title], line_styles(result.strategies))
+    curves = [regret_curves(result, not logarithmic) for result in results.values()]
+    every = [curve for of_panel in curves for curve in of_panel.values()]
+    for axes, of_panel, (title, result) in zip(panels.flat, curves, results.items()):
+        draw_curves(axes, result.data["round"].values, of_panel, line_styles(of_panel))
         axes.set_title(title, loc="left", fontsize=10.5)
         axes.set_xlabel("round")
-    if logarithmic:
-        for axes in panels.flat[: len(results)]:
+        if logarithmic:
             axes.set(xscale="log", yscale="log")
-    elif one_scale:
-        every = [curve for of_panel in curves.values() for curve in of_panel.values()]
-        settle_scale(panels[0, 0], every, UNSETTLED)
-    else:
-        for axes, of_panel in zip(panels.flat, curves.values()):
-            settle_scale(axes, of_panel.values(), UNSETTLED)
-    for axes, of_panel in zip(panels.flat, curves.values()):
-        name_curves(axes, of_panel, line_styles(list(of_panel)))
+        else:
+            settle_scale(axes, every if one_scale else of_panel.values(), UNSETTLED)
+    for axes, of_panel in zip(panels.flat, curves):  # on the scale of all
+        name_curves(axes, of_panel, line_styles(of_panel))
     for axes in panels[:, 0]:
         axes.set_ylabel("cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$")
     return written(figure, path, _caption(*results.values(), ticks=False))
@@ -352,13 +324,13 @@ def _draw_regret(axes: Axes, result: StudyRecord, normalized: bool) -> None:
 
 def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> None:
     fired = result.resets.sel(strategy=label).isel(trial=slice(RASTER_TRIALS)).values
-    rounds = result.data["round"].values
+    rounds, (color, _) = result.data["round"].values, line_styles(result.strategies)[label]
     axes.eventplot(
         [rounds[row] for row in fired],
         lineoffsets=list(range(len(fired))),
         linelengths=1.0,
         linewidths=1.4,
-        colors=line_styles(result.strategies)[label].color,
+        colors=color,
     )
     axes.set(ylim=(len(fired) - 0.5, -0.5), yticks=[])
     axes.annotate(
@@ -367,7 +339,7 @@ def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> No
         xycoords="axes fraction",
         fontsize=8,
         va="center",
-        color=line_styles(result.strategies)[label].color,
+        color=color,
     )
     lighten(axes)
 
@@ -375,11 +347,10 @@ def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> No
 def _caption(*results: StudyRecord, ticks: bool) -> str:
     counts = sorted({result.data.sizes["trial"] for result in results})
     trials = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    band = (
-        f"Mean of {trials} trials; bands: ± 1 standard error." if counts[-1] > 1 else "One trial."
-    )
+    band = f"Mean of {trials} trials; bands: ± 1 standard error."
     rows = min(counts[-1], RASTER_TRIALS)
-    return band + (f" Ticks: resets, one row per trial (first {rows})." if ticks else "")
+    last = f" Ticks: resets, one row per trial (first {rows})." if ticks else ""
+    return (band if counts[-1] > 1 else "One trial.") + last
 
 
 UNSETTLED_SIMPLE = 0.05  # share of the first rounds in which simple regret may exceed the scale
@@ -438,7 +409,7 @@ def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle
     )
     order = sorted(styles, key=lambda label: played[label].mean)
     for row, label in enumerate(order):
-        color = styles[label].color
+        color, _ = styles[label]
         ends = recommended[label].mean, played[label].mean
         axes.plot(ends, (row, row), color=color, linewidth=1.2, alpha=0.6)
         for one, face in ((recommended[label], color), (played[label], "white")):
@@ -454,7 +425,7 @@ def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle
             )
     axes.set_yticks(range(len(order)), order)
     for tick, label in zip(axes.get_yticklabels(), order):
-        tick.set_color(styles[label].color)
+        tick.set_color(styles[label][0])
     axes.set(xlim=(0, None), ylim=(len(order) - 0.5, -0.5), xlabel="regret per round")
     axes.set_title("● recommended   ○ played", loc="left", fontsize=10.5)
     lighten(axes)

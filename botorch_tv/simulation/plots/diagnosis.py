@@ -31,6 +31,7 @@ from botorch_tv.simulation.plots.curves import (
 )
 from botorch_tv.simulation.recorders import model_noise, recorded
 from botorch_tv.simulation.study_record import StudyRecord
+from botorch_tv.validation import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,10 +102,10 @@ def _draw_reliability(
     axes.set_title(f"{name.title()} in mean ± z {spread}", loc="left", fontsize=10.5)
     if name == "objective":
         axes.set_ylabel("share of rounds inside")
-        for label, look in styles.items():  # a dot for the band played, mean ± √β sd
+        for label, (color, _) in styles.items():  # a dot for the band played, mean ± √β sd
             one = shares.sel(strategy=label)
             ends = float(one["played_level"]), float(one["played"])
-            axes.plot(*ends, "o", color=look.color, markeredgecolor="white", clip_on=False)
+            axes.plot(*ends, "o", color=color, markeredgecolor="white", clip_on=False)
 
 
 def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
@@ -113,7 +114,7 @@ def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
     for label in map(str, shares["strategy"].values):
         share = shares[name].sel(strategy=label).values
         if np.isfinite(share[-1]):
-            curves[label] = Curve(share, shares[f"{name}_error"].sel(strategy=label).values)
+            curves[label] = share, shares[f"{name}_error"].sel(strategy=label).values
     return curves
 
 
@@ -144,23 +145,17 @@ def plot_triggers(
     """
     data = result.data
     armed = with_trigger(data)
-    if not armed:
-        raise ValueError(
-            "No strategy of this study resets by a trigger with a band; add one, such as et_gp_ucb."
-        )
-    label = armed[0] if strategy is None else strategy
-    result.require_strategy(label)
-    if label not in armed:
-        raise ValueError(
-            f"{label} does not reset by a trigger with a band; choose from {', '.join(armed)}."
-        )
+    label = armed[0] if armed and strategy is None else str(strategy)
+    require(
+        label in armed,
+        f"{label} does not reset by a trigger with a band; choose from "
+        f"{', '.join(armed) or 'none'}, or add a strategy such as et_gp_ucb.",
+    )
     number = int(data["trial"].values[typical_trial(data, label)]) if trial is None else trial
     one = data.sel(trial=[number])
     alarms = trigger_table(one.sel(strategy=[label]))
-    values = {
-        name: recorded(one, name, label)[0]
-        for name in ("observation", "objective", "mean", "sd", "band")
-    }
+    names = ("observation", "objective", "mean", "sd", "band")
+    values = {name: recorded(one, name, label)[0] for name in names}
     rounds = data["round"].values
     if ax is not None:
         figure = figure_of(ax, path)
@@ -173,7 +168,10 @@ def plot_triggers(
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
     _draw_predictions(above, rounds, values, alarms)
     _draw_surprises(below, rounds, values, model_noise(one, label)[0] ** 0.5, alarms)
-    figure.suptitle(_headline(label, number, alarms), x=0.01, ha="left", fontsize=11.5)
+    counts = alarms["cause"].value_counts()
+    causes = ", ".join(f"{counts[one]} by {one}" for one in CAUSES if one in counts)
+    headline = f"{label}, trial {number}: alarms {len(alarms)}{causes and f' ({causes})'}"
+    figure.suptitle(headline, x=0.01, ha="left", fontsize=11.5)
     trials = data.sizes["trial"]
     caption = ""
     if trials > 1:
@@ -189,8 +187,7 @@ def _draw_predictions(
     _fill(axes, rounds, mean - band, mean + band, alpha=0.15, label="band: no alarm inside")
     edges = np.append(rounds, rounds[-1] + 1) - 0.5  # a round spans a unit of the axis
     for line, color, label in ((mean, BLUE, "predicted mean"), (objective, BLACK, "objective")):
-        steps = np.append(line, line[-1])
-        axes.step(edges, steps, where="post", color=color, linewidth=1.1, label=label)
+        axes.stairs(line, edges, baseline=None, color=color, linewidth=1.1, label=label)
     axes.plot(rounds, values["observation"], ".", color=GRAY, markersize=4, label="observation")
     if len(alarms):
         when, seen = alarms["round"], alarms["observation"]
@@ -235,13 +232,6 @@ def _fill(
 ) -> None:
     """A band between two values of every round."""
     edges = np.append(rounds, rounds[-1] + 1) - 0.5
-    low, high = np.append(low, low[-1]), np.append(high, high[-1])
-    axes.fill_between(
-        edges, low, high, step="post", label=label, color=BLUE, alpha=alpha, linewidth=0
+    axes.stairs(
+        high, edges, baseline=low, fill=True, color=BLUE, alpha=alpha, linewidth=0, label=label
     )
-
-
-def _headline(label: str, trial: int, alarms: pd.DataFrame) -> str:
-    counts = alarms["cause"].value_counts()
-    causes = ", ".join(f"{counts[one]} by {one}" for one in CAUSES if one in counts)
-    return f"{label}, trial {trial}: alarms {len(alarms)}{causes and f' ({causes})'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,14 +11,13 @@ from matplotlib.ticker import MaxNLocator
 
 from botorch_tv.drawing import VERMILION, Where, canvas, figure_of, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
-    Curve,
     draw_curves,
     line_styles,
     name_curves,
     settle_scale,
 )
 from botorch_tv.simulation.recorders import PLACE
-from botorch_tv.simulation.study_record import Paired, StudyRecord
+from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.validation import require
 
 if TYPE_CHECKING:
@@ -65,38 +64,45 @@ def plot_prediction_error(
         ValueError: If the study did not record them, its arms have more than two coordinates, there
             is no such strategy, or both ``path`` and ``ax`` are given.
     """
-    maps = result.prediction_error
-    places = np.asarray(maps[PLACE].values, dtype=np.float64)
-    columns = places.shape[1]
+    places = np.asarray(result.prediction_error[PLACE].values, dtype=np.float64)
     require(
-        columns <= 2,
-        f"The arms of this study have {columns} coordinates, but a map shows at most two; use the "
-        "numbers in result.prediction_error.",
+        places.shape[1] <= 2,
+        f"The arms of this study have {places.shape[1]} coordinates, but a map shows at most two; "
+        "use the numbers in result.prediction_error.",
     )
     scores = result.mean_squared_error()
     order = list(scores)
     if strategy is not None:
         result.require_strategy(strategy)
         order = [strategy]
-    if columns == 1:
+    if places.shape[1] == 1:
         figure, axes = panel(ax, path, 8, 4.2)
         _curves(axes, result, places[:, 0], order, names[0])
-    elif ax is not None:
-        figure = figure_of(ax, path)
-        drawn = _draw(ax, result, places[:, [across, 1 - across]], order[0], aspect)
-        bar = figure.colorbar(drawn, ax=ax, extend=_extend(result, drawn))
-        bar.set_label("squared prediction error", fontsize=9)
-        ax.set(xlabel=names[across], ylabel=names[1 - across])
-        ax.set_title(f"{order[0]}: {scores[order[0]]}", loc="left", fontsize=10)
+        return written(figure, path, _caption(result)) if ax is None else figure
+    places = places[:, [across, 1 - across]]
+    rows, abreast = arrangement(len(order))
+    if ax is not None:
+        figure, panels, order, abreast = figure_of(ax, path), [ax], order[:1], 1
     else:
-        figure = _maps(result, places[:, [across, 1 - across]], order, scores, aspect)
-        _, abreast = arrangement(len(order))
-        for number, axes in enumerate(figure.axes[: len(order)]):
-            if number % abreast == 0:
-                axes.set_ylabel(names[1 - across])
-            if number + abreast >= len(order):  # no map below
-                axes.set_xlabel(names[across])
-                axes.tick_params(labelbottom=True)
+        height = 2.7 * (_height(places, aspect) or 1) + 0.75
+        figure = canvas(2.9 * abreast + 0.9, height * rows + 0.4)
+        panels = list(figure.subplots(rows, abreast, sharex=True, sharey=True, squeeze=False).flat)
+    errors = result.prediction_error["mean"]
+    top = float(np.percentile(errors.values, TOP)) or 1.0
+    for number, (axes, label) in enumerate(zip(panels, order)):
+        drawn = _draw(axes, errors.sel(strategy=label).values, top, places, aspect)
+        axes.set_title(f"{label}: {scores[label]}", loc="left", fontsize=10)
+        if number % abreast == 0:
+            axes.set_ylabel(names[1 - across])
+        if number + abreast >= len(order):  # no map below
+            axes.set_xlabel(names[across])
+            axes.tick_params(labelbottom=True)
+    for axes in panels[len(order) :]:
+        axes.set_visible(False)
+    beyond: Literal["max", "neither"] = "max" if float(errors.max()) > top else "neither"
+    bar = figure.colorbar(drawn, ax=panels, extend=beyond, shrink=0.85, pad=0.015, aspect=25)
+    bar.set_label("squared prediction error", fontsize=9)
+    bar.outline.set_visible(False)
     return written(figure, path, _caption(result)) if ax is None else figure
 
 
@@ -125,29 +131,6 @@ def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | N
     return (xs, ys, number) if (number >= 0).all() else None
 
 
-def _maps(
-    result: StudyRecord,
-    places: np.ndarray,
-    order: Sequence[str],
-    scores: Mapping[str, Paired],
-    aspect: float,
-) -> Figure:
-    rows, columns = arrangement(len(order))
-    figure = canvas(2.9 * columns + 0.9, (2.7 * (_height(places, aspect) or 1) + 0.75) * rows + 0.4)
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for axes, label in zip(panels.flat, order):
-        drawn = _draw(axes, result, places, label, aspect)
-        axes.set_title(f"{label}: {scores[label]}", loc="left", fontsize=10)
-    for axes in panels.flat[len(order) :]:
-        axes.set_visible(False)
-    bar = figure.colorbar(
-        drawn, ax=panels, extend=_extend(result, drawn), shrink=0.85, pad=0.015, aspect=25
-    )
-    bar.set_label("squared prediction error", fontsize=9)
-    bar.outline.set_visible(False)
-    return figure
-
-
 def _height(places: np.ndarray, aspect: float) -> float | None:
     """Height of a map over its width; None if it is stretched to fill its panel."""
     wide, high = np.ptp(places, axis=0) * [1, aspect]
@@ -155,45 +138,34 @@ def _height(places: np.ndarray, aspect: float) -> float | None:
     return None if elongated else high / wide
 
 
-def _extend(result: StudyRecord, drawn: Collection) -> Literal["max", "neither"]:
-    """Whether some errors lie above the colour scale."""
-    top = drawn.get_clim()[1]
-    return "max" if float(result.prediction_error["mean"].max()) > (top or 0) else "neither"
-
-
 def _draw(
-    axes: Axes, result: StudyRecord, places: np.ndarray, label: str, aspect: float
+    axes: Axes, errors: np.ndarray, top: float, places: np.ndarray, aspect: float
 ) -> Collection:
-    """The map of one strategy, on the colour scale of all."""
-    every = result.prediction_error["mean"]
-    errors = every.sel(strategy=label).values
-    top = float(np.percentile(every.values, TOP)) or 1.0
+    """The map of one strategy, on a colour scale from 0 to ``top``."""
     if _height(places, aspect) is not None:
         axes.set_aspect(aspect)
     crossing = lattice(places)
-    if crossing is None:
-        axes.margins(0.08)
-        lighten(axes)
-        axes.grid(False)
-        size = float(np.clip(4000 / len(places), 6, 90))
-        x, y = places.T
-        return axes.scatter(x, y, c=errors, s=size, cmap=COLORS, vmin=0, vmax=top)
-    xs, ys, number = crossing
-    return axes.pcolormesh(
-        xs, ys, errors[number], shading="nearest", cmap=COLORS, vmin=0, vmax=top, rasterized=True
-    )
+    if crossing is not None:
+        xs, ys, number = crossing
+        mesh = axes.pcolormesh(
+            xs, ys, errors[number], shading="nearest", cmap=COLORS, vmin=0, vmax=top
+        )
+        mesh.set_rasterized(True)
+        return mesh
+    axes.margins(0.08)
+    lighten(axes)
+    axes.grid(False)
+    (x, y), size = places.T, float(np.clip(4000 / len(places), 6, 90))
+    return axes.scatter(x, y, c=errors, s=size, cmap=COLORS, vmin=0, vmax=top)
 
 
 def _curves(
     axes: Axes, result: StudyRecord, places: np.ndarray, order: Sequence[str], name: str
 ) -> None:
     sorted_arms = np.argsort(places)
-    maps = result.prediction_error.isel(arm=sorted_arms)
+    maps = result.prediction_error.isel(arm=sorted_arms).sel(strategy=order)
     styles = line_styles(result.strategies)
-    curves = {}
-    for label in order:
-        of_strategy = maps.sel(strategy=label)
-        curves[label] = Curve(of_strategy["mean"].values, of_strategy["standard_error"].values)
+    curves = dict(zip(order, zip(maps["mean"].values, maps["standard_error"].values)))
     draw_curves(axes, places[sorted_arms], curves, styles)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8))
     axes.set_xlim(float(places.min()), float(max(places.max(), places.min() + 1e-9)))
@@ -244,8 +216,19 @@ def plot_weights(
         ValueError: If weights were not recorded, there is no such strategy or trial, or both
             ``path`` and ``ax`` are given.
     """
-    label = _able_label(result, strategy)
     data = result.data
+    require(
+        "weight_rate" in data,
+        "This study has no weights; run it with run_study(..., record=(Weights(),)).",
+    )
+    first = data["weight_rate"].isel(trial=0, round=0, rate=0).values
+    able = [str(one) for one, weight in zip(data["strategy"].values, first) if np.isfinite(weight)]
+    label = able[0] if able and strategy is None else str(strategy)
+    require(
+        label in able,
+        f"{label} has no weights of the recorded bank; choose from {', '.join(able) or 'none'}, or "
+        "add adaptive_gp_ucb() and give its bank to Weights.",
+    )
     own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
     panels = []
     for name, heading in TITLES.items():
@@ -259,9 +242,8 @@ def plot_weights(
         ax.set_xlabel("round")
         return figure
     figure = canvas(10, 1.55 * len(panels) + 1.9)
-    *above, below = figure.subplots(
-        len(panels) + 1, 1, sharex=True, height_ratios=[1.0] * len(panels) + [0.8]
-    )
+    ratios = [1.0] * len(panels) + [0.8]
+    *above, below = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
     for axes, panel_ in zip(above, panels):
         _draw_weights(axes, rounds, *panel_)
     jump = _band(own["jump"].expand_dims("curve", -1))
@@ -271,33 +253,11 @@ def plot_weights(
     figure.align_ylabels()
     title = f'What "{label}" came to believe: the weight of every value'
     figure.suptitle(title, x=0.01, ha="left", fontsize=11.5)
-    caption = "One trial."
-    if trial is not None:
-        caption = f"Trial {trial}."
-    elif own.sizes["trial"] > 1:
+    caption = "One trial." if trial is None else f"Trial {trial}."
+    if own.sizes["trial"] > 1:
         caption = f"Mean of {own.sizes['trial']:,} trials, and the middle half of them."
     caption += " Rates and hazards count per median time between measurements."
     return written(figure, path, caption)
-
-
-def _able_label(result: StudyRecord, strategy: str | None) -> str:
-    """The label of a strategy with weights, by default the first."""
-    data = result.data
-    if "weight_rate" not in data:
-        raise ValueError(
-            "This study has no weights; run it with run_study(..., record=(Weights(),))."
-        )
-    first = data["weight_rate"].isel(trial=0, round=0, rate=0).values
-    able = [str(one) for one, w in zip(data["strategy"].values, first) if np.isfinite(w)]
-    label = able[0] if able and strategy is None else strategy
-    if label is not None:
-        result.require_strategy(label)
-    if label not in able:
-        raise ValueError(
-            f"{label or 'No strategy'} has no weights of the recorded bank; choose from "
-            f"{', '.join(able) or 'none'}, or add adaptive_gp_ucb() and give its bank to Weights."
-        )
-    return str(label)
 
 
 def _band(values: object) -> np.ndarray:

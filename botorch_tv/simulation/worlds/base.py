@@ -99,11 +99,9 @@ class World(ABC):
     maximize: bool | None = None
 
     def __init__(self, domain: Domain, noise: float) -> None:
-        noise = require_number(
-            f"{type(self).__name__}: noise", noise, "[0, 1e100]", "0 measures exactly."
-        )
         self.domain = domain
-        self.noise = noise
+        name = f"{type(self).__name__}: noise"
+        self.noise = require_number(name, noise, "[0, 1e100]", "0 measures exactly.")
 
     def __repr__(self) -> str:
         return arguments_shown(self)
@@ -164,9 +162,6 @@ class GridWorld(World):
 
     domain: Grid
 
-    def __init__(self, domain: Grid, noise: float) -> None:
-        super().__init__(domain, noise)
-
     @abstractmethod
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         """The objective of every trial at rounds 1, 2, ...
@@ -216,32 +211,22 @@ class GridWorld(World):
             "less.",
         )
         X = self.domain.X.cpu().double().numpy()
+        numbers = {"trial": range(trials), "round": range(1, rounds + 1), "arm": range(len(X))}
         places = {f"x{i + 1}": ("arm", X[:, i]) for i in range(self.domain.dim)}
-        return xr.DataArray(
-            torch.stack(seen, 1).numpy(),
-            dims=("trial", "round", "arm"),
-            coords={
-                "trial": np.arange(len(seen[0])),
-                "round": np.arange(1, len(seen) + 1),
-                "arm": np.arange(len(X)),
-                **places,
-            },
-            name="objective",
-        )
+        values = torch.stack(seen, 1).numpy()
+        return xr.DataArray(values, numbers, tuple(numbers), "objective").assign_coords(places)
 
     def _checked_rounds(self, stream: Stream) -> Iterator[Tensor]:
         """The values of :meth:`rounds`, checked for one value per trial and arm."""
         wanted = (stream.trials, len(self.domain))
         for t, values in enumerate(self.rounds(stream), start=1):
-            shape = tuple(values.shape) if isinstance(values, Tensor) else None
-            if shape != wanted:
-                given = type(values).__name__ if shape is None else f"a tensor of shape {shape}"
-                raise ValueError(
-                    f"{type(self).__name__}.rounds yields {given} in round {t}, but "
-                    f"{self.domain!r} and {stream.trials} trials need a tensor of shape {wanted}, "
-                    "trials x arms; where all trials are alike, "
-                    "values.expand(stream.trials, -1)."
-                )
+            given = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            require(
+                given == wanted,
+                f"{type(self).__name__}.rounds yields {given} in round {t}, but {self.domain!r} "
+                f"and {stream.trials} trials need a tensor of shape {wanted}, trials x arms; where "
+                "all trials are alike, values.expand(stream.trials, -1).",
+            )
             yield values
 
     def first_arm(self, stream: Stream) -> Tensor | None:

@@ -77,22 +77,17 @@ class BoxWorld(World):
             f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but trials have one "
             "dimension; give () or (n,).",
         )
-        shift = require_number(
-            "BoxWorld: shift", shift, "(-inf, inf)", "0 leaves the values as they are."
-        )
+        shift = require_number("BoxWorld: shift", shift, "(-inf, inf)", "0 leaves the values.")
         scale = require_number("BoxWorld: scale", scale, "(0, inf)", "1 keeps the unit.")
-        own = problem.noise_std
-        require(
-            noise is not None or own is not None,
-            f"BoxWorld: {name} has no noise of its own; give noise=0.0 or another variance.",
-        )
-        random_rounds = require_integer(
-            "BoxWorld: random_rounds", random_rounds, 0, "0 lets strategies begin."
-        )
-        super().__init__(
-            Box(problem.spatial_bounds, search=search),
-            (own / scale) ** 2 if noise is None else noise,
-        )
+        if noise is None:
+            require(
+                problem.noise_std is not None,
+                f"BoxWorld: {name} has no noise of its own; give noise=0.0 or another variance.",
+            )
+            noise = (problem.noise_std / scale) ** 2
+        fix = "0 lets strategies begin."
+        random_rounds = require_integer("BoxWorld: random_rounds", random_rounds, 0, fix)
+        super().__init__(Box(problem.spatial_bounds, search=search), noise)
         self.problem = copy.deepcopy(problem)
         self.shift, self.scale, self.random_rounds = shift, scale, random_rounds
         self.horizon = math.floor(problem.horizon)

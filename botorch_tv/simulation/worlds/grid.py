@@ -14,8 +14,7 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.gp.basis import Basis, FeatureBasis, ProductBasis
-from botorch_tv.gp.covariance import Inference
+from botorch_tv.gp.basis import FeatureBasis, ProductBasis
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld, InFeatures, Objective, arguments_shown
 from botorch_tv.strategies.domains import Grid
@@ -114,16 +113,14 @@ class AbruptWorld(DrawnWorld):
         changes: Sequence[int],
         noise: float,
     ) -> None:
-        for change in changes:
-            require_integer(
-                "AbruptWorld: changes", change, 2, "a change names the first round of a function."
-            )
+        fix = "a change names the first round of a function."
+        changes = tuple(require_integer("AbruptWorld: changes", t, 2, fix) for t in changes)
         require(
             all(earlier < later for earlier, later in pairwise(changes)),
-            f"AbruptWorld: changes is {tuple(changes)}, but each must come after the one before.",
+            f"AbruptWorld: changes is {changes}, but each must come after the one before.",
         )
         super().__init__(domain, functions, len(changes) + 1, noise)
-        self.changes = tuple(int(change) for change in changes)
+        self.changes = changes
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         drawn = self.draw(stream)
@@ -166,12 +163,10 @@ class DriftWorld(DrawnWorld):
         legs: int = 1,
         noise: float,
     ) -> None:
-        horizon = require_integer(
-            "DriftWorld: horizon", horizon, 1, "give the rounds of the whole way."
-        )
         legs = require_integer("DriftWorld: legs", legs, 1, "one leg joins two functions.")
         super().__init__(domain, functions, legs + 1, noise)
-        self.horizon = horizon
+        fix = "give the rounds of the whole way."
+        self.horizon = require_integer("DriftWorld: horizon", horizon, 1, fix)
         self.legs = legs
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
@@ -207,12 +202,10 @@ class MarkovWorld(GridWorld):
         self, domain: Grid, *, kernel: Kernel | Tensor, epsilon: float, noise: float
     ) -> None:
         super().__init__(domain, noise)
-        epsilon = require_number(
-            "MarkovWorld: epsilon", epsilon, "[0, 1]", "0 keeps the objective still."
-        )
         self._draw = GaussianDraw(kernel)
         self.kernel = self._draw.kernel
-        self.epsilon = epsilon
+        fix = "0 keeps the objective still."
+        self.epsilon = require_number("MarkovWorld: epsilon", epsilon, "[0, 1]", fix)
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         basis = self._draw.basis(self.domain, stream.dtype, stream.device)
@@ -233,7 +226,8 @@ class MarkovWorld(GridWorld):
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
             # Converting many draws to features at once is cheaper.
-            steps = self._draw.coordinates_ahead(basis, stream).mul_(move)
+            normals = stream.leading_normals_ahead(basis.normals, basis.arms)
+            steps = basis.draw_from_prior(normals.to(basis.variance.dtype)).mul_(move)
             for step in steps.unbind(1):
                 yield position
                 position = torch.add(step, position, alpha=stay)
@@ -280,19 +274,18 @@ class SineWorld(GridWorld):
         noise: float,
     ) -> None:
         super().__init__(domain, noise)
-        scale = require_number("SineWorld: scale", scale, "[0, 1e100]", "the paper uses 5.")
-        frequency = require_number(
-            "SineWorld: frequency", frequency, "(-inf, inf)", "the paper uses 0.3."
-        )
         self.kernel = copy.deepcopy(kernel)
         self.centers = _points(centers, domain)
-        self.scale = scale
-        self.frequency = frequency
+        self.scale = require_number("SineWorld: scale", scale, "[0, 1e100]", "the paper uses 5.")
+        fix = "the paper uses 0.3."
+        self.frequency = require_number("SineWorld: frequency", frequency, "(-inf, inf)", fix)
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         arms, centers = (X.double().to(stream.device) for X in (self.domain.X, self.centers))
-        covariance = _evaluated(self.kernel, arms, centers)
-        among = _evaluated(self.kernel, self.centers, self.centers)
+        # Copies, because Module.to() moves the module in place.
+        with torch.no_grad():
+            covariance = copy.deepcopy(self.kernel).to(arms)(arms, centers).to_dense()
+            among = copy.deepcopy(self.kernel).to(self.centers)(self.centers).to_dense()
         largest = float(torch.linalg.eigvalsh(among)[-1])
         values = covariance.new_empty(stream.trials, len(arms), dtype=stream.dtype)
         number = torch.arange(1, len(centers) + 1, dtype=centers.dtype, device=centers.device)
@@ -300,13 +293,6 @@ class SineWorld(GridWorld):
             u = torch.sin(self.frequency * t + number)
             unit: Tensor = u / u.norm()
             yield values.copy_(covariance @ (self.scale / largest * unit))
-
-
-def _evaluated(kernel: Kernel, first: Tensor, second: Tensor) -> Tensor:
-    with torch.no_grad():
-        # A copy, because Module.to() moves the module in place.
-        matrix: Tensor = copy.deepcopy(kernel).to(first)(first, second).to_dense()
-    return matrix
 
 
 def _points(centers: int | Tensor, domain: Grid) -> Tensor:
@@ -323,10 +309,9 @@ def _points(centers: int | Tensor, domain: Grid) -> Tensor:
         f"SineWorld: centers is {centers}, but a domain of {domain.dim} dimensions has no evenly "
         "spaced order; give the points themselves, n x d.",
     )
-    ends = domain.X.double()
-    return torch.linspace(
-        float(ends.min()), float(ends.max()), centers, dtype=torch.float64, device="cpu"
-    ).unsqueeze(-1)
+    first, last = domain.X.double().aminmax()
+    points = torch.linspace(float(first), float(last), centers, dtype=torch.float64, device="cpu")
+    return points.unsqueeze(-1)
 
 
 # ---------------------------------------------------------------- functions
@@ -365,27 +350,7 @@ class FunctionDistribution(ABC):
         """
 
 
-class _KernelFunctions(FunctionDistribution):
-    """Functions drawn by a kernel, which is factored once per domain.
-
-    Args:
-        kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
-    """
-
-    def __init__(self, kernel: Kernel | Tensor) -> None:
-        self.kernel = copy.deepcopy(kernel)
-        self._bases: dict[tuple[Grid, Inference, torch.dtype, torch.device], Basis] = {}
-
-    def _factored(
-        self, domain: Grid, inference: Inference, dtype: torch.dtype, device: torch.device
-    ) -> Basis:
-        key = (domain, inference, dtype, device)
-        if key not in self._bases:
-            self._bases[key] = domain.basis(self.kernel, inference, dtype=dtype, device=device)
-        return self._bases[key]
-
-
-class GaussianDraw(_KernelFunctions):
+class GaussianDraw(FunctionDistribution):
     """A draw from the kernel's Gaussian process, N(0, K) on the arms.
 
     With a pivoted Cholesky factor of the kernel, K = C Cᵀ, the draw is C z with z standard normal.
@@ -395,13 +360,16 @@ class GaussianDraw(_KernelFunctions):
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
     """
 
+    def __init__(self, kernel: Kernel | Tensor) -> None:
+        self.kernel = copy.deepcopy(kernel)
+
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = self.basis(domain, stream.dtype, stream.device)
         return FunctionDraw(basis.expand(self.coordinates(basis, stream)))
 
     def basis(self, domain: Grid, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
         """Features of the kernel over the arms."""
-        basis = self._factored(domain, "features", dtype, device)
+        basis = domain.basis(self.kernel, "features", dtype=dtype, device=device)
         assert isinstance(basis, FeatureBasis)
         return basis
 
@@ -410,12 +378,6 @@ class GaussianDraw(_KernelFunctions):
         """A draw in coordinates of the features, `trials x r`."""
         normal = stream.leading_normals(basis.normals, basis.arms)
         return basis.draw_from_prior(normal.to(basis.variance.dtype))
-
-    @staticmethod
-    def coordinates_ahead(basis: FeatureBasis, stream: Stream) -> Tensor:
-        """Some further draws in coordinates of the features, `trials x draws x r`."""
-        normals = stream.leading_normals_ahead(basis.normals, basis.arms)
-        return basis.draw_from_prior(normals.to(basis.variance.dtype))
 
 
 class SmoothedDraw(GaussianDraw):
@@ -434,10 +396,8 @@ class SmoothedDraw(GaussianDraw):
 
     def __init__(self, kernel: Kernel | Tensor, noise: float) -> None:
         super().__init__(kernel)
-        noise = require_number(
-            "SmoothedDraw: noise", noise, "(0, inf)", "GaussianDraw does not smooth."
-        )
-        self.noise = noise
+        fix = "GaussianDraw does not smooth."
+        self.noise = require_number("SmoothedDraw: noise", noise, "(0, inf)", fix)
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         # K is numerically singular for most kernels. In features only Φᵀ Φ + λ I is inverted:
@@ -456,7 +416,7 @@ class SmoothedDraw(GaussianDraw):
         return FunctionDraw(*(tensor.to(stream.dtype) for tensor in drawn if tensor is not None))
 
 
-class RKHSFunctions(_KernelFunctions):
+class RKHSFunctions(FunctionDistribution):
     """f = Σ_i α_i k(·, x_i), α_i uniform on [-1, 1] and x_i among the arms, [W22] §7.
 
     The paper only says that the x_i are arms; here they are uniform and may repeat.
@@ -470,12 +430,11 @@ class RKHSFunctions(_KernelFunctions):
     """
 
     def __init__(self, kernel: Kernel | Tensor, terms: int = 20) -> None:
-        terms = require_integer("RKHSFunctions: terms", terms, 1, "the paper uses 20 and 100.")
-        super().__init__(kernel)
-        self.terms = terms
+        self.kernel = copy.deepcopy(kernel)
+        self.terms = require_integer("RKHSFunctions: terms", terms, 1, "the paper uses 20 and 100.")
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
-        basis = self._factored(domain, "auto", stream.dtype, stream.device)
+        basis = domain.basis(self.kernel, dtype=stream.dtype, device=stream.device)
         # In float32 the product with a number just below 1 may be rounded up.
         arms = (stream.uniform(self.terms) * basis.arms).long().clamp_max(basis.arms - 1)
         alpha = 2 * stream.uniform(self.terms) - 1

@@ -17,6 +17,7 @@ from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.temporal import (
     Center,
     carried_forward,
+    covariance_of,
     fit_noise,
     fit_rate,
     group_starts,
@@ -114,17 +115,12 @@ class PanelWorld(GridWorld):
         device = values.device if isinstance(values, Tensor) else torch.device("cpu")
         panel = _as_panel(values, coordinates)
         _warn_if_uneven(panel)
-        readings = panel.values
-        rows, arms = readings.shape
         _check_rows(panel, train)
+        readings, arms = panel.values, len(panel.arms)
         require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; give 'all' or 'arm'.")
         if not isinstance(noise_share, str) or noise_share != "fitted":
-            noise_share = require_number(
-                "PanelWorld: noise_share",
-                noise_share,
-                "(0, 1]",
-                "0.05 is usual, 'fitted' estimates it.",
-            )
+            fix = "0.05 is usual, 'fitted' estimates it."
+            noise_share = require_number("PanelWorld: noise_share", noise_share, "(0, 1]", fix)
         if first_arm not in (None, "random", "each"):
             fix = f"arms are numbered 0 to {arms - 1}; or give 'random', 'each', or None."
             first_arm = require_integer("PanelWorld: first_arm", first_arm, 0, fix)
@@ -139,27 +135,23 @@ class PanelWorld(GridWorld):
         self._groups = groups
         variance = float(np.nanmean(self.training**2))
         if isinstance(noise_share, str):
-            self._fitted: float | None
-            self.model_noise, self._fitted, covariance = fit_noise(
+            self.model_noise, self.epsilon, spectrum = fit_noise(
                 self.training, sample_spectrum(self.training), groups
             )
             self.noise_share = self.model_noise / variance
-            self.kernel = torch.tensor(covariance.matrix(), device=device)
+            covariance = covariance_of(spectrum)
         else:
             self.model_noise, self.noise_share = noise_share * variance, noise_share
-            self.kernel = torch.tensor(sample_covariance(self.training), device=device)
-            self._fitted = None
+            covariance = sample_covariance(self.training)
+        self.kernel = torch.tensor(covariance, device=device)
         self.objective = torch.as_tensor(played, device=device)
         self.measured = torch.as_tensor(~np.isnan(readings[train:]), device=device)
-        self.horizon = rows - train
-        whole = bool(self.measured.all())
-        self._measured = None if whole else DeviceCopies(self.measured)
+        self.horizon = len(played)
+        self._measured = None if self.measured.all() else DeviceCopies(self.measured)
 
     @cached_property
     def epsilon(self) -> float:
         """Rate of change ε of the largest marginal likelihood on the training rows, [B16] (24)."""
-        if self._fitted is not None:
-            return self._fitted
         covariance = sample_spectrum(self.training)
         return fit_rate(self.training, covariance, self.model_noise, self._groups).epsilon
 
@@ -187,17 +179,14 @@ class PanelWorld(GridWorld):
 
 
 def _warn_if_uneven(panel: Panel) -> None:
-    skipped = panel.skipped
-    if skipped is None or panel.times is None or np.abs(skipped).max() <= UNEVEN:
+    skipped, times = panel.skipped, panel.times
+    if skipped is None or times is None or np.abs(skipped).max() <= UNEVEN:
         return
     worst = int(np.abs(skipped).argmax())
     warnings.warn(
-        "PanelWorld: rows are taken for rounds of equal length, but "
-        f"{int((skipped > UNEVEN).sum())} rows come late and {int((skipped < -UNEVEN).sum())} "
-        f"early, as from {panel.times[worst]} to {panel.times[worst + 1]}, "
-        f"{skipped[worst] + 1:.3g} usual steps. Give a panel with rows of NaN for missing "
-        "rounds; if rows are rounds whatever their times, such as trading days, use "
-        "replace(panel, times=None).",
+        f"PanelWorld: rows are taken for rounds of equal length, but {times[worst]} to "
+        f"{times[worst + 1]} are {skipped[worst] + 1:.3g} usual steps; give rows of NaN for rounds "
+        "that are missing, or replace(panel, times=None) where times do not matter.",
         stacklevel=3,
     )
 

@@ -15,10 +15,10 @@ from botorch_tv.gp.mixture.features import (
     features_among,
     side_features,
 )
-from botorch_tv.strategies.parameters import Axis, Choice, MixedSearch, Number, Space
+from botorch_tv.strategies.parameters import Choice, MixedSearch, Number, Space
 
-MIXED = Space([Axis("x", Number(0.0, 1.0)), Axis("c", Choice("a", "b", "c"))])
-LISTED = Space([Axis("n", Number(0, 8, step=1)), Axis("c", Choice("a", "b"))])
+MIXED = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c")})
+LISTED = Space({"n": Number(0, 8, step=1), "c": Choice("a", "b")})
 
 
 def gaussian(X: torch.Tensor, lengthscale: float) -> torch.Tensor:

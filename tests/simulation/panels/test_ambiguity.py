@@ -45,7 +45,7 @@ def test_three_decimals_are_read(tmp_path, mark):
 
 def test_numbers_as_python_has_them(tmp_path):
     """1_0 was 10."""
-    with pytest.raises(ValueError, match=r"line 2, column 'a': '1_0' is not a number"):
+    with pytest.raises(ValueError, match=r"line 2: '1_0' is not a number"):
         load_panel(table(tmp_path, NAMES, [["1_0", *row[1:]] for row in READ]))
 
 
@@ -92,7 +92,7 @@ def test_dates_with_and_without_a_zone(tmp_path, zone):
     assert load_panel(table(tmp_path, ["time", "a"], rows)).times is not None
     rows[1][0] = "2026-03-01T01:00"
     with pytest.raises(
-        ValueError, match=r"line 3: '2026-03-01T01:00' has no time zone, but .* line 2"
+        ValueError, match=r"line 3: '2026-03-01T01:00' has no time zone, but others have"
     ):
         load_panel(table(tmp_path, ["time", "a"], rows))
 

@@ -6,7 +6,12 @@ from oracles.panels import dense_log_likelihood
 
 from botorch_tv.simulation import PanelWorld
 from botorch_tv.simulation.panels import make_panel
-from botorch_tv.simulation.panels.temporal import fit_noise, sample_covariance, sample_spectrum
+from botorch_tv.simulation.panels.temporal import (
+    covariance_of,
+    fit_noise,
+    sample_covariance,
+    sample_spectrum,
+)
 
 ARMS, ROWS = 8, 200
 
@@ -38,7 +43,7 @@ def test_it_is_the_maximum_of_the_dense_likelihood() -> None:
 
     there = dense(fitted, rate)
     np.testing.assert_allclose(
-        covariance.matrix(),
+        covariance_of(covariance),
         (vectors * np.maximum(values_of - fitted, 0)) @ vectors.T,
         atol=1e-12,
     )

@@ -190,7 +190,7 @@ def test_many_arms_need_no_matrix_of_all_readings():
         ({"groups": [1, 2]}, "5 training rows"),
         ({"first_arm": 3}, "first_arm is 3, but arms are numbered 0 to 2"),
         ({"first_arm": -1}, "first_arm is -1"),
-        ({"coordinates": np.zeros((2, 2))}, r"coordinates have shape \(2, 2\); give 3 x d"),
+        ({"coordinates": np.zeros((2, 2))}, r"coordinates has not .*; give 3"),
         ({"coordinates": np.zeros((3, 2))}, "the same coordinates"),
         ({"values": np.zeros((10, 3))}, "standard deviation of the training rows is 0"),
         ({"values": np.zeros((10, 3, 2))}, r"shape \(10, 3, 2\).*reshape"),
@@ -247,7 +247,7 @@ def test_uneven_times_are_told():
     times = np.arange(30.0)
     times[11:] += 5
     uneven = replace(panel, times=times)
-    with pytest.warns(UserWarning, match=r"1 rows come late and 0 early, as from 10.0 to 16.0, 6 "):
+    with pytest.warns(UserWarning, match="10.0 to 16.0 are 6 usual steps"):
         PanelWorld(uneven, 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -70,13 +70,13 @@ def test_trial_without_alarm(result):
 
 
 def test_trigger_picture_refuses(result):
-    with pytest.raises(ValueError, match="no strategy 'SW'; it has GP-UCB"):
+    with pytest.raises(ValueError, match="SW does not reset by a trigger"):
         result.plot_triggers("SW")
     with pytest.raises(ValueError, match=r"GP-UCB does not reset by a trigger.*from ET-GP-UCB"):
         result.plot_triggers("GP-UCB")
     with pytest.raises(KeyError, match="trial"):
         result.plot_triggers(trial=8)
-    with pytest.raises(ValueError, match="No strategy of this study resets by a trigger"):
+    with pytest.raises(ValueError, match="None does not reset by a trigger"):
         drawn_diagnosis({"A": 1.0}, 2, 5).plot_triggers()
 
 

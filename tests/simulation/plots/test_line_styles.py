@@ -40,19 +40,19 @@ def test_they_are_known_by_every_name(code):
     ],
 )
 def test_colours_differ_in_the_papers_figures(labels):
-    assert len({style.color for style in line_styles(labels).values()}) == len(labels)
+    assert len({color for color, _ in line_styles(labels).values()}) == len(labels)
 
 
 def test_other_labels_have_a_colour_of_their_own_whatever_the_order():
     labels = ["GP", "0.03", "0.003", "trigger", "own", "ET"]
     styles = line_styles(labels)
-    assert len({style.color for style in styles.values()}) == len(labels)
+    assert len({color for color, _ in styles.values()}) == len(labels)
     for order in itertools.permutations(labels):
         found = line_styles(order)
         assert list(found) == list(order)
         assert found == styles
     # What nobody else of the picture wants stays when others go.
-    assert line_styles(["own"])["own"].line == "solid"
+    assert line_styles(["own"])["own"][1] == "solid"
 
 
 def test_two_names_of_one_algorithm_differ():

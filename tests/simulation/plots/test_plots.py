@@ -10,10 +10,9 @@ from synthetic_results import make_result, random_result
 from botorch_tv.drawing import canvas, written
 from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
 from botorch_tv.simulation.plots.curves import (
-    Curve,
     line_styles,
     name_curves,
-    regret_curve,
+    regret_curves,
     spread_apart,
 )
 
@@ -26,12 +25,12 @@ def texts(figure):
 
 def test_curve_by_hand():
     result = make_result({"A": [[2, 4, 0], [4, 0, 5]]})
-    total = regret_curve(result, "A", normalized=False)
-    np.testing.assert_allclose(total.mean, [3, 5, 7.5])
-    np.testing.assert_allclose(total.error, [1, 1, 1.5])  # |difference| / 2 for two trials
-    average = regret_curve(result, "A", normalized=True)
-    np.testing.assert_allclose(average.mean, [3, 2.5, 2.5])
-    np.testing.assert_allclose(average.error, [1, 0.5, 0.5])
+    mean, error = regret_curves(result, normalized=False)["A"]
+    np.testing.assert_allclose(mean, [3, 5, 7.5])
+    np.testing.assert_allclose(error, [1, 1, 1.5])  # |difference| / 2 for two trials
+    mean, error = regret_curves(result, normalized=True)["A"]
+    np.testing.assert_allclose(mean, [3, 2.5, 2.5])
+    np.testing.assert_allclose(error, [1, 0.5, 0.5])
 
 
 def test_names_move_apart_and_no_further():
@@ -53,7 +52,7 @@ def test_names_of_two_lines_have_room():
     axes = figure.subplots()
     axes.set_ylim(0, 1)
     ends = {"one": 0.5, "two\nlines": 0.5, "again\ntwo": 0.51, "last": 0.52}
-    curves = {name: Curve(np.array([end]), np.array([0.0])) for name, end in ends.items()}
+    curves = {name: (np.array([end]), np.array([0.0])) for name, end in ends.items()}
     name_curves(axes, curves, line_styles(list(ends)))
     written(figure, None).canvas.draw()
     boxes = sorted((Text.get_window_extent(one) for one in axes.texts), key=lambda box: box.y0)
@@ -72,8 +71,8 @@ def test_regret_picture(tmp_path):
     assert_written(tmp_path / "new" / "regret.png")
     average, total, strip = figure.axes
     for axes, normalized in ((average, True), (total, False)):
-        curves = {label: regret_curve(result, label, normalized) for label in LEVELS}
-        assert_curves(axes, {label: curve.mean for label, curve in curves.items()})
+        curves = regret_curves(result, normalized)
+        assert_curves(axes, {label: mean for label, (mean, _) in curves.items()})
         edges = {label: (mean - sd, mean + sd) for label, (mean, sd) in curves.items()}
         assert_bands(axes, edges)
     for label in LEVELS:
@@ -99,7 +98,8 @@ def test_smallest_studies_can_be_drawn(trials, rounds, tmp_path):
     assert_written(tmp_path / "small.png")
     average, total = figure.axes
     for axes, normalized in ((average, True), (total, False)):
-        assert_curves(axes, {one: regret_curve(result, one, normalized).mean for one in "AB"})
+        curves = regret_curves(result, normalized)
+        assert_curves(axes, {one: mean for one, (mean, _) in curves.items()})
     assert figure.get_supxlabel().startswith("One trial." if trials == 1 else "Mean of 3 trials")
 
 
@@ -119,7 +119,7 @@ def test_panels_share_a_scale(count, tmp_path):
     assert [axes.get_title(loc="left") for axes in shown] == list(results)
     assert len({axes.get_ylim() for axes in shown}) == 1
     for axes, result in zip(shown, results.values(), strict=True):
-        assert_curves(axes, {one: regret_curve(result, one, True).mean for one in LEVELS})
+        assert_curves(axes, {one: mean for one, (mean, _) in regret_curves(result, True).items()})
         assert axes.get_xlabel() == "round"
     assert shown[0].get_ylabel() == "normalised regret $R_t / t$"
     looks_of = [{k: v.get_color() for k, v in named_curves(axes).items()} for axes in shown]

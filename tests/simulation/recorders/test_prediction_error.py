@@ -21,8 +21,8 @@ from botorch_tv.simulation import (
 from botorch_tv.simulation.panels import make_panel
 from botorch_tv.simulation.recorders import MAP
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.settings import Chunk, ResultLayout, error_of, scatter_of
-from botorch_tv.simulation.store import Block, Gathered
+from botorch_tv.simulation.settings import StudySettings, error_of, scatter_of
+from botorch_tv.simulation.store import Gathered
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Grid,
@@ -116,23 +116,24 @@ def test_nothing_else_of_a_study_changes(whole) -> None:
 def test_merging_is_the_two_pass_formula(order: list[int]) -> None:
     """Whatever order chunks come in, to the last bit."""
     values = 5 + 1e-3 * np.random.default_rng(0).random((2, 11, len(GRID)))
-    layout = ResultLayout.of((PredictionError(),), GRID, PLAYERS, horizon=1, dtype="float64")
+    cpu, labels = torch.device("cpu"), {"GP": PLAYERS["GP"], "TV": PLAYERS["TV"]}
+    settings = StudySettings(WORLD, labels, 1, 0, torch.float64, cpu, (PredictionError(),))
     parts = []
     for first, rows in zip((0, 1, 4), np.split(values, [1, 4], axis=1)):
         mean = rows.mean(1)
         scatter = ((rows - mean[:, None]) ** 2).sum(1)
-        parts.append((Chunk(first, rows.shape[1]), {MAP: mean, scatter_of(MAP): scatter}))
+        parts.append((range(first, first + rows.shape[1]), {MAP: mean, scatter_of(MAP): scatter}))
 
     def joined(some: list[int]) -> dict[str, np.ndarray]:
-        gathered = Gathered(layout, 11, None)
+        gathered = Gathered(settings, 11, None)
         for number in some:
             chunk, arrays = parts[number]
             every = {
-                name: np.zeros(shape) for name, (shape, _) in layout.block(chunk.trials).items()
+                name: np.zeros(shape) for name, (shape, _) in settings.shapes(len(chunk)).items()
             }
             for row, label in enumerate(("TV", "GP")):
                 own = {name: one[row] for name, one in arrays.items()}
-                gathered.take(label, chunk, Block(every | own, "{}"))
+                gathered.take(label, chunk, every | own | {"made_with": np.array("{}")})
         data = gathered.dataset().sel(strategy=["TV", "GP"])
         return {name: data[name].values for name in (MAP, error_of(MAP))}
 

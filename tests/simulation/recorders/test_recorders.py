@@ -26,7 +26,7 @@ from botorch_tv.simulation import (
     run_study,
 )
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.settings import ResultLayout, StudySettings, chunk_size
+from botorch_tv.simulation.settings import StudySettings, chunk_size
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, tv_gp_ucb
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import Info
@@ -266,23 +266,14 @@ def test_an_error_says_whose_it_is() -> None:
 
 
 def test_memory_counts_what_recorders_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    def layout(*record: Recorder) -> ResultLayout:
-        return ResultLayout.of(record, GRID, PLAYERS, horizon=9, dtype="float32")
+    def settings(*record: Recorder) -> StudySettings:
+        return StudySettings(WORLD, PLAYERS, 9, 0, torch.float32, torch.device("cpu"), record)
 
-    plain, wide = layout(), layout(Odd({"wide": Variable({"arm": 16})}))
-    mean = layout(Odd({"mean": Variable({"arm": 16}, averaged=True)}))
-    assert plain.numbers_per_trial == 9 * 4
-    assert wide.numbers_per_trial - plain.numbers_per_trial == 9 * 16
-    assert mean.numbers_per_trial - plain.numbers_per_trial == 16
+    plain, wide = settings(), settings(Odd({"wide": Variable({"arm": 16})}))
+    mean = settings(Odd({"mean": Variable({"arm": 16}, averaged=True)}))
     assert plain.bytes_of(5) == 5 * 9 * (4 + 1 + 4 + 4)
     assert wide.bytes_of(5) - plain.bytes_of(5) == 5 * 9 * 16 * 4
     assert mean.bytes_of(5) - plain.bytes_of(5) == 2 * 16 * 8
     monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**20)
-    cpu = torch.device("cpu")
-    sizes = [
-        chunk_size(
-            StudySettings(WORLD, PLAYERS, 9, 0, torch.float32, cpu, record), trials=500, workers=1
-        )
-        for record in ((), (Odd({"wide": Variable({"arm": 16})}),))
-    ]
-    assert sizes[0] > sizes[1] >= 1
+    sizes = [chunk_size(one, trials=500, workers=1) for one in (plain, mean, wide)]
+    assert sizes[0] > sizes[1] > sizes[2] >= 1
