@@ -36,7 +36,7 @@ class RunningPosterior(ABC):
     Args:
         basis: Coordinates of the kernel.
         shape: The `batch_shape`.
-        variance: Of the prior, `M`.
+        variance: Of the prior, `M` or `batch_shape x M`.
         trend: Whether the prior mean is to be estimated.
 
     Attributes:
@@ -48,7 +48,8 @@ class RunningPosterior(ABC):
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
         zero = basis.variance.new_zeros(shape)
-        self.mean, self.variance = zero.new_zeros(*shape, basis.arms), variance.repeat(*shape, 1)
+        self.variance = variance.expand(*shape, basis.arms).clone()
+        self.mean = torch.zeros_like(self.variance)
         self.information_gain, self.trend = zero, None
         if trend:
             self.trend = Trend(torch.zeros_like(self.mean), zero.clone(), zero.clone())

@@ -18,7 +18,7 @@ from botorch_tv.gp.linalg import scaled
 from botorch_tv.gp.process import Inference, Joint, Process, basis_of
 from botorch_tv.gp.regression import (
     information_gain,
-    most_numbers_of_block,
+    numbers_of_block,
     numbers_of_regression,
     regress,
     regress_on_arms,
@@ -90,27 +90,25 @@ class ArmInference(Inference):
             normal: What ``draw`` will be asked to make a draw of, where that is known already.
         """
 
-    @abstractmethod
-    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
-        """As :meth:`joint`, for one group of arms, `batch_shape x q`, without its dimension."""
-
-    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
-        q = choice.shape[-1]
-        together = max(1, JOINTLY // q)
-        means, blocks, gain = [], [], None
-        for part in torch.split(choice, together, dim=-2):
-            number = part.shape[-2]
-            mean, covariance, gain = self.at_arms(data, part.flatten(-2), present)
-            lead = mean.shape[:-1]
-            means.append(mean.reshape(*lead, number, q))
-            square = covariance.reshape(*lead, number, q, number, q)
-            # Dimensions are now group, member, group, member; a group with itself is wanted.
-            blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
-        assert gain is not None
-        return torch.cat(means, -2), torch.cat(blocks, -3), gain
-
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return information_gain(basis_of(data), self.observations(data, present, inflation_power=2))
+
+
+def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]]) -> list[Tensor]:
+    """Mean and covariance within each group of arms, so many at a time as memory holds.
+
+    Args:
+        choice: `batch_shape x e x q`.
+        at: Mean and covariance of some arms, `batch_shape x n`.
+    """
+    q, means, blocks = choice.shape[-1], [], []
+    for part in torch.split(choice, max(1, JOINTLY // q), dim=-2):
+        mean, covariance = at(part.flatten(-2))
+        means.append(mean.view(part.shape))
+        square = covariance.reshape(*part.shape, *part.shape[-2:])
+        # Dimensions are now group, member, group, member; a group with itself is wanted.
+        blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
+    return [torch.cat(means, -2), torch.cat(blocks, -3)]
 
 
 class ArmRegression(ArmInference):
@@ -131,19 +129,23 @@ class ArmRegression(ArmInference):
         sd = (prior - lost).clamp_min_(0).sqrt_()
         return ArmPosterior(mean, sd, gain, self.prior_mean(offset), draw)
 
-    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
         basis, observations = basis_of(data), self.observations(data, present)
         posterior = regress(basis, observations)
-        prior = scaled(basis.gram(index), observations.prior_factor)
-        mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
         offset = self.prior_mean(None if posterior.trend is None else posterior.trend.constant)
-        covariance = prior - posterior.covariance_reduction(basis, index)
-        return mean + per_trial(offset), covariance, posterior.information_gain
+
+        def at(index: Tensor) -> tuple[Tensor, Tensor]:
+            prior = scaled(basis.gram(index), observations.prior_factor)
+            mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
+            return mean + per_trial(offset), prior - posterior.covariance_reduction(basis, index)
+
+        mean, covariance = joint_in_groups(choice, at)
+        return mean, covariance, posterior.information_gain
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, moves = basis_of(data), self.process.moves
         kept = self.process.most_kept(horizon)
-        block = most_numbers_of_block(basis, kept, trials, moves)
+        block = numbers_of_block(basis, kept, trials, moves)
         at_work = -(-block // trials)
         if moves:  # temporal factors of all trials are made, and then stay
             at_work = max(DECAYS_AT_ONCE * kept**2, kept**2 + at_work)
@@ -177,15 +179,15 @@ class Recursion(Inference):
 
     def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
         assert isinstance(prior, Basis)
-        trend, first = self.process.known_mean is None, self._first_variance(prior)
-        return self._form(prior)(prior, batch_shape, first, trend=trend)
+        return self._prior(prior, batch_shape, self._variance(prior))
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         (leaving, cleared, any_rows), running = change, before.running
         process, basis = self.process, basis_of(after)
         if after.dropped == after.rounds:
             return self._emptied(after)
-        if any_rows or (leaving and self._refreshes(after)):
+        often = process.moves or amplifies(after.least_noise, basis)
+        if any_rows or (leaving and (often or after.rounds % REFRESH_ROUNDS == 0)):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
         exacter = after.least_noise < before.least_noise
@@ -198,7 +200,7 @@ class Recursion(Inference):
             *motion, prior = self._motion(before, before.time, after, after.time)
             running.move(basis, *motion)
         if cleared is not None:
-            running.clear(self._first_variance(basis), cleared)
+            running.clear(self._variance(basis), cleared)
         self._take(running, basis, after, after.rounds - 1, prior)
         if isinstance(running, PlayedArms):
             running.reserve(basis.size)
@@ -249,17 +251,22 @@ class Recursion(Inference):
 
     def _emptied(self, data: Data) -> Data:
         """The data with the posterior of no row at all, at the time of the newest of all."""
-        running = self.start(data.prior, data.time.shape)
-        if self.process.moves:  # rows may have left without a reset, so that time counts on
-            elapsed = _elapsed(data, data.time).unsqueeze(-1)
-            prior = self.process.decay.prior_variance(elapsed).to(running.variance)
-            running.variance = prior * basis_of(data).variance
-        return data._replace(running=running)
+        # Rows may have left without a reset, so that time counts on.
+        variance = self._variance(basis_of(data), _elapsed(data, data.time))
+        return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
 
-    def _refreshes(self, data: Data) -> bool:
-        """Whether rows that leave are left out by computing all anew."""
-        often = self.process.moves or amplifies(data.least_noise, basis_of(data))
-        return often or data.rounds % REFRESH_ROUNDS == 0
+    def _prior(self, basis: Basis, shape: Size, variance: Tensor) -> RunningPosterior:
+        trend = self.process.known_mean is None
+        return self._form(basis)(basis, shape, variance, trend=trend)
+
+    def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
+        """The prior variance at some time since the origin, or at it, `M` or `batch_shape x M`."""
+        if not self.process.moves:
+            return basis.variance
+        if elapsed is None:
+            elapsed = basis.variance.new_zeros((), dtype=torch.float64)
+        factor = self.process.decay.prior_variance(elapsed).to(basis.variance)
+        return factor.unsqueeze(-1) * basis.variance
 
     def _take(
         self,
@@ -279,13 +286,6 @@ class Recursion(Inference):
             noise = torch.where(among, noise, torch.inf)
         index = self._located(basis, history.choice.row(number))
         running.observe(basis, index, y - mean if mean else y, noise, prior, remove=remove)
-
-    def _first_variance(self, basis: Basis) -> Tensor:
-        """The prior variance at time 0, `M`."""
-        if not self.process.moves:
-            return basis.variance
-        origin = basis.variance.new_zeros((), dtype=torch.float64)
-        return basis.variance * self.process.decay.prior_variance(origin).to(basis.variance)
 
     def _moved_to(
         self, data: Data, now: Tensor, index: Tensor | None = None
@@ -359,41 +359,38 @@ class ArmRecursion(Recursion, ArmInference):
         offset = self.prior_mean(estimate)
         return ArmPosterior(mean, sd.sqrt_(), running.information_gain, offset, draw)
 
-    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
-        basis = basis_of(data)
-        mean, square, prior, _, estimate = self._moved_to(data, present.now, index)
-        lost = basis.inner(running_of(data).at(basis, index), index)
-        if square is not None:
-            lost = square[..., None, None] * lost
-        covariance = scaled(basis.gram(index), prior) - lost
-        gain = running_of(data).information_gain
-        return mean + per_trial(self.prior_mean(estimate)), covariance, gain
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
+        basis, running = basis_of(data), running_of(data)
+
+        def at(index: Tensor) -> tuple[Tensor, Tensor]:
+            mean, square, prior, _, estimate = self._moved_to(data, present.now, index)
+            lost = basis.inner(running.at(basis, index), index)
+            if square is not None:
+                lost = square[..., None, None] * lost
+            mean = mean + per_trial(self.prior_mean(estimate))
+            return mean, scaled(basis.gram(index), prior) - lost
+
+        mean, covariance = joint_in_groups(choice, at)
+        return mean, covariance, running.information_gain
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, process = basis_of(data), self.process
         form, kept = self._form(basis), process.most_kept(horizon)
         rows = kept
-        if process.slides:
-            # A row for what is told and one for what is left out, until a regression replaces them.
+        if process.slides and form is PlayedArms:  # arms are held until the next regression
+            since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
+            rows = min(horizon, max(REFRESH_ROUNDS - 1, kept + since))
+        elif process.slides:  # a row for what is observed, and one for what is removed
             rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS)
-            if form is PlayedArms:
-                # Arms that were dropped are held until a regression, every so many rounds.
-                since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
-                rows = min(horizon, max(REFRESH_ROUNDS - 1, kept + since))
         numbers = form.numbers(basis, rows)
         if form is PlayedArms and rows > basis.size:
-            matrix = (2 * (basis.size + 1) + basis.size) * basis.size
             later = Filter.numbers(basis, rows - basis.size)
-            numbers = max(numbers, numbers // 2 + matrix, later)
-        refreshed = process.slides and (
-            horizon >= REFRESH_ROUNDS or amplifies(process.noise, basis)
-        )
-        if process.returns or refreshed:
+            numbers = max(numbers, numbers // 2 + (3 * basis.size + 2) * basis.size, later)
+        often = horizon >= REFRESH_ROUNDS or amplifies(process.noise, basis)
+        if process.returns or (process.slides and often):
             regression = numbers_of_regression(basis, kept, moves=process.moves)
             numbers = max(numbers, form.numbers(basis, 0) + max(regression, kept * basis.size))
-        # What all trials begin with is made once for a single one.
-        template = -(-(basis.size**2) // trials) if form is RootFilter else 0
-        return AT_ONCE * basis.arms + log_numbers(horizon) + numbers + template
+        return AT_ONCE * basis.arms + log_numbers(horizon) + numbers
 
     def _form(self, basis: Basis) -> type[RunningPosterior]:
         """How posteriors are held; the same in all trials, whatever they play."""

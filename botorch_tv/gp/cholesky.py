@@ -1,4 +1,4 @@
-"""The Cholesky factor of I + S (K ∘ D) S: grown with a log, less rows that have left, pivoted.
+"""The Cholesky factor of I + S (K ∘ D) S, grown with a log; and one of a kernel, with pivots.
 
 With S = N^(-1/2) eigenvalues are at least 1, however small the noise and however close the points,
 so that no jitter is needed; a row with S = 0 leaves everything exact.
@@ -8,15 +8,6 @@ noise ages or a row is left out. So whole blocks of rows are held, and a round o
 costs O(n²) instead of O(n³). A block is computed by the same operations whether its turn comes
 while a log grows or when a long one is read, by forward substitution in the factor itself, which is
 backward stable; so what is found depends on the log, never on what was asked before.
-
-When the oldest of n rows leaves, all rows of a factor change. So rows leave it a block at a time,
-and products are corrected for the e rows still in it. With L = [[L₁₁, 0], [L₂₁, L₂₂]] the rows left
-have
-
-    L₂₁ L₂₁ᵀ + L₂₂ L₂₂ᵀ = L₂₂ (I + P Pᵀ) L₂₂ᵀ = M Mᵀ,  P = L₂₂⁻¹ L₂₁,  M = L₂₂ (I + P Pᵀ)^½,
-
-and (I + P Pᵀ)^-½ = I - G Gᵀ with G = P Q diag(√(1 + s) (1 + √(1 + s)))^-½, where PᵀP, `e x e`, has
-the eigenvectors Q and the eigenvalues s. That takes O(n e²) once and O(n e) per column.
 """
 
 from __future__ import annotations
@@ -121,57 +112,36 @@ def log_diagonal(lower: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Factor(OfTrials):
-    """M with M Mᵀ = I + S (K ∘ D) S, `trials x n x n`: L, or L (I + P Pᵀ)^½ where rows have left.
+    """L with L Lᵀ = I + S (K ∘ D) S, `trials x n x n`, by its inverse.
 
     Attributes:
         base: L⁻¹ of the first b rows, whole blocks, `trials x b x b`.
         rows: L⁻¹ of the other m, `trials x m x n`.
-        diagonal: Numbers whose product is det M, `trials x *`; those of L first.
-        removed: G of the rows that have left, `trials x n x e`; None where there are none.
+        diagonal: Of L, `trials x n`.
     """
 
     base: Tensor
     rows: Tensor
     diagonal: Tensor
-    removed: Tensor | None = None
 
     @property
     def log_diagonal(self) -> Tensor:
-        """Logarithm of det M, `trials`."""
+        """Logarithm of det L, `trials`."""
         return self.diagonal.log().sum(-1)
 
     def whitened(self, columns: Tensor) -> Tensor:
-        """M⁻¹ times some columns, given and returned as rows, `trials x q x n`."""
+        """L⁻¹ times some columns, given and returned as rows, `trials x q x n`."""
         parts = [columns[..., :b] @ self.base[:, a:b, :b].mT for a, b in self._strips()]
         if self.rows.shape[-2] or not parts:
             parts.append(columns @ self.rows.mT)
-        rows = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
-        return rows if self.removed is None else rows - (rows @ self.removed) @ self.removed.mT
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def returned(self, columns: Tensor) -> Tensor:
-        """M⁻ᵀ times some columns, given and returned as rows, `trials x q x n`."""
-        if self.removed is not None:
-            columns = columns - (columns @ self.removed) @ self.removed.mT
+        """L⁻ᵀ times some columns, given and returned as rows, `trials x q x n`."""
         total = columns[..., self.base.shape[-1] :] @ self.rows
         for first, last in self._strips():
             total[..., :last] += columns[..., first:last] @ self.base[:, first:last, :last]
         return total
-
-    def without(self, leaving: int) -> Factor:
-        """The factor L of all rows but the first e, from 1 to less than its whole blocks have."""
-        corner = self.base[:, :leaving, :leaving]
-        below = torch.cat([self.base[:, leaving:, :leaving], self.rows[..., :leaving]], -2)
-        # Of the inverse they are L₁₁⁻¹ and -L₂₂⁻¹ L₂₁ L₁₁⁻¹.
-        lost = torch.linalg.solve_triangular(corner, -below, upper=False, left=False)
-        shares, turned = torch.linalg.eigh(lost.mT @ lost)
-        shares = shares.clamp_min(0)
-        grown = (1 + shares).sqrt()
-        return Factor(
-            self.base[:, leaving:, leaving:],
-            self.rows[..., leaving:],
-            torch.cat([self.diagonal[:, leaving:], grown], -1),
-            lost @ (turned / (grown * (1 + grown)).sqrt().unsqueeze(-2)),
-        )
 
     def _strips(self) -> list[tuple[int, int]]:
         """Rows multiplied at a time, so that few of the zeros above the diagonal are."""

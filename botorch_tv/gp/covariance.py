@@ -289,7 +289,10 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
         diagonal, covariance.__getitem__, min(most, arms // 2 + 1), RANK_TOLERANCE * largest
     )
     if float(residual.max()) <= RANK_TOLERANCE * largest:
-        _require_factored(covariance, columns)
+        # What columns leave over has no eigenvalue larger in size than its largest row sum.
+        left = float((covariance - columns @ columns.T).abs().sum(-1).max())
+        if not (largest > 0 and left <= INDEFINITE_TOLERANCE * largest):
+            require_semidefinite(covariance)
         features, rotation = compressed(columns, RANK_TOLERANCE)
         if any_rank or features.shape[-1] <= RANK_SHARE * arms:
             # C = Φ Vᵀ for features Φ = C V.
@@ -334,26 +337,10 @@ def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame
     return _faded(rotation[:, :used], eigenvalues), weights[:used]
 
 
-def _require_factored(covariance: Tensor, columns: Tensor) -> None:
-    """Raise if a covariance is indefinite, though its diagonal was met by C Cᵀ.
-
-    What the columns leave over has no eigenvalue larger in size than its largest row sum.
-    """
-    left = (covariance - columns @ columns.T).abs().sum(-1).max()
-    largest = float(covariance.diagonal().max())
-    if not (largest > 0 and float(left) <= INDEFINITE_TOLERANCE * largest):
-        require_semidefinite(covariance)
-
-
-def _axes(covariance: Tensor, grid_shape: tuple[int, ...]) -> list[Tensor] | None:
-    """Correlation along each dimension; None where the kernel is no product of these.
-
-    If it is one, what lies on the axes through the first point says all of it.
-    """
-    corner = covariance[0, 0]
-    if float(corner) <= 0:
-        return None
-    axes, stride = [], len(covariance)
+def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBasis | None:
+    """Features per dimension, or None where the kernel is no product over dimensions."""
+    # If it is one, what lies on the axes through the first point says all of it.
+    corner, axes, stride = covariance[0, 0], [], len(covariance)
     for points in grid_shape:
         stride //= points
         along = torch.arange(points, device=covariance.device) * stride
@@ -362,15 +349,8 @@ def _axes(covariance: Tensor, grid_shape: tuple[int, ...]) -> list[Tensor] | Non
     for axis in axes[1:]:
         product = torch.kron(product, axis)
     rounding = 64 * torch.finfo(covariance.dtype).eps * float(corner)
-    return None if float((product - covariance).abs().max()) > rounding else axes
-
-
-def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBasis | None:
-    """Features per dimension, or None where the kernel is no product over dimensions."""
-    axes = _axes(covariance, grid_shape)
-    if axes is None:
+    if not float((product - covariance).abs().max()) <= rounding:
         return None
-    corner = covariance[0, 0]
     spectra = [mirrored_eigh(axis) for axis in axes]
     eigenvalues = corner * spectra[0][0]
     for along, _ in spectra[1:]:

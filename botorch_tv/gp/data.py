@@ -173,11 +173,6 @@ class Data(NamedTuple):
         return self.rounds + 1 - self.began
 
     @property
-    def keeps_all(self) -> bool:
-        """Whether no trial leaves out any row from ``dropped`` on, as far as is known."""
-        return self.retained is None and self.aside is None
-
-    @property
     def kept(self) -> Tensor:
         """The mask of the rows kept, also if all are kept."""
         mask = self.mask

@@ -39,15 +39,13 @@ from botorch_tv.gp.point_kernel import (
     frequencies,
     spectral_normals,
 )
-from botorch_tv.gp.process import Inference, Joint, Looks, Normal, observations_of, temporal_rows
+from botorch_tv.gp.process import Inference, Joint, Looks, Normal, temporal_rows
 from botorch_tv.gp.regression import Observations, constant_mean
 from botorch_tv.gp.tensors import OfTrials
 
 FAMILIAR = 256
 """Observations that a search of a box begins at: the newest where a round is to take the same time
 always, those of the best means elsewhere. Raw samples find the places of others."""
-FEWEST_REMAINING = 768
-"""Rows in use from which on it pays to keep a block's rows in a factor when they have left."""
 POSTERIOR_MATRICES = 6
 """Matrices of a block of observations against all that a posterior is computed in."""
 DECAY_MATRICES = 2
@@ -432,11 +430,9 @@ class PointRegression(PointInference):
     A round on n observations costs O(n²) as long as the log only grows, whatever the decay, for
     its factor grows along; see :class:`GrowingFactor`. What changes old rows is paid by factoring
     anew, from the first row that changed on: O(n³) in every round where noise ages, since that of
-    each row grows, and where rows leave by relevance, or out of a window of time that trials share,
-    n being what is left; and once when a trigger resets or hyperparameters are learned. Out of a
-    window of at least 768 rounds rows leave 64 at a time, see :meth:`Factor.without`, which is
-    paid once in so many rounds. A function drawn while the objective moves takes a root of its own,
-    O(n³) too.
+    each row grows, and where rows leave by relevance or out of a window, n being what is left; and
+    once when a trigger resets or hyperparameters are learned. A function drawn while the objective
+    moves takes a root of its own, O(n³) too.
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
@@ -450,24 +446,13 @@ class PointRegression(PointInference):
         kernel, moves = _box_prior(data).points, normal is not None and self.process.moves
         observations = self.observations(data, present, pairs=moves)
         draw = None if normal is None else _path_draw(kernel, observations, normal, most)
-        return point_posterior(
-            kernel, observations, draw, self._factor(data, present, observations)
-        )
+        return point_posterior(kernel, observations, draw, self._factor(data, observations))
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         observations = self.observations(data, present, inflation_power=2)
-        return self._factor(data, present, observations).log_diagonal.view_as(present.now)
+        return self._factor(data, observations).log_diagonal.view_as(present.now)
 
-    def _factor(self, data: Data, present: Present, observations: Observations) -> Factor:
-        """The factor of the observations; most of it is reused if the log has only grown."""
-        leaving = _still_there(data, observations)
-        if not leaving:
-            return self._grown(data, observations)
-        wider = data._replace(dropped=data.dropped - leaving)
-        whole = self._grown(wider, self.observations(wider, present))
-        return whole.without(leaving)
-
-    def _grown(self, data: Data, observations: Observations) -> Factor:
+    def _factor(self, data: Data, observations: Observations) -> Factor:
         """The factor of the observations, extended from the rows already factored."""
         prior, X, root = _box_prior(data), observations.choice, observations.precision_root
         decay = self.process.decay if prior.decay is None else prior.decay
@@ -488,8 +473,6 @@ class PointRegression(PointInference):
         kept, moves = self.process.most_kept(horizon), self.process.moves
         matrices = POSTERIOR_MATRICES + DECAY_MATRICES * moves
         block = matrices * kept * (min(kept, FACTOR_BLOCK) + kept * (self.samples and moves))
-        if self.process.slides and kept >= FEWEST_REMAINING:
-            kept += FACTOR_BLOCK  # that have left, but not the factor yet
         # The last rows of the factor stay while the box is searched.
         at_work = max(block, kept * min(kept, FACTOR_BLOCK) + search)
         return log_numbers(horizon) + numbers_of_factor(kept) + at_work
@@ -506,18 +489,8 @@ class PointRegression(PointInference):
         self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
     ) -> Observations:
         """The observations kept, of flattened trials."""
-        prior, trials, dims = _box_prior(data), data.time.numel(), data.time.dim()
-        found = observations_of(
-            data,
-            self.process,
-            present,
-            inflation_power=inflation_power,
-            decay=prior.decay,
-            noise_factor=None
-            if prior.noise_factor is None
-            else prior.noise_factor.view_as(present.now),
-            pairs=pairs,
-        )
+        trials, dims = data.time.numel(), data.time.dim()
+        found = super().observations(data, present, inflation_power, pairs)
         return found.each(lambda part: part.reshape(trials, *part.shape[dims:]))
 
 
@@ -538,19 +511,6 @@ def _path_draw(
 
     frequency = frequencies(kernel, flat(FREQUENCIES, columns + spectral_normals(kernel)))
     return frequency, flat(2 * FREQUENCIES), flat(most)[:, most - n :]
-
-
-def _still_there(data: Data, observations: Observations) -> int:
-    """Rows before those in use that a growing factor had better keep until a block of them is left.
-
-    In single precision, where rows that are corrected for would cost digits, none; nor where there
-    are few in use, or where those in use are not the same in all trials.
-    """
-    root = observations.precision_root
-    grows = isinstance(data.running, GrowingFactor) and data.keeps_all
-    if not grows or root.dtype != torch.float64 or root.shape[-1] < FEWEST_REMAINING:
-        return 0
-    return data.dropped % FACTOR_BLOCK
 
 
 def _box_prior(data: Data) -> BoxPrior:

@@ -24,6 +24,7 @@ from botorch_tv.forgetting import (
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.gp.arm_engine import RunningPosterior
 from botorch_tv.gp.basis import Basis
+from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.cholesky import GrowingFactor
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.mixture.filter import RunningMixture
@@ -100,62 +101,6 @@ class Process:
             if isinstance(one, (PeriodicReset, SlidingWindow)) and one.by == "rounds":
                 limits.append(int(one.period if isinstance(one, PeriodicReset) else one.window))
         return min(limits)
-
-
-def observations_of(
-    data: Data,
-    process: Process,
-    present: Present,
-    *,
-    inflation_power: int = 1,
-    decay: Decay | None = None,
-    noise_factor: Tensor | None = None,
-    pairs: bool = True,
-) -> Observations:
-    """The observations kept, ready for regression.
-
-    Args:
-        data: The log, and what is kept of it.
-        process: How they are forgotten.
-        present: When.
-        inflation_power: 2 squares the factor on the noise, as the doubly weighted gain does.
-        decay: Takes the place of the process's.
-        noise_factor: Multiplies all noise variances, `batch_shape`; None for 1.
-        pairs: Whether temporal factors among all rows are wanted.
-
-    Returns:
-        One row per observation that some trial keeps.
-    """
-    log, first, estimates = data.history, data.dropped, process.known_mean is None
-    choice, y, time = log.choice.tensor(first), log.y.tensor(first), log.time.tensor(first)
-    noise = log.noise.tensor(first)
-    if process.known_mean:
-        y = y - process.known_mean
-    if noise_factor is not None:
-        noise = noise * noise_factor.unsqueeze(-1)
-    root = noise.rsqrt()
-    if process.ages:
-        lag = present.reference.unsqueeze(-1) - time
-        growth = inflation_power * process.inflation.log_factor(lag)
-        root = torch.exp(-0.5 * (noise.log() + growth))
-    mask = data.mask
-    if mask is not None:
-        root = root * mask
-    root = root.to(y.dtype)
-    if not process.moves:
-        return Observations(choice, y, root, estimates_mean=estimates)
-    decay = process.decay if decay is None else decay
-    elapsed = data.elapsed
-    age = (present.now.unsqueeze(-1) - data.origin.unsqueeze(-1)).clamp_min(0)
-    return Observations(
-        choice,
-        y,
-        root,
-        decay=temporal_rows(decay, elapsed, 0, elapsed.shape[-1]).to(y) if pairs else None,
-        present_decay=decay.covariance(elapsed, age).to(y.dtype),
-        prior_factor=decay.prior_variance(age.squeeze(-1)).to(y.dtype),
-        estimates_mean=estimates,
-    )
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
@@ -283,9 +228,44 @@ class Inference(ABC):
         assert estimate is not None
         return estimate
 
-    def observations(self, data: Data, present: Present, inflation_power: int = 1) -> Observations:
-        """The observations kept, ready for regression."""
-        return observations_of(data, self.process, present, inflation_power=inflation_power)
+    def observations(
+        self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = True
+    ) -> Observations:
+        """The observations kept, ready for regression: a row for each that some trial keeps.
+
+        Args:
+            data: The log, and what is kept of it.
+            present: When.
+            inflation_power: 2 squares the factor on the noise, as the doubly weighted gain does.
+            pairs: Whether temporal factors among all rows are wanted.
+        """
+        process, log, first, prior = self.process, data.history, data.dropped, data.prior
+        y, time, noise = (part.tensor(first) for part in (log.y, log.time, log.noise))
+        if process.known_mean:
+            y = y - process.known_mean
+        decay, factor = process.decay, None
+        if isinstance(prior, BoxPrior):  # where both may have been learned
+            decay, factor = decay if prior.decay is None else prior.decay, prior.noise_factor
+        if factor is not None:
+            noise = noise * factor.view_as(present.now).unsqueeze(-1)
+        root = noise.rsqrt()
+        if process.ages:
+            growth = process.inflation.log_factor(present.reference.unsqueeze(-1) - time)
+            root = torch.exp(-0.5 * (noise.log() + inflation_power * growth))
+        mask = data.mask
+        if mask is not None:
+            root = root * mask
+        found = Observations(log.choice.tensor(first), y, root.to(y.dtype))
+        found = found._replace(estimates_mean=process.known_mean is None)
+        if not process.moves:
+            return found
+        elapsed = data.elapsed
+        age = (present.now.unsqueeze(-1) - data.origin.unsqueeze(-1)).clamp_min(0)
+        return found._replace(
+            decay=temporal_rows(decay, elapsed, 0, elapsed.shape[-1]).to(y) if pairs else None,
+            present_decay=decay.covariance(elapsed, age).to(y.dtype),
+            prior_factor=decay.prior_variance(age.squeeze(-1)).to(y.dtype),
+        )
 
 
 def basis_of(data: Data) -> Basis:

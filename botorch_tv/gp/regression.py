@@ -145,31 +145,25 @@ def _together(basis: Basis, rows: int) -> int:
 
 
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
-    """Numbers that :func:`regress_on_arms` works on at a time, its results aside.
+    """Numbers that :func:`regress_on_arms` works on at a time at most, its results aside.
+
+    More observations leave fewer trials for a block, and from as many as coordinates on take less.
 
     Args:
         basis: Coordinates of the kernel over the arms.
-        rows: Observations per trial.
+        rows: The most observations per trial.
         trials: Trials of the whole batch.
         moves: Whether covariances decay with time.
     """
-    together = min(trials, _together(basis, rows))
-    # The posterior of a block stays until the next one is there.
-    held = min(rows, basis.size) * basis.size if trials > together else 0
-    one = numbers_of_regression(basis, rows, moves)
-    known = basis.size if _is_few(basis, rows) and not moves else rows
-    left = known * basis.size + basis.numbers_of_squares(known, together) // together
-    return together * (max(one, left) + held)
-
-
-def most_numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
-    """The most there are while observations grow to ``rows``; else as :func:`numbers_of_block`.
-
-    More of them leave fewer trials for a block, and from as many as coordinates on take less.
-    """
-    step = max(1, rows // GROWTH_STEPS)
-    some = {*range(step, rows, step), min(rows, basis.size), min(rows, basis.size + 1), rows}
-    return max(numbers_of_block(basis, one, trials, moves) for one in some)
+    step, most = max(1, rows // GROWTH_STEPS), 0
+    for n in {*range(step, rows, step), min(rows, basis.size), min(rows, basis.size + 1), rows}:
+        together = min(trials, _together(basis, n))
+        # The posterior of a block stays until the next one is there.
+        held = min(n, basis.size) * basis.size if trials > together else 0
+        known = basis.size if _is_few(basis, n) and not moves else n
+        left = known * basis.size + basis.numbers_of_squares(known, together) // together
+        most = max(most, together * (max(numbers_of_regression(basis, n, moves), left) + held))
+    return most
 
 
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
@@ -203,9 +197,8 @@ def regress(basis: Basis, observations: Observations) -> Regression:
     Returns:
         The posterior in coordinates of the basis.
     """
-    if _fits_information_form(basis, observations):
-        return _information_form(basis, observations)
-    return _covariance_form(basis, observations)
+    form = _information_form if _fits_information_form(basis, observations) else _covariance_form
+    return form(basis, observations)
 
 
 def _fits_information_form(basis: Basis, observations: Observations) -> bool:

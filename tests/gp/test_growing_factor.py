@@ -77,7 +77,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cholesky, "FACTOR_BLOCK", 4)
     monkeypatch.setattr(cholesky, "STRIP", 8)
     monkeypatch.setattr(points, "FACTOR_BLOCK", 4)
-    monkeypatch.setattr(points, "FEWEST_REMAINING", 8)
 
 
 def told(strategy: Strategy, state: State, rounds: int, seed: int = 0, *, asks: bool) -> State:

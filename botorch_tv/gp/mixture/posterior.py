@@ -432,10 +432,6 @@ class ArmMixture(MixtureInference, ArmInference):
             draw=draw,
         )
 
-    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
-        mean, covariance, gain = self.joint(data, index.unsqueeze(-2), present)
-        return mean.squeeze(-2), covariance.squeeze(-3), gain
-
 
 class PointMixture(MixtureInference):
     """At points of a box."""
