@@ -58,8 +58,8 @@ def minimize(
     Returns:
         The descent, with the best points met.
     """
-    descent = Descent(function, start, lower, upper)
-    descent.go(evaluations, value_tolerance, gradient_tolerance)
+    descent = Descent(function, start, lower, upper, value_tolerance, gradient_tolerance)
+    descent.go(evaluations)
     return descent
 
 
@@ -72,6 +72,10 @@ class Descent:
             all in them are done; moved into the bounds.
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds.
+        value_tolerance: As for :func:`minimize`.
+        gradient_tolerance: As for :func:`minimize`.
+        futile: One is done, too, where the best of its group is lower by more than so many times
+            what its next step promises by its slope.
 
     Attributes:
         x: The best points met, like ``start``.
@@ -80,8 +84,16 @@ class Descent:
     """
 
     def __init__(
-        self, function: Objective, start: Tensor, lower: Tensor | float, upper: Tensor | float
+        self,
+        function: Objective,
+        start: Tensor,
+        lower: Tensor | float,
+        upper: Tensor | float,
+        value_tolerance: float,
+        gradient_tolerance: float,
+        futile: float = math.inf,
     ) -> None:
+        self._tolerances, self._futile = (value_tolerance, gradient_tolerance), futile
         # A number made into a tensor elsewhere would have to be copied to a GPU.
         self._lower, self._upper = (
             (one.to(start) if isinstance(one, Tensor) else start.new_full((), one)).expand_as(start)
@@ -105,23 +117,11 @@ class Descent:
         factor = (FIRST_STEP / length).unsqueeze(-1)
         self._inverse, self._uphill = self._inverse * factor.unsqueeze(-1), self._uphill * factor
 
-    def go(
-        self,
-        evaluations: int,
-        value_tolerance: float,
-        gradient_tolerance: float,
-        *,
-        futile: float = math.inf,
-        blindly: bool = False,
-    ) -> None:
+    def go(self, evaluations: int, *, blindly: bool = False) -> None:
         """Go on until all are done, or the function was evaluated so often in all.
 
         Args:
             evaluations: How often.
-            value_tolerance: As for :func:`minimize`.
-            gradient_tolerance: As for :func:`minimize`.
-            futile: One is done, too, where the best of its group is lower by more than so many
-                times what its next step promises by its slope.
             blindly: Whether not to look who is done where looking means waiting.
         """
         on_cpu, next_look = self.x.device.type == "cpu", _next_look(self.evaluations)
@@ -130,10 +130,10 @@ class Descent:
             trial.clamp_(self._lower, self._upper)
             value, gradient = self._function(trial, self._rows)
             self.evaluations += 1
-            self._take(trial, value, gradient, value_tolerance, gradient_tolerance)
-            if futile < math.inf:
+            self._take(trial, value, gradient)
+            if self._futile < math.inf:
                 promised = (self._slope * self._uphill).sum(-1)
-                within = self._height.amin(-1, keepdim=True).add(promised, alpha=futile)
+                within = self._height.amin(-1, keepdim=True).add(promised, alpha=self._futile)
                 # The first step has a length that promises nothing.
                 self._going = self._going > ((self._height > within) > self._fresh)
             if on_cpu or (not blindly and self.evaluations >= next_look):
@@ -179,15 +179,9 @@ class Descent:
         self._slope = self._gradient * free
         self._uphill = (self._inverse @ self._slope.unsqueeze(-1)).squeeze(-1) * free
 
-    def _take(
-        self,
-        trial: Tensor,
-        value: Tensor,
-        gradient: Tensor,
-        value_tolerance: float,
-        gradient_tolerance: float,
-    ) -> None:
+    def _take(self, trial: Tensor, value: Tensor, gradient: Tensor) -> None:
         """Accept or shorten the steps just evaluated."""
+        value_tolerance, gradient_tolerance = self._tolerances
         moved = trial - self._at
         promised = (self._gradient * moved).sum(-1)
         total = gradient.sum(-1) + value

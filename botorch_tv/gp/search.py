@@ -355,12 +355,12 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
         evaluations: Steps per ascent, at most.
     """
     starts = start.shape[1]
-    ascent = Descent(climb, start, 0.0, 1.0)
-    ascent.go(min(SCOUTING, evaluations), *TOLERANCES, futile=FUTILE, blindly=True)
+    ascent = Descent(climb, start, 0.0, 1.0, *TOLERANCES, FUTILE)
+    ascent.go(min(SCOUTING, evaluations), blindly=True)
     # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
     rank = (ascent.value / TIE_TOLERANCE).round().argsort(stable=True)
     ascent.go_on_with(rank[:, : math.ceil(starts / 3)])
-    ascent.go(evaluations, *TOLERANCES, futile=FUTILE)
+    ascent.go(evaluations)
     best = first_maximum(-ascent.value, TIE_TOLERANCE, Scratch()).unsqueeze(-1)
     return _at(ascent.x, best).squeeze(1)
 

@@ -36,7 +36,7 @@ FORGOTTEN = 1e-2
 """A correlation, or a weight in standard deviations, below which data count as forgotten."""
 LOOKED_AT = 8
 """Arms whose covariance with all others is looked at."""
-STACK = 6
+STACK = 7
 """From a warning to whoever called the strategy."""
 
 
@@ -58,41 +58,37 @@ def warn_of_observation(
         variance: Noise variances, infinite where a measurement failed, `batch_shape`.
         time: When it was made, `batch_shape`.
     """
-    estimated = isinstance(process.mean, str)
-    if y.dim() == 0 and is_static(process.decay) and not isinstance(process.mean, str):
-        within = FAR * math.sqrt(state.basis.scale**2 + float(variance))
-        if abs(float(y) - process.mean) <= within:
+    given, scale = process.known_mean, state.basis.scale
+    if y.dim() == 0 and is_static(process.decay) and given is not None:
+        within = FAR * math.sqrt(scale**2 + float(variance))
+        if abs(float(y) - given) <= within:
             return  # a trial alone asks as numbers, which is faster
     if learning and learning.outputscale and isinstance(process.kernel, ScaleKernel):
         return  # the variance is found from the data
-    if estimated and state.told == 0:
+    if given is None and state.told == 0:
         return
-    prior, mean = torch.full_like(y, state.basis.scale**2), torch.zeros_like(y)
+    prior, mean = torch.full_like(y, scale**2), torch.full_like(y, given or 0.0)
     earlier, noise = state.history.y.tensor(), state.history.noise.tensor()
-    if isinstance(process.mean, str):
+    if given is None:
         good = noise.isfinite()
         mean = (earlier * good).sum(-1) / good.sum(-1).clamp_min(1)
         variance = torch.where(good.any(-1), variance, math.inf)
         prior = 2 * prior  # two draws differ by twice the variance of one
-    else:
-        mean = mean + process.mean
     if not is_static(process.decay):
         elapsed = (time - state.data.origin).clamp_min(0)
         prior = prior * process.decay.prior_variance(elapsed).to(y)
     spread = (prior + variance).sqrt()
     far = (y - mean).abs() > FAR * spread
-    if not bool(far.any()):
-        return
     before = (earlier - mean.unsqueeze(-1)).abs() / (prior.unsqueeze(-1) + noise).sqrt()
-    if bool((before > FAR).any()):
+    if not bool(far.any()) or bool((before > FAR).any()):
         return
-    first, centre, sd = (one[tuple(far.nonzero()[0])].item() for one in (y, mean, spread))
+    first, centre, sd = (one[far][0].item() for one in (y, mean, spread))
+    about = "the prior mean is" if given is not None else "observations before lie about"
     _warn(
-        f"an observation is {first:.4g}, but "
-        f"{'observations before lie about' if estimated else 'the prior mean is'} {centre:.4g} and "
-        f"the standard deviation of kernel and noise {sd:.2g}, with which a strategy plays one "
-        'point forever: give mean="estimated", a kernel whose outputscale, and a noise whose '
-        "variance, is in the squared unit of y; or standardise y."
+        f"an observation is {first:.4g}, but {about} {centre:.4g} and the standard deviation of "
+        f"kernel and noise {sd:.2g}, with which a strategy plays one point forever: give "
+        'mean="estimated", a kernel whose outputscale, and a noise whose variance, is in the '
+        "squared unit of y; or standardise y."
     )
 
 
@@ -132,8 +128,6 @@ def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
         state: Before the observation.
         time: Of the observation, `batch_shape`.
     """
-    if state.told != 2:
-        return
     times = torch.cat([state.history.time.tensor(), time.unsqueeze(-1)], -1)
     units = torch.arange(3, dtype=times.dtype, device=times.device).expand_as(times)
     for (part, forgotten), (_, meant) in zip(_forgets(process, times), _forgets(process, units)):
@@ -155,9 +149,8 @@ def _warn(message: str) -> None:
 def _on_box(kernel: Kernel, box: Box, device: torch.device) -> tuple[str, float]:
     """How points of a box are unrelated, in words, or "", and the share of variance between any."""
     probe = box.probe(torch.float64, device)
-    centre, step = probe[:1], torch.zeros(box.dim, box.columns, dtype=torch.float64, device=device)
-    sides = box.extent.to(centre)[: box.dim]
-    step[:, : box.dim] = STEP * torch.diag(sides)
+    centre, sides = probe[:1], box.extent.to(probe)[: box.dim]
+    step = STEP * torch.nn.functional.pad(torch.diag(sides), (0, box.context_dim))
     covariance = evaluated(kernel, torch.cat([probe, centre + step]))
     variance = covariance.diagonal()
     beside = covariance[0, len(probe) :] / (variance[0] * variance[len(probe) :]).sqrt()

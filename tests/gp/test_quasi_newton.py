@@ -109,13 +109,13 @@ def test_those_of_a_group_go_on_as_if_the_others_had_not_been_given_up(scouting)
         return x.view(4, 3, 4).gather(1, chosen.unsqueeze(-1).expand(-1, -1, 4))
 
     chosen = torch.tensor([[2, 0], [0, 1], [1, 2], [2, 1]])
-    descent = Descent(function, start.view(4, 3, 4), 0.0, 1.0)
-    descent.go(scouting, 1e-9, 1e-6)
+    descent = Descent(function, start.view(4, 3, 4), 0.0, 1.0, 1e-9, 1e-6)
+    descent.go(scouting)
     before = of_chosen(descent.x)
     number = number.gather(1, chosen)
     descent.go_on_with(chosen)
     assert torch.equal(descent.x, before)
-    descent.go(50, 1e-9, 1e-6)
+    descent.go(50)
     assert descent.evaluations == calls
     whole = minimize(quadratic(A, centre), start, 0.0, 1.0, evaluations=50)
     torch.testing.assert_close(descent.x, of_chosen(whole.x), rtol=0, atol=1e-9)
@@ -132,8 +132,8 @@ def test_of_a_group_those_far_behind_with_little_to_gain_are_given_up():
     start = torch.tensor([[0.45, 0.1], [0.45, 0.1]], dtype=D).unsqueeze(-1)
     ended = []
     for futile in (math.inf, 100.0):
-        descent = Descent(function, start, 0.0, 1.0)
-        descent.go(50, 1e-14, 1e-9, futile=futile)
+        descent = Descent(function, start, 0.0, 1.0, 1e-14, 1e-9, futile)
+        descent.go(50)
         ended.append((descent.value, descent.evaluations))
     (whole, many), (some, fewer) = ended
     assert torch.equal(some[0], whole[0])  # nothing lies between those of the first group

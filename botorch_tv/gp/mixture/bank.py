@@ -171,7 +171,6 @@ class BankPrior:
         self.bank, self.lower, self.upper, self.features = bank, lower, upper, features
         self.starts, self.variance, self.context_dim = starts, variance, context_dim
         self.tables, self.scratch = tables, Scratch()
-        self._some: dict[tuple[int, ...], BankPrior] = {}
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         axes = [torch.tensor(part, dtype=variance.dtype, device=variance.device) for part in parts]
         rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))
@@ -179,17 +178,6 @@ class BankPrior:
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)
         self.member, self.still = torch.cat([still, jumping]), len(still)
         self.rate, self.hazard, self.noise = (one[self.member] for one in (rate, hazard, noise))
-
-    def of_lengthscales(self, numbers: tuple[int, ...]) -> BankPrior:
-        """The prior of some of the lengthscales of a box, the same object whenever asked for."""
-        if len(numbers) == len(self.features):
-            return self
-        if numbers not in self._some:
-            features = tuple(self.features[number] for number in numbers)
-            corners = self.bank, self.lower, self.upper
-            others = self.starts, self.variance, self.context_dim
-            self._some[numbers] = BankPrior(*corners, features, *others)
-        return self._some[numbers]
 
     @property
     def sizes(self) -> list[int]:
@@ -352,16 +340,14 @@ class MixtureUnits(NamedTuple):
     """Whether there were enough, and they differed, `batch_shape`, bool."""
 
 
-def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int) -> MixtureUnits:
-    """Units from all that has been told so far.
+Measured = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Measurements in order of time: y, `T x n`; which of them did not fail, `T x n`, bool; when they
+were made, `T x n`; and their context, `T x n x c`."""
 
-    Args:
-        y: `T x n`.
-        good: Which of them did not fail, `T x n`, bool.
-        time: `T x n`.
-        context: `T x n x c`.
-        least: Measurements that are enough.
-    """
+
+def units_of(measured: Measured, least: int) -> MixtureUnits:
+    """Units from all that has been measured so far, of which ``least`` are enough."""
+    y, good, time, context = measured
     number = good.sum(-1)
     share = good.to(y) / number.clamp_min(1).unsqueeze(-1)
     centre = (share * y).sum(-1)
@@ -381,65 +367,60 @@ def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int)
     )
 
 
-def renewed(
-    units: MixtureUnits, y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int
-) -> tuple[MixtureUnits, Tensor]:
-    """Units after the newest measurement; they are final once time has moved on.
-
-    Args:
-        units: Before it.
-        y: `T x n`, like the others as of :func:`units_of`, in order of time.
-        good: `T x n`, bool.
-        time: `T x n`.
-        context: `T x n x c`.
-        least: Measurements that are enough.
-
-    Returns:
-        The units, and which trials may have others after the next measurement, `T`, bool.
-    """
-    found = units_of(y, good, time, context, least)
-    earlier = units_of(y, good & (time < time[:, -1:]), time, context, least)
-    few = good.sum(-1) <= TOGETHER
-    moving = ~earlier.known & (~units.known | (found.known & few))
-    pairs = zip(found, units)
-    return MixtureUnits(
-        *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)
-    ), moving
-
-
 def checks_clock(number: int) -> bool:
     """Whether the clock is checked after this many rounds: 8, 16, 32, ..."""
     return number >= 2 * FIRST and number & (number - 1) == 0
 
 
-def checked_clock(units: MixtureUnits, time: Tensor, good: Tensor) -> tuple[MixtureUnits, Tensor]:
-    """Units whose clock is replaced by that of all measurements so far, if the two differ much.
+def units_now(
+    units: MixtureUnits, settled: bool, measured: Measured, least: int
+) -> tuple[MixtureUnits, bool, Tensor]:
+    """Units after the newest measurement; they are final once time has moved on.
 
+    But for the clock, which is replaced by that of all measurements so far, if the two differ much.
     Otherwise a test run of seconds before a night of hours, or the first suggestions, which take
     hardly any time, would set a unit in which no rate is slow enough.
 
     Args:
-        units: Before.
-        time: Of all measurements, `T x n`.
-        good: Which of them did not fail, `T x n`, bool.
+        units: Before it.
+        settled: Whether all trials are known to have theirs.
+        measured: All so far.
+        least: Measurements that are enough.
 
     Returns:
-        The units, and which trials have a new clock, `T`, bool; these must relearn everything.
+        The units, whether they are settled now, and which trials must relearn everything, as theirs
+        have changed, `T`, bool.
     """
-    found = median_gap(time, good)
-    ratio = found / units.clock
-    apart = units.known & ((ratio > APART) | (ratio < 1 / APART))
-    return units._replace(clock=torch.where(apart, found, units.clock)), apart
+    y, good, time, context = measured
+    n, anew = y.shape[-1], torch.zeros_like(units.known)
+    if not settled:
+        found = units_of(measured, least)
+        earlier = units_of((y, good & (time < time[:, -1:]), time, context), least)
+        few = good.sum(-1) <= TOGETHER
+        moving = ~earlier.known & (~units.known | (found.known & few))
+        pairs = zip(found, units)
+        units = MixtureUnits(
+            *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)
+        )
+        if n >= least:
+            # A device is waited for in these rounds alone.
+            settled, anew = not bool(moving.any()), moving & units.known & good[:, -1]
+    if checks_clock(n):
+        clock = median_gap(time, good)
+        ratio = clock / units.clock
+        apart = units.known & ((ratio > APART) | (ratio < 1 / APART))
+        units, anew = units._replace(clock=torch.where(apart, clock, units.clock)), anew | apart
+    return units, settled, anew
 
 
-def units_after(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int) -> MixtureUnits:
-    """The units of trials that were told these measurements one by one; arguments as above."""
-    units = units_of(y[:, :0], good[:, :0], time[:, :0], context[:, :0], least)
-    moving = ~units.known
-    for told in range(least, y.shape[-1] + 1):
-        if bool(moving.any()):
-            y_now, good_now, time_now = (part[:, :told] for part in (y, good, time))
-            units, moving = renewed(units, y_now, good_now, time_now, context[:, :told], least)
-        if checks_clock(told):
-            units, _ = checked_clock(units, time[:, :told], good[:, :told])
+def units_after(measured: Measured, least: int) -> MixtureUnits:
+    """The units of trials that were told these measurements one by one."""
+
+    def first(rows: int) -> Measured:
+        y, good, time, context = measured
+        return y[:, :rows], good[:, :rows], time[:, :rows], context[:, :rows]
+
+    units, settled = units_of(first(0), least), False
+    for rows in range(max(1, least), measured[0].shape[-1] + 1):
+        units, settled, _ = units_now(units, settled, first(rows), least)
     return units

@@ -91,19 +91,6 @@ class RunningMixture(NamedTuple):
         likeliest = chance.argmax(-1, keepdim=True)
         return since.gather(-1, likeliest).squeeze(-1), chance.gather(-1, likeliest).squeeze(-1)
 
-    def of_lengthscales(self, numbers: Sequence[int]) -> RunningMixture:
-        """Some of the lengthscales."""
-        if len(numbers) == len(self.mean):
-            return self
-        some = list(numbers)
-        return self._replace(
-            mean=tuple(self.mean[one] for one in some),
-            covariance=tuple(self.covariance[one] for one in some),
-            scale=self.scale[..., some, :],
-            log_weight=self.log_weight[..., some, :],
-            since=self.since[..., some, :],
-        )
-
     def _each(self, function: Callable[[Tensor], Tensor]) -> RunningMixture:
         return _mapped(function, self)  # type: ignore[no-any-return]
 
@@ -249,7 +236,7 @@ def observed(
     r, drift = (wrong - either).exp(), torch.log1p(-H).unsqueeze(-2) + either
     jump = None
     if H.shape[-1] > prior.still:
-        jump = _after_jump(prior, running, H, own, [phi for phi, _ in features], y, A)
+        jump = _after_jump(prior, running, H, own, [phi for phi, _ in features], y, time)
     # In place, and not as a product of matrices: of a covariance every pass over memory counts.
     spread = running.scale / A
     scale = running.scale + 0.5 * learned * ((1 - r) * (e.square() / S) + r * spread)
@@ -268,7 +255,7 @@ def observed(
     )
     ratio = torch.where(learns.unsqueeze(-1), S / noise.unsqueeze(-2), 1.0)
     if jump is not None:
-        after = _taken_in(prior, after, time, *jump)
+        after = _taken_in(prior, after, jump)
     return after, 0.5 * (1 - r) * ratio.log()
 
 
@@ -284,8 +271,8 @@ def _after_jump(
     own: Tensor,
     features: list[Tensor],
     y: Tensor,
-    A: Tensor,
-) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
+    time: Tensor,
+) -> RunningMixture:
     """One history per member, whose newest jump came just before an observation.
 
     Args:
@@ -295,14 +282,14 @@ def _after_jump(
         own: Variance of the observation besides that of the features, `T x L x K`.
         features: `T x 1 x (r + 1)`.
         y: `T x 1 x 1`.
-        A: Of the inverse gamma before it, `T x 1 x 1`.
+        time: Of the observation, `T`.
 
     Returns:
-        Means and covariances of J histories per lengthscale, and B and weights, `T x L x J`, which
-        are minus infinity where there can be no jump.
+        J histories per lengthscale; weights are minus infinity where there can be no jump.
     """
     some = slice(prior.still, None)
     jumps, scale = H[:, some].unsqueeze(-2) > 0, running.scale[..., some]
+    A = running.shape[:, None, None]
     corner = torch.stack([one[:, some, -1, -1] for one in running.covariance], 1)
     level = torch.stack([one[:, some, -1] for one in running.mean], 1)
     rows = [
@@ -334,18 +321,16 @@ def _after_jump(
         covariance[..., -1, -1] += constant[:, number]
         means.append(mean)
         covariances.append(covariance)
-    return means, covariances, B, total
+    return running._replace(
+        mean=tuple(means),
+        covariance=tuple(covariances),
+        scale=B,
+        log_weight=total,
+        since=time[:, None, None].expand_as(total),
+    )
 
 
-def _taken_in(
-    prior: BankPrior,
-    after: RunningMixture,
-    time: Tensor,
-    means: list[Tensor],
-    covariances: list[Tensor],
-    scale: Tensor,
-    log_weight: Tensor,
-) -> RunningMixture:
+def _taken_in(prior: BankPrior, after: RunningMixture, jump: RunningMixture) -> RunningMixture:
     """Histories of a new jump in the places of others, where there can have been one."""
     still, histories = prior.still, prior.bank.histories
     logs, since = (
@@ -358,26 +343,25 @@ def _taken_in(
     # The others inherit its weight, so that a member loses none by being remembered in part.
     left = logs.scatter(-1, place.unsqueeze(-1), -torch.inf).logsumexp(-1)
     column = still + place + histories * torch.arange(place.shape[-1], device=place.device)
-    possible = log_weight > -torch.inf
+    possible = jump.log_weight > -torch.inf
     inherited = torch.where(possible, logs.logsumexp(-1) - left, 0.0)
     grown = (logs + inherited.unsqueeze(-1)).flatten(-2)
     grown = torch.cat([after.log_weight[..., :still], grown], -1)
     # On a CPU it shows that all were, and nothing of what is replaced need be read.
     every = possible.device.type == "cpu" and bool(possible.all())
     trial = torch.arange(len(place), device=place.device).unsqueeze(-1)
-    for olds, news in ((after.mean, means), (after.covariance, covariances)):
+    for olds, news in ((after.mean, jump.mean), (after.covariance, jump.covariance)):
         for number, (old, new) in enumerate(zip(olds, news)):
             at, where = (trial, column[:, number]), leading(possible[:, number], new.dim())
             old[at] = new if every else torch.where(where, new, old[at])
-    now = time[:, None, None].expand_as(log_weight)
 
     def put(old: Tensor, new: Tensor) -> Tensor:
         return old.scatter(-1, column, torch.where(possible, new, old.gather(-1, column)))
 
     return after._replace(
-        scale=put(after.scale, scale),
-        log_weight=put(grown, log_weight),
-        since=put(after.since, now),
+        scale=put(after.scale, jump.scale),
+        log_weight=put(grown, jump.log_weight),
+        since=put(after.since, jump.since),
     )
 
 

@@ -26,7 +26,7 @@ from torch import Size, Tensor
 
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.gp.data import Change, Data, Present, Prior
-from botorch_tv.gp.mixture.bank import BankPrior, checked_clock, checks_clock, renewed
+from botorch_tv.gp.mixture.bank import BankPrior, checks_clock, units_now
 from botorch_tv.gp.mixture.features import WELL_APPROXIMATED, StackedInducing, StackedProducts
 from botorch_tv.gp.mixture.filter import (
     RunningMixture,
@@ -45,8 +45,6 @@ AT_ONCE = 2**20
 """Numbers in a block of features times matrices."""
 PASSES = 5
 """Copies of a covariance that a step works on."""
-NEGLIGIBLE = 1e-13
-"""Weight of a lengthscale below which its contribution is rounding."""
 
 
 class Moments(NamedTuple):
@@ -80,17 +78,6 @@ class Moments(NamedTuple):
         total = (share * mean).sum(1)
         apart = (mean - total.unsqueeze(1)).square()
         return total, (share * (torch.stack(variances, 1) + apart)).sum(1)
-
-
-def relevant_lengthscales(running: RunningMixture) -> tuple[int, ...]:
-    """Indices of the lengthscales with a weight in any trial.
-
-    All of them on a device, which is not waited for.
-    """
-    share = running.weights.sum(-1)
-    if share.device.type != "cpu":
-        return tuple(range(share.shape[-1]))
-    return tuple((share > NEGLIGIBLE).any(0).nonzero().flatten().tolist())
 
 
 def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) -> list[Moments]:
@@ -347,20 +334,12 @@ class MixtureInference(Inference):
         y, time, noise = (
             part.tensor().reshape(len(running.shape), n) for part in (log.y, log.time, log.noise)
         )
-        good, anew = noise.isfinite(), torch.zeros_like(running.units.known)
-        if not running.settled:
-            context = y.new_zeros(*y.shape, prior.context_dim)
-            if prior.context_dim:
-                context = log.choice.tensor().reshape(*y.shape, -1)[..., len(prior.lower) :]
-            units, moving = renewed(running.units, y, good, time, context, self.starts)
-            # A device is waited for in these rounds alone.
-            settled = n >= self.starts and not bool(moving.any())
-            running = running._replace(units=units, settled=settled)
-            if n >= self.starts:
-                anew = moving & units.known & good[:, -1]
-        if checks_clock(n):
-            units, apart = checked_clock(running.units, time, good)
-            running, anew = running._replace(units=units), anew | apart
+        context = y.new_zeros(*y.shape, prior.context_dim)
+        if prior.context_dim:
+            context = log.choice.tensor().reshape(*y.shape, -1)[..., len(prior.lower) :]
+        measured = y, noise.isfinite(), time, context
+        units, settled, anew = units_now(running.units, running.settled, measured, self.starts)
+        running = running._replace(units=units, settled=settled)
         return (restarted(prior, running, anew), anew) if bool(anew.any()) else (running, None)
 
     def moments(self, data: Data, now: Tensor) -> Moments:
@@ -479,9 +458,6 @@ class PointMixture(MixtureInference):
         path, passage = None, self._assumed_passage(data, present.now)
         if normal is not None:
             path = drawn(running, passage, normal(prior.normals).reshape(trials, -1))
-        else:  # after some dozens of rounds most features are of a lengthscale ruled out
-            matter = relevant_lengthscales(running)
-            prior, running = prior.of_lengthscales(matter), running.of_lengthscales(matter)
         ways = [passage, _passage_by(data, present.now)]
         parts, expected = moments(running, ways)
         return MixturePosterior(
