@@ -242,7 +242,6 @@ class PeriodicMarkov(Decay):
         return Markov.attenuation(self, elapsed) * torch.exp(-2 * phase.square())  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False)
 class PerTrial(Decay):
     """What has been learned of a decay.
 
@@ -252,9 +251,8 @@ class PerTrial(Decay):
         unit: Units of time in which values are of ordinary size, `batch_shape`.
     """
 
-    decay: Decay
-    values: Values
-    unit: Tensor
+    def __init__(self, decay: Decay, values: Values, unit: Tensor) -> None:
+        self.decay, self.values, self.unit = decay, values, unit
 
     @property
     def markovian(self) -> bool:  # type: ignore[override]

@@ -40,25 +40,6 @@ RANGES = {name: limit for limit, names in NAMES.items() for name in names.split(
 SERIES = ("budget", "double_gain", "gain", "log_decisions")
 """Arguments that may be tensors, a value for every horizon."""
 
-FIXES = {
-    "a0": "it bounds the tail of sup |f|.",
-    "beta_p": "give discounted_gain_bound the tail of a slower decay.",
-    "budget": "it bounds the total change; where that is 0, forget nothing.",
-    "constant": "it scales an order; 1 is usual.",
-    "delta": "it is a probability; the papers use 0.1.",
-    "dim": "give the domain's dimension.",
-    "epsilon": "0 is no change.",
-    "features": "give the rank of the kernel.",
-    "gain": "closed_form_ and greedy_information_gain have it.",
-    "gamma": "botorch_tv.theory.discount gives the paper's.",
-    "horizon": "give the number of rounds.",
-    "memory": "analysis_memory has the paper's.",
-    "necessary_side_queries.alpha": "[M] Theorem 5.3 is about fast change.",
-    "period": "give the rounds between resets.",
-    "resetting_mismatch.noise": "rescale y, or use r_gp_ucb_regret_improved.",
-}
-"""What to give; for other arguments the docstring says what they are."""
-
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function refuse arguments outside ``RANGES`` and ``SERIES``, before it begins.
@@ -76,7 +57,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             left_out = value is None and signature.parameters[name].default is None
             if limit is None or left_out:
                 continue
-            fix = FIXES.get(own, FIXES.get(name, "its docstring says what it is."))
+            fix = f"the docstring of {function.__name__} says what it is."
             if name in SERIES and own not in RANGES and isinstance(value, Tensor):
                 _check_series(where, value, given.arguments.get("T"), fix)
             else:
@@ -164,25 +145,13 @@ def smallest_constant(order: Tensor, measured: Tensor) -> float:
     Args:
         order: The order with constant 1, `rounds`; rounds where it is 0 are left out.
         measured: What it is laid over, `rounds`.
-
-    Raises:
-        ValueError: If the order is 0 everywhere.
     """
-    return float(_ratios("smallest_constant", order, measured).max())
+    return float((measured / order)[order > 0].max())
 
 
 def largest_constant(order: Tensor, measured: Tensor) -> float:
     """The largest factor for which a lower order lies below a measured curve everywhere.
 
-    Arguments and errors are those of :func:`smallest_constant`.
+    Arguments are those of :func:`smallest_constant`.
     """
-    return float(_ratios("largest_constant", order, measured).min())
-
-
-def _ratios(name: str, order: Tensor, measured: Tensor) -> Tensor:
-    known = order > 0
-    if not bool(known.any()):
-        raise ValueError(
-            f"{name}: the order is 0 in all rounds, so no factor fits it; give later rounds."
-        )
-    return measured[known] / order[known]
+    return float((measured / order)[order > 0].min())

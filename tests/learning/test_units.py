@@ -172,12 +172,3 @@ def test_epsilon_over_any_duration():
     assert kernel.epsilon_per(1 / 8766).item() == pytest.approx(0.1, rel=1e-12)
     hour = torch.tensor([[0.0], [1 / 8766]], dtype=D)
     assert kernel(hour).to_dense()[0, 1].item() == pytest.approx(math.sqrt(0.9), rel=1e-12)
-
-
-def test_rates_saved_without_a_unit_are_per_unit_of_the_input():
-    state = MarkovKernel(0.25).state_dict()
-    del state["unit"]
-    kernel = MarkovKernel()
-    kernel.measure(torch.tensor(5.0))
-    kernel.load_state_dict(state)
-    assert kernel.epsilon.item() == 0.25
