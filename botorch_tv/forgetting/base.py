@@ -240,14 +240,9 @@ class Log:
 
     def before_a_choice(self) -> Log:
         """The same log without the newest observation, as before a choice."""
-        return Log(
-            self._rows,
-            now=self.now,
-            rounds=self.rounds,
-            since=self.since,
-            first_time=self.first_time,
-            memory=self.memory,
-        )
+        made = copy.copy(self)
+        made.newest = made.reset = None
+        return made
 
 
 class Part:
@@ -292,20 +287,19 @@ def as_memory(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -
                 return leaf
             raise InputDataError(
                 f"{name} remembers {shown(leaf)}, but a memory is a tensor, or tuples, lists or "
-                "dicts of tensors, so that it can be saved and moved; use torch.as_tensor()."
+                "dicts of such; use torch.as_tensor()."
             )
         if leaf.shape[: len(shape)] != shape:
             raise InputDataError(
                 f"{name} remembers a tensor of shape {tuple(leaf.shape)}, but it leads with the "
-                f"batch_shape {tuple(shape)}, so that trials have memories of their own; make it "
-                "by torch.zeros(batch_shape) in init(), and sum over rows by dim=-1."
+                f"batch_shape {tuple(shape)}; make it by torch.zeros(batch_shape) in init(), and "
+                "sum over rows by dim=-1."
             )
         return leaf.to(like.device, like.dtype if leaf.is_floating_point() else None)
 
     if memory is None and before is not None:
         raise InputDataError(
-            f"{name}.update returned None, but it is what {name} remembers; return log.memory "
-            "where nothing changes."
+            f"{name}.update returned None, a memory lost; return log.memory where nothing changes."
         )
     return tree_map(settled, memory)
 

@@ -76,11 +76,6 @@ def _frequencies(kernel: SpatioTemporalKernel, like: Tensor) -> Tensor:
             f"No random features are known for {type(temporal).__name__}; draw exact samples from "
             "the posterior on a grid instead."
         )
-    if bool(temporal.log_kept.isinf().any()):
-        raise UnsupportedError(
-            "An objective redrawn at every instant (epsilon = 1) has no random features; sample "
-            "from the posterior instead."
-        )
     # One number from each of as many equal strata, in random order.
     draws = torch.rand(2, *like.shape[:-1], dtype=like.dtype, device=like.device)
     uniform = ((draws[0].argsort(-1) + draws[1]) / like.shape[-2]).unsqueeze(-1)
