@@ -11,7 +11,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,7 +20,8 @@ from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting, B
 from botorch_tv.validation import require, require_integer, require_number
 
 Number = float | Tensor
-P = ParamSpec("P")
+Rounds = Tensor
+"""A :data:`Number`, of rounds or a value for each of them; inside a function a tensor."""
 R = TypeVar("R")
 
 NAMES: dict[str | int, str] = {
@@ -41,18 +42,21 @@ SERIES = ("budget", "double_gain", "gain", "log_decisions")
 """Arguments that may be tensors, a value for every horizon."""
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
+def checked(function: Callable[..., R]) -> Callable[..., R]:
     """Let a function refuse arguments outside ``RANGES`` and ``SERIES``, before it begins.
 
-    Numbers arrive as Python numbers, which never overflow silently.
+    Numbers arrive as Python numbers, which never overflow silently; horizons and what may be told
+    for each of them as tensors.
     """
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: Any, **kwargs: Any) -> R:
         given = signature.bind(*args, **kwargs)
         for name, value in given.arguments.items():
             own, where = f"{function.__name__}.{name}", f"{function.__name__}: {name}"
+            if name == "T":
+                given.arguments[name] = rounds(value)
             limit = RANGES.get(own, RANGES.get(name))
             left_out = value is None and signature.parameters[name].default is None
             if limit is None or left_out:
@@ -63,6 +67,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             else:
                 settle: Any = require_integer if isinstance(limit, int) else require_number
                 given.arguments[name] = settle(where, value, limit, fix)
+            if name in SERIES and own not in RANGES and "T" in given.arguments:
+                given.arguments[name] = beside(given.arguments[name], given.arguments["T"])
         return function(*given.args, **given.kwargs)
 
     return call
@@ -110,16 +116,15 @@ def information_constant(noise: float) -> float:
 
 
 def bayes_beta(
-    width: BayesTV | BayesResetting | BayesEventTriggered, T: Number, dim: int
+    width: BayesTV | BayesResetting | BayesEventTriggered, T: Tensor, dim: int
 ) -> Tensor:
     """β_T of a Bayesian width at every horizon, the shape of ``T``."""
-    T = rounds(T)
     values = [width.sqrt_beta(WidthContext(int(t), dim)) ** 2 for t in T.flatten().tolist()]
     return beside(values, T).view(T.shape)
 
 
 def block_regret(
-    T: Number, beta: Tensor, block: int, gain: Number, noise: float, mismatch: Tensor
+    T: Tensor, beta: Tensor, block: int, gain: Tensor, noise: float, mismatch: Tensor
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, where strategies forget at least every N rounds.
 
@@ -131,9 +136,8 @@ def block_regret(
         noise: σ².
         mismatch: ψ, the regret per round for ignoring change within a block.
     """
-    T = rounds(T)
     scale = information_constant(noise) * T * beta
-    return (scale * (T / block + 1) * beside(gain, T)).sqrt() + 2 + T * mismatch
+    return (scale * (T / block + 1) * gain).sqrt() + 2 + T * mismatch
 
 
 def smallest_constant(order: Tensor, measured: Tensor) -> float:

@@ -21,7 +21,7 @@ from botorch_tv.acquisition.widths import ClosedForm, Greedy, WidthContext, gree
 from botorch_tv.forgetting.base import Inflation
 from botorch_tv.forgetting.inflation import ExponentialWeights
 from botorch_tv.gp.covariance import EVALUATED_TOLERANCE
-from botorch_tv.theory.arguments import Number, beside, checked, rounds
+from botorch_tv.theory.arguments import Number, Rounds, beside, checked
 from botorch_tv.validation import require
 
 
@@ -174,7 +174,7 @@ def markov_information_gain(
 
 @checked
 def closed_form_information_gain(
-    T: Number,
+    T: Rounds,
     dim: int,
     kernel: Literal["se", "matern"],
     nu: float | None = None,
@@ -198,7 +198,6 @@ def closed_form_information_gain(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
     order = ClosedForm(kernel, nu)
     values = [order.value(WidthContext(int(n) + 1, dim)) for n in T.flatten().tolist()]
     return constant * beside(values, T).view(T.shape)
@@ -219,7 +218,7 @@ def matern_exponent(nu: float, dim: int) -> float:
 
 @checked
 def universal_gain_bound(
-    T: Number, *, noise: float, terms: int, tail: float, k_bar: float = 1.0
+    T: Rounds, *, noise: float, terms: int, tail: float, k_bar: float = 1.0
 ) -> Tensor:
     """γ̇_T <= N/2 ln(1 + k̄T/(λN)) + T δ_N/(2λ), [W22] Theorem 6.
 
@@ -238,7 +237,6 @@ def universal_gain_bound(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
     return terms / 2 * (k_bar * T / (noise * terms)).log1p() + T * tail / (2 * noise)
 
 
