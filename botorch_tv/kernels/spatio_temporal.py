@@ -150,8 +150,6 @@ class SpatioTemporalKernel(BatchedKernel):
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs `... x n x d` as arms `... x n x (d - 1)` and times `... x n x 1`."""
         time = self.time_dim % x.shape[-1]
-        if time == x.shape[-1] - 1:
-            return x[..., :-1], x[..., -1:]
         return torch.cat([x[..., :time], x[..., time + 1 :]], -1), x[..., time : time + 1]
 
     def forward(

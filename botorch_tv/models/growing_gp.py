@@ -19,7 +19,6 @@ from typing import Any, Self
 
 import torch
 from botorch import settings as botorch_settings
-from botorch.exceptions import InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.utils.assorted import fantasize as for_fantasies
 from gpytorch import settings
@@ -299,20 +298,13 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             InputDataError: If dtypes differ or a value is NaN.
             RuntimeError: If batch shapes do not broadcast.
         """
-        strict = for_fantasies.off()
         check_data(X, Y, columns=self.train_inputs[0].shape[-1])
         check_rows(X, Y, noise, outputs=self.num_outputs)
-        if X.dtype != self.train_targets.dtype:
-            raise InputDataError(
-                f"X is {X.dtype} and the model {self.train_targets.dtype}; give both one dtype."
-            )
         self.eval()
         if hasattr(self, "outcome_transform"):
             Y, _ = self.outcome_transform(Y, X=X)
-        if strict:
-            self._validate_tensor_args(X=X, Y=Y, Yvar=noise, strict=False)
         fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
-        if not strict and fixed and noise is not None:
+        if for_fantasies.on() and fixed and noise is not None:
             # The noise given to fantasies is the total, including the learned part.
             noise = noise - self.likelihood.second_noise
         original, *_ = self._transform_tensor_args(X, Y)

@@ -414,10 +414,8 @@ class TimeVaryingGP(AgingGP):
         if subset.train_inputs[0].dim() != self.train_inputs[0].dim() or len(idcs) > 1:
             subset_batch_shapes(self, subset)
         chosen: Any = idcs if len(idcs) > 1 else idcs[0]
-        if self.num_outputs > 1 and isinstance(self.likelihood, AgeNoiseLikelihood):
-            rows = self.likelihood.noise_covar.row_noise
-            if rows is not None:
-                subset.likelihood.noise_covar.row_noise = rows[..., chosen, :]
+        if self.num_outputs > 1 and self._aged is not None and self._aged.row_noise is not None:
+            subset._aged.row_noise = self._aged.row_noise[..., chosen, :]
         if self.num_outputs > 1 and self._row_noise is not None:
             rows = self._row_noise.expand(*self.train_targets.shape)
             subset._row_noise = rows[..., chosen, :]
