@@ -20,7 +20,7 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 from torch.utils._pytree import tree_map
 
-from botorch_tv.validation import require, shown
+from botorch_tv.validation import shown
 
 Values = Mapping[str, Tensor]
 Made = TypeVar("Made")
@@ -304,12 +304,6 @@ def as_memory(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -
     return tree_map(settled, memory)
 
 
-UNDEFINED = (
-    "{} defines no covariance in time; define attenuation(elapsed), and prior_variance(elapsed) "
-    "where the variance changes, or covariance(first, second) alone."
-)
-
-
 class Decay:
     """How the covariance between two times falls with the time between them."""
 
@@ -331,7 +325,10 @@ class Decay:
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         """Factor ``a`` on the covariance between now and ``elapsed`` time units ago, any shape."""
-        raise NotImplementedError(UNDEFINED.format(type(self).__name__))
+        raise NotImplementedError(
+            f"{type(self).__name__} defines no covariance in time; define attenuation(elapsed), "
+            "and prior_variance(elapsed) where the variance changes, or covariance(first, second)."
+        )
 
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         """Factor ``v`` on the prior variance ``elapsed`` time units after the origin, any shape.
@@ -371,13 +368,6 @@ class Decay:
         if type(self).attenuation is Decay.attenuation:
             return self.covariance(first, second) / self.prior_variance(first)
         return self.attenuation((second - first).clamp_min(0))
-
-
-def require_defined(decay: Decay) -> None:
-    """Raise a ``ValueError`` unless a decay defines its covariance."""
-    kind = type(decay)
-    defined = kind.attenuation is not Decay.attenuation or kind.covariance is not Decay.covariance
-    require(defined, UNDEFINED.format(kind.__name__))
 
 
 class Inflation(ABC):
