@@ -20,7 +20,7 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 from torch.utils._pytree import tree_map
 
-from botorch_tv.validation import require, shown
+from botorch_tv.validation import shown
 
 Values = Mapping[str, Tensor]
 Made = TypeVar("Made")
@@ -240,14 +240,9 @@ class Log:
 
     def before_a_choice(self) -> Log:
         """The same log without the newest observation, as before a choice."""
-        return Log(
-            self._rows,
-            now=self.now,
-            rounds=self.rounds,
-            since=self.since,
-            first_time=self.first_time,
-            memory=self.memory,
-        )
+        made = copy.copy(self)
+        made.newest = made.reset = None
+        return made
 
 
 class Part:
@@ -292,28 +287,21 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
                 return leaf
             raise InputDataError(
                 f"{name} remembers {shown(leaf)}, but a memory is a tensor, or tuples, lists or "
-                "dicts of tensors, so that it can be saved and moved; use torch.as_tensor()."
+                "dicts of such; use torch.as_tensor()."
             )
         if leaf.shape[: len(shape)] != shape:
             raise InputDataError(
                 f"{name} remembers a tensor of shape {tuple(leaf.shape)}, but it leads with the "
-                f"batch_shape {tuple(shape)}, so that trials have memories of their own; make it "
-                "by torch.zeros(batch_shape) in init(), and sum over rows by dim=-1."
+                f"batch_shape {tuple(shape)}; make it by torch.zeros(batch_shape) in init(), and "
+                "sum over rows by dim=-1."
             )
         return leaf.to(like.device, like.dtype if leaf.is_floating_point() else None)
 
     if memory is None and before is not None:
         raise InputDataError(
-            f"{name}.update returned None, but it is what {name} remembers; return log.memory "
-            "where nothing changes."
+            f"{name}.update returned None, a memory lost; return log.memory where nothing changes."
         )
     return tree_map(settled, memory)
-
-
-UNDEFINED = (
-    "{} defines no covariance in time; define attenuation(elapsed), and prior_variance(elapsed) "
-    "where the variance changes, or covariance(first, second) alone."
-)
 
 
 class Decay:
@@ -337,7 +325,10 @@ class Decay:
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         """Factor ``a`` on the covariance between now and ``elapsed`` time units ago, any shape."""
-        raise NotImplementedError(UNDEFINED.format(type(self).__name__))
+        raise NotImplementedError(
+            f"{type(self).__name__} defines no covariance in time; define attenuation(elapsed), "
+            "and prior_variance(elapsed) where the variance changes, or covariance(first, second)."
+        )
 
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         """Factor ``v`` on the prior variance ``elapsed`` time units after the origin, any shape.
@@ -377,13 +368,6 @@ class Decay:
         if type(self).attenuation is Decay.attenuation:
             return self.covariance(first, second) / self.prior_variance(first)
         return self.attenuation((second - first).clamp_min(0))
-
-
-def require_defined(decay: Decay) -> None:
-    """Raise a ``ValueError`` unless a decay defines its covariance."""
-    kind = type(decay)
-    defined = kind.attenuation is not Decay.attenuation or kind.covariance is not Decay.covariance
-    require(defined, UNDEFINED.format(kind.__name__))
 
 
 class Inflation(ABC):

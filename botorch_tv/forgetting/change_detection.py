@@ -5,48 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import Kept, Log, Observation, Retention
 from botorch_tv.validation import settle_integer, settle_number
-
-FIRST_LEVELS = 64
-"""Levels computed at first; later twice as many whenever there are too few."""
-
-
-def error_level(since: Tensor, delta: float, dtype: torch.dtype) -> Tensor:
-    """sqrt(2 L) of [ET] eq. (10)-(11) and Lemma 3, with L = ln(2 π / δ_B) and π = π² t'² / 6.
-
-    Args:
-        since: Rounds t' since the last reset.
-        delta: δ_B.
-        dtype: Of the result.
-    """
-    # 2 L with the constants apart; 1 / delta may be no number.
-    constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
-    return torch.rsub(since.to(dtype).log(), constant, alpha=-4).sqrt_()
-
-
-@lru_cache(maxsize=64)
-def _levels(delta: float, rounds: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return error_level(torch.arange(rounds, device=device).clamp_min_(1), delta, dtype)
-
-
-def known_level(since: Tensor, most: int, delta: float, like: Tensor) -> Tensor:
-    """:func:`error_level` from a table of all rounds there may be: it is asked in every round.
-
-    Args:
-        since: Rounds t' since the last reset, `batch_shape`, int64.
-        most: No trial has more of them.
-        delta: δ_B.
-        like: A tensor of the dtype and device wanted.
-    """
-    room = FIRST_LEVELS << max(0, most // FIRST_LEVELS).bit_length()
-    return _levels(delta, room, like.dtype, like.device)[since]
-
 
 TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], Tensor]
 """(y, mean, sd, noise, rounds since the last reset, delta) -> a bool per trial."""
@@ -58,10 +22,9 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     With t' rounds since the last reset, π = π² t'² / 6 and L = ln(2π / δ_B):
     sqrt(2 L) sd(x) + sqrt(2 σ² L). Arguments are those of :func:`prediction_error`.
     """
-    return _reach(sd, noise, error_level(since, delta, sd.dtype))
-
-
-def _reach(sd: Tensor, noise: float | Tensor, level: Tensor) -> Tensor:
+    # 2 L with the constants apart; 1 / delta may be no number.
+    constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
+    level = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4).sqrt_()
     return (sd + noise**0.5).mul_(level)
 
 
@@ -115,13 +78,10 @@ class EventTrigger(Retention):
     def keep(self, log: Log) -> Kept:
         if log.newest is None:
             return Kept()
-        fired = self._contradicts(log, log.newest, log.since)
+        fired = self._contradicts(log.newest, log.since)
         return Kept(newest=1, where=fired, reset=fired)
 
-    def _contradicts(self, log: Log, seen: Observation, since: Tensor) -> Tensor:
-        if self.rule is prediction_error:  # the same, with levels that are known
-            level = known_level(since, log.rounds + 1, self.delta, seen.sd)
-            return (seen.y - seen.mean).abs_() > _reach(seen.sd, seen.noise, level)
+    def _contradicts(self, seen: Observation, since: Tensor) -> Tensor:
         return self.rule(seen.y, seen.mean, seen.sd, seen.noise, since, self.delta)
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
@@ -197,7 +157,7 @@ class ConfirmedTrigger(EventTrigger):
         number = number.masked_fill(first < log.rounds - told, 0)
         if log.newest is None:
             return (number, first), (number, first)
-        contradicts = self._contradicts(log, log.newest, told.clamp_min(1)) & (told > 0)
+        contradicts = self._contradicts(log.newest, told.clamp_min(1)) & (told > 0)
         unknown = log.newest.noise.isinf()  # a failed measurement
         count = torch.where(contradicts, number + 1, torch.where(unknown, number, 0))
         return (number, first), (count, torch.where(number > 0, first, log.rounds - 1))

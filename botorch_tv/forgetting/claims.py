@@ -19,7 +19,6 @@ from botorch_tv.forgetting.base import (
     Inflation,
     Parameter,
     Values,
-    require_defined,
     with_values,
 )
 from botorch_tv.validation import require, shown
@@ -46,9 +45,9 @@ def require_sound(decay: Decay) -> None:
         decay: Anybody's.
 
     Raises:
-        ValueError: If it defines nothing, is no covariance there, or not as Markovian as it claims.
+        NotImplementedError: If it defines nothing.
+        ValueError: If it is no covariance there, or not as Markovian as it claims.
     """
-    require_defined(decay)
     unit = (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1).sort().values
     time = torch.tensor(SPANS, dtype=torch.float64, device="cpu").unsqueeze(-1) * unit
     s, t = time.unsqueeze(-1), time.unsqueeze(-2)

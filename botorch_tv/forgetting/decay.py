@@ -70,12 +70,9 @@ class RatePrior(Prior):  # type: ignore[misc]
         super().__init__(validate_args=False)
         self._upper = upper
         # r + c is log-normal, cut off: its normal has this location and scale.
-        for name, value in (
-            ("loc", math.log(mode) + spread**2),
-            ("scale", spread),
-            ("still", still),
-        ):
-            self.register_buffer(name, torch.tensor(float(value)))
+        self.register_buffer("loc", torch.tensor(math.log(mode) + spread**2))
+        self.register_buffer("scale", torch.tensor(float(spread)))
+        self.register_buffer("still", torch.tensor(float(still)))
 
     @property
     def support(self) -> constraints.Constraint:
@@ -242,7 +239,6 @@ class PeriodicMarkov(Decay):
         return Markov.attenuation(self, elapsed) * torch.exp(-2 * phase.square())  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False)
 class PerTrial(Decay):
     """What has been learned of a decay.
 
@@ -252,9 +248,8 @@ class PerTrial(Decay):
         unit: Units of time in which values are of ordinary size, `batch_shape`.
     """
 
-    decay: Decay
-    values: Values
-    unit: Tensor
+    def __init__(self, decay: Decay, values: Values, unit: Tensor) -> None:
+        self.decay, self.values, self.unit = decay, values, unit
 
     @property
     def markovian(self) -> bool:  # type: ignore[override]
@@ -269,14 +264,9 @@ class PerTrial(Decay):
     def value(self, name: str) -> Tensor:
         """A parameter per unit of time as it is told, `batch_shape`.
 
-        Where that unit is long, a share lost is 1 to all digits; ask :meth:`natural` then.
+        Where that unit is long, a share lost is 1 to all digits.
         """
         return self.decay.parameters[name].counted(self.values[name], 1 / self.unit, self.values)
-
-    def natural(self, name: str) -> Tensor:
-        """The same as what is proportional to a power of the unit: -ln(1 - ε), -ln γ, or itself."""
-        parameter = self.decay.parameters[name]
-        return parameter.natural_counted(self.values[name], 1 / self.unit, self.values)
 
     def reshaped(self, batch_shape: Size) -> PerTrial:
         """The same for trials in another order of dimensions."""

@@ -84,7 +84,10 @@ class Declared(Module):  # type: ignore[misc]
         for name, parameter in self._declared.items():
             raw = f"raw_{name}"
             self.register_parameter(raw, torch.nn.Parameter(torch.zeros(shape)))
-            self.register_constraint(raw, bounds.get(name) or _bounds(parameter))
+            usual = GreaterThan(parameter.lower, transform=None)
+            if parameter.upper < torch.inf:
+                usual = Interval(parameter.lower, parameter.upper, transform=None)
+            self.register_constraint(raw, bounds.get(name) or usual)
             prior = priors.get(name, DEFAULT)
             told = prior != DEFAULT
             if not told:
@@ -254,20 +257,11 @@ class Declared(Module):  # type: ignore[misc]
 
 def declared(name: str, doc: str) -> Any:
     """A property for a parameter per unit of the input."""
-
-    def get(module: Declared) -> Tensor:
-        return module.value(name)
-
-    def put(module: Declared, value: Tensor | float) -> None:
-        module.set_value(name, value)
-
-    return property(get, put, doc=doc)
-
-
-def _bounds(parameter: Parameter) -> Interval:
-    if parameter.upper == torch.inf:
-        return GreaterThan(parameter.lower, transform=None)
-    return Interval(parameter.lower, parameter.upper, transform=None)
+    return property(
+        lambda module: module.value(name),
+        lambda module, value: module.set_value(name, value),
+        doc=doc,
+    )
 
 
 def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:

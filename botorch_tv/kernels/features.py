@@ -71,15 +71,10 @@ def _frequencies(kernel: SpatioTemporalKernel, like: Tensor) -> Tensor:
     temporal = kernel.temporal
     if temporal is None:
         return torch.zeros_like(like)
-    if type(temporal) is not MarkovKernel:
+    if type(temporal) is not MarkovKernel or bool(temporal.log_kept.isinf().any()):
         raise UnsupportedError(
-            f"No random features are known for {type(temporal).__name__}; draw exact samples from "
-            "the posterior on a grid instead."
-        )
-    if bool(temporal.log_kept.isinf().any()):
-        raise UnsupportedError(
-            "An objective redrawn at every instant (epsilon = 1) has no random features; sample "
-            "from the posterior instead."
+            f"No random features are known for {type(temporal).__name__}, nor for epsilon = 1; "
+            "draw exact samples from the posterior on a grid instead."
         )
     # One number from each of as many equal strata, in random order.
     draws = torch.rand(2, *like.shape[:-1], dtype=like.dtype, device=like.device)

@@ -18,7 +18,6 @@ from linear_operator import to_dense
 from torch import Tensor, nn
 
 from botorch_tv.forgetting import Inflation
-from botorch_tv.validation import require
 
 
 def _own(kernel: nn.Module) -> list[tuple[Kernel, Tensor, int]]:
@@ -95,13 +94,10 @@ class SpatioTemporalKernel(BatchedKernel):
 
     Args:
         spatial: Kernel over the columns other than time. Its own ``active_dims`` count these.
-        temporal: Kernel over the column of time; None where time does not matter, that is for an
-            objective that stands still.
+        temporal: Kernel over the column of time and nothing else; None where time does not matter,
+            that is for an objective that stands still.
         time_dim: Which of the columns is time; counted among ``active_dims`` where these are given.
         active_dims: Columns of the input to use; all of them where None.
-
-    Raises:
-        ValueError: If ``temporal`` picks columns: it is given the one of time.
 
     Example:
         >>> kernel = SpatioTemporalKernel(RBFKernel(ard_num_dims=2), MarkovKernel(epsilon=0.03))
@@ -116,11 +112,6 @@ class SpatioTemporalKernel(BatchedKernel):
         active_dims: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(active_dims=active_dims)
-        require(
-            temporal is None or temporal.active_dims is None,
-            "SpatioTemporalKernel: the temporal kernel has active_dims, but it is given the column "
-            "of time and nothing else; name that column by time_dim.",
-        )
         importlib.import_module("botorch_tv.kernels.features")  # registers them; slow to import
         self.spatial = spatial
         self.temporal = temporal
@@ -159,8 +150,6 @@ class SpatioTemporalKernel(BatchedKernel):
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs `... x n x d` as arms `... x n x (d - 1)` and times `... x n x 1`."""
         time = self.time_dim % x.shape[-1]
-        if time == x.shape[-1] - 1:
-            return x[..., :-1], x[..., -1:]
         return torch.cat([x[..., :time], x[..., time + 1 :]], -1), x[..., time : time + 1]
 
     def forward(
@@ -179,8 +168,7 @@ class SpatioTemporalKernel(BatchedKernel):
         """
         if last_dim_is_batch:
             raise RuntimeError(
-                "SpatioTemporalKernel: last_dim_is_batch is not possible, because one column is "
-                "time and the others are not; put the additive structure into the spatial kernel."
+                "one column is time; put additive structure into the spatial kernel."
             )
         (arms1, times1), (arms2, times2) = self.split(x1), self.split(x2)
         covariance: Tensor = to_dense(self.spatial(arms1, arms2, diag=diag))

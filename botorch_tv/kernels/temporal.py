@@ -88,32 +88,25 @@ class DecayKernel(Declared, BatchedKernel):
             x1, x2 = (x.transpose(-1, -2).unsqueeze(-1) for x in (x1, x2))
             values = {name: one.unsqueeze(-3) for name, one in values.items()}
             unit = unit.unsqueeze(-3)
-        if not diag:
-            return self._between(with_values(self.part, values), x1, x2, unit)
-        values = {name: one.squeeze(-1) for name, one in values.items()}
-        return self._along(with_values(self.part, values), x1, x2, unit.squeeze(-1))
+        if diag:
+            values, unit = {name: one.squeeze(-1) for name, one in values.items()}, unit.squeeze(-1)
+        else:
+            x1, x2 = x1.unsqueeze(-2), x2.unsqueeze(-3)  # ... x n x 1 x d, ... x 1 x m x d
+        return self._covariance(with_values(self.part, values), x1, x2, unit)
 
-    def _between(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
-        """Correlations of all pairs, `... x n x m`."""
+    def _covariance(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
+        """Correlations of times `... x d` that broadcast."""
         # Steps of the data first: these are the same numbers in whatever unit time is told.
         if self.is_stationary:
-            return decay.attenuation(_distances(x1, x2) / unit)
-        self._require_one_column(x1)
-        return decay.covariance(x1 / unit, x2.mT / unit)
-
-    def _along(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
-        """Correlations of pairs with the same index, `... x n`."""
-        if self.is_stationary:
-            return decay.attenuation(_distance(x1, x2) / unit)
-        self._require_one_column(x1)
-        return decay.covariance(x1.squeeze(-1) / unit, x2.squeeze(-1) / unit)
-
-    def _require_one_column(self, x: Tensor) -> None:
-        if x.shape[-1] != 1:
+            apart = x1 - x2
+            distance = apart.abs().squeeze(-1) if apart.shape[-1] == 1 else apart.norm(dim=-1)
+            return decay.attenuation(distance / unit)
+        if x1.shape[-1] != 1:
             raise RuntimeError(
-                f"{type(self).__name__}: {x.shape[-1]} columns of time have no distance from an "
+                f"{type(self).__name__}: {x1.shape[-1]} columns of time have no distance from an "
                 "origin; name the one of time by active_dims."
             )
+        return decay.covariance(x1.squeeze(-1) / unit, x2.squeeze(-1) / unit)
 
 
 class MarkovKernel(DecayKernel):
@@ -247,26 +240,6 @@ class WienerKernel(DecayKernel):
 
     sigma_w2 = declared("sigma_w2", "Variance σ_w² gained per unit of time, `batch_shape x 1 x 1`.")
 
-    def _between(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
-        walked = torch.minimum((x1 / unit).unsqueeze(-2), (x2 / unit).unsqueeze(-3))
-        return decay.prior_variance(walked.sum(-1))  # ... x n x m x d
-
-    def _along(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
+    def _covariance(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
         unit = unit.unsqueeze(-1)
         return decay.prior_variance(torch.minimum(x1 / unit, x2 / unit).sum(-1))
-
-
-def _distance(x1: Tensor, x2: Tensor) -> Tensor:
-    """Distance between rows of the same index, `... x n`."""
-    difference = x1 - x2
-    return difference.abs().squeeze(-1) if difference.shape[-1] == 1 else difference.norm(dim=-1)
-
-
-def _distances(x1: Tensor, x2: Tensor) -> Tensor:
-    """Distances between all rows, `... x n x m`.
-
-    By subtraction: the matrix product of ``torch.cdist``'s default mode costs nine digits.
-    """
-    if x1.shape[-1] == 1:
-        return (x1 - x2.transpose(-1, -2)).abs()
-    return torch.cdist(x1, x2, compute_mode="donot_use_mm_for_euclid_dist")

@@ -107,15 +107,11 @@ class Refit:
         settle_integer(self, "every", 1, "give the rounds between fits.")
         settle_integer(self, "least", 1, "give a number of observations.")
         settle_integer(self, "evaluations", 1, "100 is usual.")
-        names = ("lengthscale", "outputscale", "noise", "epsilon", "sigma_w2")
-        free = {name: getattr(self, name) for name in names}
-        free |= {f"decay[{name!r}]": value for name, value in (self.decay or {}).items()}
-        for name, value in free.items():
-            require(
-                value is None or isinstance(value, Free),
-                f"Refit: {name} is {value!r}; give Free(prior) to learn it or None to keep it.",
-            )
-        require(any(free.values()), "Refit: nothing is learned; leave one hyperparameter free.")
+        of_kernel = self.lengthscale or self.outputscale or self.noise
+        require(
+            any((of_kernel, self.epsilon, self.sigma_w2, *(self.decay or {}).values())),
+            "Refit: nothing is learned; leave one hyperparameter free.",
+        )
         require(
             self.epsilon is None or (self.epsilon.upper or 0) < 1,
             f"Refit: epsilon goes up to {self.epsilon.upper if self.epsilon else None}, but at 1 "

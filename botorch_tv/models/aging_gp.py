@@ -43,6 +43,12 @@ class AgingGP(GrowingGP):
     _now: Tensor | None = None
 
     @property
+    def _aged(self) -> Any:
+        """Noise by age; None for a likelihood whose noise does not age."""
+        aged = isinstance(self.likelihood, AgeNoiseLikelihood)
+        return self.likelihood.noise_covar if aged else None
+
+    @property
     def now(self) -> Tensor:
         """Present time, `batch_shape`: as set, or that of the newest observation.
 
@@ -69,7 +75,7 @@ class AgingGP(GrowingGP):
             now = like(now, self.train_targets)
             check_now(now, self.newest)
         self._now = now
-        if isinstance(self.likelihood, AgeNoiseLikelihood):
+        if self._aged is not None:
             self.prediction_strategy = None
         self._tell_likelihood(self.train_inputs[0])
 
@@ -102,11 +108,11 @@ class AgingGP(GrowingGP):
 
     def weighted_information_gain(self) -> Tensor:
         """The gain under noise λ n(lag)², that is λ γ^(-2 lag), ḡ of [W22] eq. (5): O(n³)."""
-        if not isinstance(self.likelihood, AgeNoiseLikelihood):
+        if self._aged is None:
             return self.information_gain()
         self.eval()
         (inputs,) = self.train_inputs
-        noise = self.likelihood.noise_covar.of_training(power=2.0)
+        noise = self._aged.of_training(power=2.0)
         factor = cholesky(self._covariance(inputs, inputs), noise.rsqrt(), checked=True)
         return log_diagonal(factor)
 
@@ -150,10 +156,8 @@ class AgingGP(GrowingGP):
         X = X if isinstance(X, Tensor) else X[0]
         Y = self.train_targets if targets is None else targets
         check_data(X, Y, columns=self.train_inputs[0].shape[-1], time_dim=self.time_dim)
-        held = self._row_noise
-        if isinstance(self.likelihood, AgeNoiseLikelihood):
-            held = self.likelihood.noise_covar.row_noise
-        elif isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+        held = self._row_noise if self._aged is None else self._aged.row_noise
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             held = self.likelihood.noise
         rows = X.shape[-2]
         if Y.shape[-1] != rows or (held is not None and held.shape[-1] not in (rows, 1)):
@@ -170,34 +174,32 @@ class AgingGP(GrowingGP):
 
     def _extract_targets_and_noise(self) -> tuple[Tensor, Tensor | None]:
         Y, Yvar = super()._extract_targets_and_noise()
-        if isinstance(self.likelihood, AgeNoiseLikelihood):
-            rows = self.likelihood.noise_covar.row_noise
-            if rows is not None:
-                Yvar = rows.mT if self.num_outputs > 1 else rows.unsqueeze(-1)
+        if self._aged is not None and self._aged.row_noise is not None:
+            rows = self._aged.row_noise
+            Yvar = rows.mT if self.num_outputs > 1 else rows.unsqueeze(-1)
         return Y, Yvar
 
     def _restore_targets_and_noise(self, Y: Tensor, Yvar: Tensor | None, strict: bool) -> None:
-        if isinstance(self.likelihood, AgeNoiseLikelihood) and Yvar is not None:
-            rows = Yvar.mT if self.num_outputs > 1 else Yvar.squeeze(-1)
-            self.likelihood.noise_covar.row_noise = rows
+        if self._aged is not None and Yvar is not None:
+            self._aged.row_noise = Yvar.mT if self.num_outputs > 1 else Yvar.squeeze(-1)
         super()._restore_targets_and_noise(Y, Yvar, strict)
 
     def _training_noise(self, inputs: Tensor) -> Tensor:
-        if isinstance(self.likelihood, AgeNoiseLikelihood):
-            return self.likelihood.noise_covar.of_training()  # type: ignore[no-any-return]
-        return super()._training_noise(inputs)
+        if self._aged is None:
+            return super()._training_noise(inputs)
+        return self._aged.of_training()  # type: ignore[no-any-return]
 
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
-        if isinstance(self.likelihood, AgeNoiseLikelihood):
-            return self.likelihood.noise_covar.of(X, noise)  # type: ignore[no-any-return]
-        return super()._new_noise(X, noise)
+        if self._aged is None:
+            return super()._new_noise(X, noise)
+        return self._aged.of(X, noise)  # type: ignore[no-any-return]
 
     def _learn_rows(
         self, old: Self, inputs: Tensor, X: Tensor, noise: Tensor | None
     ) -> Tensor | None:
-        if not isinstance(self.likelihood, AgeNoiseLikelihood):
+        if self._aged is None:
             return super()._learn_rows(old, inputs, X, noise)
-        covar, before = self.likelihood.noise_covar, old.likelihood.noise_covar
+        covar, before = self._aged, old._aged
         covar.grow(before, inputs, X, noise)
         self._tell_likelihood(inputs)
         # The reference moved: the noise of every old observation is another now.

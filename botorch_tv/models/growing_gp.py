@@ -19,7 +19,6 @@ from typing import Any, Self
 
 import torch
 from botorch import settings as botorch_settings
-from botorch.exceptions import InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.utils.assorted import fantasize as for_fantasies
 from gpytorch import settings
@@ -232,12 +231,15 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     def _training_noise(self, inputs: Tensor) -> Tensor:
         """Noise variances of the training data, `... x n`."""
         check_honoured(self)
-        noise: Tensor = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs]).diagonal(
-            dim1=-1, dim2=-2
-        )
+        noise = self._added_noise(inputs)
         if self._row_noise is None:
             return noise
         return torch.where(self._row_noise.isnan(), noise, self._row_noise)
+
+    def _added_noise(self, X: Tensor) -> Tensor:
+        """Noise variances that the likelihood adds at ``X``, `... x q`."""
+        added = self.likelihood._shaped_noise_covar(X.shape[:-1], [X])
+        return added.diagonal(dim1=-1, dim2=-2)  # type: ignore[no-any-return]
 
     def _with_known_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
         """The prior of the training data, ready for a marginal likelihood, which adds one noise.
@@ -247,8 +249,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         if self._row_noise is None:
             return prior
         (inputs,) = self.train_inputs
-        added = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs])
-        difference = self._training_noise(inputs) - added.diagonal(dim1=-1, dim2=-2)
+        difference = self._training_noise(inputs) - self._added_noise(inputs)
         covariance = prior.lazy_covariance_matrix.add_diagonal(difference)
         return MultivariateNormal(prior.mean, covariance)
 
@@ -265,12 +266,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             # Noise learned in addition to the known variances is common to all rows.
             return self._known_noise(X, noise) + self.likelihood.second_noise  # type: ignore[no-any-return]
-        if noise is not None:
-            return noise
-        diagonal: Tensor = self.likelihood._shaped_noise_covar(X.shape[:-1], [X]).diagonal(
-            dim1=-1, dim2=-2
-        )
-        return diagonal
+        return self._added_noise(X) if noise is None else noise
 
     def _known_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
         """The known part of the noise, `... x q`: as given, or the mean of the other rows'."""
@@ -299,20 +295,13 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             InputDataError: If dtypes differ or a value is NaN.
             RuntimeError: If batch shapes do not broadcast.
         """
-        strict = for_fantasies.off()
         check_data(X, Y, columns=self.train_inputs[0].shape[-1])
         check_rows(X, Y, noise, outputs=self.num_outputs)
-        if X.dtype != self.train_targets.dtype:
-            raise InputDataError(
-                f"X is {X.dtype} and the model {self.train_targets.dtype}; give both one dtype."
-            )
         self.eval()
         if hasattr(self, "outcome_transform"):
             Y, _ = self.outcome_transform(Y, X=X)
-        if strict:
-            self._validate_tensor_args(X=X, Y=Y, Yvar=noise, strict=False)
         fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
-        if not strict and fixed and noise is not None:
+        if for_fantasies.on() and fixed and noise is not None:
             # The noise given to fantasies is the total, including the learned part.
             noise = noise - self.likelihood.second_noise
         original, *_ = self._transform_tensor_args(X, Y)

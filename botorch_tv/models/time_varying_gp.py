@@ -33,7 +33,7 @@ from gpytorch.means import Mean
 from gpytorch.priors import LogNormalPrior
 from torch import Size, Tensor
 
-from botorch_tv.forgetting import Decay, Inflation, Markov, Wiener
+from botorch_tv.forgetting import Decay, Inflation, Markov, Static, Wiener
 from botorch_tv.forgetting.base import is_static, median_gap
 from botorch_tv.kernels import DecayKernel, MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.kernels.declared import Declared
@@ -56,17 +56,7 @@ from botorch_tv.validation import require
 SCALE_MODE, SCALE_SPREAD = 3.5, 0.7
 """Most plausible variance of an objective in units of that of its data, deviation of its log."""
 NOISE_MODE, NOISE_SPREAD = math.exp(-4.0), 1.5
-"""The same of the noise; BoTorch's own, e⁻⁵ and 1, calls larger noise change."""
-
-
-def noise_prior() -> LogNormalPrior:
-    """The prior of the noise variance beside a learned output scale."""
-    return _log_normal(NOISE_MODE, NOISE_SPREAD)
-
-
-def noise_bounds() -> GreaterThan:
-    """Bounds of the noise, BoTorch's, and where it starts, likewise."""
-    return GreaterThan(SMALLEST_LEARNED_NOISE, transform=None, initial_value=math.exp(-5.0))
+"""The same of the noise beside a learned scale; BoTorch's, e⁻⁵ and 1, calls more noise change."""
 
 
 def _log_normal(mode: float, spread: float) -> LogNormalPrior:
@@ -82,19 +72,13 @@ def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
     """
     outputs = model._aug_batch_shape
     found: dict[str, int] = {} if own_mean else {"mean_module.raw_constant": -1}
-    for name, tensor in (
-        *model.covar_module.named_parameters(prefix="covar_module"),
-        *model.covar_module.named_buffers(prefix="covar_module"),
-    ):
-        if not name.endswith("active_dims") and tensor.shape[: len(outputs)] == outputs:
-            found[name] = len(outputs) - 1 - tensor.dim()
-    for name, tensor in (
-        *model.likelihood.named_parameters(prefix="likelihood"),
-        *model.likelihood.named_buffers(prefix="likelihood"),
-    ):
-        if tensor.dim() and tensor.shape[:-1] == outputs:
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        part = name.split(".")[0]
+        if part == "likelihood" and tensor.dim() and tensor.shape[:-1] == outputs:
             found[name] = -2
-    return found
+        elif part == "covar_module" and tensor.shape[: len(outputs)] == outputs:
+            found[name] = len(outputs) - 1 - tensor.dim()
+    return {name: dim for name, dim in found.items() if not name.endswith("active_dims")}
 
 
 def subset_batch_shapes(old: AgingGP, new: AgingGP) -> None:
@@ -120,10 +104,8 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
     Raises:
         ValueError: If there are two of a kind, or a part is neither.
     """
-    parts = () if forgetting is None else forgetting
-    parts = [
-        part for part in (parts if isinstance(parts, Sequence) else (parts,)) if not is_static(part)
-    ]
+    parts = forgetting if isinstance(forgetting, Sequence) else (forgetting or Static(),)
+    parts = [part for part in parts if not is_static(part)]
     decays = [part for part in parts if isinstance(part, Decay)]
     inflations = [part for part in parts if isinstance(part, Inflation)]
     require(
@@ -258,7 +240,6 @@ class TimeVaryingGP(AgingGP):
         spatial_module: Kernel | None = None,
         learn_forgetting: bool = True,
     ) -> None:
-        self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
         time = column_of_time(train_X, time_dim)
         check_rows(train_X, train_Y, train_Yvar)
         check_data(train_X, train_Y, time_dim=time)
@@ -295,35 +276,37 @@ class TimeVaryingGP(AgingGP):
                 spatial_module = get_covar_module_with_dim_scaled_prior(
                     ard_num_dims=others, batch_shape=batch_shape
                 )
-                if scaled:
-                    spatial_module = ScaleKernel(
-                        spatial_module,
-                        batch_shape=batch_shape,
-                        outputscale_prior=_log_normal(SCALE_MODE, SCALE_SPREAD),
-                        outputscale_constraint=GreaterThan(1e-4, transform=None, initial_value=1.0),
-                    )
+            if scaled:
+                spatial_module = ScaleKernel(
+                    spatial_module,
+                    batch_shape=batch_shape,
+                    outputscale_prior=_log_normal(SCALE_MODE, SCALE_SPREAD),
+                    outputscale_constraint=GreaterThan(1e-4, transform=None, initial_value=1.0),
+                )
             per_output = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
             temporal = temporal_kernel(decay, per_output, batch_shape, learn_forgetting)
             covar_module = SpatioTemporalKernel(spatial_module, temporal, time_dim=time)
         if outcome_transform == DEFAULT and not learn_forgetting:
             outcome_transform = None
+        noise_prior = _log_normal(NOISE_MODE, NOISE_SPREAD) if scaled else DEFAULT
         if scaled and likelihood is None and train_Yvar is None:
             likelihood = GaussianLikelihood(
-                noise_prior=noise_prior(), noise_constraint=noise_bounds(), batch_shape=batch_shape
+                noise_prior=noise_prior,
+                noise_constraint=GreaterThan(
+                    SMALLEST_LEARNED_NOISE, transform=None, initial_value=math.exp(-5.0)
+                ),
+                batch_shape=batch_shape,
             )
-        with warnings.catch_warnings():
-            # What BoTorch says about float32 has been said above, to the caller.
-            warnings.simplefilter("ignore", InputDataWarning)
-            super().__init__(
-                train_X,
-                train_Y,
-                train_Yvar,
-                likelihood=likelihood,
-                covar_module=covar_module,
-                mean_module=mean_module,
-                outcome_transform=outcome_transform,
-                input_transform=input_transform,
-            )
+        super().__init__(
+            train_X,
+            train_Y,
+            train_Yvar,
+            likelihood=likelihood,
+            covar_module=covar_module,
+            mean_module=mean_module,
+            outcome_transform=outcome_transform,
+            input_transform=input_transform,
+        )
         check_honoured(self)
         self.time_dim = time
         if inflation is not None:
@@ -333,15 +316,15 @@ class TimeVaryingGP(AgingGP):
                 time,
                 noise=self.likelihood.noise_covar.noise if known else None,
                 batch_shape=self._aug_batch_shape,
-                noise_prior=noise_prior() if scaled else DEFAULT,
-                noise_constraint=noise_bounds(),
+                noise_prior=noise_prior,
             )
             self.likelihood = aged.to(self.train_targets)
             self.likelihood.aging.restart()
         self.measure()
         if default_decay and learn_forgetting:
-            learned: Any = self.covar_module.temporal
-            learned.set_epsilon_per(learned.unit, INITIAL_EPSILON)
+            self.covar_module.temporal.set_epsilon_per(
+                self.covar_module.temporal.unit, INITIAL_EPSILON
+            )
         if default_space:
             # As BoTorch warns of unscaled data under the default kernel, but not of time.
             targets = self.train_targets
@@ -431,10 +414,8 @@ class TimeVaryingGP(AgingGP):
         if subset.train_inputs[0].dim() != self.train_inputs[0].dim() or len(idcs) > 1:
             subset_batch_shapes(self, subset)
         chosen: Any = idcs if len(idcs) > 1 else idcs[0]
-        if self.num_outputs > 1 and isinstance(self.likelihood, AgeNoiseLikelihood):
-            rows = self.likelihood.noise_covar.row_noise
-            if rows is not None:
-                subset.likelihood.noise_covar.row_noise = rows[..., chosen, :]
+        if self.num_outputs > 1 and self._aged is not None and self._aged.row_noise is not None:
+            subset._aged.row_noise = self._aged.row_noise[..., chosen, :]
         if self.num_outputs > 1 and self._row_noise is not None:
             rows = self._row_noise.expand(*self.train_targets.shape)
             subset._row_noise = rows[..., chosen, :]

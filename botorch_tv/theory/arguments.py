@@ -11,7 +11,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,7 +20,8 @@ from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting, B
 from botorch_tv.validation import require, require_integer, require_number
 
 Number = float | Tensor
-P = ParamSpec("P")
+Rounds = Tensor
+"""A :data:`Number`, of rounds or a value for each of them; inside a function a tensor."""
 R = TypeVar("R")
 
 NAMES: dict[str | int, str] = {
@@ -40,48 +41,34 @@ RANGES = {name: limit for limit, names in NAMES.items() for name in names.split(
 SERIES = ("budget", "double_gain", "gain", "log_decisions")
 """Arguments that may be tensors, a value for every horizon."""
 
-FIXES = {
-    "a0": "it bounds the tail of sup |f|.",
-    "beta_p": "give discounted_gain_bound the tail of a slower decay.",
-    "budget": "it bounds the total change; where that is 0, forget nothing.",
-    "constant": "it scales an order; 1 is usual.",
-    "delta": "it is a probability; the papers use 0.1.",
-    "dim": "give the domain's dimension.",
-    "epsilon": "0 is no change.",
-    "features": "give the rank of the kernel.",
-    "gain": "closed_form_ and greedy_information_gain have it.",
-    "gamma": "botorch_tv.theory.discount gives the paper's.",
-    "horizon": "give the number of rounds.",
-    "memory": "analysis_memory has the paper's.",
-    "necessary_side_queries.alpha": "[M] Theorem 5.3 is about fast change.",
-    "period": "give the rounds between resets.",
-    "resetting_mismatch.noise": "rescale y, or use r_gp_ucb_regret_improved.",
-}
-"""What to give; for other arguments the docstring says what they are."""
 
-
-def checked(function: Callable[P, R]) -> Callable[P, R]:
+def checked(function: Callable[..., R]) -> Callable[..., R]:
     """Let a function refuse arguments outside ``RANGES`` and ``SERIES``, before it begins.
 
-    Numbers arrive as Python numbers, which never overflow silently.
+    Numbers arrive as Python numbers, which never overflow silently; horizons and what may be told
+    for each of them as tensors.
     """
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: Any, **kwargs: Any) -> R:
         given = signature.bind(*args, **kwargs)
         for name, value in given.arguments.items():
             own, where = f"{function.__name__}.{name}", f"{function.__name__}: {name}"
+            if name == "T":
+                given.arguments[name] = rounds(value)
             limit = RANGES.get(own, RANGES.get(name))
             left_out = value is None and signature.parameters[name].default is None
             if limit is None or left_out:
                 continue
-            fix = FIXES.get(own, FIXES.get(name, "its docstring says what it is."))
+            fix = f"the docstring of {function.__name__} says what it is."
             if name in SERIES and own not in RANGES and isinstance(value, Tensor):
                 _check_series(where, value, given.arguments.get("T"), fix)
             else:
                 settle: Any = require_integer if isinstance(limit, int) else require_number
                 given.arguments[name] = settle(where, value, limit, fix)
+            if name in SERIES and own not in RANGES and "T" in given.arguments:
+                given.arguments[name] = beside(given.arguments[name], given.arguments["T"])
         return function(*given.args, **given.kwargs)
 
     return call
@@ -129,16 +116,15 @@ def information_constant(noise: float) -> float:
 
 
 def bayes_beta(
-    width: BayesTV | BayesResetting | BayesEventTriggered, T: Number, dim: int
+    width: BayesTV | BayesResetting | BayesEventTriggered, T: Tensor, dim: int
 ) -> Tensor:
     """β_T of a Bayesian width at every horizon, the shape of ``T``."""
-    T = rounds(T)
     values = [width.sqrt_beta(WidthContext(int(t), dim)) ** 2 for t in T.flatten().tolist()]
     return beside(values, T).view(T.shape)
 
 
 def block_regret(
-    T: Number, beta: Tensor, block: int, gain: Number, noise: float, mismatch: Tensor
+    T: Tensor, beta: Tensor, block: int, gain: Tensor, noise: float, mismatch: Tensor
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, where strategies forget at least every N rounds.
 
@@ -150,9 +136,8 @@ def block_regret(
         noise: σ².
         mismatch: ψ, the regret per round for ignoring change within a block.
     """
-    T = rounds(T)
     scale = information_constant(noise) * T * beta
-    return (scale * (T / block + 1) * beside(gain, T)).sqrt() + 2 + T * mismatch
+    return (scale * (T / block + 1) * gain).sqrt() + 2 + T * mismatch
 
 
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
@@ -164,25 +149,13 @@ def smallest_constant(order: Tensor, measured: Tensor) -> float:
     Args:
         order: The order with constant 1, `rounds`; rounds where it is 0 are left out.
         measured: What it is laid over, `rounds`.
-
-    Raises:
-        ValueError: If the order is 0 everywhere.
     """
-    return float(_ratios("smallest_constant", order, measured).max())
+    return float((measured / order)[order > 0].max())
 
 
 def largest_constant(order: Tensor, measured: Tensor) -> float:
     """The largest factor for which a lower order lies below a measured curve everywhere.
 
-    Arguments and errors are those of :func:`smallest_constant`.
+    Arguments are those of :func:`smallest_constant`.
     """
-    return float(_ratios("largest_constant", order, measured).min())
-
-
-def _ratios(name: str, order: Tensor, measured: Tensor) -> Tensor:
-    known = order > 0
-    if not bool(known.any()):
-        raise ValueError(
-            f"{name}: the order is 0 in all rounds, so no factor fits it; give later rounds."
-        )
-    return measured[known] / order[known]
+    return float((measured / order)[order > 0].min())

@@ -19,6 +19,7 @@ from torch import Tensor
 from botorch_tv.acquisition.widths import BayesResetting, BayesTV
 from botorch_tv.theory.arguments import (
     Number,
+    Rounds,
     bayes_beta,
     beside,
     block_regret,
@@ -31,10 +32,10 @@ from botorch_tv.theory.rules import exponent
 
 @checked
 def r_gp_ucb_regret(
-    T: Number,
+    T: Rounds,
     *,
     period: int,
-    gain: float,
+    gain: Rounds,
     epsilon: float,
     noise: float,
     dim: int,
@@ -78,7 +79,7 @@ def r_gp_ucb_regret(
 
 @checked
 def resetting_mismatch(
-    T: Number,
+    T: Rounds,
     beta: Number,
     *,
     period: int,
@@ -110,7 +111,6 @@ def resetting_mismatch(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
     change = period**3 * epsilon
     largest = (2 + b0) * (2 * (1 + a0) * math.pi**2 * T**2 / (3 * delta)).log().sqrt()
     spread = (beside(beta, T) * (3 / noise + noise**-2) * change).sqrt()
@@ -119,7 +119,7 @@ def resetting_mismatch(
 
 @checked
 def tv_gp_ucb_regret(
-    T: Number, *, gain: Number, noise: float, dim: int, delta: float, r: float, a1: float, b1: float
+    T: Rounds, *, gain: Rounds, noise: float, dim: int, delta: float, r: float, a1: float, b1: float
 ) -> Tensor:
     """√(C_1 T β_T γ~_T) + 2, [B16] Theorem 4.3, eq. (20), with β_T of :class:`BayesTV`.
 
@@ -141,9 +141,8 @@ def tv_gp_ucb_regret(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
     beta = bayes_beta(BayesTV(delta=delta, r=r, a1=a1, b1=b1), T, dim)
-    return (information_constant(noise) * T * beta * beside(gain, T)).sqrt() + 2
+    return (information_constant(noise) * T * beta * gain).sqrt() + 2
 
 
 def tv_gp_ucb_regret_by_blocks(
@@ -169,7 +168,7 @@ def tv_gp_ucb_regret_by_blocks(
 
 
 @checked
-def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> Tensor:
+def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> Tensor:
     """γ~_T <= (T/Ñ + 1)(γ_Ñ + Ñ³ε), [B16] eq. (46); any Ñ in 1, ..., T.
 
     The proof works out σ² = 1. For other noise it shows Ñ^(5/2) ε / (2√6 σ²) in place of Ñ³ε, so
@@ -189,7 +188,7 @@ def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> 
         ValueError: If an argument is out of range.
     """
     T = rounds(T, block)
-    return (T / block + 1) * (beside(gain, T) + block**3 * epsilon)
+    return (T / block + 1) * (gain + block**3 * epsilon)
 
 
 # Orders.
@@ -197,7 +196,7 @@ def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> 
 
 @checked
 def r_gp_ucb_order(
-    T: Number,
+    T: Rounds,
     epsilon: float,
     *,
     nu: float | None = None,
@@ -226,7 +225,7 @@ def r_gp_ucb_order(
 
 @checked
 def tv_gp_ucb_order(
-    T: Number,
+    T: Rounds,
     epsilon: float,
     *,
     nu: float | None = None,
@@ -241,16 +240,15 @@ def tv_gp_ucb_order(
 
 
 @checked
-def markov_lower_bound(T: Number, epsilon: float, *, constant: float = 1.0) -> Tensor:
+def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> Tensor:
     """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
 
     An order, known up to ``constant``. Arguments and errors are those of :func:`r_gp_ucb_order`.
     """
-    return constant * epsilon * rounds(T)
+    return constant * epsilon * T
 
 
-def _order(T: Number, epsilon: float, c: float, constant: float, power: int) -> Tensor:
-    T = rounds(T)
+def _order(T: Tensor, epsilon: float, c: float, constant: float, power: int) -> Tensor:
     static = T ** ((1 + c) / 2)
     return constant * torch.maximum(static, T * epsilon ** ((1 - c) / (2 * (power - c))))
 

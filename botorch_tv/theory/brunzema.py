@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting
-from botorch_tv.theory.arguments import Number, bayes_beta, block_regret, checked
+from botorch_tv.theory.arguments import Number, Rounds, bayes_beta, block_regret, checked
 
 
 @checked
 def et_gp_ucb_regret(
-    T: Number,
+    T: Rounds,
     *,
     block: int,
-    gain: float,
+    gain: Rounds,
     epsilon: float,
     noise: float,
     dim: int,
@@ -67,10 +67,10 @@ def et_gp_ucb_regret(
 
 @checked
 def r_gp_ucb_regret_improved(
-    T: Number,
+    T: Rounds,
     *,
     period: int,
-    gain: float,
+    gain: Rounds,
     epsilon: float,
     noise: float,
     dim: int,

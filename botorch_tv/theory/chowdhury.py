@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import IGPUCB, WidthContext
-from botorch_tv.theory.arguments import Number, beside, checked, rounds
+from botorch_tv.theory.arguments import Rounds, checked
 from botorch_tv.validation import require
 
 OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
@@ -21,7 +21,7 @@ OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
 
 
 @checked
-def igp_ucb_regret(T: Number, *, gain: Number, B: float, R: float, delta: float) -> Tensor:
+def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float) -> Tensor:
     """2 β_T √(4(T + 2) γ_T) with β_T = B + R √(2(γ_T + 1 + ln(1/δ))), [C17] Theorem 3.
 
     The explicit form of its proof: Appendix D with Lemma 4. Holds with probability 1 - δ.
@@ -40,28 +40,24 @@ def igp_ucb_regret(T: Number, *, gain: Number, B: float, R: float, delta: float)
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
-    gain = beside(gain, T)
     return 2 * _width(gain, B, R, delta) * _total_deviation(T, gain)
 
 
 @checked
 def igp_ucb_order(
-    T: Number, *, gain: Number, B: float, delta: float, constant: float = 1.0
+    T: Rounds, *, gain: Rounds, B: float, delta: float, constant: float = 1.0
 ) -> Tensor:
     """B √(T γ_T) + √(T γ_T (γ_T + ln(1/δ))), [C17] Theorem 3 as stated.
 
     An order, known up to ``constant``, in which R is hidden. The other arguments and the errors
     are those of :func:`igp_ucb_regret`.
     """
-    T = rounds(T)
-    gain = beside(gain, T)
     noisy = (T * gain * (gain - math.log(delta))).sqrt()
     return constant * (B * (T * gain).sqrt() + noisy)
 
 
 @checked
-def log_decision_set(T: Number, *, B: float, L: float, r: float, dim: int) -> Tensor:
+def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Tensor:
     """Size of the discretisation that [C17] Theorem 4 plays on, ln |D_T| = d ln(B L r d T²).
 
     Args:
@@ -78,7 +74,6 @@ def log_decision_set(T: Number, *, B: float, L: float, r: float, dim: int) -> Te
     Raises:
         ValueError: If an argument is out of range, or the set would have less than one point.
     """
-    T = rounds(T)
     cells = B * L * r * dim
     least = float(T.min())
     require(
@@ -91,7 +86,7 @@ def log_decision_set(T: Number, *, B: float, L: float, r: float, dim: int) -> Te
 
 @checked
 def gp_ts_regret(
-    T: Number, *, gain: Number, B: float, R: float, delta: float, log_decisions: Number
+    T: Rounds, *, gain: Rounds, B: float, R: float, delta: float, log_decisions: Rounds
 ) -> Tensor:
     """(11 c_T/p) √(4(T+2) γ_T) + (2B+1)π²/6 + ((4B+11) c_T/p) √(2T ln(2/δ)), [C17] Theorem 4.
 
@@ -114,8 +109,6 @@ def gp_ts_regret(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
-    gain = beside(gain, T)
     first = float(_width(torch.zeros_like(T), B, R, delta / 2).max())
     slack = 2 * B * first / OPTIMISM
     require(
@@ -123,7 +116,7 @@ def gp_ts_regret(
         f"gp_ts_regret: B is {B}, but the proof needs 2B + 1 <= 2B v_1/p, which is {slack:.4g}; "
         "a larger B bounds the norm as well.",
     )
-    spread = 1 + (2 * (beside(log_decisions, T) + 2 * T.log())).sqrt()
+    spread = 1 + (2 * (log_decisions + 2 * T.log())).sqrt()
     scale = _width(gain, B, R, delta / 2) * spread / OPTIMISM
     chance = (4 * B + 11) * scale * (2 * T * math.log(2 / delta)).sqrt()
     discretisation = (2 * B + 1) * math.pi**2 / 6
@@ -132,7 +125,7 @@ def gp_ts_regret(
 
 @checked
 def gp_ts_order(
-    T: Number, *, gain: Number, B: float, dim: int, delta: float, constant: float = 1.0
+    T: Rounds, *, gain: Rounds, B: float, dim: int, delta: float, constant: float = 1.0
 ) -> Tensor:
     """√((γ_T + ln(2/δ)) d ln(BdT)) (√(T γ_T) + B √(T ln(2/δ))), [C17] Theorem 4 as stated.
 
@@ -152,8 +145,6 @@ def gp_ts_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
-    gain = beside(gain, T)
     cells = B * dim * T
     require(
         bool((cells >= 1).all()),

@@ -12,17 +12,17 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import WGPUCB, WidthContext
-from botorch_tv.theory.arguments import Number, beside, checked, rounds
+from botorch_tv.theory.arguments import Rounds, checked
 from botorch_tv.validation import require
 
 
 @checked
 def w_gp_ucb_regret(
-    T: Number,
+    T: Rounds,
     *,
-    gain: Number,
-    double_gain: Number,
-    budget: Number,
+    gain: Rounds,
+    double_gain: Rounds,
+    budget: Rounds,
     gamma: float,
     noise: float,
     B: float,
@@ -62,28 +62,26 @@ def w_gp_ucb_regret(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
-    single, double, change = (beside(value, T) for value in (gain, double_gain, budget))
     width = WGPUCB(B=B, R=R, noise=noise, delta=delta)
     require(
         1 / (2 * noise) <= math.log1p(1 / noise),
         f"w_gp_ucb_regret: noise is {noise}, but Lemma 16 of [W22] needs λ of at least 0.398.",
     )
-    context = WidthContext(t=1, dim=1, weighted_information_gain=double)
-    beta = torch.as_tensor(width.sqrt_beta(context), device=double.device)
+    context = WidthContext(t=1, dim=1, weighted_information_gain=double_gain)
+    beta = torch.as_tensor(width.sqrt_beta(context), device=double_gain.device)
     lost = 1 - gamma
     leak = 2 * noise * features * math.log(1 / gamma)
-    static = 2 * beta * (4 * noise * T * single + leak * T.square()).sqrt()
-    drift = 2 / noise * math.pow(memory, 1.5) * change * (4 * noise * single + leak * memory).sqrt()
+    static = 2 * beta * (4 * noise * T * gain + leak * T.square()).sqrt()
+    drift = 2 / noise * math.pow(memory, 1.5) * budget * (4 * noise * gain + leak * memory).sqrt()
     forgotten = 4 * B * math.pow(gamma, memory) / (noise * lost) * T
     error = math.sqrt(feature_error) / lost
-    approximation = (2 / noise * memory * memory * change + 2 * beta * T) * error
+    approximation = (2 / noise * memory * memory * budget + 2 * beta * T) * error
     return static + drift + forgotten + approximation
 
 
 @checked
 def w_gp_ucb_order(
-    T: Number, *, gain: Number, budget: Number, budget_known: bool = True, constant: float = 1.0
+    T: Rounds, *, gain: Rounds, budget: Rounds, budget_known: bool = True, constant: float = 1.0
 ) -> Tensor:
     """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is unknown, [W22] Corollary 5.
 
@@ -103,14 +101,12 @@ def w_gp_ucb_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
-    change = beside(budget, T)
     require(
-        bool((change > 0).all()),
+        bool((budget > 0).all()),
         "w_gp_ucb_order: budget is 0, but the order is about change; without see igp_ucb_order.",
     )
     power = 0.25 if budget_known else 1.0
-    return constant * beside(gain, T).pow(0.875) * change.pow(power) * T.pow(0.75)
+    return constant * gain.pow(0.875) * budget.pow(power) * T.pow(0.75)
 
 
 @checked

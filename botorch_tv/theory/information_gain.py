@@ -21,7 +21,7 @@ from botorch_tv.acquisition.widths import ClosedForm, Greedy, WidthContext, gree
 from botorch_tv.forgetting.base import Inflation
 from botorch_tv.forgetting.inflation import ExponentialWeights
 from botorch_tv.gp.covariance import EVALUATED_TOLERANCE
-from botorch_tv.theory.arguments import Number, beside, checked, rounds
+from botorch_tv.theory.arguments import Number, Rounds, beside, checked
 from botorch_tv.validation import require
 
 
@@ -39,13 +39,9 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
         `batch_shape x (n + 1)`, starting at 0.
 
     Raises:
-        ValueError: If a noise variance is not positive and finite, or the covariance is none: not
-            floating, not finite, not symmetric, or indefinite beyond the noise.
+        ValueError: If a noise variance is not positive and finite, or the covariance not symmetric.
+        RuntimeError: If it is no matrix of floating numbers, or indefinite beyond the noise.
     """
-    require(
-        covariance.is_floating_point(),
-        f"running_information_gain: covariance is {covariance.dtype}; give covariance.double().",
-    )
     # A factor reads one half of the matrix.
     apart, largest = (covariance - covariance.mT).abs(), covariance.abs()
     require(
@@ -60,12 +56,7 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
         "without noise the gain is infinite.",
     )
     variances = variances.expand(covariance.shape[:-1])
-    factor, failed = torch.linalg.cholesky_ex(covariance + torch.diag_embed(variances))
-    require(
-        not bool(failed.any()),
-        "running_information_gain: covariance is indefinite even with the noise added; check the "
-        "kernel.",
-    )
+    factor = torch.linalg.cholesky(covariance + torch.diag_embed(variances))
     pivots = factor.diagonal(dim1=-2, dim2=-1)
     steps = pivots.log() - 0.5 * variances.log()
     return torch.nn.functional.pad(steps.cumsum(-1), (1, 0))
@@ -183,7 +174,7 @@ def markov_information_gain(
 
 @checked
 def closed_form_information_gain(
-    T: Number,
+    T: Rounds,
     dim: int,
     kernel: Literal["se", "matern"],
     nu: float | None = None,
@@ -207,7 +198,6 @@ def closed_form_information_gain(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
     order = ClosedForm(kernel, nu)
     values = [order.value(WidthContext(int(n) + 1, dim)) for n in T.flatten().tolist()]
     return constant * beside(values, T).view(T.shape)
@@ -228,7 +218,7 @@ def matern_exponent(nu: float, dim: int) -> float:
 
 @checked
 def universal_gain_bound(
-    T: Number, *, noise: float, terms: int, tail: float, k_bar: float = 1.0
+    T: Rounds, *, noise: float, terms: int, tail: float, k_bar: float = 1.0
 ) -> Tensor:
     """γ̇_T <= N/2 ln(1 + k̄T/(λN)) + T δ_N/(2λ), [W22] Theorem 6.
 
@@ -247,7 +237,6 @@ def universal_gain_bound(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
     return terms / 2 * (k_bar * T / (noise * terms)).log1p() + T * tail / (2 * noise)
 
 

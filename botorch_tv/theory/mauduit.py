@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from torch import Tensor
 
 from botorch_tv.forgetting.windows import require_alpha_tilde, window_exponent
-from botorch_tv.theory.arguments import Number, checked, rounds
+from botorch_tv.theory.arguments import Rounds, checked, rounds
 
 
 @checked
-def ui_gp_ucb_order(T: Number, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
+def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
     """√(d² T^(3α+1) ln^(2(d+1)) T) for GP-UCB without an expert, [M] Proposition 2.2, eq. (13).
 
     An order, known up to ``constant``; below T for α < 1/3 only.
@@ -36,12 +36,11 @@ def ui_gp_ucb_order(T: Number, *, alpha: float, dim: int, constant: float = 1.0)
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
     return constant * dim * T ** ((3 * alpha + 1) / 2) * T.log() ** (dim + 1)
 
 
 @checked
-def sparq_gp_ucb_order(T: Number, *, dim: int, delta: float, constant: float = 1.0) -> Tensor:
+def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1.0) -> Tensor:
     """√((ln(1/δ) + d ln^(d+1)(d ln T)) T d ln^(d+1) T), [M] Theorem 3.3, eq. (23).
 
     An order, known up to ``constant``, for any α: with an expert asked in every round.
@@ -66,7 +65,7 @@ def sparq_gp_ucb_order(T: Number, *, dim: int, delta: float, constant: float = 1
 
 @checked
 def w_sparq_gp_ucb_order(
-    T: Number, *, alpha_tilde: float, dim: int, delta: float, constant: float = 1.0
+    T: Rounds, *, alpha_tilde: float, dim: int, delta: float, constant: float = 1.0
 ) -> Tensor:
     """√(T^(2α~+1) d ln^(d+1) T (ln(1/δ) + d T^α~ ln^(d+1) T)), [M] Theorem 3.10, eq. (34).
 
@@ -86,7 +85,6 @@ def w_sparq_gp_ucb_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
     require_alpha_tilde(alpha_tilde)
     known = dim * T.log() ** (dim + 1)
     risk = known * T**alpha_tilde - math.log(delta)
@@ -94,7 +92,7 @@ def w_sparq_gp_ucb_order(
 
 
 @checked
-def bandit_lower_bound(T: Number, *, alpha: float, constant: float = 1.0) -> Tensor:
+def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
     """√(T^(α+1)) for α < 1, T from there on: expected regret without an expert, [M] (17)-(18).
 
     An order, known up to ``constant``, for the worst functions.
@@ -110,7 +108,7 @@ def bandit_lower_bound(T: Number, *, alpha: float, constant: float = 1.0) -> Ten
     Raises:
         ValueError: If an argument is out of range.
     """
-    return constant * rounds(T) ** ((min(alpha, 1.0) + 1) / 2)
+    return constant * T ** ((min(alpha, 1.0) + 1) / 2)
 
 
 # Questions to an expert.
@@ -150,7 +148,7 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
 
 
 @checked
-def necessary_side_queries(T: Number, alpha: float, *, constant: float = 1.0) -> Tensor:
+def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) -> Tensor:
     """T^(α/(α+1)): with no more side queries than this order, regret is linear, [M] Theorem 5.3.
 
     An order, known up to ``constant``, for α > 1.
@@ -166,12 +164,12 @@ def necessary_side_queries(T: Number, alpha: float, *, constant: float = 1.0) ->
     Raises:
         ValueError: If an argument is out of range.
     """
-    return constant * rounds(T) ** (alpha / (alpha + 1))
+    return constant * T ** (alpha / (alpha + 1))
 
 
 @checked
 def sufficient_side_queries(
-    T: Number, alpha: float, alpha_tilde: float, dim: int, *, constant: float = 1.0
+    T: Rounds, alpha: float, alpha_tilde: float, dim: int, *, constant: float = 1.0
 ) -> Tensor:
     """T^(1 - α~/α) ln^d T: with so many, W-SparQ has sublinear regret, [M] Theorem 3.10, Table 2.
 
@@ -190,5 +188,4 @@ def sufficient_side_queries(
     Raises:
         ValueError: If an argument is out of range.
     """
-    T = rounds(T)
     return constant * T ** (1 - float(window_exponent(alpha, alpha_tilde))) * T.log() ** dim

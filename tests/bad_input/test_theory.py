@@ -33,39 +33,43 @@ def bound(name):
 
 
 NUMBERS = {
-    "bound delta": Parameter(
-        bound("delta"), CHANCE, "strictly between 0 and 1", "the papers use 0.1"
-    ),
-    "bound epsilon": Parameter(bound("epsilon"), RATE, "must lie in [0, 1]", "0 is no change"),
-    "bound period": Parameter(bound("period"), WHOLE, AT_LEAST_ONE, "rounds between resets"),
-    "bound dim": Parameter(bound("dim"), WHOLE, AT_LEAST_ONE, "the domain's dimension"),
-    "bound a0": Parameter(bound("a0"), (-1.0, NAN, INF), "finite and at least 0", "the tail of"),
+    "bound delta": Parameter(bound("delta"), CHANCE, "strictly between 0 and 1", "docstring"),
+    "bound epsilon": Parameter(bound("epsilon"), RATE, "must lie in [0, 1]", "docstring"),
+    "bound period": Parameter(bound("period"), WHOLE, AT_LEAST_ONE, "docstring"),
+    "bound dim": Parameter(bound("dim"), WHOLE, AT_LEAST_ONE, "docstring"),
+    "bound a0": Parameter(bound("a0"), (-1.0, NAN, INF), "finite and at least 0", "docstring"),
     "reset_period epsilon": Parameter(
-        lambda v: theory.reset_period(v, 10), RATE, "must lie in [0, 1]", "0 is no change"
+        lambda v: theory.reset_period(v, 10), RATE, "must lie in [0, 1]", "docstring"
     ),
     "reset_period horizon": Parameter(
-        lambda v: theory.reset_period(0.1, v), WHOLE, AT_LEAST_ONE, "number of rounds"
+        lambda v: theory.reset_period(0.1, v), WHOLE, AT_LEAST_ONE, "docstring"
     ),
     "budget_period budget": Parameter(
-        lambda v: theory.budget_period(10, v, 1.0), POSITIVE, "positive and finite", "total change"
+        lambda v: theory.budget_period(10, v, 1.0),
+        POSITIVE,
+        "positive and finite",
+        "docstring",
     ),
     "discount gain": Parameter(
-        lambda v: theory.discount(10, v), POSITIVE, "positive and finite", "closed_form"
+        lambda v: theory.discount(10, v), POSITIVE, "positive and finite", "docstring"
     ),
     "window start": Parameter(
         lambda v: theory.next_window_start(v, 2.0, 0.25), WHOLE, AT_LEAST_ONE, "rounds count from"
     ),
     "side queries dim": Parameter(
-        lambda v: theory.side_queries(3, v), WHOLE, AT_LEAST_ONE, "the domain's dimension"
+        lambda v: theory.side_queries(3, v), WHOLE, AT_LEAST_ONE, "docstring"
     ),
     "side queries constant": Parameter(
-        lambda v: theory.side_queries(3, 1, constant=v), POSITIVE, "positive and fin", "1 is usual"
+        lambda v: theory.side_queries(3, 1, constant=v),
+        POSITIVE,
+        "positive and fin",
+        "docstring",
     ),
     "necessary alpha": Parameter(
         lambda v: theory.necessary_side_queries(10, v),
         (1.0, NAN),
         "must lie in (1, inf)",
-        "about fast change",
+        "docstring",
     ),
     "gain noise": Parameter(
         lambda v: theory.greedy_information_gain(EYE, v, 3),
@@ -74,10 +78,16 @@ NUMBERS = {
         "give the var",
     ),
     "gain epsilon": Parameter(
-        lambda v: theory.markov_information_gain(EYE, 0.1, v, 3), RATE, "in [0, 1]", "no change"
+        lambda v: theory.markov_information_gain(EYE, 0.1, v, 3),
+        RATE,
+        "in [0, 1]",
+        "docstring",
     ),
     "closed form dim": Parameter(
-        lambda v: theory.closed_form_information_gain(10, v, "se"), WHOLE, AT_LEAST_ONE, "dimension"
+        lambda v: theory.closed_form_information_gain(10, v, "se"),
+        WHOLE,
+        AT_LEAST_ONE,
+        "docstring",
     ),
 }
 HORIZONS = {

@@ -195,11 +195,6 @@ def test_fused_batches_with_active_dims_can_be_expanded_and_indexed():
         kernel.expand_batch(torch.Size([4]))
 
 
-def test_fused_refuses_columns_of_its_temporal_factor():
-    with pytest.raises(ValueError, match="active_dims"):
-        SpatioTemporalKernel(RBFKernel(), MarkovKernel(active_dims=(2,)))
-
-
 def test_fused_knows_whether_it_is_stationary():
     assert SpatioTemporalKernel(RBFKernel(), MarkovKernel()).is_stationary
     assert SpatioTemporalKernel(RBFKernel(), None).is_stationary

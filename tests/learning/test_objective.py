@@ -266,8 +266,6 @@ def test_bad_schedules_are_refused():
         Refit(every=0)
     with pytest.raises(ValueError, match="nothing is learned"):
         Refit(lengthscale=None, outputscale=None, noise=None, epsilon=None, sigma_w2=None)
-    with pytest.raises(ValueError, match="noise is 0"):
-        Refit(noise=0.1)
     with pytest.raises(ValueError, match="bounds are 2"):
         Free(lower=2.0, upper=1.0)
     with pytest.raises(ValueError, match="epsilon goes up to 1"):

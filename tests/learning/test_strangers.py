@@ -279,5 +279,3 @@ def test_what_declares_nothing_is_refused_unless_it_is_kept():
 def test_names_that_are_not_declared_are_refused():
     with pytest.raises(ValueError, match=r"decay has \['speed'\], but .* declares \['rate', 'per"):
         objective(Refit(decay={"speed": Free()}))
-    with pytest.raises(ValueError, match=r"decay\['rate'\] is 0.1"):
-        Refit(decay={"rate": 0.1})

@@ -91,7 +91,10 @@ def test_loops_learn_the_same_rate(decay):
         other = found(unit)
         torch.testing.assert_close(other.log_posterior, hours.log_posterior, rtol=0, atol=1e-4)
         [name] = decay.parameters
-        told, wanted = other.decay.natural(name), hours.decay.natural(name)
+        told, wanted = (
+            decay.parameters[name].natural_counted(one.values[name], 1 / one.unit, one.values)
+            for one in (other.decay, hours.decay)
+        )
         torch.testing.assert_close(unit * told, wanted, rtol=1e-2, atol=1e-9)
         again = found(unit, start=other.vector)
         assert bool((again.log_posterior >= other.log_posterior - 1e-6).all())

@@ -134,7 +134,7 @@ def test_other_bad_input() -> None:
         is_window_start(2.5, 1.0, 0.25)
     with pytest.raises(ValueError, match="start is 0"):
         next_window_start(0, 1.0, 0.25)
-    with pytest.raises(ValueError, match=r"alpha is 1, but .* fast change"):
+    with pytest.raises(ValueError, match="alpha is 1, but"):
         necessary_side_queries(10, 1)
     with pytest.raises(ValueError, match="constant is 0"):
         side_queries(3, 1, constant=0)
