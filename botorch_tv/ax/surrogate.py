@@ -183,17 +183,12 @@ def construct_time_varying_inputs(
         surrogate: Whose model it is.
 
     Raises:
-        UserInputError: If the time parameter is none of the columns.
+        ValueError: If the time parameter is none of the columns.
     """
     options = dict(model_config.model_options)
     names = list(dataset.feature_names)
-    name = options.pop("time_parameter", None)
-    if name is not None:
-        if name not in names:
-            raise UserInputError(
-                f"time_parameter is {name!r}, but the model has the columns {names}; name one."
-            )
-        options["time_dim"] = names.index(name)
+    if "time_parameter" in options:
+        options["time_dim"] = names.index(options.pop("time_parameter"))
     config = replace(model_config, model_options=options)
     if isinstance(config.input_transform_classes, _DefaultType):
         time = options.get("time_dim", -1) % len(names)
@@ -236,7 +231,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         torch_opt_config: TorchOptConfig,
         **more: Any,
     ) -> None:
-        time = time_varying_models(surrogate.model)[0].time_dim
+        time = _models(surrogate.model)[0].time_dim
         now = (torch_opt_config.fixed_features or {}).get(time)
         place = set_present(surrogate, now, search_space_digest.feature_names)
         # On a copy, so that the data that the surrogate was fitted to do not change.
@@ -304,20 +299,9 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         )
 
 
-def time_varying_models(model: Model) -> list[TimeVaryingGP]:
-    """The models of the outcomes, one for all or a list.
-
-    Raises:
-        UserInputError: If one of them is no ``TimeVaryingGP``.
-    """
-    models = list(model.models) if isinstance(model, ModelList) else [model]
-    for one in models:
-        if not isinstance(one, TimeVaryingGP):
-            raise UserInputError(
-                f"The surrogate is a {type(one).__name__}, but the present time is told to a "
-                "TimeVaryingGP; use it as botorch_model_class, see time_varying_model_config."
-            )
-    return models
+def _models(model: Model) -> list[TimeVaryingGP]:
+    """The models of the outcomes, one for all or a list."""
+    return list(model.models) if isinstance(model, ModelList) else [model]
 
 
 def set_present(surrogate: Surrogate, now: float | None, names: list[str]) -> Placement:
@@ -332,9 +316,9 @@ def set_present(surrogate: Surrogate, now: float | None, names: list[str]) -> Pl
         The placement that moves points to that time.
 
     Raises:
-        UserInputError: If ``now`` lies before an observation, or a model is no ``TimeVaryingGP``.
+        UserInputError: If ``now`` lies before an observation.
     """
-    models = time_varying_models(surrogate.model)
+    models = _models(surrogate.model)
     time = models[0].time_dim
     newest = max(float(X[:, time].max()) for X in surrogate.Xs)
     now = newest if now is None else now
