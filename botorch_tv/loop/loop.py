@@ -44,10 +44,11 @@ from botorch_tv.loop.input import (
     as_place,
     as_places,
     as_replies,
+    as_rows,
+    as_table,
     as_truth,
     check_labels,
     in_order,
-    measurements,
     parameters_of,
 )
 from botorch_tv.loop.log import (
@@ -80,7 +81,7 @@ from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import as_path, counted, require, require_integer, shown, span_in_words
+from botorch_tv.validation import counted, require, require_integer, shown, span_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,9 +212,7 @@ class Loop:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
-        fix = "give a seed from 0 to 2**64 - 1."
-        seed = require_integer("Loop: seed", seed, 0, fix)
-        require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
+        seed = require_integer("Loop: seed", seed, 0, "give a whole number.")
         given = [one for one in (first, second) if one is not None]
         strategy, domain = in_order("Loop", given, strategy=strategy, domain=domain)
         if domain is None:
@@ -308,12 +307,16 @@ class Loop:
         if y is None:
             columns = columns_from(columns, loop.domain)
         check_labels(columns)
-        times = columns.pop("time")
-        if times is not None:
-            times = loop._begun(earliest(times)).numbers(times)
-        rows = measurements(loop.state, time=times, **columns)
-        for point, value, when, variance, known in rows:
-            loop._observed(loop._columns(point, known), value, when, variance)
+        points = as_table(columns.pop("X"), columns["y"], loop.state)
+        rows = {n: as_rows(n, one, len(points)) for n, one in columns.items() if one is not None}
+        times = rows.setdefault("time", [float(row + 1) for row in range(len(points))])
+        clock = loop._begun(earliest(times))
+        for row in sorted(range(len(points)), key=clock.numbers(times).__getitem__):
+            try:
+                loop.observe(points[row], **{name: column[row] for name, column in rows.items()})
+            except InputDataError as error:
+                error.add_note(f"In row {row} of the table.")
+                raise
         return loop
 
     # ---------------------------------------------------------------- asking and telling
@@ -429,24 +432,16 @@ class Loop:
             InputDataError: If the point lies outside the domain or a number is not finite. The loop
                 is not changed.
         """
-        point = self._columns(as_place(X, self.state), context)
+        state, log = self.state, self._log
+        point = self._units.settled(self._columns(as_place(X, state), context))
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
         clock = self._begun(time)
         time = clock.now() if time is None else time
-        when = (
-            float(self.state.time + self._strategy.step(self.state))
-            if time is None
-            else self._number("time", time)
-        )
-        self._observed(point, value, when, noise)
-
-    def _observed(
-        self, point: Tensor, value: float | None, when: float, noise: float | None
-    ) -> None:
-        point, state = self._units.settled(point), self.state
-        known, number = len(self._log.answers), -self._unsuggested - 1
+        when = float(state.time + self._strategy.step(state))
+        when = when if time is None else self._number("time", time)
+        known, number = len(log.answers), -self._unsuggested - 1
         if self._strategy.compares:
-            predicted = self._strategy.suggestion_at(self._log.before(when), point, now=when)
+            predicted = self._strategy.suggestion_at(log.before(when), point, now=when)
             plan = planned(predicted, number, known, predicts=True)
         else:  # nobody needs a prediction
             choice = state.domain.locate(point)
@@ -843,7 +838,6 @@ class Loop:
             OSError: If it cannot be written; an older file is then left as it was.
             ValueError: If the strategy or domain has parts that cannot be described.
         """
-        path = as_path("Loop.save: path", path, "give the name of a file, 'loop.json'.")
         state, drawn = self._generator.get_state(), None
         if self._draws:
             drawn = base64.b64encode(bytes(state.tolist())).decode()
@@ -863,7 +857,7 @@ class Loop:
             "replies": self._log.replies,
             "superseded": self._superseded,
         }
-        write_loop(path, content, self._units)
+        write_loop(Path(path), content, self._units)
 
     @classmethod
     def load(
@@ -902,12 +896,7 @@ class Loop:
                 strategy or domain; every difference is named.
             OSError: If it cannot be read.
         """
-        path = as_path("Loop.load: path", path, "give Loop.load(path, strategy).")
-        require(
-            strategy is None or isinstance(strategy, Strategy),
-            f"Loop.load: strategy is {shown(strategy)}, but it must be a Strategy; give "
-            "Loop.load(path, strategy), and domain= if need be.",
-        )
+        path = Path(path)
         content, stale = read_loop(path)
         with refused(f"{path}: the device cannot be used", "load it with device='cpu'."):
             place = torch.device(content["device"] if device is None else device)
@@ -947,9 +936,6 @@ class Loop:
             for reply in content["replies"]:
                 log = log.absorbed(reply)
         self._log = log
-        if bool(self._strategy.predicts(log.start)):
-            for plan in waiting:
-                require(plan.predicted is not None, f"{plan.number} is open, without prediction")
         self._open = {one.number: one for one in waiting}
         self._consultations = {one.number: one for one in content["consultations"]}
         self._superseded = content["superseded"]

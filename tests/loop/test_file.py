@@ -309,7 +309,7 @@ def test_other_libraries_are_named(saved: Path) -> None:
         Loop.load(saved, STRATEGIES["Markov"]())
 
 
-@pytest.mark.parametrize("seed", [-1, 2**64, 0.5, "a", None])
+@pytest.mark.parametrize("seed", [-1, 0.5, "a", None])
 def test_seeds_that_no_generator_takes(seed: Any) -> None:
     with pytest.raises(ValueError, match="Loop: seed is"):
         made(("Markov", "grid"), seed=seed)
