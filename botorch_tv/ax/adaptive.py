@@ -304,8 +304,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             now: The present, from the newest trial on.
 
         Raises:
-            UserInputError: If fewer trials are measured than units take, or ``now`` lies before
-                one.
+            UserInputError: If fewer trials are measured than units take.
+            InputDataError: If ``now`` lies before one.
         """
         self.update_generator_state(experiment, experiment.lookup_data())
         assert self._known is not None
@@ -314,12 +314,6 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             raise UserInputError(
                 f"{len(log.answers)} trials are measured, but the model begins with "
                 f"{self.initialization_trials}; run more, or lower initialization_trials."
-            )
-        newest = float(log.state.time)
-        if now < newest:
-            raise UserInputError(
-                f"{self.time_parameter!r} is {now}, but a trial was measured at {newest}; give the "
-                "present time."
             )
         places = [space.place(one) for one in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")

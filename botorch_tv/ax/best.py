@@ -161,15 +161,14 @@ def _tried(
 ) -> list[tuple[int, Arm]]:
     """Each known setting whose objective was measured, with the trial that ran it last."""
     space = None if node is None else TrialSpace(experiment.search_space, name)
-    measured = experiment.lookup_data().df
+    rows = experiment.lookup_data().df.to_dict("records")
+    measured = {(one["trial_index"], one["metric_name"]) for one in rows}
     last: dict[str, tuple[int, Arm]] = {}
     for index, trial in sorted(experiment.trials.items()):
-        rows = measured[measured["trial_index"] == index] if len(measured) else measured
-        known = set() if rows.empty else set(rows["metric_name"])
-        done = trial.status in MEASURED and known.issuperset(config.objective.metric_names)
-        if not done or not isinstance(trial, Trial) or trial.arm is None:
+        if not isinstance(trial, Trial) or trial.arm is None or trial.status not in MEASURED:
             continue
-        if space is None or space.covers(trial.arm.parameters):
+        done = all((index, one) in measured for one in config.objective.metric_names)
+        if done and (space is None or space.covers(trial.arm.parameters)):
             setting = {key: value for key, value in trial.arm.parameters.items() if key != name}
             last[Arm.md5hash(setting)] = (index, trial.arm)
     if not last:

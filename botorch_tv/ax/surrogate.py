@@ -78,8 +78,8 @@ class Clock(Transform):  # type: ignore[misc]
         if now is not None:
             check_now(now, self.parameter)
         elif isinstance(adapter, RandomAdapter):
-            # A random design would draw a time like any other parameter. Of models this is asked
-            # also when nothing is suggested; PresentAcquisition checks when something is.
+            # A random design would draw a time like any other parameter; of models this is asked
+            # also when nothing is suggested.
             check_fixed(now, self.time_parameter)
         return super().transform_optimization_config(optimization_config, adapter, fixed_features)
 
@@ -98,10 +98,9 @@ def check_search_space(search_space: SearchSpace, time_parameter: str) -> None:
         or parameter.logit_scale
     ):
         raise UserInputError(
-            f"The time parameter {time_parameter!r} is {parameter}, among "
-            f"{sorted(search_space.parameters)}, but rates of change count per unit of a range of "
-            f"floats on a linear scale; give configure_experiment a RangeParameterConfig(name="
-            f'{time_parameter!r}, parameter_type="float", bounds=(0, horizon)) among the others.'
+            f"The time parameter {time_parameter!r} is {parameter}, but rates of change count per "
+            f"unit of a range of floats on a linear scale; give configure_experiment a "
+            f'RangeParameterConfig of that name, parameter_type="float", bounds=(0, horizon).'
         )
     if len(search_space.tunable_parameters) < 2:
         raise UserInputError(
@@ -217,6 +216,9 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
     dimension that of the parameters other than time. If suggestions are pending, analytic functions
     use the model conditioned on its own mean there ([D14]).
 
+    Raises:
+        UserInputError: If the parameter of time is not fixed.
+
     [D14] Desautels, Krause, Burdick, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
     Process Bandit Optimization", 2014.
     """
@@ -231,16 +233,17 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         torch_opt_config: TorchOptConfig,
         **more: Any,
     ) -> None:
-        time = _models(surrogate.model)[0].time_dim
+        names, time = search_space_digest.feature_names, _models(surrogate.model)[0].time_dim
         now = (torch_opt_config.fixed_features or {}).get(time)
-        place = set_present(surrogate, now, search_space_digest.feature_names)
+        check_fixed(now, names[time])
+        assert now is not None
+        place = set_present(surrogate, now, names)
         # On a copy, so that the data that the surrogate was fitted to do not change.
         present = copy(surrogate)
         present._training_data = [_placed(data, place) for data in surrogate.training_data]
         pending = torch_opt_config.pending_observations
         if pending is not None:  # of an outcome for which nothing is pending it has no columns
             pending = [place(X) if X.numel() else X for X in pending]
-        self.time_dim = time
         super().__init__(
             surrogate=present,
             search_space_digest=search_space_digest,
@@ -279,37 +282,18 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         self.X_pending = pending
         return acqf
 
-    def optimize(
-        self,
-        n: int,
-        search_space_digest: SearchSpaceDigest,
-        *,
-        fixed_features: dict[int, float] | None = None,
-        **more: Any,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """As Ax's ``optimize``, after a check that the present time is given.
-
-        Raises:
-            UserInputError: If the parameter of time is not fixed.
-        """
-        name = search_space_digest.feature_names[self.time_dim]
-        check_fixed((fixed_features or {}).get(self.time_dim), name)
-        return super().optimize(  # type: ignore[no-any-return]
-            n=n, search_space_digest=search_space_digest, fixed_features=fixed_features, **more
-        )
-
 
 def _models(model: Model) -> list[TimeVaryingGP]:
     """The models of the outcomes, one for all or a list."""
     return list(model.models) if isinstance(model, ModelList) else [model]
 
 
-def set_present(surrogate: Surrogate, now: float | None, names: list[str]) -> Placement:
+def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement:
     """Age the observations of a surrogate until now.
 
     Args:
         surrogate: A fitted one.
-        now: The present; the time of the newest observation where None.
+        now: The present.
         names: Of the columns.
 
     Returns:
@@ -321,7 +305,6 @@ def set_present(surrogate: Surrogate, now: float | None, names: list[str]) -> Pl
     models = _models(surrogate.model)
     time = models[0].time_dim
     newest = max(float(X[:, time].max()) for X in surrogate.Xs)
-    now = newest if now is None else now
     if now < newest:
         raise UserInputError(
             f"{names[time]!r} is fixed at {now}, but a trial was measured at {newest}; "

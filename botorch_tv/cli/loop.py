@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -121,7 +121,7 @@ def add_loop_options(commands: Any) -> None:
 def _new(arguments: argparse.Namespace) -> int:
     from botorch_tv import Loop
 
-    box = _by_name(_parameter(one) for one in arguments.parameters)
+    box = _by_name([_parameter(one) for one in arguments.parameters])
     if not arguments.file.parent.is_dir():
         raise ValueError(f"the folder {arguments.file.parent} is not there; make it first.")
     with alone(arguments.file):
@@ -428,19 +428,19 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
         raise ValueError(f"{text!r} is no parameter: {str(error).rstrip('.')}; {FORM}.") from error
 
 
-def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    for name, one in pairs:
-        if name in found:
-            raise ValueError(f"{name} is given twice; give each parameter once.")
-        found[name] = one
+def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(
+            f"{' '.join(one for one, _ in pairs)}: one is given twice; give each once."
+        )
     return found
 
 
 def _point(loop: Loop, values: list[str]) -> Any:
     """The point measured, in the format of the loop."""
     kinds = _kinds(loop)
-    point = _by_name(_value(kinds, text) for text in values)
+    point = _by_name([_value(kinds, text) for text in values])
     named = loop.parameters is not None
     if not all(map(str.strip, point)) or not (named or set(point) == set(kinds)):
         form = " ".join(f"{name}=VALUE" for name in kinds)

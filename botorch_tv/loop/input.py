@@ -45,12 +45,12 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
         if name != "strategy" and value is None and rest:
             named[name] = rest.pop(0)
     strategy, *others = named.values()
-    misplaced = not isinstance(strategy, Strategy | None)
-    if rest or misplaced or any(isinstance(one, Strategy) for one in others):
-        kinds = ", ".join(type(one).__name__ for one in given)
+    misplaced = any(isinstance(one, Strategy) for one in others)
+    if rest or misplaced or not isinstance(strategy, Strategy | None):
+        kinds = ", ".join(type(one).__name__ for one in given or (strategy,))
         raise ValueError(
-            f"{call}: {kinds or type(strategy).__name__} came by position, but it takes "
-            f"{', '.join(named)} in this order, or by name; the strategy may be left out."
+            f"{call}: {kinds} came by position, but it takes {', '.join(named)} in this order, or "
+            "by name; the strategy may be left out."
         )
     return list(named.values())
 

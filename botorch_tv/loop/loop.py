@@ -18,8 +18,6 @@ from botorch.exceptions import InputDataError
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from botorch_tv.forgetting import Decay, Inflation
-from botorch_tv.forgetting.base import is_static
 from botorch_tv.gp.box import BoxPrior
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_in_words, time_in_words
@@ -71,6 +69,8 @@ from botorch_tv.loop.table import (
     Table,
     columns_from,
     data_frame,
+    forgetting_in_words,
+    measured_in_words,
     numbered,
     table,
 )
@@ -81,7 +81,7 @@ from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import counted, require, require_integer, shown, span_in_words
+from botorch_tv.validation import counted, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -626,8 +626,7 @@ class Loop:
             InputDataError: If every point is likelier to fail than to succeed.
         """
         present = self._present(now)
-        chance = self._success(present)
-        best = self._best(present, context, chance)
+        best, chance = self._best(present, context)
         if chance is not None and chance.fails:
             raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on any.")
         if self._is_unsupported(best, present):
@@ -689,12 +688,12 @@ class Loop:
         words = [
             strategy.describe(state, said=self._said, unit=unit),
             forgetting_in_words(learned or process.decay, process.inflation, unit),
-            self._measured_in_words(),
+            measured_in_words(self._log, [one.became for one in self._superseded], clock)
+            + (f"; open: {self._units.listed(self._open)}." if self._open else "."),
         ]
         if self._log.answers and self._has_best(context):
             present = self._present(now)
-            chance = self._success(present)
-            X = self._best(present, context, chance)
+            X, chance = self._best(present, context)
             posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
             when = float(state.time + strategy.step(state)) if present is None else present
@@ -744,7 +743,7 @@ class Loop:
         best, predict = None, None
         if ax is None and self._has_best(context):
             present = self._present(now)
-            best = self._best(present, context, self._success(present))
+            best, _ = self._best(present, context)
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
         return draw_loop(self.table(), self.domain, self._units, best, predict, path, ax)
 
@@ -998,11 +997,11 @@ class Loop:
         return known and bool(self._strategy.predicts(self.state))
 
     def _best(
-        self, present: float | None, context: Numbers | None, chance: Success | None
-    ) -> Tensor:
-        """The point to recommend, with its context, `d + c`."""
-        known = as_known(self.state, context)
-        return recommended(self._strategy, self.state, present, known, chance)
+        self, present: float | None, context: Numbers | None
+    ) -> tuple[Tensor, Success | None]:
+        """The point to recommend, with its context, `d + c`, and where measurements succeed."""
+        known, chance = as_known(self.state, context), self._success(present)
+        return recommended(self._strategy, self.state, present, known, chance), chance
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
         """Whether most of the prior variance is left at a point `d + c`."""
@@ -1015,26 +1014,6 @@ class Loop:
         """Where measurements succeed; None where none has failed."""
         now = self.state.time + self._strategy.step(self.state) if present is None else present
         return self._log.success(float(now))
-
-    def _measured_in_words(self) -> str:
-        answers, said = self._log.answers, self._said
-        became = [one.became for one in self._superseded]
-        counts = [f"{became.count(one)} {one}" for one in dict.fromkeys(became)]
-        changed = f"; {', '.join(counts)}" if counts else ""
-        if not answers:
-            return f"Nothing has been measured yet{changed}."
-        failed = sum(one.y is None for one in answers)
-        times = [one.time for one, reset in zip(answers, self._log.resets) if reset]
-        many = counted(len(answers), "measurements")
-        words = f"{many}, of time {said(answers[0].time)}"
-        if len(answers) > 1:
-            words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
-        words += (f", of which {failed} failed" if failed else "") + changed
-        if self._strategy.process.retention:
-            last = f", the last at time {said(times[-1])}" if times else ""
-            often = "once" if len(times) == 1 else f"{len(times)} times"
-            words += f"; everything was forgotten {often}{last}"
-        return words + (f"; open: {self._units.listed(self._open)}." if self._open else ".")
 
     def _columns(self, X: Tensor, context: Numbers | None) -> Tensor:
         """Points `* x d` with the context behind, `* x (d + c)`."""
@@ -1102,30 +1081,3 @@ class Loop:
         self._consultations = {one.number: one for one in asked}
         became = "removed" if right is None else "amended"
         self._superseded.append(replace(wrong, became=became))
-
-
-def forgetting_in_words(decay: Decay, inflation: Inflation, unit: str) -> str:
-    """After how long a measurement counts less; empty where it always counts in full.
-
-    Args:
-        decay: How covariance falls.
-        inflation: How noise grows.
-        unit: Of time, "hours"; empty where times are numbers.
-    """
-    ages = 2 ** torch.linspace(-30, 40, 2**17, dtype=torch.float64, device="cpu")
-    start = torch.zeros_like(ages)
-
-    def after(share: Tensor) -> str:
-        below = (share.reshape(-1, len(ages)) <= 0.5).all(0).nonzero()
-        if not len(below):
-            return "never, as far as can be told"
-        return f"after {span_in_words(float(ages[below[0]]), unit)}"
-
-    words = []
-    if not is_static(decay):
-        variances = decay.covariance(start, start) * decay.covariance(ages, ages)
-        share = decay.covariance(start, ages) / variances.sqrt()
-        words.append(f"its correlation with the objective falls to 1/2 {after(share)}")
-    if not is_static(inflation):
-        words.append(f"its noise doubles {after(torch.exp(-inflation.log_factor(ages)))}")
-    return f"As a measurement ages, {' and '.join(words)}." if words else ""
