@@ -98,11 +98,6 @@ class LoopClock:
         # Python subtracts times of one zone as clocks show them, an hour off in summer.
         return (_universal(when) - _universal(start)) / SPANS[self._unit]
 
-    def numbers(self, column: Sequence[object]) -> list[float]:
-        """The times of a table as numbers; see :meth:`number`."""
-        fix = "leave out rows without a time."
-        return [self.number(f"time in row {row}", one, fix) for row, one in enumerate(column)]
-
     def shown(self, number: float) -> Time:
         """A time in the user's form."""
         if self.start is None:

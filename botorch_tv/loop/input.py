@@ -240,7 +240,6 @@ def as_rows(name: str, column: object, rows: int) -> list[Any]:
     Raises:
         InputDataError: If there are more or fewer.
     """
-    refuse_masked(name, column if name == "time" else None)
     entries = list(column) if isinstance(column, Iterable) else [column]
     if len(entries) != rows:
         raise InputDataError(

@@ -310,8 +310,9 @@ class Loop:
         points = as_table(columns.pop("X"), columns["y"], loop.state)
         rows = {n: as_rows(n, one, len(points)) for n, one in columns.items() if one is not None}
         times = rows.setdefault("time", [float(row + 1) for row in range(len(points))])
-        clock = loop._begun(earliest(times))
-        for row in sorted(range(len(points)), key=clock.numbers(times).__getitem__):
+        number, fix = loop._begun(earliest(times)).number, "leave out rows without a time."
+        when = [number(f"time in row {row}", one, fix) for row, one in enumerate(times)]
+        for row in sorted(range(len(points)), key=when.__getitem__):
             try:
                 loop.observe(points[row], **{name: column[row] for name, column in rows.items()})
             except InputDataError as error:

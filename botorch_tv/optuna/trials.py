@@ -135,10 +135,6 @@ class StudySpace(Space):
         pairs = self.distributions.items()
         return all(trial.distributions.get(name) == one for name, one in pairs)
 
-    def holds(self, trial: FrozenTrial) -> bool:
-        """Whether a trial has a value of each that lies in the range of all."""
-        return self.point_of(trial) is not None
-
 
 CERTAIN = 4
 """Failures that a constraint above 0 counts as."""
@@ -171,11 +167,11 @@ def sort(
     recent = {one.number for one in [one for one in trials if one.state.is_finished()][-RECENT:]}
     for trial in trials:
         if trial.state == TrialState.RUNNING:
-            if space.holds(trial):
+            if space.point_of(trial) is not None:
                 running.append(trial)
             elif not space.asks(trial):
                 undecided.append(trial)
-        elif trial.state.is_finished() and space.holds(trial):
+        elif trial.state.is_finished() and space.point_of(trial) is not None:
             if trial.state == TrialState.PRUNED:
                 if trial.number in recent:
                     pruned.append(trial)
