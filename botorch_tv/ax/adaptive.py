@@ -76,12 +76,6 @@ class TrialSpace(Space):
         self.parameters = {one.name: one for one in chosen if one.name not in self.fixed}
         super().__init__([_axis(one) for one in self.parameters.values()])
 
-    def __eq__(self, other: object) -> bool:
-        """Whether the parameters and their ranges are the same."""
-        return isinstance(other, TrialSpace) and self.everything == other.everything
-
-    __hash__ = None  # type: ignore[assignment]
-
     def covers(self, parameters: Mapping[str, Any]) -> bool:
         """Whether a trial lies in the search space; one outside would be moved to its boundary."""
         return all(one.validate(parameters[name]) for name, one in self.everything.items())
@@ -235,8 +229,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         metric, weight = weights[0]
         maximize, space = weight > 0, TrialSpace(experiment.search_space, self.time_parameter)
         log, before = self._known or (None, None)
-        unlike = log is None or log.strategy.maximize != maximize or before != space
-        if log is None or unlike or self._begun is not experiment:
+        alike = before is not None and before.everything == space.everything
+        alike = alike and self._begun is experiment
+        if log is None or not alike or log.strategy.maximize != maximize:
             log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment
         rows = measured(experiment, data, metric, space, self.time_parameter)
         self._known = (log.changed(rows, OLDEST), space)

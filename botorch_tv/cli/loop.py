@@ -122,8 +122,6 @@ def _new(arguments: argparse.Namespace) -> int:
     from botorch_tv import Loop
 
     box = _by_name([_parameter(one) for one in arguments.parameters])
-    if not arguments.file.parent.is_dir():
-        raise ValueError(f"the folder {arguments.file.parent} is not there; make it first.")
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} is there already; give another name, or remove it.")

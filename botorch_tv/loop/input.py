@@ -109,7 +109,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
         if X.dim() <= 1:
             X = X.reshape(-1, 1) if columns == 1 else X.reshape(1, -1)
     except (TypeError, ValueError, RuntimeError):
-        X = own
+        X = own.new_empty(0)
     if X.dim() != 2 or X.shape[-1] != columns:
         raise InputDataError(
             f"{name} is {shown(value)}, but points here have {counted(columns, 'coordinates')}; "

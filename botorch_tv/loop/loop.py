@@ -584,8 +584,6 @@ class Loop:
                 is NaN or infinite, or the consultation is not open because it was absorbed or
                 superseded by a newer one. The loop is not changed.
         """
-        if not self._strategy.consults:
-            raise InputDataError(f"{self._strategy!r} consults no expert; observe measurements.")
         number = getattr(consultation, "number", consultation)
         asked = self._consultations.get(number) if type(number) is int else None
         if asked is None or getattr(consultation, "row", asked) != asked:
@@ -901,13 +899,11 @@ class Loop:
         with refused(f"{path}: the device cannot be used", "load it with device='cpu'."):
             place = torch.device(content["device"] if device is None else device)
             torch.empty(0, device=place)
-        with refused(f"{path} is damaged", COPY):
+        with refused(f"{path}: its strategy or domain is damaged, or cannot be made", COPY):
             if strategy is None:
                 strategy = adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
-        if made is None:
-            raise ValueError(f"{path}: its domain cannot be made from the file; pass domain=.")
         require_same(content["domain"], domain_data(made), "domain", path)
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)

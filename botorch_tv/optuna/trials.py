@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import cast
 
 import optuna
 from optuna.distributions import (
@@ -75,13 +76,11 @@ class TrialClock:
         if self.key is not None:
             fix = f"give a number, as {self.key!r} has them."
             return max(times) if now is None else require_number("now", now, "(-inf, inf)", fix)
-        when = datetime.now() if now is None else now
-        if not isinstance(when, datetime) or when.tzinfo is not None:
-            raise ValueError(
-                f"now is {shown(now)}, but trials have time stamps; give a datetime without time "
-                "zone, as Optuna's are, or leave it out."
-            )
-        return self._number(when)
+        require(
+            now is None or isinstance(now, datetime),
+            f"now is {shown(now)}, but trials have time stamps; give a datetime, or leave it out.",
+        )
+        return self._number(cast(datetime | None, now) or datetime.now())
 
     def _attribute(self, trial: FrozenTrial) -> float:
         assert self.key is not None
@@ -141,15 +140,12 @@ CERTAIN = 4
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
+Trials = list[FrozenTrial]
+
+
 def sort(
     trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock
-) -> tuple[
-    list[tuple[float, FrozenTrial]],
-    list[FrozenTrial],
-    list[FrozenTrial],
-    list[FrozenTrial],
-    list[FrozenTrial],
-]:
+) -> tuple[list[tuple[float, FrozenTrial]], Trials, Trials, Trials, Trials]:
     """Sort the trials of a study.
 
     Args:

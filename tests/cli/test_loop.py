@@ -473,11 +473,6 @@ def test_what_is_measured_in_the_future_is_told(
     assert "measurement is of 9026-03-02 00:00:00, later than the clock" in capsys.readouterr().err
 
 
-def test_a_loop_in_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("new", str(tmp_path / "nowhere" / "loop.json"), "x=0:1") == cli.EXIT_ERROR
-    assert re.search(r"the folder .*nowhere is not there; make it first", capsys.readouterr().err)
-
-
 def test_readings_are_amended_and_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -518,7 +518,7 @@ def test_loops_without_experts() -> None:
     loop = made(("Markov", "box"))
     loop.tell(0.2 * len(loop.ask().point))
     assert loop.consult() is None
-    with pytest.raises(InputDataError, match="consults no expert; observe"):
+    with pytest.raises(InputDataError, match=r"consultation 1 is not open, but \[\]"):
         loop.absorb(1, [0.3])
     with pytest.raises(InputDataError, match=r"consultation 1 is not open, but \[\]"):
         Loop(strategy_of("SparQ"), BOX).absorb(1, [0.3])
