@@ -13,9 +13,7 @@ from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.experiment_status import ExperimentStatus
 from ax.core.generator_run import GeneratorRun
-from ax.core.objective import Objective
 from ax.core.observation import ObservationFeatures
-from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import (
     ChoiceParameter,
     FixedParameter,
@@ -32,7 +30,7 @@ from ax.generation_strategy.external_generation_node import ExternalGenerationNo
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.exceptions import InputDataWarning
 
-from botorch_tv.ax.surrogate import check_fixed, check_now, check_search_space
+from botorch_tv.ax.surrogate import check_now, check_search_space
 from botorch_tv.gp.mixture.bank import FIRST
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.log import (
@@ -46,7 +44,7 @@ from botorch_tv.loop.log import (
 )
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require_integer
 
 INSTEAD = "use time_varying_generation_strategy, which knows it, or leave it out."
 
@@ -77,12 +75,6 @@ class TrialSpace(Space):
         self.fixed = {one.name: one.value for one in chosen if isinstance(one, FixedParameter)}
         self.parameters = {one.name: one for one in chosen if one.name not in self.fixed}
         super().__init__({name: _axis(one) for name, one in self.parameters.items()})
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the parameters and their ranges are the same."""
-        return isinstance(other, TrialSpace) and self.everything == other.everything
-
-    __hash__ = None  # type: ignore[assignment]
 
     def covers(self, parameters: Mapping[str, Any]) -> bool:
         """Whether a trial lies in the search space; one outside would be moved to its boundary."""
@@ -172,7 +164,6 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     def __init__(
         self, time_parameter: str, initialization_trials: int = FIRST, seed: int = 0
     ) -> None:
-        require(bool(time_parameter), "time_parameter is empty; name the parameter that is time.")
         super().__init__(
             name="Adaptive",
             suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
@@ -204,17 +195,14 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         **rest: Any,
     ) -> GeneratorRun:
         given = {} if fixed_features is None else fixed_features.parameters
-        now = given.get(self.time_parameter)
-        check_fixed(now, self.time_parameter)
-        assert now is not None
-        others = sorted(set(given) - {self.time_parameter})
-        if others:
+        if set(given) != {self.time_parameter}:
             raise UserInputError(
-                f"fixed_parameters has {others}, but the adaptive strategy chooses all but "
-                f"{self.time_parameter!r}; make them fixed parameters of the experiment."
+                f"fixed_parameters has {sorted(given)}, but the adaptive strategy chooses all but "
+                f"the time; give fixed_parameters={{{self.time_parameter!r}: now}}, and make "
+                "others fixed parameters of the experiment."
             )
-        check_now(now, experiment.search_space.parameters[self.time_parameter])
-        self._now = float(now)
+        self._now = float(given[self.time_parameter])
+        check_now(self._now, experiment.search_space.parameters[self.time_parameter])
         # Of several asked for at once, the experiment has none yet.
         self._made = max(self._made, len(experiment.trials))
         return super()._gen(experiment=experiment, **rest)
@@ -228,12 +216,22 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             UnsupportedError: If parameters, objective or constraints are not supported.
         """
         check_search_space(experiment.search_space, self.time_parameter)
-        objective = _objective(experiment.optimization_config)
-        metric, weight = objective.metric_weights[0]
+        config = experiment.optimization_config
+        if config is None:
+            raise UserInputError("There is no objective; call client.configure_optimization.")
+        weights = config.objective.metric_weights
+        if config.objective.is_multi_objective or len(weights) != 1 or config.outcome_constraints:
+            raise UnsupportedError(
+                f"The objective is {config.objective.expression!r} with the constraints "
+                f"{config.outcome_constraints}, but the adaptive strategy takes one outcome and no "
+                "constraint; use time_varying_generation_strategy, which knows both."
+            )
+        metric, weight = weights[0]
         maximize, space = weight > 0, TrialSpace(experiment.search_space, self.time_parameter)
         log, before = self._known or (None, None)
-        unlike = log is None or log.strategy.maximize != maximize or before != space
-        if log is None or unlike or self._begun is not experiment:
+        alike = before is not None and before.everything == space.everything
+        alike = alike and self._begun is experiment
+        if log is None or not alike or log.strategy.maximize != maximize:
             log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment
         rows = measured(experiment, data, metric, space, self.time_parameter)
         self._known = (log.changed(rows, OLDEST), space)
@@ -301,8 +299,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             now: The present, from the newest trial on.
 
         Raises:
-            UserInputError: If fewer trials are measured than units take, or ``now`` lies before
-                one.
+            UserInputError: If fewer trials are measured than units take.
+            InputDataError: If ``now`` lies before one.
         """
         self.update_generator_state(experiment, experiment.lookup_data())
         assert self._known is not None
@@ -311,12 +309,6 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             raise UserInputError(
                 f"{len(log.answers)} trials are measured, but the model begins with "
                 f"{self.initialization_trials}; run more, or lower initialization_trials."
-            )
-        newest = float(log.state.time)
-        if now < newest:
-            raise UserInputError(
-                f"{self.time_parameter!r} is {now}, but a trial was measured at {newest}; give the "
-                "present time."
             )
         places = [space.place(one) for one in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
@@ -329,9 +321,8 @@ def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
 ) -> list[Measurement]:
     """The trials in the search space that have ended with a value."""
-    frame = data.df
-    rows = frame[frame["metric_name"] == metric] if len(frame) else frame
-    values = dict(zip(rows["trial_index"], rows["mean"])) if len(rows) else {}
+    rows = data.df.to_dict("records")
+    values = {one["trial_index"]: one["mean"] for one in rows if one["metric_name"] == metric}
     found = []
     for index, trial in experiment.trials.items():
         value = float(values.get(index, math.nan))
@@ -353,22 +344,3 @@ def measured(
         time = float(parameters[time_parameter])
         found.append(trial_answer(time, index, space.place(parameters), value))
     return found
-
-
-def _objective(config: OptimizationConfig | None) -> Objective:
-    """The one objective.
-
-    Raises:
-        UserInputError: If there is none.
-        UnsupportedError: If there are several, or constraints on outcomes.
-    """
-    if config is None:
-        raise UserInputError("There is no objective; call client.configure_optimization first.")
-    single = not config.objective.is_multi_objective and len(config.objective.metric_weights) == 1
-    if not single or config.outcome_constraints:
-        raise UnsupportedError(
-            f"The objective is {config.objective.expression!r} with the constraints "
-            f"{config.outcome_constraints}, but the adaptive strategy takes one outcome and no "
-            "constraint; use time_varying_generation_strategy, which knows both."
-        )
-    return config.objective

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
@@ -50,34 +50,37 @@ def best_now(
 
     Raises:
         UserInputError: If the strategy is another one, the time is not that of its parameter, lies
-            before a trial or out of bounds, nothing has been measured, an outcome under a
-            constraint in no trial, no setting is predicted to keep the outcome constraints, or each
-            is more likely to fail than to succeed.
+            before a trial or out of bounds, nothing has been measured, or each setting is predicted
+            to break an outcome constraint or is more likely to fail than to succeed.
+        KeyError: If no trial has measured an outcome under a constraint.
         ValueError: If the time is no finite number.
         UnsupportedError: If there are several objectives, or a constraint is relative.
     """
-    predict, name, node = _predictor(client)
-    experiment = client._experiment
+    part, name = _timed(client)
+    node = part if isinstance(part, AdaptiveNode) else None
     now = float(_time(client, fixed_parameters, name)[name])
-    config = experiment.optimization_config
-    _check_objective(config)
-    tried = _tried(experiment, config, name, node)
+    config = client._experiment.optimization_config
+    if config is None:
+        raise UserInputError("There is no objective; call client.configure_optimization first.")
+    if config.objective.is_multi_objective or any(
+        one.relative for one in config.outcome_constraints
+    ):
+        raise UnsupportedError(
+            f"The objective is {config.objective.expression!r} with the constraints "
+            f"{config.outcome_constraints}, but one objective has a best setting, and constraints "
+            "are in units of the outcome; ask client.get_pareto_frontier, or give such bounds."
+        )
+    tried = _tried(client._experiment, config, name, node)
     points = [{**arm.parameters, name: now} for _, arm in tried]
-    predicted = predict(points, now)
-    _check_measured(config, predicted[0])
-    eligible = [i for i in range(len(tried)) if _allowed(config, predicted[i])]
+    predicted = _predicted(part, client._experiment, points, now)
     # After a prediction, which makes the strategy learn.
     likely = [True] * len(points) if node is None else node.likely(points, now)
-    if eligible and not any(likely[i] for i in eligible):
-        raise UserInputError(
-            f"Each of the {len(eligible)} settings tried is more likely to fail than to succeed at "
-            f"{now}; run more trials."
-        )
-    eligible = [i for i in eligible if likely[i]]
+    eligible = [i for i, one in enumerate(predicted) if likely[i] and _allowed(config, one)]
     if not eligible:
         raise UserInputError(
-            f"None of the {len(tried)} settings tried is predicted to keep the outcome constraints "
-            f"at {now}; run more trials, or loosen the constraints."
+            f"Each of the {len(tried)} settings tried is more likely to fail than to succeed at "
+            f"{now}, or predicted to break an outcome constraint; run more trials, or loosen the "
+            "constraints."
         )
     best = max(eligible, key=lambda i: _weighted(config.objective.metric_weights, predicted[i]))
     index, arm = tried[best]
@@ -101,30 +104,30 @@ def predict_now(
     Raises:
         UserInputError, ValueError: As :func:`best_now`, or if a point is not in the search space.
     """
-    predict, name, _ = _predictor(client)
+    part, name = _timed(client)
     now = float(_time(client, fixed_parameters, name)[name])
     settings = [{**one, name: now} for one in points]
     for one in settings:
         client._experiment.search_space.check_membership(
             one, raise_error=True, check_all_parameters_present=True
         )
-    return predict(settings, now)
+    return _predicted(part, client._experiment, settings, now)
 
 
-Predicted = list[dict[str, tuple[float, float]]]
-"""Mean and standard deviation of every metric, for each of some settings."""
+def _timed(client: Client) -> tuple[AdaptiveNode | GeneratorSpec, str]:
+    """The node or generator of a client's strategy that predicts, and its parameter of time.
 
-
-def _predictor(
-    client: Client,
-) -> tuple[Callable[[list[TParameterization], float], Predicted], str, AdaptiveNode | None]:
-    """The predictor, the name of the time parameter, and the adaptive node that predicts, if so."""
+    Raises:
+        UserInputError: If none knows a time.
+    """
     strategy = client._maybe_generation_strategy
-    for part, name in timed(client):
-        if isinstance(part, AdaptiveNode):
-            return partial(_by_node, part, client._experiment), name, part
-        if "surrogate_spec" in part.generator_kwargs:
-            return partial(_by_model, part, client._experiment), name, None
+    for node in [] if strategy is None else strategy._nodes:
+        if isinstance(node, AdaptiveNode):
+            return node, node.time_parameter
+        for spec in node.generator_specs:
+            settings = spec.generator_kwargs
+            if "surrogate_spec" in settings and Clock in settings.get("transforms", ()):
+                return spec, settings["transform_configs"]["Clock"]["time_parameter"]
     raise UserInputError(
         f"The generation strategy is {None if strategy is None else strategy.name!r}, which knows "
         "no present time; give client.set_generation_strategy that of "
@@ -132,30 +135,18 @@ def _predictor(
     )
 
 
-def timed(client: Client) -> Iterator[tuple[AdaptiveNode | GeneratorSpec, str]]:
-    """The nodes and generators of a client's strategy that know a time, with its parameter."""
-    strategy = client._maybe_generation_strategy
-    for node in [] if strategy is None else strategy._nodes:
-        if isinstance(node, AdaptiveNode):
-            yield node, node.time_parameter
-            continue
-        for spec in node.generator_specs:
-            if Clock in spec.generator_kwargs.get("transforms", ()):
-                yield spec, spec.generator_kwargs["transform_configs"]["Clock"]["time_parameter"]
-
-
-def _by_node(
-    node: AdaptiveNode, experiment: Experiment, points: list[TParameterization], now: float
-) -> Predicted:
-    predicted = node.predicted(experiment, points, now)
-    (metric,) = experiment.optimization_config.objective.metric_names
-    return [{metric: one} for one in predicted]
-
-
-def _by_model(
-    spec: GeneratorSpec, experiment: Experiment, points: list[TParameterization], now: float
-) -> Predicted:
-    adapter = spec.generator_enum(experiment=experiment, **spec.generator_kwargs)
+def _predicted(
+    part: AdaptiveNode | GeneratorSpec,
+    experiment: Experiment,
+    points: list[TParameterization],
+    now: float,
+) -> list[dict[str, tuple[float, float]]]:
+    """Mean and standard deviation of every metric, for each of some settings."""
+    if isinstance(part, AdaptiveNode):
+        predicted = part.predicted(experiment, points, now)
+        (metric,) = experiment.optimization_config.objective.metric_names
+        return [{metric: one} for one in predicted]
+    adapter = part.generator_enum(experiment=experiment, **part.generator_kwargs)
     assert isinstance(adapter, TorchAdapter)
     set_present(adapter.generator.surrogate, now, adapter.parameters)
     mean, covariance = adapter.predict([ObservationFeatures(parameters=one) for one in points])
@@ -165,36 +156,19 @@ def _by_model(
     ]
 
 
-def _check_objective(config: OptimizationConfig | None) -> None:
-    if config is None:
-        raise UserInputError("There is no objective; call client.configure_optimization first.")
-    if config.objective.is_multi_objective:
-        raise UnsupportedError(
-            f"The objectives are {config.objective.expression!r}, among which no single setting is "
-            "best; ask client.get_pareto_frontier."
-        )
-    for constraint in config.outcome_constraints:
-        if constraint.relative:
-            raise UnsupportedError(
-                f"The constraint {constraint.expression!r} is relative to a status quo; give "
-                "bounds in the units of the outcome."
-            )
-
-
 def _tried(
     experiment: Experiment, config: OptimizationConfig, name: str, node: AdaptiveNode | None
 ) -> list[tuple[int, Arm]]:
     """Each known setting whose objective was measured, with the trial that ran it last."""
     space = None if node is None else TrialSpace(experiment.search_space, name)
-    measured = experiment.lookup_data().df
+    rows = experiment.lookup_data().df.to_dict("records")
+    measured = {(one["trial_index"], one["metric_name"]) for one in rows}
     last: dict[str, tuple[int, Arm]] = {}
     for index, trial in sorted(experiment.trials.items()):
-        rows = measured[measured["trial_index"] == index] if len(measured) else measured
-        known = set() if rows.empty else set(rows["metric_name"])
-        done = trial.status in MEASURED and known.issuperset(config.objective.metric_names)
-        if not done or not isinstance(trial, Trial) or trial.arm is None:
+        if not isinstance(trial, Trial) or trial.arm is None or trial.status not in MEASURED:
             continue
-        if space is None or space.covers(trial.arm.parameters):
+        done = all((index, one) in measured for one in config.objective.metric_names)
+        if done and (space is None or space.covers(trial.arm.parameters)):
             setting = {key: value for key, value in trial.arm.parameters.items() if key != name}
             last[Arm.md5hash(setting)] = (index, trial.arm)
     if not last:
@@ -203,18 +177,6 @@ def _tried(
             "the best."
         )
     return list(last.values())
-
-
-def _check_measured(config: OptimizationConfig, predicted: dict[str, tuple[float, float]]) -> None:
-    """Raise unless all outcomes under a constraint are predicted."""
-    constrained = [name for one in config.outcome_constraints for name, _ in one.metric_weights]
-    unknown = sorted(set(constrained) - set(predicted))
-    if unknown:
-        raise UserInputError(
-            f"No trial has measured {', '.join(unknown)}, which outcome constraints bound; "
-            "complete trials with a value of it in raw_data, or call client.configure_optimization "
-            "without that constraint."
-        )
 
 
 def _weighted(weights: list[tuple[str, float]], predicted: dict[str, tuple[float, float]]) -> float:
@@ -261,7 +223,9 @@ def complete_trial_at(
             "completed; attach another measurement by client.attach_trial."
         )
     suggested = trial.arm.parameters
-    _, name = next(timed(client), (None, None))
+    name = None
+    with suppress(UserInputError):  # a strategy of another library
+        _, name = _timed(client)
     measured = {**suggested, **_time(client, fixed_parameters, name)}
     if measured == suggested:
         client.complete_trial(trial_index=trial_index, raw_data=raw_data)
@@ -280,22 +244,16 @@ def _time(
     client: Client, fixed_parameters: dict[str, float], name: str | None
 ) -> dict[str, float | int]:
     """The time by its parameter's name, which is None where no strategy knows it."""
-    parameters = client._experiment.search_space.parameters
     given = list(fixed_parameters) if isinstance(fixed_parameters, Mapping) else []
-    parameter = parameters.get(given[0]) if len(given) == 1 else None
-    if not isinstance(parameter, RangeParameter) or name not in (None, parameter.name):
-        wanted = "the range parameter that is time" if name is None else f"{{{name!r}: now}}"
+    own = name or (given[0] if given else "")
+    parameter = client._experiment.search_space.parameters.get(own)
+    if given != [own] or not isinstance(parameter, RangeParameter):
         raise UserInputError(
             f"fixed_parameters is {shown(fixed_parameters)}, but it takes the time alone; give "
-            f"fixed_parameters={wanted}."
+            f"fixed_parameters={{{name or 'the range parameter that is time'!r}: now}}."
         )
-    time = require_number(
-        parameter.name, fixed_parameters[parameter.name], "(-inf, inf)", "give the time."
-    )
+    time = require_number(own, fixed_parameters[own], "(-inf, inf)", "give the time.")
     check_now(time, parameter)
     if parameter.cast(time) != time:
-        raise UserInputError(
-            f"{parameter.name!r} is {time}, but the parameter takes whole numbers; give one, or "
-            'configure the experiment with parameter_type="float".'
-        )
-    return {parameter.name: parameter.cast(time)}
+        raise UserInputError(f"{own!r} is {time}, but it takes whole numbers; give one.")
+    return {own: parameter.cast(time)}

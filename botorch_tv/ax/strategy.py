@@ -36,7 +36,7 @@ from botorch_tv.ax.adaptive import AdaptiveNode
 from botorch_tv.ax.surrogate import Clock, PresentAcquisition, time_varying_model_config
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.models.time_varying_gp import Forgetting
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require_integer
 
 # Ax's own but for the scaling to the unit cube, which Sobol points do without: through it and back
 # a time of 7.25 is another one.
@@ -82,7 +82,6 @@ def time_varying_generation_strategy(
         ... )
         >>> trials = client.get_next_trials(max_trials=1, fixed_parameters={"t": now})
     """
-    require(bool(time_parameter), "time_parameter is empty; name the parameter that is time.")
     initialization_trials = require_integer(
         "initialization_trials", initialization_trials, 1, "a model needs data to begin with."
     )

@@ -78,8 +78,8 @@ class Clock(Transform):  # type: ignore[misc]
         if now is not None:
             check_now(now, self.parameter)
         elif isinstance(adapter, RandomAdapter):
-            # A random design would draw a time like any other parameter. Of models this is asked
-            # also when nothing is suggested; PresentAcquisition checks when something is.
+            # A random design would draw a time like any other parameter; of models this is asked
+            # also when nothing is suggested.
             check_fixed(now, self.time_parameter)
         return super().transform_optimization_config(optimization_config, adapter, fixed_features)
 
@@ -98,10 +98,9 @@ def check_search_space(search_space: SearchSpace, time_parameter: str) -> None:
         or parameter.logit_scale
     ):
         raise UserInputError(
-            f"The time parameter {time_parameter!r} is {parameter}, among "
-            f"{sorted(search_space.parameters)}, but rates of change count per unit of a range of "
-            f"floats on a linear scale; give configure_experiment a RangeParameterConfig(name="
-            f'{time_parameter!r}, parameter_type="float", bounds=(0, horizon)) among the others.'
+            f"The time parameter {time_parameter!r} is {parameter}, but rates of change count per "
+            f"unit of a range of floats on a linear scale; give configure_experiment a "
+            f'RangeParameterConfig of that name, parameter_type="float", bounds=(0, horizon).'
         )
     if len(search_space.tunable_parameters) < 2:
         raise UserInputError(
@@ -183,17 +182,12 @@ def construct_time_varying_inputs(
         surrogate: Whose model it is.
 
     Raises:
-        UserInputError: If the time parameter is none of the columns.
+        ValueError: If the time parameter is none of the columns.
     """
     options = dict(model_config.model_options)
     names = list(dataset.feature_names)
-    name = options.pop("time_parameter", None)
-    if name is not None:
-        if name not in names:
-            raise UserInputError(
-                f"time_parameter is {name!r}, but the model has the columns {names}; name one."
-            )
-        options["time_dim"] = names.index(name)
+    if "time_parameter" in options:
+        options["time_dim"] = names.index(options.pop("time_parameter"))
     config = replace(model_config, model_options=options)
     if isinstance(config.input_transform_classes, _DefaultType):
         time = options.get("time_dim", -1) % len(names)
@@ -222,6 +216,9 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
     dimension that of the parameters other than time. If suggestions are pending, analytic functions
     use the model conditioned on its own mean there ([D14]).
 
+    Raises:
+        UserInputError: If the parameter of time is not fixed.
+
     [D14] Desautels, Krause, Burdick, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
     Process Bandit Optimization", 2014.
     """
@@ -236,16 +233,17 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         torch_opt_config: TorchOptConfig,
         **more: Any,
     ) -> None:
-        time = time_varying_models(surrogate.model)[0].time_dim
+        names, time = search_space_digest.feature_names, _models(surrogate.model)[0].time_dim
         now = (torch_opt_config.fixed_features or {}).get(time)
-        place = set_present(surrogate, now, search_space_digest.feature_names)
+        check_fixed(now, names[time])
+        assert now is not None
+        place = set_present(surrogate, now, names)
         # On a copy, so that the data that the surrogate was fitted to do not change.
         present = copy(surrogate)
         present._training_data = [_placed(data, place) for data in surrogate.training_data]
         pending = torch_opt_config.pending_observations
         if pending is not None:  # of an outcome for which nothing is pending it has no columns
             pending = [place(X) if X.numel() else X for X in pending]
-        self.time_dim = time
         super().__init__(
             surrogate=present,
             search_space_digest=search_space_digest,
@@ -284,60 +282,29 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         self.X_pending = pending
         return acqf
 
-    def optimize(
-        self,
-        n: int,
-        search_space_digest: SearchSpaceDigest,
-        *,
-        fixed_features: dict[int, float] | None = None,
-        **more: Any,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """As Ax's ``optimize``, after a check that the present time is given.
 
-        Raises:
-            UserInputError: If the parameter of time is not fixed.
-        """
-        name = search_space_digest.feature_names[self.time_dim]
-        check_fixed((fixed_features or {}).get(self.time_dim), name)
-        return super().optimize(  # type: ignore[no-any-return]
-            n=n, search_space_digest=search_space_digest, fixed_features=fixed_features, **more
-        )
+def _models(model: Model) -> list[TimeVaryingGP]:
+    """The models of the outcomes, one for all or a list."""
+    return list(model.models) if isinstance(model, ModelList) else [model]
 
 
-def time_varying_models(model: Model) -> list[TimeVaryingGP]:
-    """The models of the outcomes, one for all or a list.
-
-    Raises:
-        UserInputError: If one of them is no ``TimeVaryingGP``.
-    """
-    models = list(model.models) if isinstance(model, ModelList) else [model]
-    for one in models:
-        if not isinstance(one, TimeVaryingGP):
-            raise UserInputError(
-                f"The surrogate is a {type(one).__name__}, but the present time is told to a "
-                "TimeVaryingGP; use it as botorch_model_class, see time_varying_model_config."
-            )
-    return models
-
-
-def set_present(surrogate: Surrogate, now: float | None, names: list[str]) -> Placement:
+def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement:
     """Age the observations of a surrogate until now.
 
     Args:
         surrogate: A fitted one.
-        now: The present; the time of the newest observation where None.
+        now: The present.
         names: Of the columns.
 
     Returns:
         The placement that moves points to that time.
 
     Raises:
-        UserInputError: If ``now`` lies before an observation, or a model is no ``TimeVaryingGP``.
+        UserInputError: If ``now`` lies before an observation.
     """
-    models = time_varying_models(surrogate.model)
+    models = _models(surrogate.model)
     time = models[0].time_dim
     newest = max(float(X[:, time].max()) for X in surrogate.Xs)
-    now = newest if now is None else now
     if now < newest:
         raise UserInputError(
             f"{names[time]!r} is fixed at {now}, but a trial was measured at {newest}; "

@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -72,7 +72,8 @@ def add_loop_options(commands: Any) -> None:
     add("--unit", told, "hours", choices=UNITS)
     new.add_argument("--minimize", action="store_true", help="look for the smallest value")
     ask = step("ask", _ask, "print where to measure next, as a line of JSON")
-    option(ask, "--pending", "suggestions open at once from now on (default: as before)", type=int)
+    told = "suggestions open at once from now on (default: as before)"
+    ask.add_argument("--pending", help=told, type=int)
     tell = step("tell", _tell, "report the value measured")
     observe = step("observe", _observe, "report a measurement that was not suggested")
     tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the value measured")
@@ -88,13 +89,14 @@ def add_loop_options(commands: Any) -> None:
     table.add_argument("table", type=Path, metavar="TABLE", help=told)
     option(table, "--y", "column of values measured (default: %(default)s)", "y", metavar="NAME")
     told = "column of times (default: the one called time, if there is one)"
-    option(table, "--times", told, metavar="NAME")
+    table.add_argument("--times", help=told, metavar="NAME")
     for parser in (tell, observe):
         told = "the measurement failed; there is no Y"
         parser.add_argument("--failed", action="store_true", help=told)
     discard = step("discard", _discard, "drop a suggestion that will not be measured")
     for parser in (tell, discard):
-        option(parser, "--number", "of the suggestion (default: the only one open)", type=int)
+        told = "of the suggestion (default: the only one open)"
+        parser.add_argument("--number", help=told, type=int)
     amend = step("amend", _amend, "correct a measurement")
     amend.add_argument("y", nargs="?", type=_number, metavar="Y", help="the right value")
     amend.add_argument("--failed", action="store_true", help="the measurement failed; give no Y")
@@ -107,13 +109,11 @@ def add_loop_options(commands: Any) -> None:
         default = "as before" if parser is amend else "now"
         told = f"when, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
         also = ("--now",) if parser in (ask, recommend) else ()  # as in Python
-        parser.add_argument(
-            "--time", *also, metavar="TIME", help=told, type=_time, default=argparse.SUPPRESS
-        )
+        parser.add_argument("--time", *also, metavar="TIME", help=told, type=_time)
         # Python's own takes -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     status = step("status", _status, "summarise the measurements, open suggestions and the model")
-    option(status, "--plot", "also draw it to this file", type=Path, metavar="PICTURE")
+    status.add_argument("--plot", help="also draw it to this file", type=Path, metavar="PICTURE")
     status.add_argument("--json", action="store_true", help="print it as a line of JSON")
     step("table", _table, "print all measurements, as the text of a .csv file")
 
@@ -121,9 +121,7 @@ def add_loop_options(commands: Any) -> None:
 def _new(arguments: argparse.Namespace) -> int:
     from botorch_tv import Loop
 
-    box = _by_name(_parameter(one) for one in arguments.parameters)
-    if not arguments.file.parent.is_dir():
-        raise ValueError(f"the folder {arguments.file.parent} is not there; make it first.")
+    box = _by_name([_parameter(one) for one in arguments.parameters])
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} is there already; give another name, or remove it.")
@@ -138,9 +136,9 @@ def _new(arguments: argparse.Namespace) -> int:
 
 def _ask(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
-        if "pending" in vars(arguments):
+        if arguments.pending is not None:
             loop.pending = arguments.pending
-        suggestion = loop.ask(now=vars(arguments).get("time"))
+        suggestion = loop.ask(now=arguments.time)
     print(json.dumps(_suggested(suggestion)))
     return 0
 
@@ -148,10 +146,9 @@ def _ask(arguments: argparse.Namespace) -> int:
 def _tell(arguments: argparse.Namespace) -> int:
     if (arguments.y is None) != arguments.failed:
         raise ValueError("give either Y, what came out, or --failed.")
-    given = vars(arguments)
+    ok, number, when = not arguments.failed, arguments.number, arguments.time
     with _changed(arguments.file) as loop:
-        number, when = given.get("number"), given.get("time")
-        loop.tell(arguments.y, suggestion=number, time=when, ok=not arguments.failed)
+        loop.tell(arguments.y, suggestion=number, time=when, ok=ok)
     return 0
 
 
@@ -163,8 +160,8 @@ def _observe(arguments: argparse.Namespace) -> int:
         first, *values = values
         y = _number(first)
     with _changed(arguments.file) as loop:
-        point, when = _point(loop, values), vars(arguments).get("time")
-        loop.observe(point, y, ok=not arguments.failed, time=when)
+        point = _point(loop, values)
+        loop.observe(point, y, ok=not arguments.failed, time=arguments.time)
     _warn_if_ahead(loop)
     return 0
 
@@ -175,7 +172,7 @@ def _import(arguments: argparse.Namespace) -> int:
     path, y, rows, new, gaps = arguments.table, arguments.y, [], 0, 0
     with _changed(arguments.file) as loop:
         kinds, table = _kinds(loop), _read_table(path)
-        times = vars(arguments).get("times", TIME if TIME in table else None)
+        times = arguments.times or (TIME if TIME in table else None)
         ok = OK if OK in table and OK not in (*kinds, y, times) else None
         used = [*kinds, y, *(one for one in (times, ok) if one is not None)]
         wrong = [one for one in used if one not in table or f"{one}.1" in table]
@@ -291,16 +288,16 @@ def _at_line(line: int, path: Path) -> Iterator[None]:
 
 def _discard(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
-        loop.discard(vars(arguments).get("number"))
+        loop.discard(arguments.number)
     return 0
 
 
 def _amend(arguments: argparse.Namespace) -> int:
     if arguments.failed and arguments.y is not None:
         raise ValueError("give either Y, what came out, or --failed.")
-    ok, when = False if arguments.failed else None, vars(arguments).get("time")
+    ok = False if arguments.failed else None
     with _changed(arguments.file) as loop:
-        loop.amend(arguments.number, arguments.y, ok=ok, time=when)
+        loop.amend(arguments.number, arguments.y, ok=ok, time=arguments.time)
     return 0
 
 
@@ -311,14 +308,14 @@ def _remove(arguments: argparse.Namespace) -> int:
 
 
 def _recommend(arguments: argparse.Namespace) -> int:
-    print(json.dumps(_best(_loaded(arguments.file), vars(arguments).get("time"))))
+    print(json.dumps(_best(_loaded(arguments.file), arguments.time)))
     return 0
 
 
 def _status(arguments: argparse.Namespace) -> int:
     from botorch.exceptions import InputDataError
 
-    loop, picture = _loaded(arguments.file), vars(arguments).get("plot")
+    loop, picture = _loaded(arguments.file), arguments.plot
     if arguments.json:
         try:
             best = _best(loop, None)
@@ -428,19 +425,19 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
         raise ValueError(f"{text!r} is no parameter: {str(error).rstrip('.')}; {FORM}.") from error
 
 
-def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    for name, one in pairs:
-        if name in found:
-            raise ValueError(f"{name} is given twice; give each parameter once.")
-        found[name] = one
+def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(
+            f"{' '.join(one for one, _ in pairs)}: one is given twice; give each once."
+        )
     return found
 
 
 def _point(loop: Loop, values: list[str]) -> Any:
     """The point measured, in the format of the loop."""
     kinds = _kinds(loop)
-    point = _by_name(_value(kinds, text) for text in values)
+    point = _by_name([_value(kinds, text) for text in values])
     named = loop.parameters is not None
     if not all(map(str.strip, point)) or not (named or set(point) == set(kinds)):
         form = " ".join(f"{name}=VALUE" for name in kinds)

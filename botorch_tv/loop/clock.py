@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.loop.input import ROW, as_number
+from botorch_tv.loop.input import as_number
 from botorch_tv.loop.log import Measurement
 from botorch_tv.strategies.box import Parameters
 from botorch_tv.validation import refuse_masked, require, shown
@@ -97,12 +97,6 @@ class LoopClock:
             )
         # Python subtracts times of one zone as clocks show them, an hour off in summer.
         return (_universal(when) - _universal(start)) / SPANS[self._unit]
-
-    def numbers(self, value: object) -> list[float]:
-        """The times of a table as numbers; see :meth:`number`."""
-        refuse_masked("time", value)
-        whole = list(value) if isinstance(value, Iterable) else [value]
-        return [self.number(f"time in row {n}", one, ROW) for n, one in enumerate(whole)]
 
     def shown(self, number: float) -> Time:
         """A time in the user's form."""

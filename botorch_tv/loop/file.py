@@ -118,9 +118,10 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     text = path.read_bytes()
     with refused(f"{path} holds no loop, or is damaged", "give a file of a loop, or a copy of it."):
         content = json.loads(text)
-        require(content["format"] == FORMAT, f"its format is {content['format']!r}")
-        version = content["version"]
-        require(version == VERSION, f"its version is {version!r}, but here {VERSION} is read")
+        written = content["format"], content["version"]
+        require(
+            written == (FORMAT, VERSION), f"it is {written}, but {(FORMAT, VERSION)} is read here"
+        )
         changes, touched = _changes(content)
         parameters = content["domain"].get("parameters")
         named = None if parameters is None else Parameters.from_data(parameters)
@@ -217,9 +218,10 @@ def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
     answers = content["answers"]
     rows = (*answers, *content["open"])
     arrivals = {one.arrival for one in answers}
-    most = max((one.known for one in rows), default=0)
-    gone = set(range(max(most, len(arrivals)))) - arrivals
-    changed = gone | {one.arrival for one in answers if one.number in touched}
+    changed = [one.arrival for one in answers if one.number in touched]
+    gone = next(arrival for arrival in range(len(arrivals) + 1) if arrival not in arrivals)
+    if gone < max([len(arrivals), *(one.known for one in rows)]):
+        changed.append(gone)
     first = min(changed, default=LARGEST)
     names = ("answers", "open", "consultations", "replies")
     content.update(zip(names, recounted(*(content[name] for name in names))))
@@ -236,10 +238,6 @@ def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
         sorted(one.arrival for one in answers) == list(range(len(answers))),
         f"the arrivals of {len(answers)} answers are not 0 to {len(answers) - 1}, each once",
     )
-    for row in (*answers, *waiting, *asked):
-        require(row.known <= len(answers), f"number {row.number} knew {row.known} answers")
-    for row in (*answers, *waiting):
-        require(row.predicted is None or row.predicted[1] >= 0, f"number {row.number} has sd < 0")
     require(all(one.number > 0 for one in waiting), "an open suggestion has no number from 1 on")
     require([one.number for one in asked] == sorted(one.number for one in asked), "not in order")
     for numbers, most in (
@@ -316,11 +314,12 @@ def domain_data(domain: Domain) -> dict[str, Description]:
     return described
 
 
-def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain | None:
-    """The domain that was described; None where the description is not enough.
+def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
+    """The domain that was described.
 
     Raises:
-        KeyError, TypeError, ValueError, InputDataError: If the data are damaged.
+        KeyError, TypeError, ValueError, InputDataError: If the description is damaged, or that of a
+            domain or search of one's own.
     """
     if data[TYPE] == "Grid" and "axes" in data:
         axes = [_tensor(axis, device) for axis in data["axes"]]
@@ -331,8 +330,7 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain | None:
         return grid
     if data[TYPE] == "Grid":
         return Grid(_tensor(data["arms"], device))
-    if data[TYPE] != "Box":
-        return None
+    require(data[TYPE] == "Box", "the file does not hold all of it; pass domain=")
     named = data.get("parameters")
     bounds = _tensor(data["bounds"], device) if named is None else Parameters.from_data(named)
     settings = dict(data["search"])
@@ -342,8 +340,8 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain | None:
         search = MultiStart(**settings)
     elif kind == "Candidates":
         search = DiscreteSearch(_tensor(settings["X"], device))
-    elif kind != "Mixed":
-        return None
+    else:
+        require(kind == "Mixed", "the file does not hold all of it; pass domain=")
     return Box(bounds, context_dim=data["context_dim"], search=search)
 
 

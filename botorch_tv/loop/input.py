@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,6 @@ Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 Points = Any
 """Points: numbers or, with named parameters, a dict, a list of dicts or a DataFrame."""
 FAILED = "a failed measurement is one with ok=False, --failed in a shell."
-ROW = "leave out rows without a measurement, or say ok=False for them."
-Column = Numbers | None
-"""A column of a table, or None if the table lacks it."""
 
 
 def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
@@ -48,12 +45,12 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
         if name != "strategy" and value is None and rest:
             named[name] = rest.pop(0)
     strategy, *others = named.values()
-    misplaced = not isinstance(strategy, Strategy | None)
-    if rest or misplaced or any(isinstance(one, Strategy) for one in others):
-        kinds = ", ".join(type(one).__name__ for one in given)
+    misplaced = any(isinstance(one, Strategy) for one in others)
+    if rest or misplaced or not isinstance(strategy, Strategy | None):
+        kinds = ", ".join(type(one).__name__ for one in given or (strategy,))
         raise ValueError(
-            f"{call}: {kinds or type(strategy).__name__} came by position, but it takes "
-            f"{', '.join(named)} in this order, or by name; the strategy may be left out."
+            f"{call}: {kinds} came by position, but it takes {', '.join(named)} in this order, or "
+            "by name; the strategy may be left out."
         )
     return list(named.values())
 
@@ -112,7 +109,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
         if X.dim() <= 1:
             X = X.reshape(-1, 1) if columns == 1 else X.reshape(1, -1)
     except (TypeError, ValueError, RuntimeError):
-        X = own
+        X = own.new_empty(0)
     if X.dim() != 2 or X.shape[-1] != columns:
         raise InputDataError(
             f"{name} is {shown(value)}, but points here have {counted(columns, 'coordinates')}; "
@@ -221,29 +218,12 @@ def as_known(state: State, context: Numbers | None) -> Tensor | None:
     return as_context(state, known[0])
 
 
-def measurements(
-    state: State,
-    X: object,
-    y: Any,
-    time: list[float] | None,
-    noise: Column | Sequence[float | None],
-    context: Column,
-    ok: object = None,
-) -> Iterator[tuple[Tensor, float | None, float, float | None, Numbers | None]]:
-    """Yield the rows of a table in order of time: point, value, time, noise and context.
-
-    Args:
-        state: The state of the loop.
-        X: The points, `n x d`.
-        y: The observations, `n`.
-        time: Their times, `n`; 1, 2, ..., n by default.
-        noise: Their noise variances, `n`; the strategy's by default, and where an entry is None.
-        context: Their contexts, `n x c`; None if there are none.
-        ok: False where a measurement failed, `n`; all succeeded by default.
+def as_table(X: object, y: object, state: State) -> Tensor:
+    """The points of a table, `n x d`.
 
     Raises:
-        InputDataError: If a point is invalid, columns differ in length, a number is not finite, or
-            in one dimension X is not `n x 1` or y not `n`, so that they could be swapped.
+        InputDataError: If a point is invalid; or if, in one dimension, X is not `n x 1` or y not
+            `n`, so that they could be swapped.
     """
     line = state.domain.dim == 1 and parameters_of(state.domain) is None
     if line and (np.ndim(X), np.ndim(y)) != (2, 1):  # type: ignore[arg-type]
@@ -251,51 +231,22 @@ def measurements(
             f"X is {shown(X)} and y {shown(y)}, but in one dimension give X of shape n x 1 and y "
             "of shape n, so that they cannot be swapped."
         )
-    points = as_places("X", X, state)
-    n = len(points)
-    good = [True] * n if ok is None else _truths("ok", ok, n)
-    values = as_series("y", y, good)
-    times = [float(row + 1) for row in range(n)] if time is None else time
-    require_rows("time", times, n)
-    given = [one is not None for one in noise] if isinstance(noise, list) else [True] * n
-    noises = [None] * n if noise is None else as_series("noise", noise, given)
-    contexts: Any = [context] * n
-    if context is not None and state.domain.columns > state.domain.dim:
-        contexts = as_points("context", context, state.domain.columns - state.domain.dim, state)
-        require_rows("context", contexts, n)
-    for row in sorted(range(n), key=times.__getitem__):
-        yield points[row], values[row], times[row], noises[row], contexts[row]
+    return as_places("X", X, state)
 
 
-def require_rows(name: str, column: Sized, rows: int) -> None:
-    """Raise an ``InputDataError`` if a column has another number of rows than points."""
-    if len(column) != rows:
-        raise InputDataError(
-            f"{name} has {counted(len(column), 'rows')}, but there are "
-            f"{counted(rows, 'points')}; give one row per point."
-        )
-
-
-def _truths(name: str, value: object, rows: int) -> list[bool]:
-    """A bool per row of a table."""
-    column = list(value) if isinstance(value, Iterable) else [value]
-    require_rows(name, column, rows)
-    return [as_truth(f"{name} in row {row}", one) for row, one in enumerate(column)]
-
-
-def as_series(name: str, value: Any, good: Sequence[bool]) -> list[float | None]:
-    """A finite number for each row that is ``good``, None for others.
+def as_rows(name: str, column: object, rows: int) -> list[Any]:
+    """The entries of a column, one per point.
 
     Raises:
-        InputDataError: If the number of rows differs or a number is not finite.
+        InputDataError: If there are more or fewer.
     """
-    flat = value.reshape(-1) if hasattr(value, "reshape") else value
-    column = list(flat) if isinstance(flat, Iterable) else [flat]
-    require_rows(name, column, len(good))
-    return [
-        as_number(f"{name} in row {row}", one, ROW) if counts else None
-        for row, (one, counts) in enumerate(zip(column, good))
-    ]
+    entries = list(column) if isinstance(column, Iterable) else [column]
+    if len(entries) != rows:
+        raise InputDataError(
+            f"{name} has {counted(len(entries), 'rows')}, but there are {counted(rows, 'points')}; "
+            "give one row per point."
+        )
+    return entries
 
 
 def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
@@ -309,8 +260,13 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
     Raises:
         InputDataError: If there is not one value per point, or an answer is not finite.
     """
-    every = ok is None or isinstance(ok, bool)
-    good = [ok is not False] * points if every else _truths("ok", ok, points)
+    good = [ok is not False] * points
+    if ok is not None and not isinstance(ok, bool):
+        good = [as_truth("ok", one) for one in as_rows("ok", ok, points)]
     if y is None and not any(good):
         return (None,) * points
-    return tuple(as_series("y", y, good))
+    fix = "say ok=False where there is no answer."
+    return tuple(
+        as_number(f"y in row {row}", one, fix) if there else None
+        for row, (one, there) in enumerate(zip(as_rows("y", y, points), good))
+    )

@@ -294,8 +294,9 @@ class MeasurementLog(NamedTuple):
         trigger = max((one.arrival for one, reset in fired if reset), default=-1)
         for answer in answers[begun:]:
             suggestion, stored = answer.suggestion(state), answer.predicted
-            stale = strategy.process.reacts and answer.known <= trigger
-            if stale if stored is not None else strategy.compares:
+            # The prediction of a model that has since been forgotten.
+            stale = stored is not None and strategy.process.reacts and answer.known <= trigger
+            if stale or (stored is None and strategy.compares):
                 fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
                 suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)
                 if stored is None:

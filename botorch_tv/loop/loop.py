@@ -18,8 +18,6 @@ from botorch.exceptions import InputDataError
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from botorch_tv.forgetting import Decay, Inflation
-from botorch_tv.forgetting.base import is_static
 from botorch_tv.gp.box import BoxPrior
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_in_words, time_in_words
@@ -44,10 +42,11 @@ from botorch_tv.loop.input import (
     as_place,
     as_places,
     as_replies,
+    as_rows,
+    as_table,
     as_truth,
     check_labels,
     in_order,
-    measurements,
     parameters_of,
 )
 from botorch_tv.loop.log import (
@@ -70,6 +69,8 @@ from botorch_tv.loop.table import (
     Table,
     columns_from,
     data_frame,
+    forgetting_in_words,
+    measured_in_words,
     numbered,
     table,
 )
@@ -80,7 +81,7 @@ from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import as_path, counted, require, require_integer, shown, span_in_words
+from botorch_tv.validation import counted, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,9 +212,7 @@ class Loop:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
-        fix = "give a seed from 0 to 2**64 - 1."
-        seed = require_integer("Loop: seed", seed, 0, fix)
-        require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
+        seed = require_integer("Loop: seed", seed, 0, "give a whole number.")
         given = [one for one in (first, second) if one is not None]
         strategy, domain = in_order("Loop", given, strategy=strategy, domain=domain)
         if domain is None:
@@ -308,12 +307,17 @@ class Loop:
         if y is None:
             columns = columns_from(columns, loop.domain)
         check_labels(columns)
-        times = columns.pop("time")
-        if times is not None:
-            times = loop._begun(earliest(times)).numbers(times)
-        rows = measurements(loop.state, time=times, **columns)
-        for point, value, when, variance, known in rows:
-            loop._observed(loop._columns(point, known), value, when, variance)
+        points = as_table(columns.pop("X"), columns["y"], loop.state)
+        rows = {n: as_rows(n, one, len(points)) for n, one in columns.items() if one is not None}
+        times = rows.setdefault("time", [float(row + 1) for row in range(len(points))])
+        number, fix = loop._begun(earliest(times)).number, "leave out rows without a time."
+        when = [number(f"time in row {row}", one, fix) for row, one in enumerate(times)]
+        for row in sorted(range(len(points)), key=when.__getitem__):
+            try:
+                loop.observe(points[row], **{name: column[row] for name, column in rows.items()})
+            except InputDataError as error:
+                error.add_note(f"In row {row} of the table.")
+                raise
         return loop
 
     # ---------------------------------------------------------------- asking and telling
@@ -429,24 +433,16 @@ class Loop:
             InputDataError: If the point lies outside the domain or a number is not finite. The loop
                 is not changed.
         """
-        point = self._columns(as_place(X, self.state), context)
+        state, log = self.state, self._log
+        point = self._units.settled(self._columns(as_place(X, state), context))
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
         clock = self._begun(time)
         time = clock.now() if time is None else time
-        when = (
-            float(self.state.time + self._strategy.step(self.state))
-            if time is None
-            else self._number("time", time)
-        )
-        self._observed(point, value, when, noise)
-
-    def _observed(
-        self, point: Tensor, value: float | None, when: float, noise: float | None
-    ) -> None:
-        point, state = self._units.settled(point), self.state
-        known, number = len(self._log.answers), -self._unsuggested - 1
+        when = float(state.time + self._strategy.step(state))
+        when = when if time is None else self._number("time", time)
+        known, number = len(log.answers), -self._unsuggested - 1
         if self._strategy.compares:
-            predicted = self._strategy.suggestion_at(self._log.before(when), point, now=when)
+            predicted = self._strategy.suggestion_at(log.before(when), point, now=when)
             plan = planned(predicted, number, known, predicts=True)
         else:  # nobody needs a prediction
             choice = state.domain.locate(point)
@@ -588,8 +584,6 @@ class Loop:
                 is NaN or infinite, or the consultation is not open because it was absorbed or
                 superseded by a newer one. The loop is not changed.
         """
-        if not self._strategy.consults:
-            raise InputDataError(f"{self._strategy!r} consults no expert; observe measurements.")
         number = getattr(consultation, "number", consultation)
         asked = self._consultations.get(number) if type(number) is int else None
         if asked is None or getattr(consultation, "row", asked) != asked:
@@ -631,8 +625,7 @@ class Loop:
             InputDataError: If every point is likelier to fail than to succeed.
         """
         present = self._present(now)
-        chance = self._success(present)
-        best = self._best(present, context, chance)
+        best, chance = self._best(present, context)
         if chance is not None and chance.fails:
             raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on any.")
         if self._is_unsupported(best, present):
@@ -694,12 +687,12 @@ class Loop:
         words = [
             strategy.describe(state, said=self._said, unit=unit),
             forgetting_in_words(learned or process.decay, process.inflation, unit),
-            self._measured_in_words(),
+            measured_in_words(self._log, [one.became for one in self._superseded], clock)
+            + (f"; open: {self._units.listed(self._open)}." if self._open else "."),
         ]
         if self._log.answers and self._has_best(context):
             present = self._present(now)
-            chance = self._success(present)
-            X = self._best(present, context, chance)
+            X, chance = self._best(present, context)
             posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
             when = float(state.time + strategy.step(state)) if present is None else present
@@ -749,7 +742,7 @@ class Loop:
         best, predict = None, None
         if ax is None and self._has_best(context):
             present = self._present(now)
-            best = self._best(present, context, self._success(present))
+            best, _ = self._best(present, context)
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
         return draw_loop(self.table(), self.domain, self._units, best, predict, path, ax)
 
@@ -843,7 +836,6 @@ class Loop:
             OSError: If it cannot be written; an older file is then left as it was.
             ValueError: If the strategy or domain has parts that cannot be described.
         """
-        path = as_path("Loop.save: path", path, "give the name of a file, 'loop.json'.")
         state, drawn = self._generator.get_state(), None
         if self._draws:
             drawn = base64.b64encode(bytes(state.tolist())).decode()
@@ -863,7 +855,7 @@ class Loop:
             "replies": self._log.replies,
             "superseded": self._superseded,
         }
-        write_loop(path, content, self._units)
+        write_loop(Path(path), content, self._units)
 
     @classmethod
     def load(
@@ -902,23 +894,16 @@ class Loop:
                 strategy or domain; every difference is named.
             OSError: If it cannot be read.
         """
-        path = as_path("Loop.load: path", path, "give Loop.load(path, strategy).")
-        require(
-            strategy is None or isinstance(strategy, Strategy),
-            f"Loop.load: strategy is {shown(strategy)}, but it must be a Strategy; give "
-            "Loop.load(path, strategy), and domain= if need be.",
-        )
+        path = Path(path)
         content, stale = read_loop(path)
         with refused(f"{path}: the device cannot be used", "load it with device='cpu'."):
             place = torch.device(content["device"] if device is None else device)
             torch.empty(0, device=place)
-        with refused(f"{path} is damaged", COPY):
+        with refused(f"{path}: its strategy or domain is damaged, or cannot be made", COPY):
             if strategy is None:
                 strategy = adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
-        if made is None:
-            raise ValueError(f"{path}: its domain cannot be made from the file; pass domain=.")
         require_same(content["domain"], domain_data(made), "domain", path)
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
@@ -947,9 +932,6 @@ class Loop:
             for reply in content["replies"]:
                 log = log.absorbed(reply)
         self._log = log
-        if bool(self._strategy.predicts(log.start)):
-            for plan in waiting:
-                require(plan.predicted is not None, f"{plan.number} is open, without prediction")
         self._open = {one.number: one for one in waiting}
         self._consultations = {one.number: one for one in content["consultations"]}
         self._superseded = content["superseded"]
@@ -1012,11 +994,11 @@ class Loop:
         return known and bool(self._strategy.predicts(self.state))
 
     def _best(
-        self, present: float | None, context: Numbers | None, chance: Success | None
-    ) -> Tensor:
-        """The point to recommend, with its context, `d + c`."""
-        known = as_known(self.state, context)
-        return recommended(self._strategy, self.state, present, known, chance)
+        self, present: float | None, context: Numbers | None
+    ) -> tuple[Tensor, Success | None]:
+        """The point to recommend, with its context, `d + c`, and where measurements succeed."""
+        known, chance = as_known(self.state, context), self._success(present)
+        return recommended(self._strategy, self.state, present, known, chance), chance
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
         """Whether most of the prior variance is left at a point `d + c`."""
@@ -1029,26 +1011,6 @@ class Loop:
         """Where measurements succeed; None where none has failed."""
         now = self.state.time + self._strategy.step(self.state) if present is None else present
         return self._log.success(float(now))
-
-    def _measured_in_words(self) -> str:
-        answers, said = self._log.answers, self._said
-        became = [one.became for one in self._superseded]
-        counts = [f"{became.count(one)} {one}" for one in dict.fromkeys(became)]
-        changed = f"; {', '.join(counts)}" if counts else ""
-        if not answers:
-            return f"Nothing has been measured yet{changed}."
-        failed = sum(one.y is None for one in answers)
-        times = [one.time for one, reset in zip(answers, self._log.resets) if reset]
-        many = counted(len(answers), "measurements")
-        words = f"{many}, of time {said(answers[0].time)}"
-        if len(answers) > 1:
-            words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
-        words += (f", of which {failed} failed" if failed else "") + changed
-        if self._strategy.process.retention:
-            last = f", the last at time {said(times[-1])}" if times else ""
-            often = "once" if len(times) == 1 else f"{len(times)} times"
-            words += f"; everything was forgotten {often}{last}"
-        return words + (f"; open: {self._units.listed(self._open)}." if self._open else ".")
 
     def _columns(self, X: Tensor, context: Numbers | None) -> Tensor:
         """Points `* x d` with the context behind, `* x (d + c)`."""
@@ -1116,30 +1078,3 @@ class Loop:
         self._consultations = {one.number: one for one in asked}
         became = "removed" if right is None else "amended"
         self._superseded.append(replace(wrong, became=became))
-
-
-def forgetting_in_words(decay: Decay, inflation: Inflation, unit: str) -> str:
-    """After how long a measurement counts less; empty where it always counts in full.
-
-    Args:
-        decay: How covariance falls.
-        inflation: How noise grows.
-        unit: Of time, "hours"; empty where times are numbers.
-    """
-    ages = 2 ** torch.linspace(-30, 40, 2**17, dtype=torch.float64, device="cpu")
-    start = torch.zeros_like(ages)
-
-    def after(share: Tensor) -> str:
-        below = (share.reshape(-1, len(ages)) <= 0.5).all(0).nonzero()
-        if not len(below):
-            return "never, as far as can be told"
-        return f"after {span_in_words(float(ages[below[0]]), unit)}"
-
-    words = []
-    if not is_static(decay):
-        variances = decay.covariance(start, start) * decay.covariance(ages, ages)
-        share = decay.covariance(start, ages) / variances.sqrt()
-        words.append(f"its correlation with the objective falls to 1/2 {after(share)}")
-    if not is_static(inflation):
-        words.append(f"its noise doubles {after(torch.exp(-inflation.log_factor(ages)))}")
-    return f"As a measurement ages, {' and '.join(words)}." if words else ""

@@ -1,4 +1,4 @@
-"""What a loop shows: suggestions for those who measure, consultations for experts, and tables."""
+"""What a loop shows: suggestions, consultations for experts, tables, and a summary in words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.loop.clock import Time, Units, Values, point_in_words, time_in_words
+from botorch_tv.forgetting import Decay, Inflation
+from botorch_tv.forgetting.base import is_static
+from botorch_tv.loop.clock import LoopClock, Time, Units, Values, point_in_words, time_in_words
 from botorch_tv.loop.input import parameters_of
-from botorch_tv.loop.log import Measurement, Question, like
+from botorch_tv.loop.log import Measurement, MeasurementLog, Question, like
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import counted, require
+from botorch_tv.validation import counted, require, span_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -270,3 +272,59 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
         there["noise"] = [None if one != one else one for one in there["noise"]]
     context = frame[known].to_numpy() if known else None
     return given | {"X": points, "y": frame["y"], "context": context} | there
+
+
+def measured_in_words(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
+    """How many measurements of what time there are, how many failed, and what was forgotten.
+
+    Args:
+        log: The measurements.
+        became: What became of each superseded one.
+        clock: Of their times.
+    """
+    changed = "".join(f"; {became.count(one)} {one}" for one in dict.fromkeys(became))
+    answers = log.answers
+    if not answers:
+        return f"Nothing has been measured yet{changed}"
+
+    def said(answer: Measurement) -> str:
+        return time_in_words(clock.shown(answer.time))
+
+    many, failed = counted(len(answers), "measurements"), sum(one.y is None for one in answers)
+    words = f"{many}, of time {said(answers[0])}"
+    if len(answers) > 1:
+        words = f"{many} from time {said(answers[0])} to {said(answers[-1])}"
+    words += (f", of which {failed} failed" if failed else "") + changed
+    if log.strategy.process.retention:
+        resets = [one for one, reset in zip(answers, log.resets) if reset]
+        often = "once" if len(resets) == 1 else f"{len(resets)} times"
+        last = f", the last at time {said(resets[-1])}" if resets else ""
+        words += f"; everything was forgotten {often}{last}"
+    return words
+
+
+def forgetting_in_words(decay: Decay, inflation: Inflation, unit: str) -> str:
+    """After how long a measurement counts less; empty where it always counts in full.
+
+    Args:
+        decay: How covariance falls.
+        inflation: How noise grows.
+        unit: Of time, "hours"; empty where times are numbers.
+    """
+    ages = 2 ** torch.linspace(-30, 40, 2**17, dtype=torch.float64, device="cpu")
+    start = torch.zeros_like(ages)
+
+    def after(share: Tensor) -> str:
+        below = (share.reshape(-1, len(ages)) <= 0.5).all(0).nonzero()
+        if not len(below):
+            return "never, as far as can be told"
+        return f"after {span_in_words(float(ages[below[0]]), unit)}"
+
+    words = []
+    if not is_static(decay):
+        variances = decay.covariance(start, start) * decay.covariance(ages, ages)
+        share = decay.covariance(start, ages) / variances.sqrt()
+        words.append(f"its correlation with the objective falls to 1/2 {after(share)}")
+    if not is_static(inflation):
+        words.append(f"its noise doubles {after(torch.exp(-inflation.log_factor(ages)))}")
+    return f"As a measurement ages, {' and '.join(words)}." if words else ""

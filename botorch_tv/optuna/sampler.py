@@ -28,7 +28,7 @@ from botorch_tv.gp.mixture.bank import FIRST, MOST_COLUMNS
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import OLDEST, MeasurementLog, Place, trial_answer, trial_log
-from botorch_tv.optuna.trials import StudySpace, TrialClock, failures, sort
+from botorch_tv.optuna.trials import StudySpace, TrialClock, Trials, failures, sort
 from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.gp_strategy import GPStrategy
@@ -71,10 +71,10 @@ class Known(NamedTuple):
     unit: tuple[float, float, float, float]
     """Center and scale of values, and origin and tempo of times, inside a model."""
     valued: list[tuple[float, FrozenTrial]]
-    failed: list[FrozenTrial]
-    pruned: list[FrozenTrial]
-    running: list[FrozenTrial]
-    undecided: list[FrozenTrial]
+    failed: Trials
+    pruned: Trials
+    running: Trials
+    undecided: Trials
 
     def place(self, clock_time: float) -> float:
         """The time inside the model, even if it lies before that of the newest value."""

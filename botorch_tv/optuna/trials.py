@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import cast
 
 import optuna
 from optuna.distributions import (
@@ -75,13 +76,11 @@ class TrialClock:
         if self.key is not None:
             fix = f"give a number, as {self.key!r} has them."
             return max(times) if now is None else require_number("now", now, "(-inf, inf)", fix)
-        when = datetime.now() if now is None else now
-        if not isinstance(when, datetime) or when.tzinfo is not None:
-            raise ValueError(
-                f"now is {shown(now)}, but trials have time stamps; give a datetime without time "
-                "zone, as Optuna's are, or leave it out."
-            )
-        return self._number(when)
+        require(
+            now is None or isinstance(now, datetime),
+            f"now is {shown(now)}, but trials have time stamps; give a datetime, or leave it out.",
+        )
+        return self._number(cast(datetime | None, now) or datetime.now())
 
     def _attribute(self, trial: FrozenTrial) -> float:
         assert self.key is not None
@@ -134,25 +133,18 @@ class StudySpace(Space):
         pairs = self.distributions.items()
         return all(trial.distributions.get(name) == one for name, one in pairs)
 
-    def holds(self, trial: FrozenTrial) -> bool:
-        """Whether a trial has a value of each that lies in the range of all."""
-        return self.point_of(trial) is not None
-
 
 CERTAIN = 4
 """Failures that a constraint above 0 counts as."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
+Trials = list[FrozenTrial]
+
+
 def sort(
     trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock
-) -> tuple[
-    list[tuple[float, FrozenTrial]],
-    list[FrozenTrial],
-    list[FrozenTrial],
-    list[FrozenTrial],
-    list[FrozenTrial],
-]:
+) -> tuple[list[tuple[float, FrozenTrial]], Trials, Trials, Trials, Trials]:
     """Sort the trials of a study.
 
     Args:
@@ -170,11 +162,11 @@ def sort(
     recent = {one.number for one in [one for one in trials if one.state.is_finished()][-RECENT:]}
     for trial in trials:
         if trial.state == TrialState.RUNNING:
-            if space.holds(trial):
+            if space.point_of(trial) is not None:
                 running.append(trial)
             elif not space.asks(trial):
                 undecided.append(trial)
-        elif trial.state.is_finished() and space.holds(trial):
+        elif trial.state.is_finished() and space.point_of(trial) is not None:
             if trial.state == TrialState.PRUNED:
                 if trial.number in recent:
                     pruned.append(trial)

@@ -86,13 +86,13 @@ def test_only_settings_that_are_expected_to_keep_constraints(experiment):
     assert parameters["x"] == 0.2
     assert predicted["z"][0] < 1
     client.configure_optimization(objective="y", outcome_constraints=["z <= -9"])
-    with pytest.raises(UserInputError, match="None of the 4 settings tried is predicted to keep"):
+    with pytest.raises(UserInputError, match=r"Each of the 4 .* predicted to break"):
         best_now(client, {"t": 4.0})
 
 
 def test_an_outcome_under_a_constraint_that_was_never_measured(experiment, tell):
     client = tell(experiment(objective="y", constraints=["z <= 1"], **MODEL), ROWS[:4])
-    with pytest.raises(UserInputError, match=r"No trial has measured z, .* complete trials with"):
+    with pytest.raises(KeyError, match="z"):
         best_now(client, {"t": 4.0})
     index = client.attach_trial(parameters={"t": 4.0, "x": 0.1})
     client.complete_trial(index, {"y": 0.0, "z": 0.5})

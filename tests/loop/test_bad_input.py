@@ -167,7 +167,7 @@ def test_context_is_needed_where_there_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("y", [1.0, nan, 2.0], "y in row 1 is nan, .*; leave out rows"),
+        ("y", [1.0, nan, 2.0], "(?s)y is nan, .*In row 1 of the table"),
         ("y", [1.0, 2.0], "y has 2 rows, but there are 3 points"),
         ("y", [[1.0, 2.0, 3.0]] * 2, "y has 2 rows"),
         ("time", [1.0, 2.0, inf], "time in row 2 is inf"),

@@ -77,7 +77,6 @@ REFUSED: dict[str, tuple[Callable[[dict], object], str]] = {
     "twice": (lambda c: c["open"].append(c["open"][0]), "a number of .* is there twice"),
     "too many": (lambda c: c.update(asked=2), "1, 2, 3, 4. are there, but 2 were made"),
     "arrivals": (lambda c: c["answers"][2].update(arrival=1), "arrivals of 3 answers"),
-    "future": (lambda c: c["answers"][2].update(known=7), "number 3 knew 7 answers"),
     "none at once": (lambda c: c.update(pending=0), "pending is 0, but it must be an integer"),
     "no randomness": (lambda c: c.update(generator=None), "random numbers are missing"),
     "other randomness": (lambda c: c.update(generator="AAAA"), "damaged.*Generator"),

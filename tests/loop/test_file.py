@@ -204,7 +204,7 @@ def test_a_search_of_ones_own_is_given_again(tmp_path: Path) -> None:
     loop = Loop(STRATEGIES["static"](), domain)
     loop.tell(measured(loop.ask().point, 0))
     loop.save(file)
-    with pytest.raises(ValueError, match="cannot be made from the file; pass domain="):
+    with pytest.raises(ValueError, match="the file does not hold all of it; pass domain="):
         Loop.load(file, loop.strategy)
     assert Loop.load(file, loop.strategy, domain).ask().point == loop.ask().point
     with pytest.raises(ValueError, match=r"domain.search is Thorough there and MultiStart here"):
@@ -261,10 +261,10 @@ def test_another_domain_is_refused_by_name(domain: Domain, message: str, saved: 
         (lambda text: text[: len(text) // 2], "holds no loop, or is damaged"),
         (lambda text: "", "holds no loop, or is damaged"),
         (lambda text: "[1, 2]", "holds no loop, or is damaged"),
-        (lambda text: text.replace("botorch_tv loop", "study"), "its format is 'study'"),
+        (lambda text: text.replace("botorch_tv loop", "study"), r"it is \('study', 3\), but"),
         (
             lambda text: text.replace('"version": 3', '"version": 2'),
-            "version is 2, but here 3 is read",
+            r"it is \(.*, 2\), but \(.*, 3\) is read here",
         ),
         (lambda text: text.replace('"arrival"', '"arrived"'), "KeyError: 'arrival'"),
         (
@@ -309,7 +309,7 @@ def test_other_libraries_are_named(saved: Path) -> None:
         Loop.load(saved, STRATEGIES["Markov"]())
 
 
-@pytest.mark.parametrize("seed", [-1, 2**64, 0.5, "a", None])
+@pytest.mark.parametrize("seed", [-1, 0.5, "a", None])
 def test_seeds_that_no_generator_takes(seed: Any) -> None:
     with pytest.raises(ValueError, match="Loop: seed is"):
         made(("Markov", "grid"), seed=seed)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.loop import Loop
-from botorch_tv.loop.loop import forgetting_in_words
+from botorch_tv.loop.table import forgetting_in_words
 from botorch_tv.strategies import Box, Choice, Float
 
 LATER = START + 8 * HOUR

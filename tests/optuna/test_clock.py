@@ -116,9 +116,9 @@ def test_unit_is_that_of_the_strategy(told):
     assert abs(means[0] - means[2]) > 0.01
 
 
-@pytest.mark.parametrize("now", [3.0, "now", BEGIN.astimezone()])
+@pytest.mark.parametrize("now", [3.0, "now"])
 def test_a_present_that_is_no_time_stamp_is_refused(told, now):
     study = optuna.create_study(sampler=DriftSampler(told, n_startup_trials=1))
     study.add_trial(stamped(0.5, 1.0, BEGIN, BEGIN))
-    with pytest.raises(ValueError, match="give a datetime without time zone"):
+    with pytest.raises(ValueError, match="give a datetime, or leave it out"):
         best_now(study, now=now)

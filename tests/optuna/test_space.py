@@ -135,7 +135,6 @@ def test_what_was_found_of_a_finished_trial_is_of_that_trial():
     for _ in range(2):
         for one, point in ((first, (0.25,)), (other, (0.75,)), (wide, None), (running, (0.5,))):
             assert space.point_of(one) == point
-            assert space.holds(one) == (point is not None)
     running.params = {"x": 3.0}
     assert space.point_of(running) == (0.75,)
 

@@ -4,7 +4,7 @@ import pytest
 
 from botorch_tv import Loop
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection
-from botorch_tv.loop.loop import forgetting_in_words
+from botorch_tv.loop.table import forgetting_in_words
 from botorch_tv.validation import counted, span_in_words
 
 
