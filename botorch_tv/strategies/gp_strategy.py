@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -108,17 +108,22 @@ class KernelStrategy(ProcessStrategy):
         require_sound(self.process.decay)
         require_inflating(self.process.inflation)
 
-    def _process(
-        self, decay: Decay, inflation: Inflation, retention: tuple[Retention, ...]
-    ) -> Process:
+    @functools.cached_property
+    def process(self) -> Process:
+        """All that a posterior depends on, besides the data."""
         return Process(
             kernel=self.kernel,
             noise=self.noise,
             mean=self.mean,
-            decay=decay,
-            inflation=inflation,
-            retention=retention,
+            decay=self.decay,
+            inflation=self.inflation,
+            retention=self._rules,
         )
+
+    @property
+    def _rules(self) -> tuple[Retention, ...]:
+        """The rules of retention."""
+        return ()
 
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
@@ -168,7 +173,7 @@ class KernelStrategy(ProcessStrategy):
         prior = self._represented(domain, domain.prior(self.kernel, method, like))
         self._require_scales(prior.scale**2, dtype)
         assert not isinstance(prior, BankPrior)
-        warn_of_domain(self.process, self._learns, domain, prior)
+        warn_of_domain(self.process, self.learning, domain, prior)
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
@@ -202,19 +207,14 @@ class KernelStrategy(ProcessStrategy):
             "inference='exact' does."
         )
 
-    @functools.cached_property
-    def _learns(self) -> Refit | None:
-        """What is learned online; None for nothing."""
-        return None
-
     def _check(self, state: State, measured: Measured) -> None:
         _, y, variance, when, *_ = measured
-        warn_of_observation(self.process, self._learns, state, y, variance, when)
-        if self._learns is None and state.data.rounds == 2:
+        warn_of_observation(self.process, self.learning, state, y, variance, when)
+        if self.learning is None and state.data.rounds == 2:
             warn_of_clock(self.process, state, when)
 
     def _require_scales(self, variance: float, dtype: torch.dtype) -> None:
-        """Raise unless noise, mean, decay and width can be computed with in a dtype.
+        """Raise unless noise, mean and decay can be computed with in a dtype.
 
         Args:
             variance: Largest prior variance.
@@ -242,11 +242,6 @@ class KernelStrategy(ProcessStrategy):
         fix = f"per unit of time, in {dtype}; count time in a shorter unit."
         named = f"{name}: growth of the variance by {decay!r}"
         require_number(named, growth, f"[0, {most:g}]", fix)
-        numbers: dict[str, object] = vars(self.width) if is_dataclass(self.width) else {}
-        for parameter, value in numbers.items():
-            if isinstance(value, (int, float)):
-                named, fix = f"{type(self.width).__name__}: {parameter}", f"in {dtype}; lower it."
-                require_number(named, value, f"[{-most:g}, {most:g}]", fix)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -301,17 +296,10 @@ class GPStrategy(KernelStrategy):
         require_rules(self.retention)
         super().__post_init__()
 
-    @functools.cached_property
-    def process(self) -> Process:
-        """All that a posterior depends on, besides the data."""
+    @property
+    def _rules(self) -> tuple[Retention, ...]:
         rules = self.retention if isinstance(self.retention, tuple) else (self.retention,)
-        return self._process(
-            self.decay, self.inflation, tuple(one for one in rules if type(one) is not KeepAll)
-        )
-
-    @functools.cached_property
-    def _learns(self) -> Refit | None:
-        return self.learning
+        return tuple(one for one in rules if type(one) is not KeepAll)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
         if self.learning is None:

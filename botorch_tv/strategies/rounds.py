@@ -12,12 +12,13 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, UniformChoice, Width
 from botorch_tv.acquisition.exploration import BestMean, draws_numbers
-from botorch_tv.forgetting import Kept, Log, Observation
+from botorch_tv.forgetting import Decay, Inflation, Kept, Log, Observation
 from botorch_tv.forgetting.base import Part, as_memory
 from botorch_tv.gp.data import Data, Present, Prior, checked
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
+from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
 from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
@@ -32,10 +33,14 @@ class ProcessStrategy(Strategy):
     ``ask`` retains, predicts and explores; ``tell`` checks, observes and retains.
     """
 
+    decay: Decay
+    inflation: Inflation
     width: Width
     """The confidence schedule."""
     exploration: Exploration
     """How the posterior becomes a choice."""
+    learning: Refit | None = None
+    """What is learned online; None for nothing."""
 
     # ---------------------------------------------------------------- what a kind may define
 
