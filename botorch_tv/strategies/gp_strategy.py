@@ -310,13 +310,54 @@ class GPStrategy(KernelStrategy):
             "Box(bounds, search=DiscreteSearch(X)), or learning=None.",
         )
         assert isinstance(domain, Box)
-        require_learnable(self.process, domain, self.learning)
+        assert isinstance(self.kernel, Kernel)
+        parts = LearnableKernel.of(self.kernel)  # what would else show after some rounds
+        sides = parts.columns(domain.extent.unsqueeze(0))[0]
+        if layout(self.learning, parts, self.decay, self.noise, sides).learns_decay:
+            claims.require_learnable(self.decay)
         return prior
 
     def _relearned(self, state: State) -> State:
         if self.learning is None or not self.learning.due(state.data.rounds):
             return state
-        return relearned(self.process, state, self.learning)
+        box, box_prior = state.domain, state.basis
+        assert isinstance(box, Box)
+        assert isinstance(box_prior, BoxPrior)
+        given, trials = box_prior.unlearned(), state.time.numel()
+        data, first, known_mean = state.data, state.data.dropped, self.process.known_mean
+        choice, y, noise, time = (one.tensor(first) for one in data.history)
+        lag = state.time.unsqueeze(-1) - time
+
+        def flat(part: Tensor) -> Tensor:
+            return part.reshape(trials, *part.shape[state.time.dim() :])
+
+        learned = learn(
+            self.learning,
+            given.kernel,
+            self.decay,
+            self.noise,
+            flat(choice),
+            # Times before the origin belong to rows that are not kept; any will do for them.
+            flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
+            flat(y - (known_mean or 0.0)),
+            flat(data.kept & noise.isfinite()),
+            flat(noise / self.noise),
+            box_prior.parameters,
+            inflation=None
+            if is_static(self.inflation)
+            else flat(self.inflation.log_factor(lag).exp()),
+            estimates_mean=known_mean is None,
+            extent=box.extent,
+        )
+        found = replace(
+            box_prior,
+            kernel=learned.kernel,
+            decay=None if is_static(self.decay) else learned.decay.reshaped(state.time.shape),
+            noise_factor=learned.noise / self.noise,
+            given=given,
+            parameters=learned.vector,
+        )
+        return state._replace(data=data._replace(prior=found))
 
     def undisturbed(self) -> GPStrategy:
         """The strategy without triggers and learning, which fantasies must not set off.
@@ -347,65 +388,3 @@ class Undisturbed(Retention):
 
     def keep(self, log: Log) -> Kept | Tensor:
         return self.rule.keep(log.before_a_choice())
-
-
-def require_learnable(process: Process, box: Box, refit: Refit) -> None:
-    """Raise unless hyperparameters can be learned, which would else show after some rounds.
-
-    Raises:
-        InputDataError: If the kernel is of another kind than can be learned.
-        ValueError: If a parameter lies outside the bounds of ``refit``, or a decay declares none.
-    """
-    assert isinstance(process.kernel, Kernel)
-    parts = LearnableKernel.of(process.kernel)
-    sides = parts.columns(box.extent.unsqueeze(0))[0]
-    if layout(refit, parts, process.decay, process.noise, sides).learns_decay:
-        claims.require_learnable(process.decay)
-
-
-def relearned(process: Process, state: State, refit: Refit) -> State:
-    """The state with hyperparameters learned anew from the observations each trial keeps.
-
-    Args:
-        process: Whose prior mean, noise and forgetting are where learning starts.
-        state: All that has been told, on a box.
-        refit: What is learned.
-    """
-    box, box_prior = state.domain, state.basis
-    assert isinstance(box, Box)
-    assert isinstance(box_prior, BoxPrior)
-    given, trials = box_prior.unlearned(), state.time.numel()
-    data, first, known_mean = state.data, state.data.dropped, process.known_mean
-    choice, y, noise, time = (one.tensor(first) for one in data.history)
-    lag = state.time.unsqueeze(-1) - time
-
-    def flat(part: Tensor) -> Tensor:
-        return part.reshape(trials, *part.shape[state.time.dim() :])
-
-    learned = learn(
-        refit,
-        given.kernel,
-        process.decay,
-        process.noise,
-        flat(choice),
-        # Times before the origin belong to rows that are not kept; any will do for them.
-        flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
-        flat(y - (known_mean or 0.0)),
-        flat(data.kept & noise.isfinite()),
-        flat(noise / process.noise),
-        box_prior.parameters,
-        inflation=None
-        if is_static(process.inflation)
-        else flat(process.inflation.log_factor(lag).exp()),
-        estimates_mean=known_mean is None,
-        extent=box.extent,
-    )
-    found = replace(
-        box_prior,
-        kernel=learned.kernel,
-        decay=None if is_static(process.decay) else learned.decay.reshaped(state.time.shape),
-        noise_factor=learned.noise / process.noise,
-        given=given,
-        parameters=learned.vector,
-    )
-    return state._replace(data=data._replace(prior=found))

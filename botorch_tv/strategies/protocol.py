@@ -208,10 +208,6 @@ class Strategy(ABC):
         """
         return self
 
-    def without_expert(self) -> Strategy:
-        """The same strategy for use without an expert; it does not warn of its absence."""
-        return self
-
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
         """Warn if an expert was due after the newest round, but has not answered.
 

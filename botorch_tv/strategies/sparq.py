@@ -302,9 +302,6 @@ class SparQ(KernelStrategy):
 
     def undisturbed(self) -> SparQ:
         """The strategy without its expert, whom fantasies must not ask."""
-        return self.without_expert()
-
-    def without_expert(self) -> SparQ:
         return replace(self, refresh=replace(self.refresh, schedule=Never()))
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
