@@ -163,12 +163,7 @@ GLANCE_TURNS = {"cpu": 1, "cuda": 32}
 
 
 def swap_chain(
-    covariance: Tensor,
-    chosen: Tensor,
-    size: Tensor,
-    points: Tensor,
-    steps: Tensor,
-    key: Tensor,
+    covariance: Tensor, chosen: Tensor, size: Tensor, points: Tensor, steps: Tensor, key: Tensor
 ) -> Tensor:
     """Run the chain from a start, which does not depend on how many proposals are looked at.
 

@@ -37,13 +37,7 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
 from botorch_tv.strategies.rounds import ProcessStrategy
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import (
-    largest,
-    require,
-    require_noise,
-    require_number,
-    settle_number,
-)
+from botorch_tv.validation import largest, require, require_noise, require_number, settle_number
 
 FEW_ARMS = 256
 """Up to as many, features of any rank pay where noise ages: from about as many rounds on as there

@@ -98,14 +98,9 @@ class PhasedElimination(KernelStrategy):
         settle_integer(self, "period", 1, "give whole rounds.")
         super().__post_init__()
         require(
-            self.width.gain is None,
-            f"PhasedElimination: width is {self.width!r}, but that of a phase uses no information "
-            "gain; give Constant(beta).",
-        )
-        require(
-            not isinstance(self.mean, str),
-            f"PhasedElimination: mean is {self.mean!r}, but bands are those of a known one; give a "
-            "number.",
+            self.width.gain is None and not isinstance(self.mean, str),
+            f"PhasedElimination: width is {self.width!r} and mean {self.mean!r}, but the band of a "
+            "phase has no information gain and a given mean; give Constant(beta) and a number.",
         )
 
     decay = inflation = Static()

@@ -275,8 +275,7 @@ def _watched(part: Part, method: str, log: Log) -> Any:
     if not all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs):
         raise InputDataError(
             f"{type(part).__name__}.{method} of {part!r} writes into what it is shown, which "
-            "states share: this one is damaged. Compute without in-place operations, or on "
-            "log.time.clone()."
+            "states share; compute without in-place operations, or on log.time.clone()."
         )
     return answer
 
