@@ -384,10 +384,11 @@ class Strategy(ABC):
                 what = f"as noise variance is not positive and finite, from {low:.2g} to {high:g}"
                 fix = f"use {NEARLY_EXACT[own.dtype]:g} times the kernel's for exact measurements."
                 require_trials(good, variance, what, fix)
-            looks = check or variance.device.type == "cpu"  # else the device would be waited for
-            least = float(variance.min()) if looks and variance.numel() else 0.0
-            if not isinstance(noise, Tensor):
+            if isinstance(noise, (int, float)):
                 least = noise
+            else:  # without a check a device is not waited for
+                looks = (check or variance.device.type == "cpu") and variance.numel() > 0
+                least = float(variance.min()) if looks else 0.0
         if check:
             require_forward(state, when, "time")
             flags = (y, shape, None) if ok is None else (ok, shape, torch.bool)
