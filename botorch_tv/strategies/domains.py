@@ -169,10 +169,7 @@ class Grid(Domain):
         return self.index_of(X)
 
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
-        X = self.X
-        if X.dtype != like.dtype or X.device != like.device:
-            X = self._arms.like(like)
-        points = X[choice]
+        points = self._arms.like(like)[choice]
         return points if choice.dim() else points.clone()  # of a single number, it is a view
 
     @cached_property

@@ -178,26 +178,23 @@ class KernelStrategy(ProcessStrategy):
         Raises:
             InputDataError: If features were asked for, but do not serve.
         """
-        if not isinstance(domain, Box) or not isinstance(prior, BoxPrior):
-            return prior
         method = self.inference
-        if method == "exact":
+        if not isinstance(domain, Box) or not isinstance(prior, BoxPrior) or method == "exact":
             return prior
         asked = method != "auto"
-        reason = refusal(self.process, prior.variance.dtype, domain.context_dim)
-        if reason is None and (asked or not self.exploration.samples):
-            tolerance = method.tolerance if isinstance(method, Features) else Features().tolerance
-            most = MOST_FEATURES
-            if not asked:
-                tolerance, most = AUTO_TOLERANCE, FEW_FEATURES
-            found = domain.in_features(self.process, prior, tolerance, most)
-            if isinstance(found, PointBasis):
-                return found
-            reason = found
+        found: PointBasis | str | None = refusal(
+            self.process, prior.variance.dtype, domain.context_dim
+        )
+        if found is None and (asked or not self.exploration.samples):
+            wanted = method if isinstance(method, Features) else Features()
+            limits = (wanted.tolerance, MOST_FEATURES) if asked else (AUTO_TOLERANCE, FEW_FEATURES)
+            found = domain.in_features(self.process, prior, *limits)
+        if isinstance(found, PointBasis):
+            return found
         if not asked:
             return prior
         raise InputDataError(
-            f"inference is {method!r}, but features do not serve here: {reason} "
+            f"inference is {method!r}, but features do not serve here: {found} "
             "inference='exact' does."
         )
 

@@ -160,12 +160,10 @@ class ProcessStrategy(Strategy):
             log = log_of(now=now, since=since, memory=memory)
             kept = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
             # In memory of their own; the next answer may come in the same.
-            if kept.rows is not None or kept.aside is not None:
-                kept = kept._replace(
-                    rows=None if kept.rows is None else kept.rows.clone(),
-                    aside=None if kept.aside is None else kept.aside.clone(),
-                )
-            answers.append(kept)
+            rows, aside = (
+                None if part is None else part.clone() for part in (kept.rows, kept.aside)
+            )
+            answers.append(kept._replace(rows=rows, aside=aside))
         return answers
 
     def _remembered(self, state: State, newest: Observation, reset: Tensor) -> tuple[Any, ...]:
