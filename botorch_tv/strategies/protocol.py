@@ -511,9 +511,16 @@ class Strategy(ABC):
         """
         shape, dims = state.time.shape, state.time.dim()
         lead = X.shape[: max(0, X.dim() - 2 - dims)]
-        X = X.expand(*lead, *shape, *X.shape[-2:])
+        try:
+            q, d = X.shape[-2:]
+            X = X.expand(*lead, *shape, q, d)
+        except (RuntimeError, ValueError) as error:
+            raise InputDataError(
+                f"X has shape {tuple(X.shape)}, but this state has batch_shape {tuple(shape)}; "
+                "pass points of shape q x d, or batch_shape x q x d."
+            ) from error
         # Counted, for -1 is ambiguous where there are no trials.
-        groups = X.reshape(lead.numel(), *shape, *X.shape[-2:]).movedim(0, dims)
+        groups = X.reshape(lead.numel(), *shape, q, d).movedim(0, dims)
         choice = located(state, groups, groups.shape[dims:-1])
         mean, covariance, _ = self._joint(state, choice, now)
         if observation_noise:
