@@ -28,7 +28,7 @@ from botorch.acquisition.input_constructors import (
     construct_inputs_qKG,
     construct_inputs_qLogNEI,
 )
-from botorch.acquisition.objective import MCAcquisitionObjective, PosteriorTransform
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -37,7 +37,6 @@ from botorch.exceptions import (
 )
 from botorch.models import MultiTaskGP
 from botorch.models.model import Model, ModelList
-from botorch.sampling.base import MCSampler
 from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
@@ -245,8 +244,7 @@ def _model_of(acq_function: AcquisitionFunction) -> Model:
     if found is None:
         raise UnsupportedError(
             f"at_present takes an acquisition function with a model, but "
-            f"{type(acq_function).__name__} is none; give one, such as "
-            "at_present(PosteriorMean(model), now=...)."
+            f"{type(acq_function).__name__} has none; give one, such as PosteriorMean(model)."
         )
     return found
 
@@ -369,9 +367,8 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         model: As in ``qLogNoisyExpectedImprovement``.
         X_baseline: Points observed, `r x (d - 1)` or with their times `... x r x d`; brought to the
             present, and points measured more than once counted once.
-        sampler: Sampler of the values.
-        objective: Monte Carlo objective.
-        posterior_transform: Transform of the posterior.
+        positional: Sampler, objective and posterior transform, in the order of
+            ``qLogNoisyExpectedImprovement``.
         X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
         now: The present, a number or `batch_shape`; the ``now`` of the model where None.
         time_dim: Column of time; that of the model where None.
@@ -385,11 +382,8 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         self,
         model: Model,
         X_baseline: Tensor,
-        sampler: MCSampler | None = None,
-        objective: MCAcquisitionObjective | None = None,
-        posterior_transform: PosteriorTransform | None = None,
+        *positional: Any,
         X_pending: Tensor | None = None,
-        *,
         now: float | Tensor | None = None,
         time_dim: int | None = None,
         **options: Any,
@@ -399,10 +393,8 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         super().__init__(
             model,
             baseline if baseline.dim() > 2 else torch.unique(baseline, dim=0),
-            sampler,
-            objective,
-            posterior_transform,
-            None if X_pending is None else place(X_pending),
+            *positional,
+            X_pending=None if X_pending is None else place(X_pending),
             **options,
         )
         self._told_times = place.has_time(X_pending)

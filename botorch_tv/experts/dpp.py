@@ -163,16 +163,9 @@ GLANCE_TURNS = {"cpu": 1, "cuda": 32}
 
 
 def swap_chain(
-    covariance: Tensor,
-    chosen: Tensor,
-    size: Tensor,
-    points: Tensor,
-    steps: Tensor,
-    key: Tensor,
-    *,
-    together: int | None = None,
+    covariance: Tensor, chosen: Tensor, size: Tensor, points: Tensor, steps: Tensor, key: Tensor
 ) -> Tensor:
-    """Run the chain from a start.
+    """Run the chain from a start, which does not depend on how many proposals are looked at.
 
     Args:
         covariance: K, `N x n x n`, float64.
@@ -181,14 +174,13 @@ def swap_chain(
         points: Which of the n points there are, `N x n`, bool.
         steps: Proposals to be made, refused ones included, `N`.
         key: From :func:`~botorch_tv.experts.dpp.draw_keys`, `N`.
-        together: Proposals looked at together; the chain does not depend on it.
 
     Returns:
         The subset after so many proposals, `N x Q`.
     """
     place = chosen.device.type
     room = LOOKAHEAD_NUMBERS.get(place, 2**14) // max(1, chosen.numel())
-    together = together or min(MOST_TOGETHER, max(2, room))
+    together = min(MOST_TOGETHER, max(2, room))
     used = torch.arange(chosen.shape[-1], device=chosen.device) < size.unsqueeze(-1)
     # Places not in use hold any numbers; they must not take a point out of the running.
     held = torch.zeros_like(points, dtype=torch.int64).scatter_add_(-1, chosen, used.long())

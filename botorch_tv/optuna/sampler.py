@@ -205,7 +205,7 @@ class DriftSampler(BaseSampler):
         self._raise_error_if_multi_objective(study)
         space = StudySpace(search_space)
         if space.columns == 0:
-            return space.params(torch.empty(0))
+            return space.params(torch.empty(0, device="cpu"))
         now = self._clock.begun(trial)
         known = self.known(study, space)
         if not self.begins(known.valued, known.failed, known.pruned):

@@ -22,14 +22,7 @@ from botorch_tv.gp.process import Process
 from botorch_tv.gp.search import MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.strategies.domains import Domain, corners
-from botorch_tv.strategies.parameters import (
-    Choice,
-    Float,
-    Integer,
-    MixedSearch,
-    Parameter,
-    Space,
-)
+from botorch_tv.strategies.parameters import Choice, Float, Integer, MixedSearch, Parameter, Space
 from botorch_tv.validation import largest, require, require_integer, shown
 
 
@@ -258,8 +251,7 @@ class Box(Domain):
             require(
                 search is None or (isinstance(search, MultiStart) and not self.parameters.mixed),
                 f"Box: search is {search!r}, but named parameters are searched by MultiStart, "
-                "those with a Choice by a search of their own; leave it out, or give bounds as a "
-                "tensor 2 x d.",
+                "those with a Choice by another; leave it out, or give bounds as a tensor 2 x d.",
             )
         self.search = MultiStart() if search is None else search
         self.search.check(self)

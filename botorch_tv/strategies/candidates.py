@@ -495,8 +495,7 @@ class BoxCandidates(RoundCandidates):
         values = checked_scores(score(_Points(self, X)), view)
         if X.requires_grad and not values.requires_grad:
             raise InputDataError(
-                "a score says nothing of how it changes with the point, so that a box cannot be "
-                "climbed by it; compute it of at.mean, at.sd and at.sample() without detach(), "
+                "a score has no gradient, by which a box is searched; compute it without detach(), "
                 "comparisons or rounding, or give the box search=DiscreteSearch(X)."
             )
         return values.reshape(X.shape[:-1])

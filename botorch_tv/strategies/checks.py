@@ -169,15 +169,6 @@ def located(state: State, X: Tensor, points: Size) -> Tensor:
     return state.domain.locate(X)
 
 
-def grouped(state: State, X: Tensor) -> Tensor:
-    """Points `e x batch_shape x q x d` as `batch_shape x e x q x d`, e flattened."""
-    shape, dims = state.data.time.shape, state.data.time.dim()
-    lead, (q, d) = X.shape[: max(0, X.dim() - 2 - dims)], X.shape[-2:]
-    X = X.expand(*lead, *shape, q, d)
-    # Counted, for -1 is ambiguous where there are no trials.
-    return X.reshape(lead.numel(), *shape, q, d).movedim(0, dims)
-
-
 class Measured(NamedTuple):
     """An observation of every trial, which has been checked."""
 
@@ -208,10 +199,6 @@ def require_suggestion(
         made_by: The mark of the strategy that it is given to.
         compared: Whether its prediction is compared with the observation.
     """
-    if not isinstance(suggestion, Suggestion):
-        raise InputDataError(
-            f"suggestion is {shown(suggestion)}, but it must be what ask() gave{ELSEWHERE}"
-        )
     X, index, mean, sd, sqrt_beta, time, maker, _ = suggestion
     if maker is not None and made_by is not None and maker != made_by:
         was, now = first_difference((maker,), (made_by,))
@@ -246,26 +233,3 @@ def require_suggestion(
         if torch.equal(arm, index) and torch.equal(domain.points(arm, X), X):
             return
     raise InputDataError(f"the suggestion names no arm of {domain!r} at its point{ELSEWHERE}")
-
-
-def given_noise(state: State, noise: float | Tensor, *, check: bool) -> Tensor:
-    """Noise variances given with an observation, `batch_shape`."""
-    own, shape = state.data.prior.variance, state.data.time.shape
-    refuse_masked("noise", noise)
-    variance = torch.as_tensor(noise, dtype=own.dtype, device=own.device)
-    if variance.shape not in (Size(), shape):
-        raise InputDataError(
-            f"noise is {shown(noise)}, but it must be a number, or a tensor with one per trial, "
-            f"of shape {tuple(shape)}."
-        )
-    variance = variance.expand(shape)
-    if check:
-        least, most = least_noise(state.basis.scale**2, own.dtype), largest(own.dtype)
-        require_trials(
-            (variance >= least) & (variance <= most),
-            variance,
-            f"as noise variance is not positive and finite, from {least:.2g} to {most:g}",
-            f"use {NEARLY_EXACT[own.dtype]:g} times the kernel's variance for nearly exact "
-            "measurements.",
-        )
-    return variance

@@ -55,9 +55,8 @@ class Committee(Strategy):
         )
         require(
             good and bool(self.members),
-            f"{name}: members is {self.members}, but they are strategies that decide by themselves "
-            "(no committees, and none that consults an expert) and either all maximise or all "
-            "minimise; give one or more.",
+            f"{name}: members is {self.members}, but they are strategies, no committees and none "
+            "that consults an expert, which either all maximise or all minimise; give some.",
         )
 
     # ---------------------------------------------------------------- the rule
@@ -368,8 +367,7 @@ class BanditOverBandits(Committee):
         settle_number(self, "bound", "(0, inf)", "it bounds |f|.")
         require(
             self.block <= self.horizon,
-            f"BanditOverBandits: block is {self.block}, but the horizon is {self.horizon}; a block "
-            "is a part of it.",
+            f"BanditOverBandits: block is {self.block}, but horizon is {self.horizon}; lower it.",
         )
         if self.R is None:
             object.__setattr__(self, "R", self.process.noise**0.5)

@@ -69,18 +69,12 @@ class Grid(Domain):
     """
 
     def __init__(self, X: Tensor) -> None:
-        shaped = isinstance(X, Tensor) and X.dim() == 2 and X.numel() > 0
-        if not shaped or not X.is_floating_point():
-            given = f"{X.dtype} {tuple(X.shape)}" if isinstance(X, Tensor) else type(X).__name__
+        shaped = isinstance(X, Tensor) and X.dim() == 2 and X.numel() and X.is_floating_point()
+        if not shaped or not bool(X.isfinite().all()):
             raise InputDataError(
-                f"Grid: X is {given}, but arms are a floating-point tensor of shape M x d with "
+                f"Grid: X is {X}, but arms are a finite floating-point tensor of shape M x d with "
                 "M, d >= 1; give torch.tensor(X) with a row for each, X.unsqueeze(-1) for points "
                 "on a line, X.double() for integers."
-            )
-        if not bool(X.isfinite().all()):
-            raise InputDataError(
-                f"Grid: X has entries that are NaN or infinite, the first "
-                f"{X[~X.isfinite()][0].item()}, but arms are finite points; leave out the others."
             )
         self.X = X.detach().clone()
         self.dim, self.columns, self.device = X.shape[1], X.shape[1], X.device
@@ -175,10 +169,7 @@ class Grid(Domain):
         return self.index_of(X)
 
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
-        X = self.X
-        if X.dtype != like.dtype or X.device != like.device:
-            X = self._arms.like(like)
-        points = X[choice]
+        points = self._arms.like(like)[choice]
         return points if choice.dim() else points.clone()  # of a single number, it is a view
 
     @cached_property

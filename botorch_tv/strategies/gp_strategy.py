@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -37,13 +37,7 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
 from botorch_tv.strategies.rounds import ProcessStrategy
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import (
-    largest,
-    require,
-    require_noise,
-    require_number,
-    settle_number,
-)
+from botorch_tv.validation import largest, require, require_noise, require_number, settle_number
 
 FEW_ARMS = 256
 """Up to as many, features of any rank pay where noise ages: from about as many rounds on as there
@@ -108,17 +102,22 @@ class KernelStrategy(ProcessStrategy):
         require_sound(self.process.decay)
         require_inflating(self.process.inflation)
 
-    def _process(
-        self, decay: Decay, inflation: Inflation, retention: tuple[Retention, ...]
-    ) -> Process:
+    @functools.cached_property
+    def process(self) -> Process:
+        """All that a posterior depends on, besides the data."""
         return Process(
             kernel=self.kernel,
             noise=self.noise,
             mean=self.mean,
-            decay=decay,
-            inflation=inflation,
-            retention=retention,
+            decay=self.decay,
+            inflation=self.inflation,
+            retention=self._rules,
         )
+
+    @property
+    def _rules(self) -> tuple[Retention, ...]:
+        """The rules of retention."""
+        return ()
 
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
@@ -168,7 +167,7 @@ class KernelStrategy(ProcessStrategy):
         prior = self._represented(domain, domain.prior(self.kernel, method, like))
         self._require_scales(prior.scale**2, dtype)
         assert not isinstance(prior, BankPrior)
-        warn_of_domain(self.process, self._learns, domain, prior)
+        warn_of_domain(self.process, self.learning, domain, prior)
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
@@ -179,42 +178,34 @@ class KernelStrategy(ProcessStrategy):
         Raises:
             InputDataError: If features were asked for, but do not serve.
         """
-        if not isinstance(domain, Box) or not isinstance(prior, BoxPrior):
-            return prior
         method = self.inference
-        if method == "exact":
+        if not isinstance(domain, Box) or not isinstance(prior, BoxPrior) or method == "exact":
             return prior
         asked = method != "auto"
-        reason = refusal(self.process, prior.variance.dtype, domain.context_dim)
-        if reason is None and (asked or not self.exploration.samples):
-            tolerance = method.tolerance if isinstance(method, Features) else Features().tolerance
-            most = MOST_FEATURES
-            if not asked:
-                tolerance, most = AUTO_TOLERANCE, FEW_FEATURES
-            found = domain.in_features(self.process, prior, tolerance, most)
-            if isinstance(found, PointBasis):
-                return found
-            reason = found
+        found: PointBasis | str | None = refusal(
+            self.process, prior.variance.dtype, domain.context_dim
+        )
+        if found is None and (asked or not self.exploration.samples):
+            wanted = method if isinstance(method, Features) else Features()
+            limits = (wanted.tolerance, MOST_FEATURES) if asked else (AUTO_TOLERANCE, FEW_FEATURES)
+            found = domain.in_features(self.process, prior, *limits)
+        if isinstance(found, PointBasis):
+            return found
         if not asked:
             return prior
         raise InputDataError(
-            f"inference is {method!r}, but features do not serve here: {reason} "
+            f"inference is {method!r}, but features do not serve here: {found} "
             "inference='exact' does."
         )
 
-    @functools.cached_property
-    def _learns(self) -> Refit | None:
-        """What is learned online; None for nothing."""
-        return None
-
     def _check(self, state: State, measured: Measured) -> None:
         _, y, variance, when, *_ = measured
-        warn_of_observation(self.process, self._learns, state, y, variance, when)
-        if self._learns is None and state.data.rounds == 2:
+        warn_of_observation(self.process, self.learning, state, y, variance, when)
+        if self.learning is None and state.data.rounds == 2:
             warn_of_clock(self.process, state, when)
 
     def _require_scales(self, variance: float, dtype: torch.dtype) -> None:
-        """Raise unless noise, mean, decay and width can be computed with in a dtype.
+        """Raise unless noise, mean and decay can be computed with in a dtype.
 
         Args:
             variance: Largest prior variance.
@@ -242,11 +233,6 @@ class KernelStrategy(ProcessStrategy):
         fix = f"per unit of time, in {dtype}; count time in a shorter unit."
         named = f"{name}: growth of the variance by {decay!r}"
         require_number(named, growth, f"[0, {most:g}]", fix)
-        numbers: dict[str, object] = vars(self.width) if is_dataclass(self.width) else {}
-        for parameter, value in numbers.items():
-            if isinstance(value, (int, float)):
-                named, fix = f"{type(self.width).__name__}: {parameter}", f"in {dtype}; lower it."
-                require_number(named, value, f"[{-most:g}, {most:g}]", fix)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -301,17 +287,10 @@ class GPStrategy(KernelStrategy):
         require_rules(self.retention)
         super().__post_init__()
 
-    @functools.cached_property
-    def process(self) -> Process:
-        """All that a posterior depends on, besides the data."""
+    @property
+    def _rules(self) -> tuple[Retention, ...]:
         rules = self.retention if isinstance(self.retention, tuple) else (self.retention,)
-        return self._process(
-            self.decay, self.inflation, tuple(one for one in rules if type(one) is not KeepAll)
-        )
-
-    @functools.cached_property
-    def _learns(self) -> Refit | None:
-        return self.learning
+        return tuple(one for one in rules if type(one) is not KeepAll)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
         if self.learning is None:
@@ -322,13 +301,54 @@ class GPStrategy(KernelStrategy):
             "Box(bounds, search=DiscreteSearch(X)), or learning=None.",
         )
         assert isinstance(domain, Box)
-        require_learnable(self.process, domain, self.learning)
+        assert isinstance(self.kernel, Kernel)
+        parts = LearnableKernel(self.kernel)  # what would else show after some rounds
+        sides = parts.columns(domain.extent.unsqueeze(0))[0]
+        if ParameterLayout(self.learning, parts, self.decay, self.noise, sides).learns_decay:
+            claims.require_learnable(self.decay)
         return prior
 
     def _relearned(self, state: State) -> State:
         if self.learning is None or not self.learning.due(state.data.rounds):
             return state
-        return relearned(self.process, state, self.learning)
+        box, box_prior = state.domain, state.basis
+        assert isinstance(box, Box)
+        assert isinstance(box_prior, BoxPrior)
+        given, trials = box_prior.unlearned(), state.time.numel()
+        data, first, known_mean = state.data, state.data.dropped, self.process.known_mean
+        choice, y, noise, time = (one.tensor(first) for one in data.history)
+        lag = state.time.unsqueeze(-1) - time
+
+        def flat(part: Tensor) -> Tensor:
+            return part.reshape(trials, *part.shape[state.time.dim() :])
+
+        learned = learn(
+            self.learning,
+            given.kernel,
+            self.decay,
+            self.noise,
+            flat(choice),
+            # Times before the origin belong to rows that are not kept; any will do for them.
+            flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
+            flat(y - (known_mean or 0.0)),
+            flat(data.kept & noise.isfinite()),
+            flat(noise / self.noise),
+            box_prior.parameters,
+            inflation=None
+            if is_static(self.inflation)
+            else flat(self.inflation.log_factor(lag).exp()),
+            estimates_mean=known_mean is None,
+            extent=box.extent,
+        )
+        found = replace(
+            box_prior,
+            kernel=learned.kernel,
+            decay=None if is_static(self.decay) else learned.decay.reshaped(state.time.shape),
+            noise_factor=learned.noise / self.noise,
+            given=given,
+            parameters=learned.vector,
+        )
+        return state._replace(data=data._replace(prior=found))
 
     def undisturbed(self) -> GPStrategy:
         """The strategy without triggers and learning, which fantasies must not set off.
@@ -359,65 +379,3 @@ class Undisturbed(Retention):
 
     def keep(self, log: Log) -> Kept | Tensor:
         return self.rule.keep(log.before_a_choice())
-
-
-def require_learnable(process: Process, box: Box, refit: Refit) -> None:
-    """Raise unless hyperparameters can be learned, which would else show after some rounds.
-
-    Raises:
-        InputDataError: If the kernel is of another kind than can be learned.
-        ValueError: If a parameter lies outside the bounds of ``refit``, or a decay declares none.
-    """
-    assert isinstance(process.kernel, Kernel)
-    parts = LearnableKernel(process.kernel)
-    sides = parts.columns(box.extent.unsqueeze(0))[0]
-    if ParameterLayout(refit, parts, process.decay, process.noise, sides).learns_decay:
-        claims.require_learnable(process.decay)
-
-
-def relearned(process: Process, state: State, refit: Refit) -> State:
-    """The state with hyperparameters learned anew from the observations each trial keeps.
-
-    Args:
-        process: Whose prior mean, noise and forgetting are where learning starts.
-        state: All that has been told, on a box.
-        refit: What is learned.
-    """
-    box, box_prior = state.domain, state.basis
-    assert isinstance(box, Box)
-    assert isinstance(box_prior, BoxPrior)
-    given, trials = box_prior.unlearned(), state.time.numel()
-    data, first, known_mean = state.data, state.data.dropped, process.known_mean
-    choice, y, noise, time = (one.tensor(first) for one in data.history)
-    lag = state.time.unsqueeze(-1) - time
-
-    def flat(part: Tensor) -> Tensor:
-        return part.reshape(trials, *part.shape[state.time.dim() :])
-
-    learned = learn(
-        refit,
-        given.kernel,
-        process.decay,
-        process.noise,
-        flat(choice),
-        # Times before the origin belong to rows that are not kept; any will do for them.
-        flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
-        flat(y - (known_mean or 0.0)),
-        flat(data.kept & noise.isfinite()),
-        flat(noise / process.noise),
-        box_prior.parameters,
-        inflation=None
-        if is_static(process.inflation)
-        else flat(process.inflation.log_factor(lag).exp()),
-        estimates_mean=known_mean is None,
-        extent=box.extent,
-    )
-    found = replace(
-        box_prior,
-        kernel=learned.kernel,
-        decay=None if is_static(process.decay) else learned.decay.reshaped(state.time.shape),
-        noise_factor=learned.noise / process.noise,
-        given=given,
-        parameters=learned.vector,
-    )
-    return state._replace(data=data._replace(prior=found))

@@ -48,7 +48,7 @@ CAUTION = 0.5
 """Standard deviations by which the lower bound of a recommendation lies below the mean."""
 DRAWS = 8
 """How often a strategy that draws random numbers is asked again."""
-STARTS, POINTS, BLOCK = 64, 1024, 256
+STARTS, POINTS = 64, 1024
 
 
 class Success:
@@ -297,12 +297,9 @@ def _allowed(
         else:
             points = domain.from_unit(raw_points(POINTS, d, state.told, X))
     every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
-    bounds, sign = [], 1 if strategy.maximize else -1
-    for block in torch.split(every, BLOCK):
-        posterior = strategy.posterior(state, block, now=now)
-        mean, sd = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).clamp_min(0).sqrt()
-        bounds.append(sign * mean + width * sd)
-    bound = torch.cat(bounds)
+    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # of each point alone
+    mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
+    bound = (mean if strategy.maximize else -mean) + width * sd
     return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,13 +11,12 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
+from botorch_tv.acquisition import Candidates, Width, WidthContext
 from botorch_tv.acquisition.exploration import Plain
-from botorch_tv.forgetting import PeriodicReset, Static
+from botorch_tv.forgetting import PeriodicReset, Retention, Static
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.data import Prior
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum
-from botorch_tv.gp.process import Process
 from botorch_tv.gp.regression import Observations, regress_on_arms
 from botorch_tv.strategies.candidates import as_width
 from botorch_tv.strategies.checks import Measured
@@ -100,25 +98,17 @@ class PhasedElimination(KernelStrategy):
         settle_integer(self, "period", 1, "give whole rounds.")
         super().__post_init__()
         require(
-            self.width.gain is None,
-            f"PhasedElimination: width is {self.width!r}, but that of a phase uses no information "
-            "gain; give Constant(beta).",
-        )
-        require(
-            not isinstance(self.mean, str),
-            f"PhasedElimination: mean is {self.mean!r}, but bands are those of a known one; give a "
-            "number.",
+            self.width.gain is None and not isinstance(self.mean, str),
+            f"PhasedElimination: width is {self.width!r} and mean {self.mean!r}, but the band of a "
+            "phase has no information gain and a given mean; give Constant(beta) and a number.",
         )
 
-    @functools.cached_property
-    def process(self) -> Process:
-        """All that a posterior depends on, besides the data."""
-        return self._process(Static(), Static(), (PeriodicReset(self.period),))
+    decay = inflation = Static()
+    exploration = RandomOrder()
 
     @property
-    def exploration(self) -> Exploration:  # type: ignore[override]
-        """The rest of the plan, in random order."""
-        return RandomOrder()
+    def _rules(self) -> tuple[Retention, ...]:
+        return (PeriodicReset(self.period),)
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         if not isinstance(domain, Grid):

@@ -19,12 +19,12 @@ from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws, Generators, draws_for
 from botorch_tv.gp.tensors import outside_inference_mode, repeated, without_gradients
 from botorch_tv.strategies.checks import (
+    NEARLY_EXACT,
     Measured,
     as_context,
     as_time,
     fingerprinted,
-    given_noise,
-    grouped,
+    least_noise,
     located,
     require_forward,
     require_suggestion,
@@ -34,9 +34,11 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import Consultation, Info, State, Suggestion, Time
 from botorch_tv.validation import (
     largest,
+    refuse_masked,
     require_floating,
     require_number,
     require_trials,
+    shown,
 )
 
 if TYPE_CHECKING:  # BoTorch's models import SciPy, .3 s that most strategies do without
@@ -208,10 +210,6 @@ class Strategy(ABC):
         """
         return self
 
-    def without_expert(self) -> Strategy:
-        """The same strategy for use without an expert; it does not warn of its absence."""
-        return self
-
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
         """Warn if an expert was due after the newest round, but has not answered.
 
@@ -372,18 +370,29 @@ class Strategy(ABC):
         if noise is None:
             variance = repeated(least, shape, own.dtype, own.device)
         else:
-            variance = given_noise(state, noise, check=check)
-            looks = check or variance.device.type == "cpu"  # else the device would be waited for
-            if isinstance(noise, Tensor):
-                least = float(variance.min()) if looks and variance.numel() else 0.0
-            else:
+            refuse_masked("noise", noise)
+            variance = torch.as_tensor(noise, dtype=own.dtype, device=own.device)
+            if variance.shape not in (Size(), shape):
+                raise InputDataError(
+                    f"noise is {shown(noise)}, but it must be a number, or a tensor with one per "
+                    f"trial, of shape {tuple(shape)}."
+                )
+            variance = variance.expand(shape)
+            if check:
+                low, high = least_noise(state.basis.scale**2, own.dtype), largest(own.dtype)
+                good = (variance >= low) & (variance <= high)
+                what = f"as noise variance is not positive and finite, from {low:.2g} to {high:g}"
+                fix = f"use {NEARLY_EXACT[own.dtype]:g} times the kernel's for exact measurements."
+                require_trials(good, variance, what, fix)
+            if isinstance(noise, (int, float)):
                 least = noise
+            else:  # without a check a device is not waited for
+                looks = (check or variance.device.type == "cpu") and variance.numel() > 0
+                least = float(variance.min()) if looks else 0.0
         if check:
             require_forward(state, when, "time")
-            good = y if ok is None else ok
-            require_tensors(
-                own, ("y", y, shape, None), ("ok", good, shape, None if ok is None else torch.bool)
-            )
+            flags = (y, shape, None) if ok is None else (ok, shape, torch.bool)
+            require_tensors(own, ("y", y, shape, None), ("ok", *flags))
         assert isinstance(y, Tensor)
         if ok is not None:
             variance = torch.where(ok, variance, torch.inf)
@@ -500,15 +509,25 @@ class Strategy(ABC):
         Raises:
             InputDataError: If a point is outside the domain or the shape does not fit.
         """
-        groups = grouped(state, X)
-        choice = located(state, groups, groups.shape[state.time.dim() : -1])
+        shape, dims = state.time.shape, state.time.dim()
+        lead = X.shape[: max(0, X.dim() - 2 - dims)]
+        try:
+            q, d = X.shape[-2:]
+            X = X.expand(*lead, *shape, q, d)
+        except (RuntimeError, ValueError) as error:
+            raise InputDataError(
+                f"X has shape {tuple(X.shape)}, but this state has batch_shape {tuple(shape)}; "
+                "pass points of shape q x d, or batch_shape x q x d."
+            ) from error
+        # Counted, for -1 is ambiguous where there are no trials.
+        groups = X.reshape(lead.numel(), *shape, q, d).movedim(0, dims)
+        choice = located(state, groups, groups.shape[dims:-1])
         mean, covariance, _ = self._joint(state, choice, now)
         if observation_noise:
             noise = self.believed_noise(state).to(mean)[..., None, None, None]
             identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
             covariance = covariance + noise * identity
-        dims, lead = state.time.dim(), X.shape[:-2][: max(0, X.dim() - 2 - state.time.dim())]
-        mean = mean.movedim(dims, 0).reshape(*lead, *state.time.shape, mean.shape[-1])
+        mean = mean.movedim(dims, 0).reshape(*lead, *shape, mean.shape[-1])
         covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
         # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
         return GPyTorchPosterior(Gaussian(mean, DenseLinearOperator(covariance)))

@@ -12,12 +12,13 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, UniformChoice, Width
 from botorch_tv.acquisition.exploration import BestMean, draws_numbers
-from botorch_tv.forgetting import Kept, Log, Observation
+from botorch_tv.forgetting import Decay, Inflation, Kept, Log, Observation
 from botorch_tv.forgetting.base import Part, as_memory
 from botorch_tv.gp.data import Data, Present, Prior, checked
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
+from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
 from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
@@ -32,10 +33,14 @@ class ProcessStrategy(Strategy):
     ``ask`` retains, predicts and explores; ``tell`` checks, observes and retains.
     """
 
+    decay: Decay
+    inflation: Inflation
     width: Width
     """The confidence schedule."""
     exploration: Exploration
     """How the posterior becomes a choice."""
+    learning: Refit | None = None
+    """What is learned online; None for nothing."""
 
     # ---------------------------------------------------------------- what a kind may define
 
@@ -155,12 +160,10 @@ class ProcessStrategy(Strategy):
             log = log_of(now=now, since=since, memory=memory)
             kept = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
             # In memory of their own; the next answer may come in the same.
-            if kept.rows is not None or kept.aside is not None:
-                kept = kept._replace(
-                    rows=None if kept.rows is None else kept.rows.clone(),
-                    aside=None if kept.aside is None else kept.aside.clone(),
-                )
-            answers.append(kept)
+            rows, aside = (
+                None if part is None else part.clone() for part in (kept.rows, kept.aside)
+            )
+            answers.append(kept._replace(rows=rows, aside=aside))
         return answers
 
     def _remembered(self, state: State, newest: Observation, reset: Tensor) -> tuple[Any, ...]:
@@ -270,8 +273,7 @@ def _watched(part: Part, method: str, log: Log) -> Any:
     if not all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs):
         raise InputDataError(
             f"{type(part).__name__}.{method} of {part!r} writes into what it is shown, which "
-            "states share: this one is damaged. Compute without in-place operations, or on "
-            "log.time.clone()."
+            "states share; compute without in-place operations, or on log.time.clone()."
         )
     return answer
 

@@ -6,7 +6,6 @@ about f now, ``absorb`` the answers, ``ask`` for the next choice.
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -24,8 +23,9 @@ from botorch_tv.gp.arms import ArmRegression
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.data import Data, History, Prior
+from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.points import PointRegression
-from botorch_tv.gp.process import Inference, Process
+from botorch_tv.gp.process import Inference
 from botorch_tv.gp.random import Draws, Generators, mixed
 from botorch_tv.gp.tensors import Rows, without_gradients
 from botorch_tv.strategies.box import Box
@@ -44,43 +44,21 @@ from botorch_tv.strategies.state import (
 from botorch_tv.validation import of_trial, settle_number
 
 
-def check_answers(state: State, consultation: Consultation, y: Tensor, ok: Tensor | None) -> None:
-    """Raise an ``InputDataError`` unless answers are those to the newest questions, one a point."""
-    absorbed = 0 if state.expert is None else state.expert.told
-    if not absorbed < consultation.told <= state.told:
-        raise InputDataError(
-            f"the consultation follows round {consultation.told}, but the state has been told "
-            f"{state.told} rounds and has absorbed answers of round {absorbed}; pass the state "
-            "that was consulted, or a later one, and absorb answers once and in order."
-        )
-    wanted = consultation.mask.shape
-    if wanted[:-1] != state.time.shape:
-        raise InputDataError(
-            f"the consultation is of trials {tuple(wanted[:-1])}, but the state's batch_shape is "
-            f"{tuple(state.time.shape)}; consult the state itself."
-        )
-    good = ("ok", y if ok is None else ok, wanted, None if ok is None else torch.bool)
-    require_tensors(state.basis.variance, ("y", y, wanted, None), good)
-
-
 def kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
     """New answers, but in some trials the points, values and time of the old ones."""
-    count = max(old.y.shape[-1], new.y.shape[-1])
-    keep = old_trials.unsqueeze(-1)
+    count, place = max(old.y.shape[-1], new.y.shape[-1]), old_trials.dim()
 
-    def widened(part: Tensor, fill: float, dim: int) -> Tensor:
-        shape = list(part.shape)
-        shape[dim] = count - shape[dim]
-        return torch.cat([part, part.new_full(shape, fill)], dim)
+    def either(first: Tensor, second: Tensor, fill: float) -> Tensor:
+        wide = []
+        for part in (first, second):
+            shape = (*part.shape[:place], count - part.shape[place], *part.shape[place + 1 :])
+            wide.append(torch.cat([part, part.new_full(shape, fill)], place))
+        return torch.where(leading(old_trials, first.dim()), wide[0], wide[1])
 
-    place = old_trials.dim()
-    wide = keep.unsqueeze(-1) if new.choice.dim() > keep.dim() else keep
     return new._replace(
-        choice=torch.where(wide, widened(old.choice, 0, place), widened(new.choice, 0, place)),
-        y=torch.where(keep, widened(old.y, 0.0, place), widened(new.y, 0.0, place)),
-        noise=torch.where(
-            keep, widened(old.noise, math.inf, place), widened(new.noise, math.inf, place)
-        ),
+        choice=either(old.choice, new.choice, 0),
+        y=either(old.y, new.y, 0.0),
+        noise=either(old.noise, new.noise, math.inf),
         time=torch.where(old_trials, old.time, new.time),
     )
 
@@ -92,14 +70,9 @@ def with_answers(data: Data, expert: ExpertData | None) -> Data:
     log, first, dim = data.history, data.dropped, data.time.dim()
     time = expert.time.unsqueeze(-1).expand(expert.y.shape)
 
-    def joined(answers: Tensor, observations: Rows) -> Rows:
-        return Rows.of(torch.cat([answers, observations.tensor(first)], dim), dim)
-
+    pairs = zip((expert.choice, expert.y, expert.noise, time), log)
     history = History(
-        choice=joined(expert.choice, log.choice),
-        y=joined(expert.y, log.y),
-        noise=joined(expert.noise, log.noise),
-        time=joined(time, log.time),
+        *(Rows.of(torch.cat([new, rows.tensor(first)], dim), dim) for new, rows in pairs)
     )
     mask = data.mask
     if mask is not None:
@@ -134,7 +107,14 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
     order = order[..., :candidates]
     there = place.gather(-1, order)
     choice = _taken(log, order)
-    index, mask = k_dpp(_gram(state, choice), size, draws, points=there, steps=steps, clip=True)
+    if isinstance(state.basis, Basis):
+        covariance = state.basis.gram(choice)
+    else:
+        assert isinstance(state.basis, BoxPrior)
+        flat = choice.reshape(-1, *choice.shape[-2:])
+        covariance = state.basis.points.covariance(flat, flat)
+        covariance = covariance.view(*choice.shape[:-1], choice.shape[-2])
+    index, mask = k_dpp(covariance, size, draws, points=there, steps=steps, clip=True)
     count = max(1, int(mask.sum(-1).amax()))
     mask = mask[..., :count]
     # Entries that do not count repeat the first point, which is always one of the trial's own.
@@ -175,17 +155,7 @@ def _taken(choice: Tensor, number: Tensor) -> Tensor:
     """Rows of a log by number, `batch_shape x n [x d]` at `batch_shape x q`."""
     if choice.dim() == number.dim():
         return choice.gather(-1, number)
-    return choice.gather(-2, number.unsqueeze(-1).expand(*number.shape, choice.shape[-1]))
-
-
-def _gram(state: State, choice: Tensor) -> Tensor:
-    """Prior covariance among choices, `batch_shape x n x n`."""
-    if isinstance(state.basis, Basis):
-        return state.basis.gram(choice)
-    assert isinstance(state.basis, BoxPrior)
-    flat = choice.reshape(-1, *choice.shape[-2:])
-    covariance = state.basis.points.covariance(flat, flat)
-    return covariance.view(*choice.shape[:-1], choice.shape[-2])
+    return choice.take_along_dim(number.unsqueeze(-1), -2)
 
 
 class Schedule(ABC):
@@ -301,11 +271,6 @@ class SparQ(KernelStrategy):
     exploration: Exploration = field(default_factory=UpperConfidence)
     refresh: Refresh = field(default_factory=Refresh)
 
-    @functools.cached_property
-    def process(self) -> Process:
-        """All that a posterior depends on, besides the data."""
-        return self._process(self.decay, self.inflation, ())
-
     @property
     def consults(self) -> bool:
         """Whether an expert is ever asked."""
@@ -337,9 +302,6 @@ class SparQ(KernelStrategy):
 
     def undisturbed(self) -> SparQ:
         """The strategy without its expert, whom fantasies must not ask."""
-        return self.without_expert()
-
-    def without_expert(self) -> SparQ:
         return replace(self, refresh=replace(self.refresh, schedule=Never()))
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
@@ -389,7 +351,17 @@ class SparQ(KernelStrategy):
     def _absorb(
         self, state: State, consultation: Consultation, y: Tensor, ok: Tensor | None, check: bool
     ) -> State:
-        check_answers(state, consultation, y, ok)
+        absorbed = 0 if state.expert is None else state.expert.told
+        wanted, shape = consultation.mask.shape, state.time.shape
+        if wanted[:-1] != shape or not absorbed < consultation.told <= state.told:
+            raise InputDataError(
+                f"the consultation follows round {consultation.told} of trials "
+                f"{tuple(wanted[:-1])}, but the state of trials {tuple(shape)} has been told "
+                f"{state.told} rounds and has absorbed answers of round {absorbed}; pass the state "
+                "that was consulted, or a later one, and absorb answers once and in order."
+            )
+        flags = ("ok", y if ok is None else ok, wanted, None if ok is None else torch.bool)
+        require_tensors(state.basis.variance, ("y", y, wanted, None), flags)
         answered = consultation.mask if ok is None else consultation.mask & ok
         if check and not bool((good := y.isfinite() | ~answered).all()):
             *trial, number = (~good).nonzero()[0].tolist()

@@ -45,16 +45,16 @@ def among(X):
 
 
 GRIDS = {
-    "None": data(lambda: Grid(None), "NoneType", ARMS, "torch.tensor(X)"),
-    "list": data(lambda: Grid([[0.0]]), "list", ARMS, "torch.tensor(X)"),
-    "one dimension": data(lambda: Grid(torch.zeros(5)), "(5,)", ARMS, ONE),
+    "None": data(lambda: Grid(None), "None", ARMS, "torch.tensor(X)"),
+    "list": data(lambda: Grid([[0.0]]), "[[0.0]]", ARMS, "torch.tensor(X)"),
+    "one dimension": data(lambda: Grid(torch.zeros(5)), "[0., 0., 0.", ARMS, ONE),
     "no arms": data(lambda: Grid(torch.zeros(0, 2)), "(0, 2)", ARMS, ONE),
     "no columns": data(lambda: Grid(torch.zeros(2, 0)), "(2, 0)", ARMS, ONE),
     "integers": data(
-        lambda: Grid(torch.zeros(2, 1).long()), "torch.int64", "floating-point", "X.double()"
+        lambda: Grid(torch.zeros(2, 1).long()), "[[0],", "floating-point", "X.double()"
     ),
-    "NaN": data(lambda: Grid(torch.tensor([[0.0], [NAN]])), "nan", "finite", "leave out"),
-    "infinite": data(lambda: Grid(torch.tensor([[0.0], [INF]])), "inf", "finite", "leave out"),
+    "NaN": data(lambda: Grid(torch.tensor([[0.0], [NAN]])), "nan", "finite", ONE),
+    "infinite": data(lambda: Grid(torch.tensor([[0.0], [INF]])), "inf", "finite", ONE),
     "sides short": data(lambda: Grid.regular(3, 2, [(0, 1)]), "[(0, 1)]", "dim is 2", PAIRS),
     "sides a number": data(lambda: Grid.regular(3, 2, 5.0), "5.0", SIDES, "[(low, high), ...]"),
     "sides turned": data(lambda: Grid.regular(3, 1, [(6, 5)]), "[[6.0], [5.0]]", BELOW, FIXED),

@@ -205,7 +205,7 @@ ROWS |= {
         lambda n=name, d=domain: triggered(n, d),
         "EventTrigger(delta=0.1, rule=rule)",
         "writes into what it is shown",
-        "Compute without in-place",
+        "compute without in-place",
         InputDataError,
     )
     for domain in (GRID, SIDE)

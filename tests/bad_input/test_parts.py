@@ -99,10 +99,13 @@ WIDTHS = {
     ),
     "Fixed gain": Parameter(widths.Fixed, SIZE, UP_TO, "[C17] uses 1"),
     "Greedy noise": Parameter(
-        lambda v: widths.Greedy.of(EYE, v, 3), (0.0, NAN), "be positive and finite", "give the var"
+        lambda v: widths.Greedy.of(EYE, v, 3),
+        (0.0, NAN),
+        "be positive and finite",
+        "give a variance",
     ),
     "Greedy horizon": Parameter(
-        lambda v: widths.Greedy.of(EYE, 0.1, v), WHOLE, AT_LEAST_ONE, "number of rounds to be"
+        lambda v: widths.Greedy.of(EYE, 0.1, v), WHOLE, AT_LEAST_ONE, "give a number of rounds"
     ),
 }
 OTHERS = {

@@ -155,6 +155,12 @@ CALLS = {
     ),
     "X outside": (lambda s, d: STRATEGY.suggestion_at(s, CUBE + 7), "7.0", "{domain}", "{cure}"),
     "X NaN": (lambda s, d: STRATEGY.suggestion_at(s, CUBE * NAN), "nan", "{domain}", "{cure}"),
+    "posterior flat": (
+        lambda s, d: STRATEGY.posterior(s, CUBE[0]),
+        "(2,)",
+        "batch_shape (2,)",
+        "pass points",
+    ),
     "expert": (
         lambda s, d: STRATEGY.absorb(s, None, GOOD),
         "consults no expert",

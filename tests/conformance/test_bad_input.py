@@ -295,17 +295,16 @@ class TestDomain:
             assert expected.X[:, axis].unique().tolist() == pytest.approx(
                 np.linspace(low, high, 4).tolist()
             )
-        form = r"give one \(low, high\) per dimension, .*or a tensor of shape 2 x 3"
         for bad, said in [
-            (corners.T, r"bounds is a tensor of shape \(3, 2\)"),
-            (corners[:, :2], r"bounds is a tensor of shape \(2, 2\)"),
-            (pairs[:2], r"bounds is \[\(-1, 1\), \(0, 2\)\], but dim is 3"),
-            ((0, 1, 2), r"bounds is \(0, 1, 2\)"),
-            (5.0, r"bounds is 5\.0"),
-            ([*pairs[:2], (6, 5)], r"bounds is .*\(6, 5\)"),
-            (corners.flip(0), "bounds is a tensor"),
+            (corners.T, r"bounds is \[\[-1\.0, 1\.0\], .*shape 2 x d"),
+            (corners[:, :2], r"bounds is a tensor of shape \(2, 2\), but dim is 3; .* 2 x 3"),
+            (pairs[:2], r"bounds is \[\(-1, 1\), \(0, 2\)\], but dim is 3; give one \(low, high\)"),
+            ((0, 1, 2), r"bounds is \(0, 1, 2\), but .*\[\(low, high\)"),
+            (5.0, r"bounds is 5\.0, but .*\[\(low, high\)"),
+            ([*pairs[:2], (6, 5)], r"bounds is \[\[-1\.0, 0\.0, 6\.0\].* below the upper"),
+            (corners.flip(0), "bounds is .* below the upper"),
         ]:
-            with pytest.raises(ValueError, match=f"Grid.regular: {said}.*{form}"):
+            with pytest.raises(InputDataError, match=f"Grid.regular: {said}"):
                 Grid.regular(4, 3, bounds=bad)  # type: ignore[arg-type]
 
 

@@ -141,16 +141,18 @@ def test_samples_have_the_determinants_probabilities_in_full(size: int, steps: s
     assert variation(sampled(K, size, 50000, steps, subsets), p) <= 0.02
 
 
-def test_how_many_proposals_are_looked_at_together_does_not_matter() -> None:
+def test_how_many_proposals_are_looked_at_together_does_not_matter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     K = torch.from_numpy(line(30, 0.1)).expand(5, 30, 30)
     points = torch.ones(5, 30, dtype=torch.bool)
     start = greedy_map(K, 8)[0]
     size, steps = torch.tensor([8, 3, 5, 8, 1]), torch.tensor([200, 10, 77, 0, 40])
     key = draw_keys(Numbers((5,)))
-    runs = [
-        swap_chain(K, start, size, points, steps, key, together=together)
-        for together in (1, 8, 300)
-    ]
+    runs = []
+    for together in (1, 8, 300):
+        monkeypatch.setattr(dpp, "MOST_TOGETHER", together)
+        runs.append(swap_chain(K, start, size, points, steps, key))
     assert torch.equal(runs[0], runs[1])
     assert torch.equal(runs[0], runs[2])
     assert torch.equal(runs[0][3], start[3])
@@ -169,10 +171,11 @@ def test_the_chain_seldom_looks_at_the_device(monkeypatch: pytest.MonkeyPatch) -
         torch.tensor([150, 10, 77, 0, 40]),
         draw_keys(Numbers((5,))),
     )
-    expected = swap_chain(*arguments, together=2)
+    monkeypatch.setattr(dpp, "MOST_TOGETHER", 2)
+    expected = swap_chain(*arguments)
     monkeypatch.setitem(dpp.GLANCE_TURNS, "cpu", 32)
     with Reads() as reads:
-        assert torch.equal(swap_chain(*arguments, together=2), expected)
+        assert torch.equal(swap_chain(*arguments), expected)
     assert 150 / 2 / 32 <= reads.number <= 150 / 32 + 2
 
 

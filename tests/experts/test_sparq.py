@@ -364,13 +364,16 @@ def test_answers_that_do_not_fit() -> None:
         (r"ok is torch.bool of shape \(2,\)", lambda: (newest, asked, y, ok[:, 0])),
         (r"ok is torch.float64", lambda: (newest, asked, y, y)),
         (r"y is torch.float32", lambda: (newest, asked, y.float(), None)),
-        (r"follows round 5, but the state has been told 4", lambda: (state, asked, y, None)),
         (
-            r"follows round 5, but .* has absorbed answers of round 5",
+            r"follows round 5 of .* has been told 4",
+            lambda: (state, asked, y, None),
+        ),
+        (
+            r"follows round 5 of .* has absorbed answers of round 5",
             lambda: (strategy.absorb(newest, asked, y), asked, y, None),
         ),
         (
-            r"is of trials \(2,\), but the state's batch_shape is \(3,\)",
+            r"of trials \(2,\), but the state of trials \(3,\)",
             lambda: (with_three(newest), asked, y, None),
         ),
     ]:

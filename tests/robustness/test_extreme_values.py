@@ -9,7 +9,6 @@ from botorch.exceptions import InputDataError
 from conformance.presets import BY_NAME
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
-from botorch_tv.acquisition import IGPUCB, Logarithmic
 from botorch_tv.learning import Refit
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, Grid, gp_ucb, tv_gp_ucb, ui_tvbo
@@ -111,16 +110,6 @@ def test_the_latest_time(name):
         (lambda: gp_ucb(kernel=kernel(), noise=0.1, mean=1e151), D, r"mean is 1e\+151, .* unit"),
         (lambda: gp_ucb(kernel=kernel(), noise=0.1, mean=1e16), S, r"mean is 1e\+16, .* unit"),
         (lambda: ui_tvbo(kernel=kernel(), noise=0.1, sigma_w2=1e20), S, "growth of the variance"),
-        (
-            lambda: gp_ucb(kernel=kernel(), noise=0.1, width=Logarithmic(c1=1e20)),
-            S,
-            r"Logarithmic: c1 is 1e\+20, .* 1e\+15\]; in torch.float32; lower it",
-        ),
-        (
-            lambda: gp_ucb(kernel=kernel(), noise=0.1, width=IGPUCB(B=1e20, R=1.0, delta=0.1)),
-            S,
-            r"IGPUCB: B is 1e\+20",
-        ),
     ],
 )
 def test_what_a_dtype_cannot_hold_is_refused_at_the_start(make, dtype, said):
@@ -130,7 +119,7 @@ def test_what_a_dtype_cannot_hold_is_refused_at_the_start(make, dtype, said):
 
 
 def test_a_box_that_a_dtype_cannot_hold():
-    with pytest.raises(InputDataError, match=r"at most 1e\+150 in size; choose another unit"):
+    with pytest.raises(InputDataError, match=r"at most 1e\+150 in size, "):
         Box(torch.tensor([[-1e308], [1e308]], dtype=D))
     far = Box(torch.tensor([[1e6], [1e6 + 1]], dtype=D))
     strategy = gp_ucb(kernel=kernel(), noise=0.1)

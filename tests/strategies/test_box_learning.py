@@ -309,8 +309,6 @@ def test_what_cannot_be_learned_is_refused_at_once():
     tight = Refit(lengthscale=Free(lower=1.0, upper=2.0))
     with pytest.raises(ValueError, match="lengthscale"):
         strategy_of(learning=tight).init(BOX)
-    with pytest.raises(ValueError, match="learning"):
-        strategy_of(learning=True)
     kernel = ScaleKernel(MaternKernel(active_dims=[1])).double()  # columns are no hindrance
     X, time, y = observed(8, 2)
     state, _ = play(strategy_of(kernel=kernel, decay=Static()), X, time, y, (2,))

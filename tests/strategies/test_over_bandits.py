@@ -136,7 +136,7 @@ def test_within_a_block_nobody_else_is_followed():
     ("given", "message"),
     [
         ({"block": 0}, "block"),
-        ({"horizon": 4}, "block is 5, but the horizon is 4"),
+        ({"horizon": 4}, "block is 5, but horizon is 4"),
         ({"bound": 0.0}, "bound"),
         ({"R": -1.0}, "R"),
     ],

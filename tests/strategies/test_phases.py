@@ -214,7 +214,7 @@ def test_what_is_no_phase_is_refused():
     for given, message in [
         ({"period": 0}, "period"),
         ({"width": IGPUCB(B=1.0, R=0.1, delta=0.1)}, "no information gain"),
-        ({"mean": "estimated"}, "give a number"),
+        ({"mean": "estimated"}, "a number"),
     ]:
         with pytest.raises(ValueError, match=f"PhasedElimination: .*{message}"):
             PhasedElimination(**(usual | given))

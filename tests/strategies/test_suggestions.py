@@ -58,7 +58,6 @@ ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "float32 sd": (changed(sd=torch.ones(3)), "suggestion.sd is torch.float32"),
     "no prediction": (changed(mean=torch.full((3,), nan).double()), "nan of trial 0 was predicted"),
-    "nothing": (lambda: None, "suggestion is None"),
 }
 
 
