@@ -437,7 +437,7 @@ def test_a_loop_of_a_box_alone_runs_it(tmp_path):
     assert again.ask().point == pytest.approx(loop.ask().point, abs=1e-9)
     with pytest.raises(ValueError, match="no domain"):
         Loop(adaptive_gp_ucb())
-    with pytest.raises(ValueError, match="it takes a strategy, a domain, in this order or by name"):
+    with pytest.raises(ValueError, match="it takes strategy, domain in this order, or by name"):
         Loop(BOX, BOX)
 
 
