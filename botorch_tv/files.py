@@ -1,16 +1,22 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and tables whose numbers can be read in one way."""
 
 from __future__ import annotations
 
 import errno
+import gzip
+import io
 import os
+import re
 import secrets
 import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ENDING = ".part"
 """Ending of the hidden files that are written first and renamed once complete."""
@@ -25,6 +31,64 @@ def require_regular(path: Path) -> None:
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a device or a pipe"
         raise ValueError(f"{path} is {kind}, but it must be a regular file; give the name of one.")
+
+
+def read_cells(path: Path) -> pd.DataFrame:
+    """The cells of a text table by line of the file, with decimal points.
+
+    Commas, semicolons or tabs separate cells; a file may be compressed by gzip. Lines without a
+    cell are left out, and where a line ends early the missing cells are empty.
+
+    Raises:
+        ValueError: If it is no table, or a comma or point may separate decimals or thousands.
+    """
+    import pandas as pd
+
+    require_regular(path)
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as opened:
+            text = opened.read()
+        separator = next((one for one in ";\t" if one in text.partition("\n")[0]), ",")
+        cells = pd.read_csv(
+            io.StringIO(text),
+            sep=separator,
+            header=None,
+            dtype=str,
+            keep_default_na=False,
+            skip_blank_lines=False,
+        )
+    except (EOFError, OSError, ValueError) as error:
+        raise ValueError(
+            f"{path.name} cannot be read as a table ({error}); give a CSV file in UTF-8."
+        ) from error
+    cells = cells.fillna("").map(str.strip)
+    cells.index += 1
+    cells = cells[(cells != "").any(axis=1)]
+    if not len(cells):
+        raise ValueError(f"{path.name} is empty; give a line of names and rows below it.")
+    if separator == ",":
+        return cells
+    comma, point = (rf"[+-]?\d*{mark}\d+(?:[eE][+-]?\d+)?" for mark in (",", r"\."))
+    thousands = r"[+-]?\d{1,3}(?:\.\d{3})+,\d*"
+    every = pd.Series(cells.stack().droplevel(1))
+    commas = every.str.fullmatch(comma).any()
+    _refuse_cells(path, every[every.str.fullmatch(f"{thousands}|{point}" if commas else thousands)])
+    for column in (cells[place][1:] for place in cells):
+        marked = column[column.str.contains("[.,]")]
+        alike = marked.str.fullmatch(r"[+-]?[1-9]\d{0,2}[.,]\d{3}").all()
+        if alike and (commas or column.str.fullmatch(r"[+-]?\d+").any()):
+            _refuse_cells(path, marked)
+    return cells.map(lambda one: one.replace(",", ".") if re.fullmatch(comma, one) else one)
+
+
+def _refuse_cells(path: Path, wrong: pd.Series) -> None:
+    """Refuse a table for the first of these cells, which have the numbers of their lines."""
+    for line, cell in wrong.items():
+        raise ValueError(
+            f"{path.name} line {line}: {cell!r} may have a thousands separator; write all numbers "
+            "of the table with decimal points and without separators."
+        )
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 
 from torch import Tensor
 
@@ -28,9 +27,8 @@ def _held(value: object) -> Iterator[Tensor]:
     elif isinstance(value, (tuple, list)):
         for one in value:
             yield from _held(one)
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from _held(getattr(value, field.name))
     else:
+        for one in getattr(value, "__dict__", {}).values():
+            yield from _held(one)
         for name in getattr(value, "__slots__", ()):
             yield from _held(getattr(value, name))

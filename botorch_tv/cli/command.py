@@ -64,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(error, told):
             raise
         words = [str(error) or type(error).__name__, *getattr(error, "__notes__", [])]
+        if isinstance(error, BotorchError) and "hint" in arguments:
+            words.append(arguments.hint.format(file=arguments.file))
         print("botorch-tv: error:", " ".join(" ".join(words).split()), file=sys.stderr)
         return EXIT_ERROR
 

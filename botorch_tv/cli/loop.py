@@ -18,11 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from botorch_tv.files import alone, require_regular
+from botorch_tv.files import alone, read_cells
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from botorch_tv import Choice, Float, Integer, Loop
     from botorch_tv.loop.clock import Time
     from botorch_tv.loop.table import NumberedSuggestion
@@ -33,6 +31,18 @@ UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
 FORM = (
     "give NAME=LOW:HIGH, NAME=LOW:HIGH:log, NAME=LOW:HIGH:int, NAME=LOW:HIGH:int:log or NAME=A,B,C"
 )
+
+STATUS = "botorch-tv loop status {file} lists open suggestions by number"
+OPEN = f"{STATUS}; botorch-tv loop ask {{file}} makes one."
+FULL = (
+    f"{STATUS}; botorch-tv loop tell {{file}} Y --number N answers one, botorch-tv loop discard "
+    "{file} --number N drops it, botorch-tv loop ask {file} --pending N allows more."
+)
+MADE = (
+    "botorch-tv loop table {file} lists measurements by number; botorch-tv loop amend {file} Y "
+    "--number N corrects one."
+)
+"""Commands that help when a step is refused."""
 
 
 def option(
@@ -58,9 +68,9 @@ def add_loop_options(commands: Any) -> None:
     )
     steps = loop.add_subparsers(required=True, metavar="STEP")
 
-    def step(name: str, run: Any, told: str) -> Any:
+    def step(name: str, run: Any, told: str, hint: str = "") -> Any:
         parser = steps.add_parser(name, help=told, description=told)
-        parser.set_defaults(run=run)
+        parser.set_defaults(run=run, hint=hint)
         parser.add_argument("file", type=Path, metavar="FILE", help="the file of the loop")
         return parser
 
@@ -71,16 +81,16 @@ def add_loop_options(commands: Any) -> None:
     told = "unit of the clock; 'rounds' if times are numbers (default: %(default)s)"
     add("--unit", told, "hours", choices=UNITS)
     new.add_argument("--minimize", action="store_true", help="look for the smallest value")
-    ask = step("ask", _ask, "print where to measure next, as a line of JSON")
+    ask = step("ask", _ask, "print where to measure next, as a line of JSON", FULL)
     told = "suggestions open at once from now on (default: as before)"
     ask.add_argument("--pending", help=told, type=int)
-    tell = step("tell", _tell, "report the value measured")
-    observe = step("observe", _observe, "report a measurement that was not suggested")
+    tell = step("tell", _tell, "report the value measured", OPEN)
+    observe = step("observe", _observe, "report a measurement that was not suggested", MADE)
     tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the value measured")
     told = (
         "the value measured, and the point, such as temperature=60 metal=steel; give all parameters"
     )
-    observe.add_argument("values", nargs="+", metavar=("Y", "NAME=VALUE"), help=told)
+    observe.add_argument("values", nargs="+", metavar="VALUE", help=told)
     table = step("import", _import, "add a table of past measurements")
     told = (
         "a .csv file with a column for each parameter; where a column ok, if there is one, says "
@@ -93,14 +103,14 @@ def add_loop_options(commands: Any) -> None:
     for parser in (tell, observe):
         told = "the measurement failed; there is no Y"
         parser.add_argument("--failed", action="store_true", help=told)
-    discard = step("discard", _discard, "drop a suggestion that will not be measured")
+    discard = step("discard", _discard, "drop a suggestion that will not be measured", OPEN)
     for parser in (tell, discard):
         told = "of the suggestion (default: the only one open)"
         parser.add_argument("--number", help=told, type=int)
-    amend = step("amend", _amend, "correct a measurement")
+    amend = step("amend", _amend, "correct a measurement", MADE)
     amend.add_argument("y", nargs="?", type=_number, metavar="Y", help="the right value")
     amend.add_argument("--failed", action="store_true", help="the measurement failed; give no Y")
-    remove = step("remove", _remove, "take out a measurement, as if it had never been made")
+    remove = step("remove", _remove, "take out a measurement, as if it had never been made", MADE)
     for parser in (amend, remove):
         told = "of the measurement, as botorch-tv loop table prints it"
         parser.add_argument("--number", type=int, required=True, metavar="N", help=told)
@@ -171,34 +181,44 @@ def _import(arguments: argparse.Namespace) -> int:
 
     path, y, rows, new, gaps = arguments.table, arguments.y, [], 0, 0
     with _changed(arguments.file) as loop:
-        kinds, table = _kinds(loop), _read_table(path)
+        cells = read_cells(path)
+        table = cells[1:].set_axis(list(cells.iloc[0]), axis=1)
+        if not len(table):
+            raise ValueError(f"{path} has no rows below a line of names.")
+        # As loop table prints parameters that are called as one of its own columns.
+        columns = {
+            name: own if (own := f"{name} (parameter)") in table else name for name in _kinds(loop)
+        }
         times = arguments.times or (TIME if TIME in table else None)
-        ok = OK if OK in table and OK not in (*kinds, y, times) else None
-        used = [*kinds, y, *(one for one in (times, ok) if one is not None)]
-        wrong = [one for one in used if one not in table or f"{one}.1" in table]
+        ok = OK if OK in table and OK not in (*columns.values(), y, times) else None
+        used = [*columns.values(), y, *(one for one in (times, ok) if one is not None)]
+        wrong = [one for one in used if list(table).count(one) != 1 or used.count(one) > 1]
         if times is None and loop._units.clock.unit is not None:  # which would date all to now
             wrong = [TIME]
         if wrong:
             raise ValueError(
-                f"{path} has not one column {wrong[0]!r}, but {', '.join(map(str, table))}; name "
+                f"{path} has not one column {wrong[0]!r}, used once, but {', '.join(map(str, table))}; name "
                 "columns as parameters are, and those of values and dates by --y and --times, or "
                 "begin a loop that counts in numbers, --unit rounds."
             )
-        for line, row in zip(table.index, table.to_dict("records")):
+        for line, row in zip(table.index, table[used].to_dict("records")):
             with _at_line(line, path):
                 good = ok is None or _succeeded(row[ok])
                 if good and row[y].lower() in GAPS:
                     gaps += 1
                     continue
                 when = None if times is None else _time(row[times])
-                point = _point(loop, [f"{name}={row[name]}" for name in kinds])
+                point = _point(loop, [f"{name}={row[one]}" for name, one in columns.items()])
                 rows.append((when, line, point, _number(row[y]) if good else None))
         there = _measured(loop)
         # Each that came before others would have these replayed, as in a table newest first.
         for when, line, point, value in sorted(rows, key=lambda one: _seconds(one[0])):
             near = 1e-3 if isinstance(when, datetime) else 0.0  # dates are rounded in files
-            known = there.get(_place(point, value), ())
-            if when is None or all(abs(_seconds(when) - one) > near for one in known):
+            known = there.get(_place(point, value), [])
+            same = [one for one in known if when is None or abs(_seconds(when) - one) <= near]
+            if same:
+                known.remove(same[0])  # another row like this is another measurement
+            else:
                 with _at_line(line, path):
                     loop.observe(point, value, ok=value is not None, time=when)
                 new += 1
@@ -223,46 +243,6 @@ def _succeeded(cell: str) -> bool:
     if cell.lower() not in ("true", "1", "false", "0", *GAPS):
         raise ValueError(f"column {OK!r} has {cell!r}; give True, or False where it failed.")
     return cell.lower() not in ("false", "0")
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    """A table of past measurements by line of the file, as text with decimal points.
-
-    Raises:
-        ValueError: If it is no table, or commas or points may separate thousands.
-    """
-    import pandas as pd
-
-    require_regular(path)
-    with path.open(encoding="utf-8-sig") as file:
-        separator = max(",;\t", key=file.readline().count)
-    cells = pd.read_csv(
-        path,
-        sep=separator,
-        dtype=str,
-        keep_default_na=False,
-        skip_blank_lines=False,
-        index_col=False,
-        encoding="utf-8-sig",
-    )
-    cells = cells.rename(columns=str.strip).map(str.strip)
-    cells.index += 2
-    cells = cells[(cells != "").any(axis=1)]
-    if not len(cells):
-        raise ValueError(f"{path} has no rows below a line of names.")
-    if separator == ",":
-        return cells
-    texts, comma = cells.stack(), r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?"
-    commas = texts[texts.str.fullmatch(comma)]
-    points = texts[texts.str.fullmatch(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")]
-    both = texts[texts.str.fullmatch(r"[-+]?\d{1,3}(?:\.\d{3})+,\d+")]
-    doubtful = commas.str.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}").groupby(level=1).all()
-    if len(both) or (len(commas) and len(points)) or doubtful.any():
-        raise ValueError(
-            f"{path} has {[*both, *commas][0]!r}, but a comma or a point may separate thousands; "
-            "write all numbers with decimal points."
-        )
-    return cells.map(lambda one: one.replace(",", ".") if re.fullmatch(comma, one) else one)
 
 
 def _warn_if_ahead(loop: Loop) -> None:

@@ -63,10 +63,10 @@ def as_number(name: str, value: object, fix: str) -> float:
     """
     refuse_masked(name, value)
     try:
-        if isinstance(value, (str, bytes, bool)):
+        one = value.item() if hasattr(value, "item") else value  # NumPy's rows of one, too
+        if isinstance(one, (str, bytes, bool)):
             raise TypeError
-        one = getattr(value, "item", None)  # NumPy makes no float of a row of one
-        number = float(value if one is None else one())  # type: ignore[arg-type]
+        number = float(one)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be one number; {fix}{decimal_comma(value)}"
@@ -105,7 +105,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
     own = like(state)
     refuse_masked(name, value)
     try:
-        X = _tensor(value, dtype=own.dtype, device=own.device)
+        X = _tensor(value, own)
         if X.dim() <= 1:
             X = X.reshape(-1, 1) if columns == 1 else X.reshape(1, -1)
     except (TypeError, ValueError, RuntimeError):
@@ -127,6 +127,8 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     parameters = parameters_of(state.domain)
     if parameters is None:
         return as_points(name, value, state.domain.dim, state)
+    if not getattr(getattr(value, "columns", None), "is_unique", True):
+        raise InputDataError(f"{name} has two columns of one name; leave one out.")
     if isinstance(value, Tensor):  # in the unit cube, as suggestion.X
         X = as_points(name, value, parameters.columns, state)
         if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # the domain is exact
@@ -175,11 +177,13 @@ def check_labels(columns: Mapping[str, Any]) -> None:
             )
 
 
-def _tensor(value: Any, **wanted: Any) -> Tensor:
-    """``torch.as_tensor`` without its warning about read-only arrays, which pandas returns."""
-    if not getattr(getattr(value, "flags", None), "writeable", True):
-        value = value.copy()
-    return torch.as_tensor(value, **wanted)
+def _tensor(value: Any, own: Tensor) -> Tensor:
+    """Real numbers as a tensor like another; what is none raises a ``TypeError``."""
+    # A copy, for pandas returns read-only arrays.
+    tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError
+    return tensor.to(own)
 
 
 def as_place(value: object, state: State) -> Tensor:

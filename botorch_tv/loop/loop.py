@@ -239,6 +239,7 @@ class Loop:
         self._asked = self._consulted = self._unsuggested = 0
         self._consultations: dict[int, Question] = {}
         self._superseded: list[Measurement] = []
+        self._saved: tuple[object, ...] | None = None  # the file that it is in, as it was then
         # On the CPU, so that a file can be resumed on any device.
         self._generator = torch.Generator().manual_seed(seed)
 
@@ -834,8 +835,17 @@ class Loop:
 
         Raises:
             OSError: If it cannot be written; an older file is then left as it was.
-            ValueError: If the strategy or domain has parts that cannot be described.
+            ValueError: If the strategy or domain has parts that cannot be described, or somebody
+                else has written the file since this loop was loaded from it or saved there.
         """
+        path = Path(path)
+        known, there = self._saved, _version(path)
+        require(
+            known is None or there is None or known[0] != there[0] or known == there,
+            f"{path} has been written since this loop was loaded from it or saved there, and what "
+            "is new in it would be lost; load it and tell that loop what it lacks, or save this "
+            "one under another name.",
+        )
         state, drawn = self._generator.get_state(), None
         if self._draws:
             drawn = base64.b64encode(bytes(state.tolist())).decode()
@@ -855,7 +865,8 @@ class Loop:
             "replies": self._log.replies,
             "superseded": self._superseded,
         }
-        write_loop(Path(path), content, self._units)
+        write_loop(path, content, self._units)
+        self._saved = _version(path)
 
     @classmethod
     def load(
@@ -895,6 +906,7 @@ class Loop:
             OSError: If it cannot be read.
         """
         path = Path(path)
+        version = _version(path)
         content, stale = read_loop(path)
         with refused(f"{path}: the device cannot be used", "load it with device='cpu'."):
             place = torch.device(content["device"] if device is None else device)
@@ -910,6 +922,7 @@ class Loop:
             dtype = DTYPES[content["dtype"]]
             loop = cls(strategy, made, pending=content["pending"], dtype=dtype, device=place)
             loop._restore(content, stale, path if snapshot else None)
+        loop._saved = version
         return loop
 
     def _restore(self, content: dict[str, Any], stale: set[int], snapshot: Path | None) -> None:
@@ -1078,3 +1091,11 @@ class Loop:
         self._consultations = {one.number: one for one in asked}
         became = "removed" if right is None else "amended"
         self._superseded.append(replace(wrong, became=became))
+
+
+def _version(path: Path) -> tuple[object, ...] | None:
+    """A file as it is now, which any change makes another; None if there is none."""
+    if not path.exists():
+        return None
+    now = path.stat()
+    return path.resolve(), now.st_ino, now.st_mtime_ns, now.st_size

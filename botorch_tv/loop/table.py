@@ -258,6 +258,8 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
     names, known = _columns_of_points(domain)
     have = getattr(frame, "columns", ())
     missing = [one for one in (*names, *known, "y") if one not in have]
+    odd = [one for one in have if str(one).lower() in COLUMNS and one not in (*COLUMNS, *names)]
+    require(not odd, f"Loop.from_table: X has a column {', '.join(odd)}; write it in lower case.")
     require(
         others == ["X"] and not missing,
         f"Loop.from_table: without y, X is a table as loop.table() returns it, alone, but "

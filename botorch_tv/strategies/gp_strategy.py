@@ -119,6 +119,11 @@ class KernelStrategy(ProcessStrategy):
         """The rules of retention."""
         return ()
 
+    @property
+    def _learns(self) -> Refit | None:
+        """Which hyperparameters are learned online."""
+        return None
+
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
         parts = {one: getattr(self.process, one) for one in BEGUN_WITH}
@@ -167,7 +172,7 @@ class KernelStrategy(ProcessStrategy):
         prior = self._represented(domain, domain.prior(self.kernel, method, like))
         self._require_scales(prior.scale**2, dtype)
         assert not isinstance(prior, BankPrior)
-        warn_of_domain(self.process, self.learning, domain, prior)
+        warn_of_domain(self.process, self._learns, domain, prior)
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
@@ -200,8 +205,8 @@ class KernelStrategy(ProcessStrategy):
 
     def _check(self, state: State, measured: Measured) -> None:
         _, y, variance, when, *_ = measured
-        warn_of_observation(self.process, self.learning, state, y, variance, when)
-        if self.learning is None and state.data.rounds == 2:
+        warn_of_observation(self.process, self._learns, state, y, variance, when)
+        if self._learns is None and state.data.rounds == 2:
             warn_of_clock(self.process, state, when)
 
     def _require_scales(self, variance: float, dtype: torch.dtype) -> None:
@@ -307,6 +312,10 @@ class GPStrategy(KernelStrategy):
         if ParameterLayout(self.learning, parts, self.decay, self.noise, sides).learns_decay:
             claims.require_learnable(self.decay)
         return prior
+
+    @property
+    def _learns(self) -> Refit | None:
+        return self.learning
 
     def _relearned(self, state: State) -> State:
         if self.learning is None or not self.learning.due(state.data.rounds):

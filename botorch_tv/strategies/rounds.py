@@ -18,7 +18,6 @@ from botorch_tv.gp.data import Data, Present, Prior, checked
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
-from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
 from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
@@ -39,8 +38,6 @@ class ProcessStrategy(Strategy):
     """The confidence schedule."""
     exploration: Exploration
     """How the posterior becomes a choice."""
-    learning: Refit | None = None
-    """What is learned online; None for nothing."""
 
     # ---------------------------------------------------------------- what a kind may define
 

@@ -167,8 +167,9 @@ class MarkovFunction(TimeVaryingTestFunction):
 
     def _chain(self, size: int, generator: torch.Generator) -> Tensor:
         """Standard normal weights of all rounds, `batch_shape x (horizon + 1) x 2F`."""
+        shape = (*self.batch_shape, size)
         weights = [
-            torch.randn((*self.batch_shape, size), generator=generator, dtype=torch.float64)
+            torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
             for _ in range(int(self.horizon) + 1)
         ]
         for t in range(1, len(weights)):

@@ -8,7 +8,7 @@ from botorch_tv.cli import command as cli
 
 TINY = ["--trials", "1", "--horizon", "2", "--points", "3", "--quiet"]
 COMPARE = {
-    "epsilon high": (["--epsilon", "1.1"], "1.1", "[0, 1]", "0 is no change"),
+    "epsilon high": (["--epsilon", "1.1"], "1.1", "[0, 1]", "reset_period"),
     "epsilon text": (["--epsilon", "x"], "'x'", "invalid float value", "--help"),
     "noise": (["--noise", "-1"], "-1.0", "positive and finite", "use 1e-6"),
     "noise NaN": (["--noise", "nan"], "nan", "positive and finite", "use 1e-6"),
@@ -19,7 +19,7 @@ COMPARE = {
     "points text": (["--points", "2.5"], "'2.5'", "invalid int value", "--help"),
     "trials": (["--trials", "0"], "0", "at least 1", "number of worlds"),
     "trials text": (["--trials", "many"], "'many'", "invalid int value", "--help"),
-    "horizon": (["--horizon", "0"], "0", "at least 1", "number of rounds"),
+    "horizon": (["--horizon", "0"], "0", "at least 1", "reset_period"),
     "seed": (["--seed", "-1"], "-1", "at least 0", "give a seed of 0 or more"),
     "chunk": (["--chunk", "0"], "0", "at least 1", "run together"),
     "strategies": (["--strategies", "no-such"], "NO-SUCH", "known:", "GP, IGP"),
@@ -41,7 +41,6 @@ OTHERS = {
     "no command": ([], "COMMAND", "required", "--help"),
     "command": (["play"], "'play'", "choose from", "--help"),
     "paper": (["paper", "no-such"], "no-such", "known:", "et-table2"),
-    "paper data": (["paper", "et-table2", "--data", "nowhere"], "nowhere", "no folder", "give the"),
     "plot missing": (["plot", "none.nc"], "none.nc", "There is no file", "check the path"),
     "plot folder": (["plot", "."], ".", "There is no file", "save_to=FOLDER"),
 }

@@ -47,34 +47,20 @@ def regular(bounds):
 
 
 LOOPS = {
-    "load": Row(
-        lambda: Loop.load(STRATEGY, "loop.json"),
-        "GPStrategy(kernel",
-        "path is",
-        "give Loop.load(path, strategy)",
-    ),
-    "load None": Row(lambda: Loop.load(None), "None", "a str or a Path", "Loop.load(path"),
-    "load a box": Row(
-        lambda: Loop.load("loop.json", SIDE), "Box([0, 1])", "must be a Strategy", "domain= if"
-    ),
-    "save": Row(lambda: Loop(SIDE).save(3), "3", "a str or a Path", "'loop.json'"),
     "two domains": Row(
-        lambda: Loop(SIDE, SIDE), "Box, Box came", "takes a strategy, a domain,", "or a domain,"
+        lambda: Loop(SIDE, SIDE),
+        "Box, Box came",
+        "takes strategy, domain",
+        "the strategy may be left out",
     ),
     "table turned": Row(
         lambda: Loop.from_table(SIDE, STRATEGY, X, Y),
         "Box, GPStrategy, Tensor, Tensor",
-        "takes a strategy, a domain, X and y, in this order",
-        "or a domain, X and y",
-    ),
-    "table without a domain": Row(
-        lambda: Loop.from_table(STRATEGY, X, Y),
-        "Strategy, Tensor, Tensor",
-        "takes a strategy, a domain",
-        "or a domain, X and y",
+        "takes strategy, domain, X, y in this order",
+        "the strategy may be left out",
     ),
     "table without anything": Row(
-        lambda: Loop.from_table(SIDE), "Box", "takes a strategy, a domain", "or a domain, X and y"
+        lambda: Loop.from_table(SIDE), "nothing came", "as loop.table() returns", "give y"
     ),
     "result": Row(lambda: StudyResult.load(3), "3", "a str or a Path", "name of a file"),
     "panel": Row(lambda: load_panel(None), "None", "a str or a Path", "name of a file"),
@@ -127,10 +113,12 @@ class TestOneDimension:
         x, y = column(X), column(Y)
         flat, rows = column(X.squeeze(-1)), column(Y.unsqueeze(-1))
         for given in ((y, x), (y, flat), (flat, y), (flat, rows)):
-            row = Row(lambda g=given: Loop.from_table(SIDE, *g), "X is", "n x 1", "give X as")
+            row = Row(lambda g=given: Loop.from_table(SIDE, *g), "X is", "n x 1", "give X of")
             assert_refuses(row._replace(error=InputDataError))
         for given in ((rows, x), (x, rows)):
-            row = Row(lambda g=given: Loop.from_table(SIDE, *g), "y is", "shape n,", "give y as n.")
+            row = Row(
+                lambda g=given: Loop.from_table(SIDE, *g), "X is", "y of shape n", "give X of"
+            )
             assert_refuses(row._replace(error=InputDataError))
         loop = Loop.from_table(SIDE, x, y)
         assert loop.history.X.squeeze(-1).tolist() == X.squeeze(-1).tolist()
@@ -138,7 +126,7 @@ class TestOneDimension:
 
     def test_one_measurement(self):
         loop = Loop(STRATEGY, SIDE)
-        row = Row(lambda: loop.observe(0.5, 0.25), "0.5", "a row of 1", "[...]")
+        row = Row(lambda: loop.observe(0.5, 0.25), "0.5", "a row of 1", "pass several")
         assert_refuses(row._replace(error=InputDataError))
         assert len(loop.history.y) == 0
         loop.observe([0.5], 0.25)

@@ -75,7 +75,7 @@ NUMBERS = {
         lambda v: theory.greedy_information_gain(EYE, v, 3),
         (0.0, NAN),
         "be positive",
-        "give the var",
+        "give a var",
     ),
     "gain epsilon": Parameter(
         lambda v: theory.markov_information_gain(EYE, 0.1, v, 3),

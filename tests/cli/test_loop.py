@@ -231,13 +231,21 @@ def test_a_table_newest_first_is_told_oldest_first(
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [
-        ("x,y\n0.5,1\n", (), "has not one column 'time', but x, y; .* dates by --y and --times"),
+        (
+            "x,y\n0.5,1\n",
+            (),
+            "has not one column 'time', used once, but x, y; .* dates by --y and --times",
+        ),
         (
             "time,X,y\n2026-03-01,1,1\n",
             (),
-            "not one column 'x', but time, X, y; name columns as parameters are",
+            "not one column 'x', used once, but time, X, y; name columns as parameters are",
         ),
-        ("time,x,x,y\n2026-03-01,1,1,1\n", (), "has not one column 'x', but time, x, x.1, y"),
+        (
+            "time,x,x,y\n2026-03-01,1,1,1\n",
+            (),
+            "has not one column 'x', used once, but time, x, x, y",
+        ),
         (
             "time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1\n",
             (),
@@ -247,9 +255,9 @@ def test_a_table_newest_first_is_told_oldest_first(
         ("time,x,y\n2026-03-01,0.5,good\n", (), "'good' is no number; .* In line 2"),
         ("time,x,y\n01.03.2026,0.5,1\n", (), "neither a number nor a date; .* In line 2"),
         ("time,x,y\n,0.5,1\n", (), "'' is neither a number nor a date"),
-        ("time;x;y\n2026-03-01;0,5;1.000,5\n", (), "may separate thousands; write all"),
-        ("time;x;y\n2026-03-01;0,5;2.5\n", (), "may separate thousands; write all"),
-        ("time;x;y\n2026-03-01;1;1,234\n", (), "may separate thousands; write all"),
+        ("time;x;y\n2026-03-01;0,5;1.000,5\n", (), "may have a thousands separator; write all"),
+        ("time;x;y\n2026-03-01;0,5;2.5\n", (), "may have a thousands separator; write all"),
+        ("time;x;y\n2026-03-01;1;1,234\n", (), "may have a thousands separator; write all"),
         ("time,x,y\n", (), "no rows below a line of names"),
         ("x,y\n0.5,1\n", ("--times", "when"), "has not one column 'when'"),
     ],
@@ -577,3 +585,50 @@ def test_files_that_never_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         Loop.load(tmp_path)
     with pytest.raises(FileNotFoundError):
         Loop.load(tmp_path / "other.json")
+
+
+def test_a_table_without_times_is_counted_once(tmp_path, capsys):
+    file, table = str(tmp_path / "loop.json"), tmp_path / "past.csv"
+    assert run("new", file, "t=20:80", "--unit", "rounds") == 0
+    table.write_text("t,y\n30,1\n30,1\n31,2\n")
+    assert run("import", file, str(table)) == 0
+    table.write_text("t,y\n30,1\n30,1\n31,2\n32,2\n")
+    assert run("import", file, str(table)) == 0
+    assert "Taken in: 1 measurement; 3 were there already" in capsys.readouterr().out
+    assert Loop.load(file).history.y.tolist() == [1.0, 1.0, 2.0, 2.0]
+
+
+def test_a_printed_table_of_parameters_called_as_its_columns_is_taken_in(tmp_path, capsys):
+    old, new, table = str(tmp_path / "old"), str(tmp_path / "new"), tmp_path / "table.csv"
+    for file in (old, new):
+        assert run("new", file, "y=0:10", "time=0:1", "--unit", "rounds") == 0
+    assert run("observe", old, "7.5", "y=2", "time=0.25", "--time", "3") == 0
+    capsys.readouterr()
+    assert run("table", old) == 0
+    table.write_text(capsys.readouterr().out)
+    assert run("import", new, str(table)) == 0
+    [point], [value] = Loop.load(new).history.points, Loop.load(new).history.y.tolist()
+    assert (point["y"], point["time"], value) == (pytest.approx(2.0), pytest.approx(0.25), 7.5)
+    table.write_text("y,time\n1,0.5\n")
+    assert run("import", new, str(table)) == 2
+    assert "has not one column 'y', used once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("step", ["new", "ask", "tell", "observe", "import", "table", "status"])
+def test_every_step_has_a_page_of_help(step, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(step, "--help")
+    assert ended.value.code == 0
+    assert f"botorch-tv loop {step} [-h]" in capsys.readouterr().out
+
+
+def test_refusals_name_commands_that_help(tmp_path, capsys):
+    file = str(tmp_path / "loop.json")
+    assert run("new", file, "x=0:1", "--unit", "rounds") == 0
+    assert run("tell", file, "1") == 2
+    assert f"botorch-tv loop ask {file} makes one" in capsys.readouterr().err
+    assert run("ask", file, "--time", "1") == 0
+    assert run("ask", file, "--time", "2") == 2
+    said = capsys.readouterr().err
+    assert f"botorch-tv loop tell {file} Y --number N answers one" in said
+    assert f"botorch-tv loop ask {file} --pending N allows more" in said

@@ -71,7 +71,7 @@ def worlds() -> dict[str, Any]:
         "markov": MarkovWorld(GRID, kernel=KERNEL, epsilon=0.03, noise=NOISE),
         "abrupt": AbruptWorld(GRID, changes=(5, 9), **common),
         "drift": DriftWorld(GRID, horizon=20, **common),
-        "sine": SineWorld(GRID, kernel=KERNEL, centers=10, noise=NOISE),
+        "sine": SineWorld(Grid.regular(100, 1), kernel=KERNEL, centers=10, noise=NOISE),
     }
 
 

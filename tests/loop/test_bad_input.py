@@ -228,7 +228,9 @@ def test_a_value_may_be_a_row_of_one() -> None:
 
 def test_a_number_for_a_point_is_refused_with_the_names_of_its_parameters() -> None:
     one, two = Loop({"x": (0.0, 1.0)}), Loop({"x": (0.0, 1.0), "y": (0.0, 1.0)})
-    with pytest.raises(InputDataError, match=r"have names here; give \{'x': ...\}"):
+    with pytest.raises(
+        InputDataError, match=r"a value for each of the parameters x; give \{'x': ...\}"
+    ):
         one.observe(0.5, 1.0)
     with pytest.raises(InputDataError, match=r"give \{'x': \.\.\., 'y': \.\.\.\}"):
         two.observe(0.5, 1.0)

@@ -36,6 +36,7 @@ def night(strategy: Strategy) -> Loop:
 
 
 def edited(loop: Loop, file: Path, change: Callable[[Content], object]) -> None:
+    file.unlink(missing_ok=True)  # edited before, so that the loop would not overwrite it
     loop.save(file)
     content = json.loads(file.read_text())
     change(content)

@@ -215,7 +215,7 @@ def test_points_that_are_none_are_refused(point: dict, words: str) -> None:
 
 
 def test_other_searches_and_many_trials_are_refused() -> None:
-    with pytest.raises(ValueError, match="a Choice by a search of their own"):
+    with pytest.raises(ValueError, match="those with a Choice by another"):
         Box(BOX, search=MultiStart())
     kernel = RBFKernel().double()
     strategy = tv_gp_ucb(kernel=kernel, noise=0.1, epsilon=0.1)

@@ -394,3 +394,20 @@ def test_random_numbers_go_on(tmp_path: Path) -> None:
     again = Loop.load(tmp_path / "loop.json", loops[0].strategy)
     assert [again.ask().point for _ in range(3)] == [loops[1].ask().point for _ in range(3)]
     assert tensor(*points[0][0]).shape == (2,)
+
+
+def test_what_another_process_wrote_is_not_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "loop.json"
+    one = Loop([(0.0, 1.0)])
+    one.save(file)
+    other = Loop.load(file)
+    other.observe([0.5], 1.0)
+    other.save(file)
+    one.observe([0.25], 2.0)
+    with pytest.raises(ValueError, match="has been written since this loop was loaded from it"):
+        one.save(file)
+    assert Loop.load(file).history.y.tolist() == [1.0]
+    one.save(tmp_path / "another.json")
+    other.observe([0.75], 3.0)
+    other.save(file)  # its own file, saved twice
+    assert Loop.load(file).history.y.tolist() == [1.0, 3.0]

@@ -93,7 +93,6 @@ STRATEGY: dict[str, Callable[[Any, Any, Any], object]] = {
     "time": lambda s, state, at: s.tell(state, at, 1.0, time=HIDDEN),
     "noise": lambda s, state, at: s.tell(state, at, 1.0, noise=HIDDEN),
     "now": lambda s, state, at: s.ask(state, now=HIDDEN),
-    "X": lambda s, state, at: s.posterior(state, np.ma.array([[0.5, 0.5]], mask=True)),
     "at": lambda s, state, at: s.suggestion_at(state, ROW),
 }
 

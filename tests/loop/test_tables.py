@@ -13,7 +13,7 @@ from botorch.exceptions import InputDataError
 from loop.loops import BOX, GRID, STRATEGIES, WITH_CONTEXT, fired, measured
 
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import Choice, Float, Strategy, adaptive_gp_ucb
+from botorch_tv.strategies import Box, Choice, Float, Strategy, adaptive_gp_ucb
 from botorch_tv.strategies.domains import Domain
 
 START = datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -215,3 +215,30 @@ def test_arguments_by_name_and_by_place() -> None:
         assert loop.strategy is s
         assert repr(loop.history) == repr(tables[0].history)
     assert type(Loop.from_table(BOX, X, y).strategy) is type(adaptive_gp_ucb())
+
+
+@pytest.mark.parametrize("name", ["OK", "Time", "Noise"])
+def test_columns_in_capitals_are_refused(name):
+    frame = pd.DataFrame({"t": [0.2, 0.4], "y": [1.0, 2.0], name: [1.0, 2.0]})
+    with pytest.raises(ValueError, match=f"X has a column {name}; write it in lower case"):
+        Loop.from_table({"t": (0.0, 1.0)}, frame)
+
+
+def test_two_columns_of_one_name_are_refused():
+    frame = pd.DataFrame([[0.2, 0.9], [0.4, 0.8]], columns=["t", "t"])
+    with pytest.raises(InputDataError, match="X has two columns of one name"):
+        Loop.from_table({"t": (0.0, 1.0)}, frame, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("X", [[[True], [False]], np.array([[1 + 2j], [0.5]]), [["0.5"], ["0.2"]]])
+def test_points_that_are_no_real_numbers_are_refused(X):
+    with pytest.raises(InputDataError, match="points here have 1 coordinate"):
+        Loop.from_table(Box([(0.0, 1.0)]), X, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("y", [np.bool_(True), torch.tensor(True), np.array(["3"]), np.array([1j])])
+def test_values_that_are_no_real_numbers_are_refused(y):
+    loop = Loop([(0.0, 1.0)])
+    loop.ask()
+    with pytest.raises(InputDataError, match="must be one number"):
+        loop.tell(y)

@@ -88,17 +88,17 @@ def measured(X: torch.Tensor, t: int, trials: list[int]) -> torch.Tensor:
     ("answer", "words"),
     [
         (lambda log: None, "but keep.. returns a Kept"),
-        (lambda log: log.time, "rows torch.float64"),
+        (lambda log: log.time, r"rows \(torch.float64"),
         (lambda log: torch.ones(1, dtype=torch.bool), r"must be a bool tensor of shape \(2, 1\)"),
         (lambda log: Kept(newest=-1), "a whole number from 0 on"),
         (lambda log: Kept(newest=2.0), "a whole number from 0 on"),
         (lambda log: Kept(newest=True), "a whole number from 0 on"),
-        (lambda log: Kept(newest=1, where=log.now), "where torch.float64"),
+        (lambda log: Kept(newest=1, where=log.now), r"where \(torch.float64"),
         (lambda log: Kept(reset=1), "with reset 1"),
         (lambda log: Kept(aside=log.now > 9), r"aside .*must be a bool tensor of shape \(2, 1\)"),
-        (lambda log: Kept(where=log.now > 0), "how many rows stay there"),
-        (lambda log: Kept(newest=1, rows=log.time > 0), "make two rules of it"),
-        (lambda log: (log.time > 0).to("meta"), "on meta"),
+        (lambda log: Kept(where=log.now > 0), "with where= alone"),
+        (lambda log: Kept(newest=1, rows=log.time > 0), "rows= beside newest="),
+        (lambda log: (log.time > 0).to("meta"), "type='meta'"),
     ],
 )
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])

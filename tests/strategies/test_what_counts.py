@@ -156,7 +156,8 @@ def rounded_below_zero(state: State) -> State:
     basis.variance = basis.variance * (1 - 1e-9)
     running = state.data.running
     if running is not None:
-        running = replace(running, variance=running.variance - 1e-9)
+        running = copy.copy(running)
+        running.variance = running.variance - 1e-9
     return state._replace(data=state.data._replace(prior=basis, running=running))
 
 

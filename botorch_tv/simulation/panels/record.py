@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import itertools
 import math
 import os
@@ -21,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from botorch_tv.files import require_regular
+from botorch_tv.files import read_cells
 from botorch_tv.validation import as_path, refuse_masked, require, require_integer, require_number
 
 Moment = str | int | float | datetime | np.datetime64
@@ -210,10 +208,6 @@ def make_panel(
 ENDINGS = (".npz", ".csv", ".csv.gz")
 _GAPS = {"", "na", "n/a", "nan", "null", "none"}
 _TIME_NAMES = {"date", "datetime", "time", "timestamp"}
-_WITH_COMMA = r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?"
-_WITH_POINT = _WITH_COMMA.replace(",", r"\.", 1)
-_THOUSANDS = r"[+-]?\d{1,3}(?:\.\d{3})+,\d*"
-_ONE_MARK = r"[+-]?[1-9]\d{0,2}[.,]\d{3}"
 # A year and a month, or three parts ending in a number: 2019-03, 1/3/2019, 1 Mar 2019.
 _DATE = re.compile(r"\d{4}-\d\d?$|(\w+[-/., ]+){2}\d+")
 _COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
@@ -331,7 +325,7 @@ def _read_arrays(
 
 
 def _read_table(path: Path, times: str | None) -> Panel:
-    file, cells = path.name, _read_cells(path)
+    file, cells = path.name, read_cells(path)
     first = cells.iloc[0]
     whole = cells.apply(lambda column: column.str.fullmatch(r"\d+")).all(axis=1)
     headed = any(_number(cell) is None and not _is_date(cell) for cell in first)
@@ -371,55 +365,6 @@ def _refuse(file: str, wrong: pd.Series, why: str) -> None:
     """Refuse a table for the first of these cells, which have the numbers of their lines."""
     for line, cell in wrong.items():
         raise ValueError(f"{file} line {line}: {cell!r} {why}")
-
-
-def _read_cells(path: Path) -> pd.DataFrame:
-    """The cells of a text table by line of the file, with decimal points.
-
-    Raises:
-        ValueError: If it is no table, or decimals or thousands can be read in two ways.
-    """
-    require_regular(path)
-    file = path.name
-    opener = gzip.open if file.lower().endswith(".gz") else open
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as opened:
-            text = opened.read()
-        separator = next((one for one in ";\t" if one in text.partition("\n")[0]), ",")
-        cells = pd.read_csv(
-            io.StringIO(text), sep=separator, header=None, dtype=str, keep_default_na=False
-        )
-    except (EOFError, OSError, ValueError) as error:
-        raise ValueError(
-            f"{file} cannot be read as a table ({error}); give a CSV file in UTF-8."
-        ) from error
-    cells = cells.map(str.strip)
-    cells.index += 1
-    return cells if separator == "," else _with_points(file, cells)
-
-
-def _with_points(file: str, cells: pd.DataFrame) -> pd.DataFrame:
-    """Replace decimal commas by points; refuse marks that may separate thousands."""
-    for column in (cells[place][1:] for place in cells):
-        marked = column[column.str.contains("[.,]")]
-        if marked.str.fullmatch(_ONE_MARK).all() and column.str.fullmatch(r"[+-]?\d+").any():
-            _refuse(
-                file,
-                marked,
-                "may have a thousands separator, because other cells are whole numbers, or be a "
-                "decimal; write thousands without one, or all decimals with as many digits.",
-            )
-    every = pd.Series(cells.stack().droplevel(1))
-    pointed = _WITH_POINT if every.str.fullmatch(_WITH_COMMA).any() else "(?!)"  # or none
-    unclear = every.str.fullmatch(f"{_THOUSANDS}|{pointed}")
-    _refuse(
-        file,
-        every[unclear],
-        "has points that may separate thousands, because other numbers have decimal commas; "
-        "write all numbers with one of the two alone.",
-    )
-    decimal = re.compile(_WITH_COMMA)
-    return cells.map(lambda one: one.replace(",", ".") if decimal.fullmatch(one) else one)
 
 
 def _number(cell: str) -> float | None:

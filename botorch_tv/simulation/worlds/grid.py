@@ -13,7 +13,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.gp.basis import FeatureBasis, ProductBasis
+from botorch_tv.gp.basis import Basis, FeatureBasis, ProductBasis
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld, InFeatures, Objective, arguments_shown
 from botorch_tv.strategies.domains import Grid
@@ -349,6 +349,7 @@ class GaussianDraw(FunctionDistribution):
 
     def __init__(self, kernel: Kernel | Tensor) -> None:
         self.kernel = copy.deepcopy(kernel)
+        self._bases: dict[tuple[object, ...], Basis] = {}  # a grid asks a matrix each time
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = self.basis(domain, stream.dtype, stream.device)
@@ -356,7 +357,10 @@ class GaussianDraw(FunctionDistribution):
 
     def basis(self, domain: Grid, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
         """Features of the kernel over the arms."""
-        basis = domain.basis(self.kernel, "features", dtype=dtype, device=device)
+        at = domain, dtype, device
+        if at not in self._bases:
+            self._bases[at] = domain.basis(self.kernel, "features", dtype=dtype, device=device)
+        basis = self._bases[at]
         assert isinstance(basis, FeatureBasis)
         return basis
 
