@@ -197,8 +197,9 @@ def _import(arguments: argparse.Namespace) -> int:
             wrong = [TIME]
         if wrong:
             raise ValueError(
-                f"{path} has not one column {wrong[0]!r}, used once, but {', '.join(map(str, table))}; name "
-                "columns as parameters are, and those of values and dates by --y and --times, or "
+                f"{path} has not one column {wrong[0]!r}, used once, but "
+                f"{', '.join(map(str, table))}; name columns as parameters are, and those of "
+                "values and dates by --y and --times, or "
                 "begin a loop that counts in numbers, --unit rounds."
             )
         for line, row in zip(table.index, table[used].to_dict("records")):

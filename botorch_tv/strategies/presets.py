@@ -430,7 +430,7 @@ def et_gp_ucb(
 
 
 @preset(
-    "GLR-GP-UCB, GLR, logarithmic, sometimes uniform | Gerogiannis et al. 2025",
+    "GLR-GP-UCB, GLR",
     "vermilion dotted",
     "none | σ² | since a likelihood ratio detected a change | logarithmic, sometimes uniform | "
     "Gerogiannis et al. 2025",
@@ -457,7 +457,7 @@ def glr_gp_ucb(
 
 
 @preset(
-    "PE-GP-UCB, PE, Ziomek et al. 2025",
+    "PE-GP-UCB, PE",
     "blue dashdot",
     "Markov, of several ε | σ² | all | the highest bound of the ε not rejected | "
     "Ziomek et al. 2025",
@@ -479,7 +479,7 @@ def pe_gp_ucb(
 
 
 @preset(
-    "BOB-GP-UCB, BOB, information gain | Cheung et al. 2019; Zhou, Shroff 2021",
+    "BOB-GP-UCB, BOB",
     "sky dashdot",
     "none | σ² | a window learned by EXP3, since its block began | information gain | "
     "Cheung et al. 2019; Zhou, Shroff 2021",
@@ -508,7 +508,7 @@ def bob_gp_ucb(
 
 
 @preset(
-    "R-PERP, phased elimination in random order | Iwazaki, Takeno 2025",
+    "R-PERP",
     "orange dashdot",
     "none | σ² | since the last restart, of the last phase | "
     "phased elimination in random order | Iwazaki, Takeno 2025",
@@ -527,7 +527,7 @@ def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedEli
 
 
 @preset(
-    "Adaptive-GP-UCB, Adaptive, all, discounted after a jump | logarithmic | ",
+    "Adaptive-GP-UCB, Adaptive",
     "wine solid",
     "Markov and jumps, several rates, weighted | learned | all, discounted after a jump | "
     "logarithmic | ",

@@ -17,8 +17,8 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, UpperConfidence
 from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
+from botorch_tv.experts.windows import is_window_start, require_alpha_tilde
 from botorch_tv.forgetting import Decay, Inflation, Kept, Static
-from botorch_tv.forgetting.windows import is_window_start, require_alpha_tilde
 from botorch_tv.gp.arms import ArmRegression
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior
