@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 try:
     import numpy as np
@@ -20,7 +21,7 @@ except ImportError as error:
         f"Pictures need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
     ) from error
 
-from botorch_tv.validation import as_path, require
+from botorch_tv.validation import require
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -120,13 +121,7 @@ def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = 
     if caption:
         figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
     if path is not None:
-        file = as_path("path", path, "give the name of a picture, 'regret.png'.")
-        known = figure.canvas.get_supported_filetypes()
-        require(
-            file.suffix[1:].lower() in known or not file.suffix,
-            f"path is {str(path)!r}, but pictures end in {', '.join('.' + one for one in known)}; "
-            "'.png' is usual.",
-        )
+        file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file)
     figure.set_dpi(rcParams["figure.dpi"])  # only now, for places of names depend on it by a hair

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import numbers
-import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -26,19 +22,6 @@ def require(condition: bool, message: str) -> None:
     """Raise a ``ValueError`` with ``message`` unless ``condition`` holds (NaN never does)."""
     if not condition:
         raise ValueError(message)
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the closest known one, if any is close."""
-    close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
-    return f" Did you mean {close[0]}?" if close else ""
-
-
-def decimal_comma(value: object) -> str:
-    """The end of an error about a text that may be a number of a table with decimal commas."""
-    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[\d.]*\d,\d+\s*", value):
-        return " The decimal sign is a point; pandas.read_csv(..., decimal=',') reads commas."
-    return ""
 
 
 MISSING = "the number, ok=False for a measurement that failed, or leave the row out"
@@ -102,17 +85,6 @@ INTERVALS = {
     "[0, inf)": "be finite and at least 0",
 }
 """Errors describe these intervals in words, and others by their ends."""
-
-
-def as_path(name: str, value: object, fix: str) -> Path:
-    """The path of a file or folder.
-
-    Raises:
-        ValueError: If it is none.
-    """
-    if not isinstance(value, (str, os.PathLike)):
-        raise ValueError(f"{name} is {shown(value)}, but it must be a str or a Path; {fix}")
-    return Path(value)
 
 
 def require_noise(name: str, value: object) -> float:

@@ -18,7 +18,7 @@ from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import counted, decimal_comma, refuse_masked, shown
+from botorch_tv.validation import counted, refuse_masked, shown
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
@@ -69,7 +69,7 @@ def as_number(name: str, value: object, fix: str) -> float:
         number = float(one)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputDataError(
-            f"{name} is {shown(value)}, but it must be one number; {fix}{decimal_comma(value)}"
+            f"{name} is {shown(value)}, but it must be one number; {fix}"
         ) from error
     if not math.isfinite(number):
         raise InputDataError(f"{name} is {number}, but it must be finite; {fix}")

@@ -13,7 +13,6 @@ from botorch_tv.papers import (
     sensors,
 )
 from botorch_tv.papers.experiment import Case, Drawn, Experiment, Outcome, Recorded
-from botorch_tv.validation import did_you_mean
 
 EXPERIMENTS = {
     one.id: one
@@ -53,8 +52,7 @@ def experiment_named(name: str) -> Experiment:
         ValueError: If there is none, with the ids there are.
     """
     if name not in EXPERIMENTS:
-        hint = did_you_mean(name, EXPERIMENTS)
-        raise ValueError(f"Unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}.{hint}")
+        raise ValueError(f"Unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}.")
     return EXPERIMENTS[name]
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import xarray as xr
 
 from botorch_tv.files import replacing
-from botorch_tv.validation import as_path
 
 BLOCK_BYTES = 2**26
 """Bytes of a study read at once; larger blocks are no faster."""
@@ -110,7 +109,7 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     Raises:
         OSError: If it cannot be written; an older file is then unchanged.
     """
-    path = as_path("StudyResult.save: path", path, "give the name of a file, 'study.nc'.")
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     along = {str(name): one for name, one in data.variables.items() if "trial" in one.dims}
     numbers = all(one.dtype.kind in "biuf" for one in along.values())
@@ -155,7 +154,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
         FileNotFoundError: If there is no such file.
         ValueError: If the file is damaged, or no netCDF file.
     """
-    path = as_path("StudyResult.load: path", path, "give the name of a file.")
+    path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(
             f"There is no file {path}: check the path, or run_study(..., save_to=FOLDER) on the "

@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_tv import strategies
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.strategies import Strategy
-from botorch_tv.validation import did_you_mean, require, require_number
+from botorch_tv.validation import require, require_number
 
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("se", *SMOOTHNESS)
@@ -133,7 +133,7 @@ def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
         The strategies, by their names in the papers.
 
     Raises:
-        ValueError: If a name is unknown, with the closest known one; or ``names`` is empty.
+        ValueError: If a name is unknown, with the known ones; or ``names`` is empty.
     """
     known = {code.upper(): rival for code, rival in RIVALS.items()}
     known |= {rival[0].upper(): rival for rival in RIVALS.values()}
@@ -141,8 +141,7 @@ def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
     require(len(wanted) > 0, f"No strategy given; choose from {', '.join(RIVALS)}.")
     for name in wanted:
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise ValueError(f"Unknown strategy {name!r}; known: {', '.join(RIVALS)}.{hint}")
+            raise ValueError(f"Unknown strategy {name!r}; known: {', '.join(RIVALS)}.")
     made = {}
     for label, preset, takes in (known[name] for name in wanted):
         modelled = {"kernel", "noise"} & inspect.signature(preset).parameters.keys()

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import torch
 
@@ -29,7 +30,7 @@ from botorch_tv.simulation.settings import (
 from botorch_tv.simulation.store import Gathered, Store
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.validation import as_path, require, require_integer
+from botorch_tv.validation import require, require_integer
 
 WORKERS_ELSEWHERE = 16
 """Workers that trials are dealt out to by an executor, which does not say how many it has."""
@@ -141,8 +142,7 @@ def run_study(
     )
     if chunk is not None:
         chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
-    fix = "give the name of a folder, or None."
-    folder = None if save_to is None else as_path("run_study: save_to", save_to, fix)
+    folder = None if save_to is None else Path(save_to)
     compiles = require_compiled(compiled, world, trials * horizon * len(strategies), place)
     settings = StudySettings(
         world, strategies, horizon, seed, dtype, place, tuple(record), compiled=compiles

@@ -22,7 +22,7 @@ from botorch_tv.simulation.recorders import (
     require_recorded,
 )
 from botorch_tv.simulation.settings import DIMENSIONS
-from botorch_tv.validation import did_you_mean, require
+from botorch_tv.validation import require
 
 REQUIRED = ("regret", "resets")
 
@@ -175,14 +175,12 @@ class StudyRecord:
         """Check that the study has a strategy with this label.
 
         Raises:
-            ValueError: If it has none, naming its labels and the closest one.
+            ValueError: If it has none, naming its labels.
         """
-        if strategy not in self.strategies:
-            hint = did_you_mean(strategy, self.strategies)
-            raise ValueError(
-                f"The study has no strategy {strategy!r}; it has {', '.join(self.strategies)}."
-                f"{hint}"
-            )
+        require(
+            strategy in self.strategies,
+            f"The study has no strategy {strategy!r}; it has {', '.join(self.strategies)}.",
+        )
 
     def paired_difference(self, first: str, second: str) -> Paired:
         """The difference in regret between two strategies, trial by trial.

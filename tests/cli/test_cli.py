@@ -141,7 +141,7 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
     ("argv", "message"),
     [
         ([], "COMMAND"),
-        (["compare", "--strategies", "GP,ETT"], "Unknown strategy 'ETT'.*Did you mean ET"),
+        (["compare", "--strategies", "GP,ETT"], "Unknown strategy 'ETT'; known: .*ET"),
         (["compare", "--trials", "many"], "--trials: invalid int value: 'many'"),
         (["compare", "--trials", "0"], "trials is 0"),
         (["compare", "--seed", "-1"], "seed is -1, but it must be an integer of at least 0"),
@@ -162,7 +162,7 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--device", "cuda:99"], "CUDA devices; give 'cpu'"),
         (
             ["paper", "et-fig5"],
-            "Unknown experiment 'et-fig5'; known: b16-fig2a.*Did you mean et-fig",
+            "Unknown experiment 'et-fig5'; known: b16-fig2a.*et-fig",
         ),
         (["paper", "et-fig3", "--data", "absent"], "absent has no era5"),
         (["plot", "absent.nc"], "no file absent.nc"),

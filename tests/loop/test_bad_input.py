@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
     "no y": (lambda loop: loop.tell(suggestion=4), r"y is None, but it must be one number"),
     "two": (lambda loop: loop.tell(torch.ones(2), suggestion=4), "y is .* must be one number"),
     "text": (lambda loop: loop.tell("0.3", suggestion=4), "y is '0.3', but it must be one number"),
-    "comma": (lambda loop: loop.tell("0,3", suggestion=4), "The decimal sign is a point; pandas"),
+    "comma": (lambda loop: loop.tell("0,3", suggestion=4), "y is '0,3', but it must be one number"),
     "no time": (lambda loop: loop.tell(1.0, suggestion=4, time=nan), "time is nan"),
     "noise": (lambda loop: loop.tell(1.0, suggestion=4, noise=-1.0), "-1.0 as noise variance"),
     "no noise": (lambda loop: loop.tell(1.0, suggestion=4, noise=0.0), "0.0 as noise variance"),

@@ -214,7 +214,7 @@ def test_sizes_of_the_papers():
 
 
 def test_unknown_experiment():
-    with pytest.raises(ValueError, match=r"Unknown experiment 'et-tabel2'.*Did you mean et-table2"):
+    with pytest.raises(ValueError, match=r"Unknown experiment 'et-tabel2'; known: .*et-table2"):
         experiment_named("et-tabel2")
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from botorch_tv.files import read_cells
-from botorch_tv.validation import as_path, refuse_masked, require, require_integer, require_number
+from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 Moment = str | int | float | datetime | np.datetime64
 """A time: a date for panels whose times are dates, else a number."""
@@ -253,7 +253,7 @@ def load_panel(
             number nor empty, or a table can be read in two ways.
         FileNotFoundError: If there is no such file.
     """
-    path = as_path("load_panel: path", path, "give the name of a file.")
+    path = Path(path)
     require(
         path.name.lower().endswith(ENDINGS),
         f"{path.name} cannot be read as a panel: its name must end in {', '.join(ENDINGS)}.",
