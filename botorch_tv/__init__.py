@@ -25,38 +25,7 @@ if TYPE_CHECKING:
     from botorch_tv.loop import Loop
     from botorch_tv.models import TimeVaryingGP
     from botorch_tv.simulation import run_study
-    from botorch_tv.strategies import (
-        Box,
-        Choice,
-        Float,
-        GPStrategy,
-        Grid,
-        Integer,
-        Strategy,
-        adaptive_gp_ucb,
-        bob_gp_ucb,
-        br_gp_ucb,
-        et_gp_ucb,
-        glr_gp_ucb,
-        gp_ei,
-        gp_pi,
-        gp_ts,
-        gp_ucb,
-        igp_ucb,
-        pe_gp_ucb,
-        r_gp_ucb,
-        r_perp,
-        random_search,
-        sparq_gp_ucb,
-        sw_gp_ucb,
-        tv_bayesopt,
-        tv_gp_ucb,
-        ui_gp_ucb,
-        ui_tvbo,
-        w_dbo,
-        w_gp_ucb,
-        w_sparq_gp_ucb,
-    )
+    from botorch_tv.strategies import *
 
 __all__ = [
     "Box",

@@ -17,9 +17,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 except ImportError as error:
-    raise ImportError(
-        f"Pictures need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
-    ) from error
+    raise ImportError(f"{error.name} is not installed: pip install 'botorch-tv[study]'") from error
 
 from botorch_tv.validation import require
 

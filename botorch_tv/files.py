@@ -59,9 +59,7 @@ def read_cells(path: Path) -> pd.DataFrame:
             skip_blank_lines=False,
         )
     except (EOFError, OSError, ValueError) as error:
-        raise ValueError(
-            f"{path.name} cannot be read as a table ({error}); give a CSV file in UTF-8."
-        ) from error
+        raise ValueError(f"{path.name} is no table ({error}); give a CSV file in UTF-8.") from error
     cells = cells.fillna("").map(str.strip)
     cells.index += 1
     cells = cells[(cells != "").any(axis=1)]

@@ -176,9 +176,7 @@ def of_trial(position: Sequence[int]) -> str:
 def require_floating(dtype: torch.dtype) -> None:
     """Raise unless ``dtype`` is float64 or float32."""
     if dtype not in (torch.float64, torch.float32):
-        raise InputDataError(
-            f"dtype is {dtype}, but inference needs torch.float64 or torch.float32."
-        )
+        raise InputDataError(f"dtype is {dtype}, but it must be torch.float64 or torch.float32.")
 
 
 def shown(value: object) -> str:

@@ -117,7 +117,7 @@ class Placement:
             now = known[0].now if now is None else now
         if now is None or time_dim is None:
             raise ValueError(
-                f"{type(model).__name__} does not know what time it is; give now and time_dim."
+                f"{type(model).__name__} does not know the time; give now and time_dim."
             )
         first = (known or parts)[0]
         (inputs, *_) = first.train_inputs

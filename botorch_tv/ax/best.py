@@ -172,10 +172,7 @@ def _tried(
             setting = {key: value for key, value in trial.arm.parameters.items() if key != name}
             last[Arm.md5hash(setting)] = (index, trial.arm)
     if not last:
-        raise UserInputError(
-            "No trial has been completed with its objective measured; run one before asking for "
-            "the best."
-        )
+        raise UserInputError("No trial has its objective measured; run one before.")
     return list(last.values())
 
 

@@ -6,13 +6,11 @@ import argparse
 import math
 from typing import Any
 
-import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.cli.options import DRAWN, OF_DRAWN, OF_PANEL, REPLAYED
-from botorch_tv.memory import free_bytes
 from botorch_tv.simulation.panels import Panel, load_panel
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
 from botorch_tv.simulation.worlds import MarkovWorld, PanelWorld, World
@@ -43,7 +41,6 @@ def comparison(arguments: argparse.Namespace) -> Compared:
         options["strategies"] = options["strategies"].removesuffix(",Adaptive")  # which refuses it
     kernel = unit_kernel(options["kernel"], options["lengthscale"])
     strategies = _line_up(options, kernel, options["noise"], epsilon)
-    _require_room(f"--points {points} --dim {dim}", points**dim)
     grid = Grid.regular(points, dim)
     world = MarkovWorld(grid, kernel=kernel, epsilon=epsilon, noise=options["noise"])
     return world, strategies, options["horizon"], ""
@@ -60,7 +57,6 @@ def _recorded(given: dict[str, Any]) -> Compared:
     panel = load_panel(given["panel"], given.get("key"), times=given.get("times"))
     if "without" in given:
         panel = _without(panel, given["without"])
-    _require_room(file, len(panel.arms))
     train = given.get("train", 2 * len(panel.values) // 3)
     names = ("center", "standardize", "noise_share", "groups", "first_arm")
     world = PanelWorld(panel, train, **{name: given[name] for name in names if name in given})
@@ -126,16 +122,6 @@ def _line_up(
         **{name: options[name] for name in ("alpha", "delta", "beta", "chance", "cycle")},
     )
     return line_up(options["strategies"].split(","), settings)
-
-
-def _require_room(named: str, arms: int) -> None:
-    """Refuse more arms than have room for two M x M matrices in float64."""
-    most = int((free_bytes(torch.device("cpu")) / 16) ** 0.5)
-    require(
-        arms <= most,
-        f"{named}: {arms:,} arms, but a covariance of more than {most:,} does not fit into free "
-        "memory; take fewer.",
-    )
 
 
 def _flag(name: str) -> str:

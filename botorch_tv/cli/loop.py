@@ -373,9 +373,7 @@ def _changed(path: Path) -> Iterator[Loop]:
 
 def _require_there(path: Path) -> None:
     if not path.exists():
-        raise ValueError(
-            f"{path} is not there; begin with botorch-tv loop new {path} NAME=LOW:HIGH."
-        )
+        raise ValueError(f"{path} is not there; begin: botorch-tv loop new {path} NAME=LOW:HIGH.")
 
 
 def _loaded(path: Path) -> Loop:
@@ -409,9 +407,7 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
 def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(
-            f"{' '.join(one for one, _ in pairs)}: one is given twice; give each once."
-        )
+        raise ValueError(f"{' '.join(one for one, _ in pairs)}: one is given twice; give it once.")
     return found
 
 

@@ -147,9 +147,7 @@ class Markov(Decay):
     }
 
     def __post_init__(self) -> None:
-        settle_number(
-            self, "epsilon", "[0, 1]", "0 keeps the objective still, 1 redraws it every round."
-        )
+        settle_number(self, "epsilon", "[0, 1]", "0 keeps the objective, 1 redraws it every round.")
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         return torch.exp(0.5 * _log_kept(self.epsilon) * elapsed)

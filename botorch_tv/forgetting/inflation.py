@@ -46,9 +46,7 @@ class ExponentialWeights(Inflation):
     }
 
     def __post_init__(self) -> None:
-        settle_number(
-            self, "gamma", "(0, 1]", "1 forgets nothing, 0.97 halves a weight in 23 units of time."
-        )
+        settle_number(self, "gamma", "(0, 1]", "1 forgets nothing, 0.97 half in 23 units of time.")
 
     def log_factor(self, lag: Tensor) -> Tensor:
         if isinstance(self.gamma, Tensor):

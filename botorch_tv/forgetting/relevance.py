@@ -72,9 +72,7 @@ class WassersteinRemoval(Retention):
         )
         own = self.lengthscale
         for one in own if isinstance(own, tuple) else (own,):
-            require_number(
-                "WassersteinRemoval: lengthscale", one, "(0, inf)", "it is that of the kernel."
-            )
+            require_number("WassersteinRemoval: lengthscale", one, "(0, inf)", "it is a kernel's.")
 
     def init(self, batch_shape: Size) -> tuple[Tensor, Tensor]:
         none = torch.zeros((*batch_shape, 0), dtype=torch.bool, device="cpu")

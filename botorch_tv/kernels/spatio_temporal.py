@@ -167,9 +167,7 @@ class SpatioTemporalKernel(BatchedKernel):
             RuntimeError: If ``last_dim_is_batch``.
         """
         if last_dim_is_batch:
-            raise RuntimeError(
-                "one column is time; put additive structure into the spatial kernel."
-            )
+            raise RuntimeError("one column is time; let the spatial kernel be additive.")
         (arms1, times1), (arms2, times2) = self.split(x1), self.split(x2)
         covariance: Tensor = to_dense(self.spatial(arms1, arms2, diag=diag))
         if self.temporal is None:

@@ -226,9 +226,7 @@ class WienerKernel(DecayKernel):
         sigma_w2_prior: Prior | _DefaultType | None = DEFAULT,
         sigma_w2_constraint: Interval | None = None,
     ) -> None:
-        sigma_w2 = require_number(
-            "WienerKernel: sigma_w2", sigma_w2, "[0, 1e100]", "0 keeps the objective still."
-        )
+        sigma_w2 = require_number("WienerKernel: sigma_w2", sigma_w2, "[0, 1e100]", "0 is static.")
         super().__init__(
             Wiener(sigma_w2),
             origin,

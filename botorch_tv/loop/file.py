@@ -119,9 +119,7 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     with refused(f"{path} holds no loop, or is damaged", "give a file of a loop, or a copy of it."):
         content = json.loads(text)
         written = content["format"], content["version"]
-        require(
-            written == (FORMAT, VERSION), f"it is {written}, but {(FORMAT, VERSION)} is read here"
-        )
+        require(written == (FORMAT, VERSION), f"it is {written}, but here is {(FORMAT, VERSION)}")
         changes, touched = _changes(content)
         parameters = content["domain"].get("parameters")
         named = None if parameters is None else Parameters.from_data(parameters)

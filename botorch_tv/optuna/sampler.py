@@ -168,9 +168,7 @@ class DriftSampler(BaseSampler):
         )
         self._strategy = strategy
         self._clock = TrialClock(time_key, unit)
-        self._startup = require_integer(
-            "DriftSampler: n_startup_trials", n_startup_trials, 1, "8 is usual."
-        )
+        self._startup = require_integer("n_startup_trials", n_startup_trials, 1, "8 is usual.")
         if seed is not None:
             seed = require_integer("DriftSampler: seed", seed, 0, "give a whole number.")
         self._seed = secrets.randbits(62) if seed is None else seed

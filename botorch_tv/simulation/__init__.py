@@ -4,9 +4,7 @@ try:
     import pandas  # noqa: F401
     import xarray  # noqa: F401
 except ImportError as error:
-    raise ImportError(
-        f"Regret studies need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
-    ) from error
+    raise ImportError(f"{error.name} is not installed: pip install 'botorch-tv[study]'") from error
 
 from botorch_tv.simulation.recorders import (
     Diagnosis,

@@ -197,7 +197,6 @@ def _engine() -> Literal["h5netcdf"]:
         importlib.import_module("h5py"), importlib.import_module("h5netcdf")
     except ImportError as error:
         raise ImportError(
-            f"Files of studies need {error.name}, which is not installed: "
-            "pip install 'botorch-tv[study]'"
+            f"{error.name} is not installed: pip install 'botorch-tv[study]'"
         ) from error
     return "h5netcdf"

@@ -137,9 +137,7 @@ def run_study(
         threads = torch.get_num_threads()
         workers = threads if place.type == "cpu" else 1
         workers = workers if executor is None else max(threads, WORKERS_ELSEWHERE)
-    workers = require_integer(
-        "run_study: workers", workers, 1, "give the blocks computed side by side."
-    )
+    workers = require_integer("run_study: workers", workers, 1, "give blocks computed at once.")
     if chunk is not None:
         chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
     folder = None if save_to is None else Path(save_to)

@@ -148,9 +148,7 @@ def _value(name: str, one: Parameter, value: object, dtype: torch.dtype) -> Any:
             return one.choices[one.index(value)]
         except ValueError as error:
             choices = ", ".join(map(repr, one.choices))
-            raise InputDataError(
-                f"{name} is {shown(value)}, but it must be one of {choices}; give one of these."
-            ) from error
+            raise InputDataError(f"{name} is {shown(value)}; give one of {choices}.") from error
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     number = float(value) if is_number else math.nan  # type: ignore[arg-type]
     # Values computed elsewhere may lie outside by rounding errors.
@@ -240,9 +238,7 @@ class Box(Domain):
             bounds = sides + torch.arange(2, device="cpu").unsqueeze(-1)
         self.bounds = corners("Box: bounds", bounds).detach().clone()
         _require_extent(self.bounds, self.bounds.dtype)
-        self.context_dim = require_integer(
-            "Box: context_dim", context_dim, 0, "give the number of known coordinates."
-        )
+        self.context_dim = require_integer("Box: context_dim", context_dim, 0, "0 for none.")
         self.dim, self.device = self.bounds.shape[1], self.bounds.device
         self.columns = self.dim + self.context_dim
         if self.parameters is not None and self.parameters.mixed and search is None:

@@ -146,9 +146,7 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
     if domain.columns == domain.dim:
         if context is None:
             return None
-        raise InputDataError(
-            f"context is {shown(context)}, but {domain!r} takes none; leave it out."
-        )
+        raise InputDataError(f"context is {shown(context)}, but {domain!r} takes none; give none.")
     wanted = (*state.data.time.shape, domain.columns - domain.dim)
     require_tensors(own, ("context", context, wanted, None))
     assert context is not None

@@ -102,9 +102,7 @@ class Grid(Domain):
             InputDataError: If ``bounds`` are not d sides whose lower end is below the upper one, or
                 two lists that could be either sides or corners.
         """
-        points = require_integer(
-            "Grid.regular: points", points, 1, "give the number per dimension."
-        )
+        points = require_integer("Grid.regular: points", points, 1, "give points per dimension.")
         dim = require_integer("Grid.regular: dim", dim, 1, "give the dimension of the points.")
         sides = corners("Grid.regular: bounds", [(0, 1)] * dim if bounds is None else bounds)
         if sides.shape[1] != dim:
@@ -187,9 +185,7 @@ class Grid(Domain):
             InputDataError: If the last dimension is not d, or a point is not on the grid.
         """
         if X.shape[-1:] != (self.dim,):
-            raise InputDataError(
-                f"X has shape {tuple(X.shape)}, but points of this grid end in d = {self.dim}."
-            )
+            raise InputDataError(f"X has shape {tuple(X.shape)}, but d is {self.dim} here.")
         arms = self._arms.like(X)
         flat = X.reshape(-1, self.dim)
         nearest = [torch.cdist(block, arms).min(-1).indices for block in torch.split(flat, 1024)]

@@ -422,9 +422,7 @@ def et_gp_ucb(
             bounds false alarms, a fortiori, but a change is detected ``confirm`` rounds later; see
             :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
     """
-    confirm = require_integer(
-        "et_gp_ucb: confirm", confirm, 0, "0 forgets at the first, 1 waits for one more."
-    )
+    confirm = require_integer("et_gp_ucb: confirm", confirm, 0, "1 waits for one more.")
     trigger = ConfirmedTrigger(delta, rule, confirm) if confirm else EventTrigger(delta, rule)
     return GPStrategy(retention=trigger, **with_width(common, Logarithmic(c1=0.4, c2=4.0)))
 

@@ -109,7 +109,7 @@ def test_a_sum_of_outcomes(experiment):
 
 def test_what_is_refused(experiment, ask, tell):
     client = experiment(**MODEL)
-    with pytest.raises(UserInputError, match="No trial has been completed with its objective"):
+    with pytest.raises(UserInputError, match="No trial has its objective measured"):
         best_now(client, {"t": 1.0})
     tell(client, ROWS[:3])
     with pytest.raises(

@@ -103,9 +103,7 @@ class Bank:
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
-        require_integer(
-            "Bank: histories", self.histories, 4, "fewer tell jumps from noise too soon."
-        )
+        require_integer("Bank: histories", self.histories, 4, "fewer take noise for jumps.")
         require_integer("Bank: features", self.features, 8, "use 320.")
         require_number("Bank: tolerance", self.tolerance, "[1e-10, 0.1]", "use 0.001.")
 

@@ -324,9 +324,7 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
         self, dim: int = 2, *, scenario: Literal[1, 2, 3] = 2, period: int, **played: Unpack[Played]
     ) -> None:
         super().__init__(dim, period=period, **played)
-        require(
-            scenario in (1, 2, 3), f"MovingPeaksWorld: scenario is {scenario!r}; give 1, 2 or 3."
-        )
+        require(scenario in (1, 2, 3), f"MovingPeaksWorld: scenario is {scenario!r}; give 1, 2, 3.")
         self.scenario = scenario
 
     def landscape(self, seed: int) -> MovingPeaks:
