@@ -6,11 +6,13 @@ import argparse
 import math
 from typing import Any
 
+import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.cli.options import DRAWN, OF_DRAWN, OF_PANEL, REPLAYED
+from botorch_tv.memory import free_bytes
 from botorch_tv.simulation.panels import Panel, load_panel
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
 from botorch_tv.simulation.worlds import MarkovWorld, PanelWorld, World
@@ -41,6 +43,8 @@ def comparison(arguments: argparse.Namespace) -> Compared:
         options["strategies"] = options["strategies"].removesuffix(",Adaptive")  # which refuses it
     kernel = unit_kernel(options["kernel"], options["lengthscale"])
     strategies = _line_up(options, kernel, options["noise"], epsilon)
+    arms, most = points**dim, int((free_bytes(torch.device("cpu")) / 16) ** 0.5)
+    require(arms <= most, f"--points {points} --dim {dim}: {arms:,} arms; take {most:,} at most.")
     grid = Grid.regular(points, dim)
     world = MarkovWorld(grid, kernel=kernel, epsilon=epsilon, noise=options["noise"])
     return world, strategies, options["horizon"], ""

@@ -16,7 +16,7 @@ NUMBERS = {
     "points": Parameter(lambda v: Grid.regular(v, 2), WHOLE, AT_LEAST + "1", "per dimension"),
     "dim": Parameter(lambda v: Grid.regular(3, v), WHOLE, AT_LEAST + "1", "give the dimension"),
     "context_dim": Parameter(
-        lambda v: Box(CUBE, context_dim=v), (-1, 1.5), AT_LEAST + "0", "number of known"
+        lambda v: Box(CUBE, context_dim=v), (-1, 1.5), AT_LEAST + "0", "0 for none"
     ),
     "pending": Parameter(
         lambda v: Loop(
@@ -98,7 +98,7 @@ def test_a_dtype_that_inference_cannot_use(dtype):
         Row(
             lambda: strategy.init(Grid.regular(3, 1), dtype=dtype),
             f"dtype is {dtype}",
-            "inference needs",
+            "it must be torch.float64",
             "torch.float64 or torch.float32",
             InputDataError,
         )

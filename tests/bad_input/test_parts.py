@@ -53,10 +53,10 @@ FORGETTING = {
     ),
     "EventTrigger delta": Parameter(EventTrigger, CHANCE, STRICTLY, "the papers use 0.1"),
     "MarkovKernel epsilon": Parameter(
-        MarkovKernel, (-0.1, 1.1, NAN, 1 - 1e-8), "1 - 1e-6 at most", "0 keeps the objective still"
+        MarkovKernel, (-0.1, 1.1, NAN, 1 - 1e-8), "1 - 1e-6 at most", "0 keeps the objective"
     ),
     "WienerKernel sigma_w2": Parameter(
-        WienerKernel, (-0.1, NAN, INF), "must lie in [0, 1e100]", "0 keeps the objective still"
+        WienerKernel, (-0.1, NAN, INF), "must lie in [0, 1e100]", "0 is static"
     ),
 }
 

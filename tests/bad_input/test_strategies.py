@@ -54,7 +54,7 @@ NUMBERS = {
         ("r_gp_ucb", "period", (0, 2.5), AT_LEAST_ONE, "give whole rounds"),
         ("br_gp_ucb", "period", (0, 2.5), AT_LEAST_ONE, "give whole rounds"),
         ("sw_gp_ucb", "window", (0, 2.5), AT_LEAST_ONE, "give whole rounds"),
-        ("tv_gp_ucb", "epsilon", (-0.1, 1.1), "must lie in [0, 1]", "0 keeps the objective still"),
+        ("tv_gp_ucb", "epsilon", (-0.1, 1.1), "must lie in [0, 1]", "0 keeps the objective"),
         ("w_gp_ucb", "gamma", (0.0, 1.01), "must lie in (0, 1]", "1 forgets nothing"),
         ("ui_tvbo", "sigma_w2", (-1.0,), "must lie in [0, 1e100]", "0 keeps the objective still"),
         ("ui_gp_ucb", "alpha", (-1.0,), "finite and at least 0", "is usual"),

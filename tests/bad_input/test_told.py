@@ -127,7 +127,7 @@ CALLS = {
         lambda s, d: STRATEGY.ask(s, context=torch.zeros(2, 1, dtype=D)),
         "context is",
         "takes none",
-        "leave it out",
+        "give none",
     ),
     "X short": (
         lambda s, d: STRATEGY.suggestion_at(s, CUBE[0]),

@@ -128,7 +128,7 @@ NUMBERS = {
         "1000 is usual",
     ),
 }
-CURES = {"workers": "computed side by side", "chunk": "run together"}
+CURES = {"workers": "computed at once", "chunk": "run together"}
 NUMBERS |= {
     f"run_study {name}": Parameter(study(name), WHOLE, AT_LEAST_ONE, cure)
     for name, cure in CURES.items()

@@ -154,7 +154,7 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--lengthscale", "0"], "lengthscale is 0"),
         (["compare", "--kernel", "cubic"], "invalid choice: 'cubic'"),
         (["compare", "--points", "0"], "points is 0"),
-        (["compare", "--dim", "9"], r"--dim 9: [\d,]+ arms, but .*; take fewer"),
+        (["compare", "--dim", "9"], r"--dim 9: [\d,]+ arms; take .* at most"),
         (
             ["compare", "--device", "abacus"],
             "device is 'abacus', but PyTorch knows no such device; give 'cpu'",

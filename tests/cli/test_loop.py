@@ -94,7 +94,7 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
         (("ask", "F", "--time", "3"), "the times of this loop are datetimes"),
         (("ask", "F", "--now", "3"), "the times of this loop are datetimes"),
         (("observe", "F", "1", "x=3"), "x is 3.0, but it must be a number from 0 to 1; give one"),
-        (("ask", "nowhere"), "is not there; begin with botorch-tv loop new"),
+        (("ask", "nowhere"), "is not there; begin: botorch-tv loop new"),
         (("ask", "F", "--when", "3"), "--when 3 (see botorch-tv --help)"),
     ],
 )
@@ -410,7 +410,7 @@ def test_loops_that_a_shell_cannot_play_or_draw(
     file = str(tmp_path / "loop.json")
     for argv in (("status",), ("ask",), ("observe", "1", "x=1")):
         assert run(argv[0], file, *argv[1:]) == cli.EXIT_ERROR
-        assert f"{file} is not there; begin with botorch-tv loop new" in capsys.readouterr().err
+        assert f"{file} is not there; begin: botorch-tv loop new" in capsys.readouterr().err
     Loop(random_search(kernel=RBFKernel(), noise=0.1), {"x": (0, 1)}).save(file)
     for argv in (("status",), ("ask",)):
         assert run(argv[0], file) == cli.EXIT_ERROR

@@ -264,7 +264,7 @@ def test_another_domain_is_refused_by_name(domain: Domain, message: str, saved: 
         (lambda text: text.replace("botorch_tv loop", "study"), r"it is \('study', 3\), but"),
         (
             lambda text: text.replace('"version": 3', '"version": 2'),
-            r"it is \(.*, 2\), but \(.*, 3\) is read here",
+            r"it is \(.*, 2\), but here is \(.*, 3\)",
         ),
         (lambda text: text.replace('"arrival"', '"arrived"'), "KeyError: 'arrival'"),
         (

@@ -121,7 +121,7 @@ def test_a_study():
 
 
 def test_what_cannot_be_played():
-    with pytest.raises(ValueError, match="scenario is 4; give 1, 2 or 3"):
+    with pytest.raises(ValueError, match="scenario is 4; give 1, 2, 3"):
         MovingPeaksWorld(scenario=4, period=3)
     with pytest.raises(ValueError, match="period is 0"):
         MovingPeaksWorld(period=0)
