@@ -11,8 +11,8 @@ from benchmarks.mutation.judge import Ran
 from benchmarks.mutation.mutants import Mutant
 
 FOLDERS = (
-    *("acquisition", "conformance", "experts", "forgetting", "inference", "kernels", "learning"),
-    *("likelihoods", "models", "robustness", "simulation", "strategies"),
+    *("acquisition", "bad_input", "conformance", "experts", "forgetting", "gp", "kernels"),
+    *("learning", "likelihoods", "models", "robustness", "simulation", "strategies"),
 )
 
 
