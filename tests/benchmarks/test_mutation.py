@@ -25,6 +25,9 @@ class Scale:
         if x < LIMIT and not fine:
             raise ValueError(f"{x - 1} is small")
         return x * 2.0, self.count
+
+    def pair(self):
+        return self, self
 '''
 EXPECTED = {
     ("", "LIMIT = 3", "LIMIT = 4"),
