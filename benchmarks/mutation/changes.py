@@ -135,7 +135,7 @@ def _answer(node: ast.AST) -> Iterator[Change]:
     """A tuple that is returned, with its first two in the other order."""
     if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
         parts = node.value.elts
-        if len(parts) > 1:
+        if len(parts) > 1 and ast.dump(parts[0]) != ast.dump(parts[1]):
             swapped = ast.Tuple([parts[1], parts[0], *parts[2:]], ast.Load())
             new = ast.Return(ast.copy_location(swapped, node.value))
             yield "return swapped", node, ast.copy_location(new, node)

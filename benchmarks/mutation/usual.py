@@ -11,8 +11,9 @@ from benchmarks.mutation.judge import Ran
 from benchmarks.mutation.mutants import Mutant
 
 FOLDERS = (
-    *("acquisition", "conformance", "experts", "forgetting", "inference", "kernels", "learning"),
-    *("likelihoods", "models", "robustness", "simulation", "strategies"),
+    *("acquisition", "ax", "bad_input", "conformance", "experts", "forgetting", "gp", "kernels"),
+    *("learning", "likelihoods", "loop", "models", "optuna", "robustness", "simulation"),
+    *("strategies", "theory_functions"),
 )
 
 

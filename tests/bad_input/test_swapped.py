@@ -170,6 +170,7 @@ class TestSidesAndCorners:
         "sides",
         [
             [(0, 5), (10, 50)],  # tuples
+            [[0, 5], (10, 50)],  # one of them
             [[0, 1], [0, 1]],  # no corners: a side of length 0
             [[20, 80], [1, 8]],  # nor these: 20 is above 1
             [[0, 5], [5, 9]],  # the same box either way

@@ -8,7 +8,7 @@ from benchmarks.mutation import children, draw, judge, results
 from benchmarks.mutation.__main__ import ROOT
 from benchmarks.mutation.judge import Ran
 from benchmarks.mutation.mutants import mutants_of, mutated
-from benchmarks.mutation.usual import Usual
+from benchmarks.mutation.usual import FOLDERS, Usual
 
 SOURCE = '''
 """Words are left alone."""
@@ -25,6 +25,9 @@ class Scale:
         if x < LIMIT and not fine:
             raise ValueError(f"{x - 1} is small")
         return x * 2.0, self.count
+
+    def pair(self):
+        return self, self
 '''
 EXPECTED = {
     ("", "LIMIT = 3", "LIMIT = 4"),
@@ -96,6 +99,11 @@ def test_the_core_is_what_computes():
     names = draw.core(ROOT)
     assert {"botorch_tv/gp/arms.py", "botorch_tv/simulation/streams.py"} <= set(names)
     assert not any("botorch_tv/loop/" in name or "__init__" in name for name in names)
+
+
+def test_folders_of_tests_are_there():
+    """One that was moved would be left out, and say so to nobody."""
+    assert [name for name in FOLDERS if not (ROOT / "tests" / name).is_dir()] == []
 
 
 def test_a_fault_is_put_into_a_living_class(root):

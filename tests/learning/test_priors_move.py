@@ -53,3 +53,10 @@ def test_a_rate_prior_is_a_density():
         below = torch.trapezoid(prior.log_prob(at[at <= 0.05]).exp(), at[at <= 0.05]).item()
         assert (drawn <= 0.05).double().mean().item() == pytest.approx(below, abs=0.015)
     assert RatePrior().log_prob(torch.zeros(())).isfinite()
+
+
+def test_no_rate_is_drawn_at_the_end_of_the_support(monkeypatch):
+    """However near to 1 the probability is of which it is the quantile."""
+    monkeypatch.setattr(torch, "rand", lambda shape, **like: torch.full(shape, 1 - 2**-53, **like))
+    for mode in torch.logspace(-3, 0, 50).tolist():
+        assert float(RatePrior(mode, upper=1.0).double().rsample()) < 1

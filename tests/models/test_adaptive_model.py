@@ -502,6 +502,17 @@ def test_the_mirror_image_is_minimised():
         torch.testing.assert_close(getattr(mirrored, part), getattr(plain, part), rtol=0, atol=1e-9)
 
 
+def test_noise_that_is_told_is_transformed_with_the_objective():
+    X, Y = data(12)
+    thrice = ScalarizedPosteriorTransform(torch.tensor([3.0], dtype=D), offset=2.0)
+    model = adaptive_model(X, Y, bank=JUMPY)
+    query, noise = asked(model, 3), torch.full((3, 1), 0.7, dtype=D)
+    plain = model.posterior(query, observation_noise=noise)
+    other = model.posterior(query, observation_noise=noise, posterior_transform=thrice)
+    torch.testing.assert_close(other.mean, 3 * plain.mean + 2)
+    torch.testing.assert_close(other.variance, 9 * plain.variance)
+
+
 def test_units_and_columns_make_no_difference():
     X, Y = data(14)
     plain = adaptive_model(X, Y, bank=JUMPY)

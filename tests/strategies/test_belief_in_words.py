@@ -159,6 +159,20 @@ def test_what_is_believed_is_said(changes, unit, words):
     assert ("jump" in said) == (len(shares["hazards"]) > 1)
 
 
+def test_what_was_hardly_presumed_is_less_than_one_percent():
+    """One of 120 rates stands still, as do three values measured again and again."""
+    rates = (0.0, *(0.5 + t / 400 for t in range(119)))
+    player = adaptive_gp_ucb(bank=Bank(rates=rates, hazards=(0.0,), lengthscales=(0.4,)))
+    state, said = player.init(DOMAIN), []
+    for t in range(16):
+        X = DOMAIN.X[t % 3]
+        y = 70 + 4 * torch.sin(7 * X.sum())
+        state, _ = player.tell(state, player.suggestion_at(state, X, now=t), y)
+        said.append(player.describe(state))
+    least = re.compile(r"It probably stands still \(\d\d %; before any measurement less than 1 %\)")
+    assert any(map(least.match, said))
+
+
 def test_weight_at_the_edge_of_the_bank_is_told():
     """What lies beyond what the bank holds cannot be told from its edge."""
     _, state = told(jump=False)

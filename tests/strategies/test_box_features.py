@@ -309,3 +309,11 @@ def test_tolerances_are_checked_and_presets_take_them():
     fine = replace(coarse, inference="features")
     sizes = [one.init(cube(2)).basis.size for one in (coarse, fine)]
     assert sizes[0] < 0.7 * sizes[1]
+
+
+@pytest.mark.parametrize("variance", [1e-4, 1e4])
+def test_the_unit_of_values_changes_no_number_of_functions(variance):
+    wide = ScaleKernel(smooth(0.4, 2)).double()
+    wide.outputscale = variance
+    plain, other = features(), features(kernel=wide, noise=0.01 * variance)
+    assert other.init(cube(2)).basis.size == plain.init(cube(2)).basis.size

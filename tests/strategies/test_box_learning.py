@@ -195,6 +195,18 @@ def test_learned_is_what_learn_finds_in_the_rows_kept():
         torch.testing.assert_close(state.basis.parameters[i], found.vector, rtol=1e-4, atol=1e-5)
 
 
+def test_noise_that_ages_is_learned_with():
+    """What has aged counts less; without that another noise is found."""
+    strategy = strategy_of(inflation=ExponentialWeights(0.7))
+    X, time, y = observed(8, 1, seed=2)
+    before, _ = play(strategy, X[:7], time[:7], y[:7], (1,))
+    state, _ = play(strategy, X, time, y, (1,))
+    rows = strategy.learning, module(), Static(), NOISE, X[:, 0], time[:, 0], y[:, 0]
+    rows = *rows, torch.ones(8, dtype=torch.bool), None, before.basis.parameters[0]
+    found = learn(*rows, inflation=0.7 ** -(time[-1] - time)[:, 0])
+    torch.testing.assert_close(state.basis.parameters[0], found.vector, rtol=1e-4, atol=1e-5)
+
+
 def test_schedule():
     strategy = strategy_of(learning=Refit(every=3, least=5))
     X, time, y = observed(10, 2)

@@ -115,6 +115,7 @@ def test_a_learned_variance_fits_itself():
 def test_a_random_walk_may_have_gone_far():
     walk = ui_tvbo(kernel=kernel(), noise=0.02, sigma_w2=1.0)
     assert not told(walk, GRID, [0.0, 90.0], times=[0.0, 100.0])
+    assert told(walk, GRID, [0.0, 33.0], times=[0.0, 0.1])
 
 
 DOMAINS = [

@@ -102,6 +102,12 @@ def test_with_an_expert() -> None:
     assert 0.5 < share(sparq_gp_ucb(**NOISE, steps=20), Grid.regular(5, 2), 3, 12) < 2
 
 
+def test_more_questions_to_an_expert_take_more() -> None:
+    few, many = (sparq_gp_ucb(**NOISE, c_Q=c_Q) for c_Q in (1.0, 100.0))
+    state = few.init(Grid.regular(5, 2))
+    assert few.numbers_per_trial(state, 24) < many.numbers_per_trial(state, 24)
+
+
 @pytest.mark.parametrize("name", ["GP", "W", "TS"])
 def test_of_a_product_of_kernels(name: str) -> None:
     """Where the features of a smooth kernel are products over the dimensions."""

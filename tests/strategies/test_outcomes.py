@@ -75,6 +75,14 @@ def test_the_probability_is_that_of_the_textbook(seed):
     np.testing.assert_allclose(chance.at(at).numpy(), wanted, rtol=0, atol=1e-10)
 
 
+def test_the_unit_of_time_lies_between_measurements_not_before_the_present():
+    U, ok = np.array([[0.2, 0.2], [0.8, 0.8]]), np.array([True, False])
+    time = torch.tensor([0.0, 4.0], dtype=torch.float64)
+    chance = Success(torch.from_numpy(U), torch.from_numpy(ok), time, UNIT, 5)
+    wanted = textbook(U, ok, np.array([5.0, 1.0]) / 4, U)
+    np.testing.assert_allclose(chance.at(torch.from_numpy(U)).numpy(), wanted, rtol=0, atol=1e-10)
+
+
 def test_one_failure_among_successes_is_a_glitch_and_several_are_a_region():
     random = np.random.default_rng(0)
     near = 0.5 + 0.05 * random.standard_normal((12, 2))

@@ -168,3 +168,11 @@ def test_a_box_of_listed_values_believes_what_a_grid_of_them_does() -> None:
     torch.testing.assert_close(
         strategy.weights(states[0]), strategy.weights(states[1]), atol=2e-4, rtol=0
     )
+
+
+def test_lengthscales_are_positive_and_grow_with_the_dimension():
+    for columns in range(1, 21):
+        lengthscales = Bank().lengthscales_of(columns)
+        assert sorted(lengthscales) == list(lengthscales)
+        assert lengthscales[0] > 0
+        assert lengthscales[-1] <= Bank().lengthscales_of(columns + 1)[-1]

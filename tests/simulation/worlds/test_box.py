@@ -151,6 +151,11 @@ def test_shift_and_scale_are_prior_mean_and_variance() -> None:
     assert BoxWorld(Bowl(noise_std=0.2), scale=2.0).noise == pytest.approx(0.01)
 
 
+def test_a_world_is_recognised_by_values_without_noise() -> None:
+    noisy, exact = (BoxWorld(Bowl(noise_std=one), noise=0.01).probe for one in (0.2, 0.0))
+    torch.testing.assert_close(noisy, exact, rtol=0, atol=0)
+
+
 def test_candidates_of_a_box_are_arms_of_a_grid() -> None:
     grid = Grid.regular(4, 2, bounds=[(0, 1), (0, 2)])
 
