@@ -96,8 +96,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         uniform = torch.rand(torch.Size(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         normal = torch.special.ndtri(low + (high - low) * uniform)
         drawn: Tensor = torch.exp(self.loc + self.scale * normal) - self.still
-        end = None if math.isinf(self._upper) else math.nextafter(self._upper, 0.0)
-        return drawn.clamp(0.0, end)
+        return drawn.clamp(0.0, self._upper * (1 - torch.finfo(drawn.dtype).eps))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RatePrior:
         """Itself: it has no batch."""

@@ -19,7 +19,7 @@ from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 
 from botorch_tv.acquisition import Heteroscedastic, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.exploration import Ties
-from botorch_tv.experts.windows import window_count
+from botorch_tv.forgetting.sparq_windows import window_count
 from botorch_tv.papers.claims import also, beats, below, compared, judge, judge_readings
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Recorded, Results
 from botorch_tv.papers.recordings import Recordings

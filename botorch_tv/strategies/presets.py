@@ -194,8 +194,10 @@ def preset(
             textwrap.fill(f"{one.name}: {ARGUMENTS[one.name][0]}", 88, subsequent_indent=4 * " ")
             for one in common
         ]
-        lines = [inspect.getdoc(make) or "", *([] if first else ["", "Args:"])]
-        checked.__doc__ = "\n".join([*lines, textwrap.indent("\n".join(entries), 4 * " "), ""])
+        doc, raises, errors = (inspect.getdoc(make) or "").partition("\n\nRaises:")
+        lines = [doc, *([] if first else ["", "Args:"])]
+        lines.append(textwrap.indent("\n".join(entries), 4 * " ") + raises + errors)
+        checked.__doc__ = "\n".join([*lines, ""])
         checked.__signature__ = signature  # type: ignore[attr-defined]
         PRESETS[make.__name__] = Preset(checked, tuple(names.split(", ")), style, row)
         return checked

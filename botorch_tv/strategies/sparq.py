@@ -17,8 +17,8 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, UpperConfidence
 from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
-from botorch_tv.experts.windows import is_window_start, require_alpha_tilde
 from botorch_tv.forgetting import Decay, Inflation, Kept, Static
+from botorch_tv.forgetting.sparq_windows import is_window_start, require_alpha_tilde
 from botorch_tv.gp.arms import ArmRegression
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior
@@ -297,7 +297,7 @@ class SparQ(KernelStrategy):
         return with_answers(data, state.expert)
 
     def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
-        self.warn_of_absence(state, stacklevel=5)
+        self.warn_of_absence(state, stacklevel=6)
         return super()._ask(state, now, context, draws)
 
     def undisturbed(self) -> SparQ:

@@ -12,7 +12,7 @@ constants of their theorems or proofs and are bounds; those named ``..._order`` 
     (1, 3, 5, 7, 9, 11, 13, 15, 17, 20)
 """
 
-from botorch_tv.experts.windows import (
+from botorch_tv.forgetting.sparq_windows import (
     is_window_start,
     next_window_start,
     window_count,

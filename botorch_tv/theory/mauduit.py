@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from botorch_tv.experts.windows import require_alpha_tilde, window_exponent
+from botorch_tv.forgetting.sparq_windows import require_alpha_tilde, window_exponent
 from botorch_tv.theory.arguments import Rounds, checked, rounds
 
 

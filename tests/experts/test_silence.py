@@ -50,6 +50,7 @@ def test_nothing_for_many_rounds_in_a_row(kind: str, place: str) -> None:
             warnings.simplefilter("always")
             suggestion = strategy.ask(state)
         assert [one.category for one in seen] == [ExpertWarning] * due
+        assert all(one.filename == __file__ for one in seen)
         missed += due
         if t == 1:
             suggestion = strategy.suggestion_at(state, GRID.X[0])

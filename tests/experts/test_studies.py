@@ -12,7 +12,7 @@ import torch
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.experts import SparQ, sparq_gp_ucb, w_sparq_gp_ucb
-from botorch_tv.experts.windows import window_starts
+from botorch_tv.forgetting.sparq_windows import window_starts
 from botorch_tv.simulation import (
     BoxWorld,
     MarkovWorld,

@@ -59,4 +59,5 @@ def test_no_rate_is_drawn_at_the_end_of_the_support(monkeypatch):
     """However near to 1 the probability is of which it is the quantile."""
     monkeypatch.setattr(torch, "rand", lambda shape, **like: torch.full(shape, 1 - 2**-53, **like))
     for mode in torch.logspace(-3, 0, 50).tolist():
-        assert float(RatePrior(mode, upper=1.0).double().rsample()) < 1
+        for prior in (RatePrior(mode, upper=1.0).double(), RatePrior(mode, upper=1.0).float()):
+            assert float(prior.rsample()) < 1

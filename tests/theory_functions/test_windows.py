@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from botorch_tv.experts.windows import ENDLESS
+from botorch_tv.forgetting.sparq_windows import ENDLESS
 from botorch_tv.theory import (
     is_window_start,
     necessary_side_queries,

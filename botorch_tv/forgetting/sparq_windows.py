@@ -1,4 +1,4 @@
-"""When the windows of W-SparQ-GP-UCB start, [M] §3.3.
+"""When the windows of W-SparQ-GP-UCB start, [M] §3.3; no rule of retention.
 
 Windows follow t_1 = 1, t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, the only integers that satisfy [M] (32).
 A start depends on α~/α alone, and is computed exactly: α~ and α are read as the decimals they
