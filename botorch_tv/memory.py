@@ -20,8 +20,8 @@ def free_bytes(device: torch.device) -> int:
     """Free memory of a device in bytes; caches that can be released count as free."""
     if device.type == "cuda":
         # PyTorch keeps the memory of deleted tensors for new ones.
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + kept
+        retained = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + retained
     with suppress(OSError):
         told = re.search(r"^MemAvailable: +(\d+) kB$", _KERNEL_TELLS.read_text(), re.MULTILINE)
         if told is not None:
@@ -43,7 +43,7 @@ def _allowed() -> int:
     return max(0, most - taken)
 
 
-def bytes_in_words(size: float) -> str:
+def bytes_text(size: float) -> str:
     """A number of bytes with a unit."""
     unit = 0
     while size >= 1024 and unit < len(_UNITS) - 1:

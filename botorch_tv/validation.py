@@ -14,7 +14,7 @@ from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
 
-class MisfitWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
+class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
     """Data, domain or clock are orders of magnitude from what a prior expects."""
 
 
@@ -195,7 +195,7 @@ def _is_number(value: object, kind: type) -> bool:
 # ---------------- Spans of time and numbers of things in words
 
 
-def span_in_words(length: float, unit: str) -> str:
+def span_text(length: float, unit: str) -> str:
     """A span of time, to three digits: ``1 hour``, ``46.6 hours``, ``3600 units of time``.
 
     Args:

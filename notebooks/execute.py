@@ -78,17 +78,19 @@ def execute(notebook: NotebookNode, *, smoke: bool = False, timeout: float = 360
     notebook.metadata = from_dict(METADATA)
 
 
-def retell(notebook: NotebookNode, kept: NotebookNode) -> None:
+def retell(notebook: NotebookNode, retained: NotebookNode) -> None:
     """Take over the outputs of an earlier run, where only words have changed since.
 
     Args:
         notebook: The notebook as its text has it now, changed in place.
-        kept: The notebook as it was run.
+        retained: The notebook as it was run.
 
     Raises:
         ValueError: If the code is another, so that it must be run.
     """
-    now, before = ([c for c in book.cells if c.cell_type == "code"] for book in (notebook, kept))
+    now, before = (
+        [c for c in book.cells if c.cell_type == "code"] for book in (notebook, retained)
+    )
     if [cell.source for cell in now] != [cell.source for cell in before]:
         raise ValueError("the code has changed since it was run; run the notebook without --words.")
     for cell, ran in zip(now, before):

@@ -53,7 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    config.addinivalue_line("filterwarnings", "error::botorch_tv.validation.MisfitWarning")
+    config.addinivalue_line(
+        "filterwarnings", "error::botorch_tv.validation.MisspecificationWarning"
+    )
 
 
 def _only_look_at(handle: int) -> None:

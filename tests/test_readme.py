@@ -17,7 +17,7 @@ from lasting import players
 from strange_executors import PlainWorld, Queue
 
 from botorch_tv.acquisition import Candidates, WidthContext
-from botorch_tv.forgetting import Kept, Log, Observation
+from botorch_tv.forgetting import Log, Observation, Retained
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.simulation import run_study
 
@@ -108,10 +108,10 @@ def test_every_door_is_short() -> None:
 def test_what_parts_see_is_listed_in_full() -> None:
     told = set(re.findall(r"`(\w+)(?:\([^`]*\))?`", section(GUIDE, "Your own part")))
     seen = {*dir(Candidates), *Candidates.__annotations__, *dir(Log), *Observation._fields}
-    seen |= {*Kept._fields, "argmax", "at"}
+    seen |= {*Retained._fields, "argmax", "at"}
     wanted = {name for name in seen - {"before_a_choice"} if not name.startswith("_")}
-    kept = set(re.findall(r"(\w+)=", section(GUIDE, "Your own part")))
-    assert wanted <= told | kept
+    retained = set(re.findall(r"(\w+)=", section(GUIDE, "Your own part")))
+    assert wanted <= told | retained
     assert {"mean", "newest", "rows"} <= wanted
     own = re.findall(r"`context\.(\w+)`", section(GUIDE, "Your own part"))
     gains = {name for name in WidthContext._fields if name.endswith("information_gain")}

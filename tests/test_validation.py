@@ -60,15 +60,15 @@ def test_ends_of_an_interval(within, inside, outside):
 
 def test_parts_keep_plain_numbers():
     """What is saved, compared and used as a size later is what the check returned."""
-    kept = [
+    retained = [
         PeriodicReset(29.0).period,
         SlidingWindow(np.int64(29)).window,
         MultiStart(raw_samples=29.0).raw_samples,
         Refit(every=29.0).every,
         RKHSFunctions(torch.eye(3), terms=29.0).terms,
     ]
-    assert [type(one) for one in kept] == [int] * len(kept)
-    assert set(kept) == {29}
+    assert [type(one) for one in retained] == [int] * len(retained)
+    assert set(retained) == {29}
     assert type(Markov(np.float32(0.25)).epsilon) is float
     assert len(Grid.regular(points=3.0, dim=2.0)) == 9
 

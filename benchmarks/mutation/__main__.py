@@ -123,14 +123,14 @@ def _try(mutants: list[Mutant], results: Results, options: argparse.Namespace) -
         finally:
             os._exit(code)
     os.waitpid(collector, 0)
-    kept = Results(results.path)
-    results.answers = kept.answers
+    retained = Results(results.path)
+    results.answers = retained.answers
     number = len(inside)
     rest = [
         mutant
         for mutant in mutants
-        if kept.answers.get(mutant.key, {}).get("status", "not placed") == "not placed"
-        or (not mutant.function and not kept.done(mutant, again=options.again))
+        if retained.answers.get(mutant.key, {}).get("status", "not placed") == "not placed"
+        or (not mutant.function and not retained.done(mutant, again=options.again))
     ]
     total = number + len(rest)
     work = server.in_a_new_import(ROOT, Usual(usual_path, ROOT), limit=options.limit)

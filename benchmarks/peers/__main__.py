@@ -202,9 +202,9 @@ def main() -> None:
         list(pool.map(partial(run, options), work))
     folder = options.out / "runs"
     runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() and not options.afresh else {}
-    told = summary(runs, kept.get("worlds"))
-    failed = kept.get("failed", {})
+    retained = json.loads(KEPT.read_text()) if KEPT.exists() and not options.afresh else {}
+    told = summary(runs, retained.get("worlds"))
+    failed = retained.get("failed", {})
     failed |= {path.stem: path.read_text().strip() for path in folder.glob("*.failed")}
     what = {name: entry.what for name, entry in PEERS.items()}
     record = {**environment(seed=0), "peers": what, "worlds": told, "failed": failed}

@@ -88,10 +88,10 @@ def play(world: World, rounds: int, device: torch.device) -> tuple[Tensor, float
     contender, loops = strategy(), len(world.start)
     box = Box(torch.tensor([[0.0] * DIM, [1.0] * DIM], dtype=torch.float64, device=device))
     state = contender.init(box, batch_shape=(loops,))
-    regrets, kept, seconds = [], [], 0.0
+    regrets, retained, seconds = [], [], 0.0
     for round_ in range(rounds):
         if round_ in CHECKED:
-            kept.append(state)
+            retained.append(state)
         begin = time.perf_counter()
         suggestion = contender.ask(state)
         _wait(device)
@@ -102,7 +102,7 @@ def play(world: World, rounds: int, device: torch.device) -> tuple[Tensor, float
         state, _ = contender.tell(state, suggestion, y)
         _wait(device)
         seconds += time.perf_counter() - begin
-    return torch.stack(regrets, -1), seconds, kept
+    return torch.stack(regrets, -1), seconds, retained
 
 
 def rival_model(X: Tensor, y: Tensor) -> SingleTaskGP:

@@ -176,10 +176,10 @@ def drift(
         used = int(known.counts[i, SLOTS])
         first, second = known.places[i, :, :used]
         rows = K[points * first + second]
-        kept = K - rows.T @ known.inverse[i, :used, :used] @ rows
+        retained = K - rows.T @ known.inverse[i, :used, :used] @ rows
         found["mean"].append(_apart(known.mean[i], mean))
         found["variance"].append(_apart(known.variance[i], covariance.diagonal()))
-        found["covariance"].append(_apart(kept, covariance))
+        found["covariance"].append(_apart(retained, covariance))
         found["rows"].append(n)
     return found
 

@@ -110,7 +110,7 @@ def play(
     state = contender.init(domain, batch_shape=(trials,), dtype=dtype, device=device)
     init_seconds = now(device) - begin
     for _ in range(horizon):
-        live.append(contender.decision(state).data.kept.sum(-1))
+        live.append(contender.decision(state).data.retained.sum(-1))
         begin = now(device)
         with watch:
             suggestion = contender.ask(state)

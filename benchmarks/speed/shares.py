@@ -121,7 +121,7 @@ def distinct(indices: Tensor, live: Tensor) -> list[float]:
         live: How many of the newest earlier choices are in use, `horizon x trials`.
     """
     counts = [
-        [len(set(chosen[number - kept : number])) for number, kept in enumerate(in_use)]
+        [len(set(chosen[number - retained : number])) for number, retained in enumerate(in_use)]
         for chosen, in_use in zip(indices.T.tolist(), live.T.tolist(), strict=True)
     ]
     return [fmean(one) for one in zip(*counts, strict=True)]

@@ -81,8 +81,8 @@ def covariance(
     """Squared exponential in space, (1 - ε)^(Δt/2) in time, `n x n`."""
     apart = (X.unsqueeze(-2) - X.unsqueeze(-3)).square().sum(-1)
     elapsed = (times.unsqueeze(-1) - times).abs()
-    kept = 1 - torch.as_tensor(epsilon, dtype=X.dtype)
-    decay: Tensor = kept ** (0.5 * elapsed)
+    retained = 1 - torch.as_tensor(epsilon, dtype=X.dtype)
+    decay: Tensor = retained ** (0.5 * elapsed)
     return torch.exp(-0.5 * apart / lengthscale**2) * decay
 
 

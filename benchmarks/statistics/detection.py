@@ -21,7 +21,7 @@ from torch import Tensor
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, write
 from botorch_tv.acquisition import Forced, Logarithmic, UpperConfidence
-from botorch_tv.forgetting import EventTrigger, GLRTrigger, Kept, Log, Observation, Retention
+from botorch_tv.forgetting import EventTrigger, GLRTrigger, Log, Observation, Retained, Retention
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import GPStrategy, Grid
 
@@ -91,10 +91,10 @@ def first_alarms(rule: Retention, told: Told) -> Tensor:
             reset=never,
             memory=memory,
         )
-        kept = rule.keep(log)
-        assert isinstance(kept, Kept)
-        assert kept.where is not None
-        first = torch.where(kept.where & first.isinf(), time, first)
+        retained = rule.keep(log)
+        assert isinstance(retained, Retained)
+        assert retained.where is not None
+        first = torch.where(retained.where & first.isinf(), time, first)
         memory = rule.update(log)
     return first
 

@@ -29,8 +29,8 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, write
+from benchmarks.statistics.adaptive import read
 from benchmarks.statistics.errors import standard_error
-from benchmarks.statistics.told_nothing import read
 from botorch_tv.ax import adaptive_generation_strategy
 from botorch_tv.loop import Loop
 from botorch_tv.optuna import DriftSampler

@@ -40,7 +40,7 @@ POINTS = 50
 SENSORS = 20
 START = 0.01
 CLEAR = 3.0
-STILL = 1e-3
+OFFSET = 1e-3
 
 Estimates = dict[str, list[float]]
 """What was found, by the name of the hyperparameter, one number per seed."""
@@ -144,7 +144,7 @@ def judged(values: Sequence[float], truth: float) -> dict[str, Any]:
     numbers = np.asarray(values)
     mean = float(numbers.mean())
     error = float(numbers.std(ddof=1) / math.sqrt(len(numbers)))
-    away = abs(mean - truth) <= CLEAR * error if truth else float(numbers.max()) < STILL
+    away = abs(mean - truth) <= CLEAR * error if truth else float(numbers.max()) < OFFSET
     return {
         "truth": truth,
         "mean": mean,

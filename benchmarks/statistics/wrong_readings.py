@@ -32,14 +32,14 @@ from benchmarks.arguments import command_line
 from benchmarks.peers import worlds as peers
 from benchmarks.speed.common import begin, write
 from benchmarks.statistics import (
-    told_nothing,
-    told_nothing_grid,
-    told_nothing_wider,
+    adaptive,
+    adaptive_grid,
+    adaptive_wider,
     wider_worlds,
 )
+from benchmarks.statistics.adaptive import read
+from benchmarks.statistics.adaptive_wider import REGRET, OfLibrary
 from benchmarks.statistics.errors import standard_error
-from benchmarks.statistics.told_nothing import read
-from benchmarks.statistics.told_nothing_wider import REGRET, OfLibrary
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.papers.recordings import Recordings
@@ -159,7 +159,7 @@ def costs(ours: np.ndarray, plain: np.ndarray) -> dict[str, float | None]:
 
 def on_grid(name: str, trials: int, seed: int) -> dict[str, Any]:
     """Functions on 50 x 50 arms."""
-    world = told_nothing_grid.world(name, 100)
+    world = adaptive_grid.world(name, 100)
     study = run_study(world, PLAYERS, trials=trials, horizon=100, seed=seed, progress=False)
     regret = study.data["regret"].mean("round")
     return costs(*(regret.sel(strategy=one).values for one in PLAYERS))
@@ -167,12 +167,10 @@ def on_grid(name: str, trials: int, seed: int) -> dict[str, Any]:
 
 def on_square(name: str, trials: int, seed: int) -> dict[str, Any]:
     """Functions on the unit square."""
-    horizon = told_nothing.HORIZONS.get(name, 100)
+    horizon = adaptive.HORIZONS.get(name, 100)
     seeds = range(seed, seed + trials)
-    world = told_nothing.world(name, seeds, horizon)
-    runs = [
-        told_nothing.play("told nothing", one, world, seeds, horizon) for one in PLAYERS.values()
-    ]
+    world = adaptive.world(name, seeds, horizon)
+    runs = [adaptive.play("told nothing", one, world, seeds, horizon) for one in PLAYERS.values()]
     return costs(*(np.array(one[REGRET]) / horizon for one in runs))
 
 
@@ -196,7 +194,7 @@ def _played(strategy: Strategy, trial: wider_worlds.Trial, seed: int) -> float:
     def make(trial: wider_worlds.Trial, seed: int) -> OfLibrary:
         return OfLibrary(strategy, trial, told=False, box=False)
 
-    return told_nothing_wider.play(make, trial, seed)[REGRET]
+    return adaptive_wider.play(make, trial, seed)[REGRET]
 
 
 def of_peers(name: str, trials: int, seed: int) -> dict[str, Any]:

@@ -280,7 +280,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         self.acq_function = acq_function
         self.place = place
         self._log = acq_function._log
-        self._told_times = False
+        self._has_times = False
 
     def forward(self, X: Tensor) -> Tensor:
         """Values at `b x q x (d - 1)` or `b x q x d`: `b`."""
@@ -298,12 +298,12 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         for part in _parts(self.acq_function):
             if X is None and isinstance(part, qLogNoisyExpectedImprovement):
                 X = _pending_in_baseline(part)
-        return X if X is None or self._told_times else self.place.without_time(X)
+        return X if X is None or self._has_times else self.place.without_time(X)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Set the points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
         self.acq_function.set_X_pending(None if X_pending is None else self.place(X_pending))
-        self._told_times = self.place.has_time(X_pending)
+        self._has_times = self.place.has_time(X_pending)
 
 
 class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
@@ -397,7 +397,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
             X_pending=None if X_pending is None else place(X_pending),
             **options,
         )
-        self._told_times = place.has_time(X_pending)
+        self._has_times = place.has_time(X_pending)
 
     def forward(self, X: Tensor) -> Tensor:
         """Values at `b x q x (d - 1)` or `b x q x d`: `b`."""
@@ -412,7 +412,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
     def X_pending(self) -> Tensor | None:
         """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if told with times."""
         X = _pending_in_baseline(self) if self.incremental else self._joined
-        return X if X is None or self._told_times else self.place.without_time(X)
+        return X if X is None or self._has_times else self.place.without_time(X)
 
     @X_pending.setter
     def X_pending(self, X: Tensor | None) -> None:
@@ -422,7 +422,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Set the points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
         super().set_X_pending(None if X_pending is None else self.place(X_pending))
-        self._told_times = self.place.has_time(X_pending)
+        self._has_times = self.place.has_time(X_pending)
 
 
 def upper_confidence_bound(

@@ -149,8 +149,8 @@ def label(kind: type[Any]) -> str:
 
 def encode(value: Any) -> dict[str, Any]:
     """A dataclass as Ax writes it."""
-    kept = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {"__type": label(type(value)), **kept}
+    retained = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {"__type": label(type(value)), **retained}
 
 
 def encode_node(node: AdaptiveNode) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def examine() -> tuple[str, bool]:
     """The text for a bug report, and whether all results are exact."""
     lines = [f"python {platform.python_version()} on {platform.system()} {platform.machine()}"]
     lines += [f"{name} {version}" for name, version in libraries().items()]
-    lines += [extra_in_words(extra) for extra in EXTRAS]
+    lines += [extra_text(extra) for extra in EXTRAS]
     lines += [
         f"{os.cpu_count()} processors, {torch.get_num_threads()} threads, "
         f"{free_bytes(torch.device('cpu')) / 2**30:.1f} GiB of memory free"
@@ -55,7 +55,7 @@ def examine() -> tuple[str, bool]:
     return "\n".join(lines), good
 
 
-def extra_in_words(extra: str) -> str:
+def extra_text(extra: str) -> str:
     """Versions of the packages of an extra, and how to install those that are missing."""
     there, missing = [], []
     for name in EXTRAS[extra]:
@@ -95,8 +95,8 @@ def check(device: torch.device) -> tuple[float, float]:
     mean, deviation = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).sqrt()
     X, y = grid.X[arms], torch.tensor(values, dtype=torch.float64, device="cpu")
     times = torch.arange(1, ROUNDS + 1, dtype=torch.float64, device="cpu")
-    kept = (1 - EPSILON) ** ((times.unsqueeze(-1) - times).abs() / 2)
-    A = _kernel(X, X) * kept + NOISE * torch.eye(ROUNDS, dtype=torch.float64, device="cpu")
+    retained = (1 - EPSILON) ** ((times.unsqueeze(-1) - times).abs() / 2)
+    A = _kernel(X, X) * retained + NOISE * torch.eye(ROUNDS, dtype=torch.float64, device="cpu")
     k = _kernel(looked_at, X) * (1 - EPSILON) ** ((ROUNDS + 1 - times) / 2)
     weights = torch.linalg.solve(A, k.mT).mT
     own_deviation = (1 - (weights * k).sum(-1)).sqrt()

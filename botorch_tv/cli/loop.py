@@ -223,9 +223,9 @@ def _import(arguments: argparse.Namespace) -> int:
                 with _at_line(line, path):
                     loop.observe(point, value, ok=value is not None, time=when)
                 new += 1
-    gaps_said = f"; {gaps} without {y} are left out" if gaps else ""
+    gaps_note = f"; {gaps} without {y} are left out" if gaps else ""
     again = f"; {len(rows) - new} were there already" if new < len(rows) else ""
-    print(f"Taken in: {counted(new, 'measurements')}{again}{gaps_said}")
+    print(f"Taken in: {counted(new, 'measurements')}{again}{gaps_note}")
     others = [str(name) for name in table if name not in used]
     if others:
         print(f"Not looked at: {', '.join(others)}")

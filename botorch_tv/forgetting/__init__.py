@@ -3,11 +3,11 @@
 from botorch_tv.forgetting.base import (
     Decay,
     Inflation,
-    Kept,
     Log,
     Observation,
     Parameter,
     Part,
+    Retained,
     Retention,
     Static,
 )
@@ -31,7 +31,6 @@ __all__ = [
     "GLRTrigger",
     "Inflation",
     "KeepAll",
-    "Kept",
     "Log",
     "Markov",
     "Observation",
@@ -39,6 +38,7 @@ __all__ = [
     "Part",
     "PeriodicMarkov",
     "PeriodicReset",
+    "Retained",
     "Retention",
     "SlidingWindow",
     "Static",

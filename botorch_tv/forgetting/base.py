@@ -37,13 +37,13 @@ class Parameter:
         upper: Upper bound.
         power: The power of time in its unit: -1 for a rate, 1 for a duration, 0 for a pure number;
             or a function of the values of the other parameters.
-        share: ``"lost"`` for the fraction lost per unit of time, such as ε, or ``"kept"`` for the
-            fraction kept, such as γ; ``power`` is then that of -ln(1 - ε) or -ln γ.
-        prior: Its prior, or that of 1 - γ for a fraction kept; None for no prior.
+        share: ``"lost"`` for the fraction lost per unit of time, such as ε, or ``"retained"`` for
+            the fraction retained, such as γ; ``power`` is then that of -ln(1 - ε) or -ln γ.
+        prior: Its prior, or that of 1 - γ for a fraction retained; None for no prior.
         beside_scale: Its prior in models of standardised outcomes that also learn the variance;
             ``prior`` if None.
         fastest: The bound of the search by :class:`~botorch_tv.learning.Refit` towards fast change,
-            lower for a fraction kept, else upper; the parameter's own bound if None.
+            lower for a fraction retained, else upper; the parameter's own bound if None.
         uncorrelated_beyond: Value beyond which an observation is uncorrelated with the next, so
             that the gradient vanishes and a search cannot leave; None if there is none.
         fast_start: Initial value of a search that would start beyond that, and of the second search
@@ -57,7 +57,7 @@ class Parameter:
     lower: float = 0.0
     upper: float = math.inf
     power: float | Callable[[Values], float | Tensor] = 0.0
-    share: Literal["lost", "kept"] | None = None
+    share: Literal["lost", "retained"] | None = None
     prior: Prior | None = None
     beside_scale: Prior | None = None
     fastest: float | None = None
@@ -88,7 +88,7 @@ class Parameter:
     def natural_bounds(self) -> tuple[float, float]:
         """Bounds of the natural value, taking ``fastest`` into account."""
         low, high = self.lower, self.upper
-        if self.share == "kept":
+        if self.share == "retained":
             low = low if self.fastest is None else self.fastest
             return self.number(high), self.number(low)
         high = high if self.fastest is None else self.fastest
@@ -96,7 +96,7 @@ class Parameter:
 
     def presumed(self, value: Tensor) -> Tensor:
         """The quantity that priors refer to, the value or the fraction lost; its own inverse."""
-        return 1 - value if self.share == "kept" else value
+        return 1 - value if self.share == "retained" else value
 
     def stretch(self, factor: Tensor, others: Values) -> Tensor:
         """Factor on the natural value when the unit of time grows by a factor.
@@ -234,9 +234,9 @@ class Log:
         return self._rows.X  # type: ignore[no-any-return]
 
     @property
-    def kept(self) -> Tensor:
+    def retained(self) -> Tensor:
         """Which rows a trial retains, `batch_shape x n`, bool; other trials retain the rest."""
-        return self._rows.kept  # type: ignore[no-any-return]
+        return self._rows.retained  # type: ignore[no-any-return]
 
     def before_a_choice(self) -> Log:
         """The same log without the newest observation, as before a choice."""
@@ -350,10 +350,10 @@ class Decay:
         Returns:
             ``v(min) * a(|difference|)``, of the broadcast shape.
         """
-        kept = self.attenuation((first - second).abs())
+        retained = self.attenuation((first - second).abs())
         if type(self).prior_variance is Decay.prior_variance:
-            return kept
-        return self.prior_variance(torch.minimum(first, second)) * kept
+            return retained
+        return self.prior_variance(torch.minimum(first, second)) * retained
 
     def transition(self, first: Tensor, second: Tensor) -> Tensor:
         """Factor on the posterior mean of a Markovian objective between two times.
@@ -388,7 +388,7 @@ class Inflation(ABC):
         """
 
 
-class Kept(NamedTuple):
+class Retained(NamedTuple):
     """Which rows of the log are kept, and whether dropping the others is a reset.
 
     Dropped rows never return. A reset also restarts the clocks, such as the origin of a Wiener
@@ -436,7 +436,7 @@ class Retention(Part, ABC):
         return False
 
     @abstractmethod
-    def keep(self, log: Log) -> Kept | Tensor:
+    def keep(self, log: Log) -> Retained | Tensor:
         """Which rows to keep.
 
         Called after each observation, which is ``log.newest``, and before each choice, when
@@ -446,7 +446,7 @@ class Retention(Part, ABC):
             log: The n remaining rows, oldest first.
 
         Returns:
-            A :class:`Kept`, or a mask of the rows to keep, `batch_shape x n`, bool.
+            A :class:`Retained`, or a mask of the rows to keep, `batch_shape x n`, bool.
         """
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.forgetting.base import Kept, Log, Observation, Retention
+from botorch_tv.forgetting.base import Log, Observation, Retained, Retention
 from botorch_tv.validation import settle_integer, settle_number
 
 TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], Tensor]
@@ -75,11 +75,11 @@ class EventTrigger(Retention):
     def on_observation(self) -> bool:
         return type(self).keep is EventTrigger.keep
 
-    def keep(self, log: Log) -> Kept:
+    def keep(self, log: Log) -> Retained:
         if log.newest is None:
-            return Kept()
+            return Retained()
         fired = self._contradicts(log.newest, log.since)
-        return Kept(newest=1, where=fired, reset=fired)
+        return Retained(newest=1, where=fired, reset=fired)
 
     def _contradicts(self, seen: Observation, since: Tensor) -> Tensor:
         return self.rule(seen.y, seen.mean, seen.sd, seen.noise, since, self.delta)
@@ -126,12 +126,12 @@ class ConfirmedTrigger(EventTrigger):
         none = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
         return none, none
 
-    def keep(self, log: Log) -> Kept:
+    def keep(self, log: Log) -> Retained:
         told = log.since - 1 if log.newest is None else log.since
         (number, start), (count, first) = self._counted(log, told)
         looks = log.now.device.type == "cpu"
         if looks and not bool((number + count).any()):
-            return Kept()
+            return Retained()
         n = log.time.shape[-1]
         row = torch.arange(log.rounds - n, log.rounds, device=log.now.device)
         fired = count > self.confirm
@@ -139,7 +139,7 @@ class ConfirmedTrigger(EventTrigger):
         named = (row >= first.unsqueeze(-1)) & (count > 0).unsqueeze(-1)
         wrong = (row >= start.unsqueeze(-1)) & (row < log.rounds - 1)
         rows = torch.where(fired.unsqueeze(-1), named, ~(wrong & refuted.unsqueeze(-1)))
-        return Kept(rows=rows, reset=fired, aside=named & ~fired.unsqueeze(-1))
+        return Retained(rows=rows, reset=fired, aside=named & ~fired.unsqueeze(-1))
 
     def update(self, log: Log) -> tuple[Tensor, Tensor]:
         return self._counted(log, log.since - 1)[1]
@@ -210,14 +210,14 @@ class GLRTrigger(Retention):
     def on_observation(self) -> bool:
         return type(self).keep is GLRTrigger.keep
 
-    def keep(self, log: Log) -> Kept:
+    def keep(self, log: Log) -> Retained:
         if log.newest is None:
-            return Kept()
+            return Retained()
         # Another rule's reset, before the round was decided, shows in t' alone.
         errors = self._errors(log, log.since - 1)
         fired = self.statistic(*errors) > self.threshold(log.since)
         # A failed measurement tells nothing; its round counts, so that the threshold is higher.
-        return Kept(newest=1, where=fired, reset=fired)
+        return Retained(newest=1, where=fired, reset=fired)
 
     def update(self, log: Log) -> tuple[Tensor, Tensor]:
         # t' is that of the next round: 2 after a reset before this observation, whose own error

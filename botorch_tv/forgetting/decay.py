@@ -37,7 +37,7 @@ USUAL = 0.02
 """The most plausible rate, per step from one observation to the next."""
 SPREAD = 1.0
 """Deviation of its logarithm: 95 % between a seventh and seven times as much."""
-STILL = 1e-4
+OFFSET = 1e-4
 """Rates below it count as none: there the density levels off, and is positive at 0."""
 
 
@@ -53,7 +53,7 @@ class RatePrior(Prior):  # type: ignore[misc]
     Args:
         mode: m, positive.
         spread: s, positive.
-        still: c, positive.
+        offset: c, positive.
         upper: Upper end of the support, infinite unless given.
     """
 
@@ -63,7 +63,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         self,
         mode: float = USUAL,
         spread: float = SPREAD,
-        still: float = STILL,
+        offset: float = OFFSET,
         upper: float = math.inf,
     ) -> None:
         TorchModule.__init__(self)
@@ -72,7 +72,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         # r + c is log-normal, cut off: its normal has this location and scale.
         self.register_buffer("loc", torch.tensor(math.log(mode) + spread**2))
         self.register_buffer("scale", torch.tensor(float(spread)))
-        self.register_buffer("still", torch.tensor(float(still)))
+        self.register_buffer("offset", torch.tensor(float(offset)))
 
     @property
     def support(self) -> constraints.Constraint:
@@ -83,31 +83,31 @@ class RatePrior(Prior):  # type: ignore[misc]
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Logarithm of the density, the shape of ``value``."""
-        loc, scale, still = (one.to(value) for one in (self.loc, self.scale, self.still))
-        log = torch.log(value + still)
-        low, high = self._cut(loc, scale, still)
+        loc, scale, offset = (one.to(value) for one in (self.loc, self.scale, self.offset))
+        log = torch.log(value + offset)
+        low, high = self._cut(loc, scale, offset)
         normal = -0.5 * ((log - loc) / scale).square() - scale.log() - 0.5 * math.log(2 * math.pi)
         density: Tensor = normal - log - torch.log(high - low)
         return density
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008 (immutable)
         """Draws of the given shape."""
-        low, high = self._cut(self.loc, self.scale, self.still)
+        low, high = self._cut(self.loc, self.scale, self.offset)
         uniform = torch.rand(torch.Size(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         normal = torch.special.ndtri(low + (high - low) * uniform)
-        drawn: Tensor = torch.exp(self.loc + self.scale * normal) - self.still
+        drawn: Tensor = torch.exp(self.loc + self.scale * normal) - self.offset
         return drawn.clamp(0.0, self._upper * (1 - torch.finfo(drawn.dtype).eps))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RatePrior:
         """Itself: it has no batch."""
         return self
 
-    def _cut(self, loc: Tensor, scale: Tensor, still: Tensor) -> tuple[Tensor, Tensor]:
+    def _cut(self, loc: Tensor, scale: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities of the log-normal below both ends of the support."""
-        low = torch.special.ndtr((still.log() - loc) / scale)
+        low = torch.special.ndtr((offset.log() - loc) / scale)
         if math.isinf(self._upper):
             return low, torch.ones_like(low)
-        return low, torch.special.ndtr(((self._upper + still).log() - loc) / scale)
+        return low, torch.special.ndtr(((self._upper + offset).log() - loc) / scale)
 
 
 LARGEST_EPSILON = 1.0 - 1e-6
@@ -149,7 +149,7 @@ class Markov(Decay):
         settle_number(self, "epsilon", "[0, 1]", "0 keeps the objective, 1 redraws it every round.")
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
-        return torch.exp(0.5 * _log_kept(self.epsilon) * elapsed)
+        return torch.exp(0.5 * _log_retained(self.epsilon) * elapsed)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Wiener(Decay):
     }
 
     def __post_init__(self) -> None:
-        settle_number(self, "sigma_w2", "[0, 1e100]", "0 keeps the objective still.")
+        settle_number(self, "sigma_w2", "[0, 1e100]", "0 keeps the objective static.")
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         return torch.ones_like(elapsed)
@@ -189,7 +189,7 @@ class Wiener(Decay):
         return 1 + self.sigma_w2 * elapsed
 
 
-def _log_kept(epsilon: float | Tensor) -> float | Tensor:
+def _log_retained(epsilon: float | Tensor) -> float | Tensor:
     """ln(1 - ε), finite and with a finite gradient."""
     if not isinstance(epsilon, Tensor):
         return math.log1p(-epsilon) if epsilon < 1 else -ENDLESS

@@ -38,7 +38,7 @@ class ExponentialWeights(Inflation):
             lower=SMALLEST_GAMMA,
             upper=1.0,
             power=-1,
-            share="kept",
+            share="retained",
             prior=HalfNormalPrior(0.1),
             uncorrelated_beyond=0.1,
             fast_start=0.9,

@@ -9,7 +9,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.forgetting.base import Kept, Log, Retention
+from botorch_tv.forgetting.base import Log, Retained, Retention
 from botorch_tv.validation import require, require_number, settle_number, shown
 
 AT_ONCE = 8
@@ -78,12 +78,12 @@ class WassersteinRemoval(Retention):
         none = torch.zeros((*batch_shape, 0), dtype=torch.bool, device="cpu")
         return torch.zeros(batch_shape, device="cpu"), none
 
-    def keep(self, log: Log) -> Kept:
+    def keep(self, log: Log) -> Retained:
         _, leaves = log.memory
         settled = log.newest is not None or leaves.shape[-1] != log.time.shape[-1]
         if settled or (leaves.device.type == "cpu" and not bool(leaves.any())):
-            return Kept()
-        return Kept(rows=~leaves)
+            return Retained()
+        return Retained(rows=~leaves)
 
     def update(self, log: Log) -> tuple[Tensor, Tensor]:
         (P, w, live), together = self._regression(log), self.overlap(log)

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from botorch_tv.forgetting.base import Kept, Log, Retention
+from botorch_tv.forgetting.base import Log, Retained, Retention
 from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 Clock = Literal["rounds", "time"]
@@ -22,8 +22,8 @@ class KeepAll(Retention):
     def on_observation(self) -> bool:
         return type(self) is KeepAll
 
-    def keep(self, log: Log) -> Kept:
-        return Kept()
+    def keep(self, log: Log) -> Retained:
+        return Retained()
 
 
 def _settle_length(rule: PeriodicReset | SlidingWindow, name: str) -> None:
@@ -57,17 +57,17 @@ class PeriodicReset(Retention):
     def __post_init__(self) -> None:
         _settle_length(self, "period")
 
-    def keep(self, log: Log) -> Kept:
+    def keep(self, log: Log) -> Retained:
         if self.by == "time":
             current = self._number(log.now, log)
             # Times are in order, so that nothing of this period is newer than a row of an older.
             ended = self._number(log.time[..., -1], log) < current
             rows = self._number(log.time, log) == current.unsqueeze(-1)
-            return Kept(rows=rows, reset=ended if log.newest is None else False)
+            return Retained(rows=rows, reset=ended if log.newest is None else False)
         if log.newest is not None:
-            return Kept()  # a period ends before a round is decided, not within one
+            return Retained()  # a period ends before a round is decided, not within one
         over = log.rounds % int(self.period)
-        return Kept(newest=over, reset=over == 0)
+        return Retained(newest=over, reset=over == 0)
 
     def _number(self, time: Tensor, log: Log) -> Tensor:
         """Number of the period that holds a time, counted from 0 at the first observation."""
@@ -97,10 +97,10 @@ class SlidingWindow(Retention):
     def on_observation(self) -> bool:
         return self.by == "rounds"
 
-    def keep(self, log: Log) -> Kept:
+    def keep(self, log: Log) -> Retained:
         if self.by == "time":
-            return Kept(rows=log.now.unsqueeze(-1) - log.time <= self.window)
-        return Kept(newest=int(self.window))
+            return Retained(rows=log.now.unsqueeze(-1) - log.time <= self.window)
+        return Retained(newest=int(self.window))
 
 
 def require_rules(retention: object) -> None:

@@ -143,11 +143,11 @@ class ArmRegression(ArmInference):
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, moves = basis_of(data), self.process.moves
-        kept = self.process.most_kept(horizon)
-        block = numbers_of_block(basis, kept, trials, moves)
+        retained = self.process.most_retained(horizon)
+        block = numbers_of_block(basis, retained, trials, moves)
         at_work = -(-block // trials)
         if moves:  # temporal factors of all trials are made, and then stay
-            at_work = max(DECAYS_AT_ONCE * kept**2, kept**2 + at_work)
+            at_work = max(DECAYS_AT_ONCE * retained**2, retained**2 + at_work)
         return AT_ONCE * basis.arms + log_numbers(horizon) + at_work
 
 
@@ -206,11 +206,11 @@ class Recursion(Inference):
             if running.used > basis.size:
                 running = Filter.of_arms(basis, running)
         if leaving:
-            kept = before.mask
+            retained = before.mask
             if cleared is not None:
-                kept = before.kept & ~cleared.unsqueeze(-1)
+                retained = before.retained & ~cleared.unsqueeze(-1)
             for number in leaving:
-                among = None if kept is None else kept[..., number - before.dropped]
+                among = None if retained is None else retained[..., number - before.dropped]
                 self._take(running, basis, after, number, prior, among=among, remove=True)
             if after.empty is not None:
                 # Of a window without data only rounding is left, and a ratio of it would be any
@@ -255,7 +255,7 @@ class Recursion(Inference):
         return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
 
     def _prior(self, basis: Basis, shape: Size, variance: Tensor) -> RunningPosterior:
-        trend = self.process.known_mean is None
+        trend = self.process.given_mean is None
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
@@ -279,7 +279,7 @@ class Recursion(Inference):
         remove: bool = False,
     ) -> None:
         """Observe a row of the log, or remove it where it was ``among`` those kept."""
-        history, mean = data.history, self.process.known_mean
+        history, mean = data.history, self.process.given_mean
         y, noise = history.y.row(number), history.noise.row(number)
         if among is not None:
             noise = torch.where(among, noise, torch.inf)
@@ -374,21 +374,21 @@ class ArmRecursion(Recursion, ArmInference):
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, process = basis_of(data), self.process
-        form, kept = self._form(basis), process.most_kept(horizon)
-        rows = kept
+        form, retained = self._form(basis), process.most_retained(horizon)
+        rows = retained
         if process.slides and form is PlayedArms:  # arms are held until the next regression
             since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
-            rows = min(horizon, max(REFRESH_ROUNDS - 1, kept + since))
+            rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
         elif process.slides:  # a row for what is observed, and one for what is removed
-            rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS)
+            rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
         numbers = form.numbers(basis, rows)
         if form is PlayedArms and rows > basis.size:
             later = Filter.numbers(basis, rows - basis.size)
             numbers = max(numbers, numbers // 2 + (3 * basis.size + 2) * basis.size, later)
         often = horizon >= REFRESH_ROUNDS or amplifies(process.noise, basis)
         if process.returns or (process.slides and often):
-            regression = numbers_of_regression(basis, kept, moves=process.moves)
-            numbers = max(numbers, form.numbers(basis, 0) + max(regression, kept * basis.size))
+            regression = numbers_of_regression(basis, retained, moves=process.moves)
+            numbers = max(numbers, form.numbers(basis, 0) + max(regression, retained * basis.size))
         return AT_ONCE * basis.arms + log_numbers(horizon) + numbers
 
     def _form(self, basis: Basis) -> type[RunningPosterior]:

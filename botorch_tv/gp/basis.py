@@ -306,25 +306,25 @@ class ProductBasis(FeatureBasis):
         frame: Coordinates of draws; None for those of the features themselves.
     """
 
-    def __init__(self, factors: list[Tensor], kept: Tensor, frame: Frame | None = None) -> None:
+    def __init__(self, factors: list[Tensor], retained: Tensor, frame: Frame | None = None) -> None:
         product = factors[0]
         for factor in factors[1:]:
             product = torch.kron(product, factor)
-        super().__init__(product[:, kept].contiguous(), frame)
+        super().__init__(product[:, retained].contiguous(), frame)
         self.factors = factors
-        self.kept = kept
+        self.retained = retained
         self._ranks = [factor.shape[-1] for factor in factors]
         self._kernels = [factor @ factor.T for factor in factors]
         # Per dimension: the place of every arm along it, and the kernel from there to all places.
         lengths = [len(factor) for factor in factors]
-        places = torch.cartesian_prod(*(torch.arange(n, device=kept.device) for n in lengths))
+        places = torch.cartesian_prod(*(torch.arange(n, device=retained.device) for n in lengths))
         self._places = [column.contiguous() for column in places.view(-1, len(factors)).T]
         self._arm_factors = [one[place] for one, place in zip(self.factors, self._places)]
         self._kernel_rows = [one[place] for one, place in zip(self._kernels, self._places)]
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
         factors = [factor.to(device, dtype) for factor in self.factors]
-        return ProductBasis(factors, self.kept.to(device), self._frame_to(dtype, device))
+        return ProductBasis(factors, self.retained.to(device), self._frame_to(dtype, device))
 
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
         return self._along(self._wide(coordinates), self.factors, coordinates.shape[:-1], out)
@@ -407,4 +407,4 @@ class ProductBasis(FeatureBasis):
         """Coordinates among all columns of the product, `* x r -> N x r_1 ... r_d`."""
         count = coordinates.shape[:-1].numel()
         wide = self.scratch.take("wide", (count, math.prod(self._ranks)), coordinates).zero_()
-        return wide.index_copy_(-1, self.kept, coordinates.reshape(count, self.size))
+        return wide.index_copy_(-1, self.retained, coordinates.reshape(count, self.size))

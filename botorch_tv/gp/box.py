@@ -239,11 +239,11 @@ def point_basis(
 @functools.lru_cache(maxsize=16)
 def regular(dim: int) -> DeviceCopies:
     """Chebyshev points of the unit cube, ends included, `M x d`; scattered ones where d > 4."""
-    per_side = min(512, round(CANDIDATES ** (1 / dim)))
-    if per_side < 6:
+    per_axis = min(512, round(CANDIDATES ** (1 / dim)))
+    if per_axis < 6:
         return scattered(dim, PASSES)
     line = 0.5 - 0.5 * torch.cos(
-        math.pi / (per_side - 1) * torch.arange(per_side, device="cpu").double()
+        math.pi / (per_axis - 1) * torch.arange(per_axis, device="cpu").double()
     )
     return DeviceCopies(torch.cartesian_prod(*[line] * dim).view(-1, dim))
 

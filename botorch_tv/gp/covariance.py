@@ -19,7 +19,7 @@ from torch import Tensor
 from botorch_tv.gp.basis import ArmBasis, Basis, FeatureBasis, Frame, ProductBasis
 from botorch_tv.gp.cholesky import pivoted_cholesky
 from botorch_tv.gp.linalg import ramp
-from botorch_tv.memory import bytes_in_words, free_bytes
+from botorch_tv.memory import bytes_text, free_bytes
 
 RANK_SHARE = 0.25
 """Features pay up to this rank, as a share of the arms.
@@ -58,8 +58,8 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
     needed, free = 3 * 8 * arms**2, free_bytes(torch.device("cpu"))
     if needed > free:
         raise InputDataError(
-            f"the domain has {arms:,} arms, whose covariance takes {bytes_in_words(needed)} to "
-            f"compute, but {bytes_in_words(free)} of memory are free; give at most "
+            f"the domain has {arms:,} arms, whose covariance takes {bytes_text(needed)} to "
+            f"compute, but {bytes_text(free)} of memory are free; give at most "
             f"{isqrt(free // 24):,} arms, or a Box, which needs no covariance of all its points."
         )
     matrix = evaluated(kernel, X.double())
@@ -303,8 +303,8 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
         return ArmBasis(covariance)
     eigenvalues, vectors = torch.linalg.eigh(covariance)
     require_spectrum(eigenvalues)
-    kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
-    eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
+    retained = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
+    eigenvalues, vectors = eigenvalues[retained], vectors[:, retained]
     root = eigenvalues.sqrt()
     if eigenvalues[0] >= DRAWN_EIGENVALUES[1] * eigenvalues[-1] and len(eigenvalues) == arms:
         # The symmetric root of the matrix: it does not depend on the choice of eigenvectors.
@@ -356,17 +356,18 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     for along, _ in spectra[1:]:
         eigenvalues = torch.kron(eigenvalues, along)
     require_spectrum(eigenvalues)
-    kept = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
-    if int(kept.sum()) > RANK_SHARE * len(covariance):
+    retained = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
+    if int(retained.sum()) > RANK_SHARE * len(covariance):
         return None
     # Per dimension only the columns that some kept product uses.
     used = [
-        kept.view(grid_shape).transpose(0, dim).flatten(1).any(1) for dim in range(len(grid_shape))
+        retained.view(grid_shape).transpose(0, dim).flatten(1).any(1)
+        for dim in range(len(grid_shape))
     ]
     scaled = [vectors * values.clamp_min(0).sqrt() for values, vectors in spectra]
     factors = [along[:, use].contiguous() for along, use in zip(scaled, used)]
     factors[0] = factors[0] * corner.sqrt()
-    selected = kept.view(grid_shape)
+    selected = retained.view(grid_shape)
     for dim, use in enumerate(used):
         selected = selected.index_select(dim, use.nonzero().squeeze(-1))
     places = selected.flatten().nonzero().squeeze(-1)
@@ -378,7 +379,7 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     turned = columns.reshape(*grid_shape, len(pivots))
     for along in factors:
         turned = torch.tensordot(turned, along, dims=([0], [0]))
-    eigenvalues = eigenvalues[kept]
+    eigenvalues = eigenvalues[retained]
     rotation = turned.flatten(1)[:, places].T / eigenvalues.unsqueeze(-1)
     return ProductBasis(factors, places, _pivot_frame(rotation, eigenvalues, pivots / corner))
 

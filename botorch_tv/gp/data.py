@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.forgetting.base import Kept
+from botorch_tv.forgetting.base import Retained
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.mixture.bank import BankPrior
@@ -26,7 +26,7 @@ Prior = Basis | BoxPrior | BankPrior
 """A kernel factored over arms, one held for points of a box, or a bank of processes."""
 
 
-def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
+def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
     """An answer of a rule as such.
 
     Args:
@@ -37,15 +37,15 @@ def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
     Raises:
         InputDataError: If it does not fit these, or contradicts itself.
     """
-    kept = Kept(rows=answer) if isinstance(answer, Tensor) else answer
-    if not isinstance(kept, Kept):
+    retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
+    if not isinstance(retained, Retained):
         raise InputDataError(
             f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
             "Kept(newest=20), or a bool tensor of shape batch_shape x n."
         )
-    newest, where, each = kept.newest, kept.where, time.shape
+    newest, where, each = retained.newest, retained.where, time.shape
     for name in ("rows", "aside", "where", "reset"):
-        mask, shape = getattr(kept, name), (*each, rows) if name in ("rows", "aside") else each
+        mask, shape = getattr(retained, name), (*each, rows) if name in ("rows", "aside") else each
         if mask is None or (name == "reset" and isinstance(mask, bool)):
             continue
         found = (mask.dtype, mask.shape, mask.device) if isinstance(mask, Tensor) else shown(mask)
@@ -60,12 +60,12 @@ def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
             f"a retention keeps the newest {shown(newest)} rows, but it must be a whole number "
             "from 0 on; answer rows=, a bool per row, where it differs by trial."
         )
-    if (where is not None and newest is None) or (newest is not None and kept.rows is not None):
+    if (where is not None and newest is None) or (newest is not None and retained.rows is not None):
         raise InputDataError(
             "a retention answered with rows= beside newest=, or with where= alone; answer rows= or "
             "newest=, and newest= beside where=, newest=0 to forget all rows there."
         )
-    return kept
+    return retained
 
 
 class Present(NamedTuple):
@@ -106,7 +106,7 @@ class Data(NamedTuple):
     """Observations told, the same for all trials."""
     dropped: int
     """Oldest observations that no trial keeps."""
-    retained: Tensor | None
+    rule_mask: Tensor | None
     """Which of the others each trial retains, `batch_shape x (rounds - dropped)`, bool; None where
     all retain all."""
     aside: Tensor | None
@@ -144,7 +144,7 @@ class Data(NamedTuple):
             prior=prior,
             rounds=0,
             dropped=0,
-            retained=None,
+            rule_mask=None,
             aside=None,
             time=time,
             first_time=time,
@@ -164,8 +164,8 @@ class Data(NamedTuple):
     def mask(self) -> Tensor | None:
         """Which rows from ``dropped`` on are in use, `batch_shape x n`, bool; None for all."""
         if self.aside is None:
-            return self.retained
-        return ~self.aside if self.retained is None else self.retained & ~self.aside
+            return self.rule_mask
+        return ~self.aside if self.rule_mask is None else self.rule_mask & ~self.aside
 
     @property
     def since(self) -> Tensor:
@@ -173,7 +173,7 @@ class Data(NamedTuple):
         return self.rounds + 1 - self.began
 
     @property
-    def kept(self) -> Tensor:
+    def retained(self) -> Tensor:
         """The mask of the rows kept, also if all are kept."""
         mask = self.mask
         if mask is not None:
@@ -184,7 +184,7 @@ class Data(NamedTuple):
     @property
     def good(self) -> Tensor:
         """Which rows from ``dropped`` on a trial keeps and can learn from, `batch_shape x n`."""
-        return self.kept & self.history.noise.tensor(self.dropped).isfinite()
+        return self.retained & self.history.noise.tensor(self.dropped).isfinite()
 
     def observed(
         self,
@@ -206,9 +206,9 @@ class Data(NamedTuple):
             least_noise: A lower bound of the variances.
             all_good: Whether no measurement failed, as far as that is known without looking.
         """
-        log, retained, aside = self.history, self.retained, self.aside
-        if retained is not None:
-            retained = torch.nn.functional.pad(retained, (0, 1), value=1)
+        log, rule_mask, aside = self.history, self.rule_mask, self.aside
+        if rule_mask is not None:
+            rule_mask = torch.nn.functional.pad(rule_mask, (0, 1), value=1)
         if aside is not None:
             aside = torch.nn.functional.pad(aside, (0, 1))
         origin, empty = self.origin, self.empty
@@ -218,7 +218,7 @@ class Data(NamedTuple):
             empty = None if all_good else empty & noise.isinf()
         return self._replace(
             rounds=self.rounds + 1,
-            retained=retained,
+            rule_mask=rule_mask,
             aside=aside,
             time=time,
             first_time=time if self.rounds == 0 else self.first_time,
@@ -232,7 +232,7 @@ class Data(NamedTuple):
         )
 
     def keep(
-        self, answers: Sequence[Kept], *, all_good: bool | None = None
+        self, answers: Sequence[Retained], *, all_good: bool | None = None
     ) -> tuple[Data, Change, Tensor | None]:
         """The data that are left by the answers of rules: rows that all retain, and resets.
 
@@ -248,7 +248,7 @@ class Data(NamedTuple):
             were reset, `batch_shape`, bool, None for none.
         """
         looks, length = _looks(self), self.rounds - self.dropped
-        newest, retained, any_rows = length, self.retained, False
+        newest, rule_mask, any_rows = length, self.rule_mask, False
         aside: Tensor | None = None
         reset: Tensor | None = None
         cleared: Tensor | None = None
@@ -268,10 +268,10 @@ class Data(NamedTuple):
                 rows = torch.nn.functional.pad(older, (0, one.newest), value=1)
             if rows is not None and looks:
                 # Nothing has changed where all that was retained stays.
-                drops = ~rows if retained is None else retained & ~rows
+                drops = ~rows if rule_mask is None else rule_mask & ~rows
                 rows = rows if bool(drops.any()) else None
             if rows is not None:
-                retained = rows.clone() if retained is None else rows & retained
+                rule_mask = rows.clone() if rule_mask is None else rows & rule_mask
             if one.newest == 1 and where is not None and resets is where:
                 cleared = _either(cleared, where)
             elif rows is not None or resets is not None:
@@ -281,18 +281,18 @@ class Data(NamedTuple):
         data, leaving = self, range(self.dropped, self.rounds - newest)
         fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row: good, and retained
         if leaving or any_rows or cleared is not None:
-            if looks and retained is not None:  # rows that no trial retains any more
-                used = retained.reshape(-1, length).any(0)
+            if looks and rule_mask is not None:  # rows that no trial retains any more
+                used = rule_mask.reshape(-1, length).any(0)
                 oldest = int(used.to(torch.uint8).argmax()) if bool(used.any()) else length
                 newest = min(newest, length - oldest)
-            if retained is not None:
-                retained = retained[..., length - newest :]
-            data = self._replace(dropped=self.rounds - newest, retained=retained, aside=None)
+            if rule_mask is not None:
+                rule_mask = rule_mask[..., length - newest :]
+            data = self._replace(dropped=self.rounds - newest, rule_mask=rule_mask, aside=None)
             if not fresh:
                 data = data._replace(empty=~data.good.any(-1))
         if reset is not None:
-            if all_good is None and self.retained is not None:
-                reset = reset & self.retained.any(-1)  # an empty log is not asked about
+            if all_good is None and self.rule_mask is not None:
+                reset = reset & self.rule_mask.any(-1)  # an empty log is not asked about
             origin = self.time
             if not fresh or reset is not cleared:
                 starts = torch.where(data.good, self.history.time.tensor(data.dropped), math.inf)

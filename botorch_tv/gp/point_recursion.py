@@ -152,17 +152,21 @@ class PointRecursion(Recursion, PointInference):
         )
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        basis, kept = point_basis_of(data), self.process.most_kept(horizon)
-        rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS) if self.process.slides else kept
+        basis, retained = point_basis_of(data), self.process.most_retained(horizon)
+        rows = (
+            min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
+            if self.process.slides
+            else retained
+        )
         held = Filter.numbers(basis, rows)
         if self.process.slides:
-            held += numbers_of_regression(basis, kept, moves=False)
+            held += numbers_of_regression(basis, retained, moves=False)
         square = basis.size**2
         # The root stays while the box is searched.
         return log_numbers(horizon) + held + max(ROOT_MATRICES * square, 2 * square + search)
 
     def looks(self, data: Data, horizon: int) -> Looks:
-        familiar = min(FAMILIAR, self.process.most_kept(horizon))
+        familiar = min(FAMILIAR, self.process.most_retained(horizon))
         return Looks(familiar, point_basis_of(data).size, FEATURE_SCORING)
 
     def _form(self, basis: Basis) -> type[Filter]:

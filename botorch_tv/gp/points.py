@@ -470,18 +470,22 @@ class PointRegression(PointInference):
         return data.running.factor(prior, root, torch.cat([X, *times], -1), gram)
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        kept, moves = self.process.most_kept(horizon), self.process.moves
+        retained, moves = self.process.most_retained(horizon), self.process.moves
         matrices = POSTERIOR_MATRICES + DECAY_MATRICES * moves
-        block = matrices * kept * (min(kept, FACTOR_BLOCK) + kept * (self.samples and moves))
+        block = (
+            matrices
+            * retained
+            * (min(retained, FACTOR_BLOCK) + retained * (self.samples and moves))
+        )
         # The last rows of the factor stay while the box is searched.
-        at_work = max(block, kept * min(kept, FACTOR_BLOCK) + search)
-        return log_numbers(horizon) + numbers_of_factor(kept) + at_work
+        at_work = max(block, retained * min(retained, FACTOR_BLOCK) + search)
+        return log_numbers(horizon) + numbers_of_factor(retained) + at_work
 
     def looks(self, data: Data, horizon: int) -> Looks:
-        kept = self.process.most_kept(horizon)
-        return Looks(min(FAMILIAR, kept), kept, besides=WAVES * FREQUENCIES * self.samples)
+        retained = self.process.most_retained(horizon)
+        return Looks(min(FAMILIAR, retained), retained, besides=WAVES * FREQUENCIES * self.samples)
 
-    def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
+    def model_noise(self, data: Data, noise: Tensor) -> Tensor:
         factor = _box_prior(data).noise_factor
         return noise if factor is None else noise * factor.view_as(noise)
 

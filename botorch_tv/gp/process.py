@@ -58,7 +58,7 @@ class Process:
     retention: tuple[Retention, ...]
 
     @cached_property
-    def known_mean(self) -> float | None:
+    def given_mean(self) -> float | None:
         """The prior mean; None where it is to be estimated."""
         return None if isinstance(self.mean, str) else self.mean
 
@@ -94,7 +94,7 @@ class Process:
         timed = [one for one in self.retention if isinstance(one, (PeriodicReset, SlidingWindow))]
         return any(one.by == "time" for one in timed)
 
-    def most_kept(self, horizon: int) -> int:
+    def most_retained(self, horizon: int) -> int:
         """Most observations that a trial keeps within ``horizon`` rounds, as far as is known."""
         limits = [horizon]
         for one in self.retention:
@@ -206,10 +206,10 @@ class Inference(ABC):
 
     def looks(self, data: Data, horizon: int) -> Looks:
         """The most that a search of a box takes up to round ``horizon``."""
-        kept = self.process.most_kept(horizon)
-        return Looks(kept, kept)
+        retained = self.process.most_retained(horizon)
+        return Looks(retained, retained)
 
-    def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
+    def model_noise(self, data: Data, noise: Tensor) -> Tensor:
         """The noise variances used for those that were told, `batch_shape`."""
         return noise
 
@@ -222,7 +222,7 @@ class Inference(ABC):
 
     def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
         """The prior mean: what is known, or else the estimate, `batch_shape`."""
-        known = self.process.known_mean
+        known = self.process.given_mean
         if known is not None:
             return known
         assert estimate is not None
@@ -241,8 +241,8 @@ class Inference(ABC):
         """
         process, log, first, prior = self.process, data.history, data.dropped, data.prior
         y, time, noise = (part.tensor(first) for part in (log.y, log.time, log.noise))
-        if process.known_mean:
-            y = y - process.known_mean
+        if process.given_mean:
+            y = y - process.given_mean
         decay, factor = process.decay, None
         if isinstance(prior, BoxPrior):  # where both may have been learned
             decay, factor = decay if prior.decay is None else prior.decay, prior.noise_factor
@@ -256,7 +256,7 @@ class Inference(ABC):
         if mask is not None:
             root = root * mask
         found = Observations(log.choice.tensor(first), y, root.to(y.dtype))
-        found = found._replace(estimates_mean=process.known_mean is None)
+        found = found._replace(estimates_mean=process.given_mean is None)
         if not process.moves:
             return found
         elapsed = data.elapsed

@@ -71,7 +71,7 @@ def _frequencies(kernel: SpatioTemporalKernel, like: Tensor) -> Tensor:
     temporal = kernel.temporal
     if temporal is None:
         return torch.zeros_like(like)
-    if type(temporal) is not MarkovKernel or bool(temporal.log_kept.isinf().any()):
+    if type(temporal) is not MarkovKernel or bool(temporal.log_retained.isinf().any()):
         raise UnsupportedError(
             f"No random features are known for {type(temporal).__name__}, nor for epsilon = 1; "
             "draw exact samples from the posterior on a grid instead."
@@ -79,4 +79,4 @@ def _frequencies(kernel: SpatioTemporalKernel, like: Tensor) -> Tensor:
     # One number from each of as many equal strata, in random order.
     draws = torch.rand(2, *like.shape[:-1], dtype=like.dtype, device=like.device)
     uniform = ((draws[0].argsort(-1) + draws[1]) / like.shape[-2]).unsqueeze(-1)
-    return -0.5 * temporal.log_kept * torch.tan(math.pi * (uniform - 0.5))
+    return -0.5 * temporal.log_retained * torch.tan(math.pi * (uniform - 0.5))

@@ -170,7 +170,7 @@ class MarkovKernel(DecayKernel):
     epsilon = declared("epsilon", "Rate of change ε per unit of time, `batch_shape x 1 x 1`.")
 
     @property
-    def log_kept(self) -> Tensor:
+    def log_retained(self) -> Tensor:
         """ln(1 - ε) per unit of time, `batch_shape x 1 x 1`; exact where ε rounds to 1."""
         return -self.natural("epsilon")
 
@@ -180,7 +180,7 @@ class MarkovKernel(DecayKernel):
         Args:
             duration: In units of the input.
         """
-        return -torch.expm1(self.log_kept * duration)
+        return -torch.expm1(self.log_retained * duration)
 
     def set_epsilon_per(self, duration: float | Tensor, value: float | Tensor) -> None:
         """Set the rate of change by what it is over a duration of time.

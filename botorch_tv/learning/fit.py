@@ -287,7 +287,7 @@ def learn(
         one.reshape((*shape, *one.shape[1:])) for one in layout.values(x)
     )
     return Learned(
-        vector=layout.kept(x, unit).reshape((*shape, layout.size)),
+        vector=layout.retained(x, unit).reshape((*shape, layout.size)),
         kernel=parts.with_parameters(lengthscale.to(y), variance.to(y)),
         noise=noise_found.to(y),
         decay=PerTrial(decay, layout.named(natural), unit.reshape(shape)),

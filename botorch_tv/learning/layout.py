@@ -181,7 +181,7 @@ class ParameterLayout:
             entry = [start, low, high, *start.new_full((3, len(start)), math.nan)]
             if declared is not None:
                 entry = [one.clamp(-ENDLESS, ENDLESS) for one in map(declared.natural, entry[:3])]
-                if declared.share == "kept":  # whose natural value falls
+                if declared.share == "retained":  # whose natural value falls
                     entry, lower, upper = [entry[0], entry[2], entry[1]], upper, lower
                 least, most = declared.natural_bounds()
                 fast = declared.fast_start
@@ -208,14 +208,14 @@ class ParameterLayout:
         entries = self._entries(stretched)
         return torch.cat([vector[..., : self._head], entries[..., self._head :]], -1)
 
-    def kept(self, vector: Tensor, unit: Tensor) -> Tensor:
+    def retained(self, vector: Tensor, unit: Tensor) -> Tensor:
         """The inverse: vectors of a search, `... x p`, as they are kept."""
         return self.searched(vector, 1 / unit)
 
     def fast_start(self, unit: Tensor) -> Tensor:
         """The user's values, but with a high rate of change, in the form kept, `... x p`."""
         start = self.searched(self.given.expand(*unit.shape, -1), unit)
-        return self.kept(torch.where(self._fast.isnan(), start, self._fast), unit)
+        return self.retained(torch.where(self._fast.isnan(), start, self._fast), unit)
 
     def bounds(self, unit: Tensor) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds of the search vectors, `... x p` each."""

@@ -196,8 +196,8 @@ class Units:
     def listed(self, rows: Mapping[int, Measurement]) -> str:
         """Open suggestions in words."""
         return ", ".join(
-            f"number {number} at {point_in_words(self.point(one.point))} for time "
-            f"{time_in_words(self.clock.shown(one.time))}"
+            f"number {number} at {point_text(self.point(one.point))} for time "
+            f"{time_text(self.clock.shown(one.time))}"
             for number, one in rows.items()
         )
 
@@ -246,7 +246,7 @@ class Units:
         return own
 
 
-def point_in_words(values: Values) -> str:
+def point_text(values: Values) -> str:
     """A point: named parameters to six digits, coordinates to four."""
     if not isinstance(values, dict):
         return f"[{', '.join(f'{one:.4g}' for one in values)}]"
@@ -257,6 +257,6 @@ def point_in_words(values: Values) -> str:
     return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
-def time_in_words(when: Time) -> str:
+def time_text(when: Time) -> str:
     """A number, or a datetime to the second."""
     return when.isoformat(" ", "seconds") if isinstance(when, datetime) else f"{when:g}"

@@ -204,7 +204,7 @@ def as_place(value: object, state: State) -> Tensor:
     return X[0]
 
 
-def as_known(state: State, context: Numbers | None) -> Tensor | None:
+def context_row(state: State, context: Numbers | None) -> Tensor | None:
     """The context of a round, `c`; None if the domain has none.
 
     Raises:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from botorch_tv.gp.box import BoxPrior
 from botorch_tv.identity import Description, describe
-from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_in_words, time_in_words
+from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_text, time_text
 from botorch_tv.loop.file import (
     COPY,
     DTYPES,
@@ -37,7 +37,6 @@ from botorch_tv.loop.input import (
     FAILED,
     Numbers,
     Points,
-    as_known,
     as_number,
     as_place,
     as_places,
@@ -46,6 +45,7 @@ from botorch_tv.loop.input import (
     as_table,
     as_truth,
     check_labels,
+    context_row,
     in_order,
     parameters_of,
 )
@@ -69,8 +69,8 @@ from botorch_tv.loop.table import (
     Table,
     columns_from,
     data_frame,
-    forgetting_in_words,
-    measured_in_words,
+    forgetting_text,
+    measured_text,
     numbered,
     table,
 )
@@ -347,7 +347,7 @@ class Loop:
                 f"or discard one by its number, or set pending to {self.pending + 1}."
             )
         present, log = self._present(now), self._log
-        known = as_known(self.state, context)
+        known = context_row(self.state, context)
         chance = self._success(present)
         waiting = [(one.planned_for, one.point) for one in self._open.values()]
         self._strategy.warn_of_absence(self.state, stacklevel=4)
@@ -686,9 +686,9 @@ class Loop:
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
         process, unit = strategy.process, clock.unit or ""
         words = [
-            strategy.describe(state, said=self._said, unit=unit),
-            forgetting_in_words(learned or process.decay, process.inflation, unit),
-            measured_in_words(self._log, [one.became for one in self._superseded], clock)
+            strategy.describe(state, format_time=self._format_time, unit=unit),
+            forgetting_text(learned or process.decay, process.inflation, unit),
+            measured_text(self._log, [one.became for one in self._superseded], clock)
             + (f"; open: {self._units.listed(self._open)}." if self._open else "."),
         ]
         if self._log.answers and self._has_best(context):
@@ -697,9 +697,9 @@ class Loop:
             posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
             when = float(state.time + strategy.step(state)) if present is None else present
-            point = point_in_words(self._units.point(X.tolist()[: self.domain.dim]))
+            point = point_text(self._units.point(X.tolist()[: self.domain.dim]))
             words.append(
-                f"Best point for time {self._said(when)}: {point}; expects {mean:.4g}, "
+                f"Best point for time {self._format_time(when)}: {point}; expects {mean:.4g}, "
                 f"from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g} (two standard deviations of the "
                 "objective, without noise)."
             )
@@ -815,7 +815,9 @@ class Loop:
 
     def __repr__(self) -> str:
         count = len(self._log.answers)
-        newest = f", the newest at time {self._said(float(self.state.time))}" if count else ""
+        newest = (
+            f", the newest at time {self._format_time(float(self.state.time))}" if count else ""
+        )
         waiting = f"; open: {self._units.listed(self._open)}" if self._open else ""
         if self._consultations:
             waiting += f"; open consultations: {', '.join(map(str, self._consultations))}"
@@ -969,8 +971,8 @@ class Loop:
     def _number(self, name: str, time: object) -> float:
         return self._begun(time).number(name, time, "give the time of the measurement.")
 
-    def _said(self, time: float) -> str:
-        return time_in_words(self._units.clock.shown(time))
+    def _format_time(self, time: float) -> str:
+        return time_text(self._units.clock.shown(time))
 
     def _present(self, now: Time | None) -> float | None:
         clock, newest = self._begun(now), float(self.state.time)
@@ -980,8 +982,8 @@ class Loop:
         present = self._number("now", now)
         if self._log.answers and present < newest:
             raise InputDataError(
-                f"now is {self._said(present)}, but the newest measurement was made at "
-                f"{self._said(newest)}; give that time or a later one, or observe an old "
+                f"now is {self._format_time(present)}, but the newest measurement was made at "
+                f"{self._format_time(newest)}; give that time or a later one, or observe an old "
                 "measurement with its time."
             )
         return present
@@ -1010,7 +1012,7 @@ class Loop:
         self, present: float | None, context: Numbers | None
     ) -> tuple[Tensor, Success | None]:
         """The point to recommend, with its context, `d + c`, and where measurements succeed."""
-        known, chance = as_known(self.state, context), self._success(present)
+        known, chance = context_row(self.state, context), self._success(present)
         return recommended(self._strategy, self.state, present, known, chance), chance
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
@@ -1027,7 +1029,7 @@ class Loop:
 
     def _columns(self, X: Tensor, context: Numbers | None) -> Tensor:
         """Points `* x d` with the context behind, `* x (d + c)`."""
-        known = as_known(self.state, context)
+        known = context_row(self.state, context)
         return X if known is None else torch.cat([X, known.expand(*X.shape[:-1], -1)], -1)
 
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Measurement:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-BELIEF, MEASURED, FAILED = BLUE, BLACK, VERMILION
+POSTERIOR, MEASURED, FAILED = BLUE, BLACK, VERMILION
 SLICE = 101
 """Points along a side of a box that are drawn."""
 FEW = 25
@@ -115,7 +115,7 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
     axes.errorbar(
         *(said["time"], mean, 2 * sd),
         fmt="o",
-        color=BELIEF,
+        color=POSTERIOR,
         markersize=3,
         elinewidth=3,
         alpha=0.35,
@@ -174,14 +174,14 @@ def _draw_slice(
     mean = posterior.mean.squeeze(-1).cpu().numpy()
     sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt().cpu().numpy()
     if isinstance(kind, Choice):  # nothing lies between two of them
-        pale = (BELIEF, 0.18)
+        pale = (POSTERIOR, 0.18)
         axes.errorbar(
-            *(x, mean, 2 * sd), fmt="o", color=BELIEF, markersize=3, ecolor=pale, elinewidth=6
+            *(x, mean, 2 * sd), fmt="o", color=POSTERIOR, markersize=3, ecolor=pale, elinewidth=6
         )
         axes.margins(x=0.2)
     else:
-        axes.plot(x, mean, color=BELIEF, marker="o" if len(x) <= FEW else "", markersize=3)
-        axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=BELIEF, alpha=0.18, linewidth=0)
+        axes.plot(x, mean, color=POSTERIOR, marker="o" if len(x) <= FEW else "", markersize=3)
+        axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=POSTERIOR, alpha=0.18, linewidth=0)
     axes.axvline(place(best.tolist()), color=GRAY, linestyle="dotted")
     _settle(axes.xaxis, kind, x)
     axes.set_ylabel("y")

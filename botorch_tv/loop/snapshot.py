@@ -45,13 +45,13 @@ def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
         log: With these answers.
     """
     buffer = io.BytesIO()
-    kept = {
+    retained = {
         "digest": _digest(content, log.answers),
         "count": len(log.answers),
         "state": _stored(log.state),
         "resets": list(log.resets),
     }
-    torch.save(kept, buffer)
+    torch.save(retained, buffer)
     whole = buffer.getvalue()
     seal = hashlib.sha256(whole).hexdigest().encode()
     with suppress(OSError):
@@ -71,12 +71,12 @@ def read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -
         seal, whole = sealed[:64], sealed[64:]
         require(hashlib.sha256(whole).hexdigest().encode() == seal, "it is damaged")
         device = log.start.time.device
-        kept = torch.load(io.BytesIO(whole), weights_only=True, map_location=device)
-        answers = tuple(content["answers"][: kept["count"]])
-        require(kept["digest"] == _digest(content, answers), "it is of others")
-        state = _restored(log.start, kept["state"])
-        require(0 < state.told == len(answers) == len(kept["resets"]), "it lacks answers")
-        return log._replace(states=(state,), answers=answers, resets=tuple(kept["resets"]))
+        retained = torch.load(io.BytesIO(whole), weights_only=True, map_location=device)
+        answers = tuple(content["answers"][: retained["count"]])
+        require(retained["digest"] == _digest(content, answers), "it is of others")
+        state = _restored(log.start, retained["state"])
+        require(0 < state.told == len(answers) == len(retained["resets"]), "it lacks answers")
+        return log._replace(states=(state,), answers=answers, resets=tuple(retained["resets"]))
     except (*DAMAGE, OSError, EOFError, UnpicklingError):
         return log
 

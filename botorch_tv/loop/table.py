@@ -12,12 +12,12 @@ from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation
 from botorch_tv.forgetting.base import is_static
-from botorch_tv.loop.clock import LoopClock, Time, Units, Values, point_in_words, time_in_words
+from botorch_tv.loop.clock import LoopClock, Time, Units, Values, point_text, time_text
 from botorch_tv.loop.input import parameters_of
 from botorch_tv.loop.log import Measurement, MeasurementLog, Question, like
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import counted, require, span_in_words
+from botorch_tv.validation import counted, require, span_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,9 +55,9 @@ class NumberedSuggestion:
         return self.point[name]
 
     def __repr__(self) -> str:
-        at = f"at {point_in_words(self.point)} for time {time_in_words(self.time)}"
+        at = f"at {point_text(self.point)} for time {time_text(self.time)}"
         if self.context is not None:
-            at += f", context {point_in_words(self.context.tolist())}"
+            at += f", context {point_text(self.context.tolist())}"
         expects = f"expects {self.mean:.4g} ± {2 * self.sd:.2g} (two standard deviations)"
         if self.row.predicted is None:
             expects = "nothing is expected yet"
@@ -102,8 +102,8 @@ class NumberedConsultation:
         return len(self.X)
 
     def __repr__(self) -> str:
-        some = "; ".join(map(point_in_words, self.points[:3])) + ", ..." * (len(self) > 3)
-        at = f"{counted(len(self), 'points')} at time {time_in_words(self.time)}"
+        some = "; ".join(map(point_text, self.points[:3])) + ", ..." * (len(self) > 3)
+        at = f"{counted(len(self), 'points')} at time {time_text(self.time)}"
         return f"Consultation {self.number}: {at}: {some}"
 
 
@@ -136,7 +136,7 @@ class Table(NamedTuple):
     def __repr__(self) -> str:
         rows = range(len(self.y))[-SHOWN:]
         lines = [
-            f"{int(self.number[row])}: at {point_in_words(self.points[row])}, time "
+            f"{int(self.number[row])}: at {point_text(self.points[row])}, time "
             f"{self.times[row]}, y {float(self.y[row]):.6g}, noise {float(self.noise[row]):.6g}"
             f"{', reset' if self.reset[row] else ''}"
             for row in rows
@@ -276,7 +276,7 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
     return given | {"X": points, "y": frame["y"], "context": context} | there
 
 
-def measured_in_words(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
+def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
     """How many measurements of what time there are, how many failed, and what was forgotten.
 
     Args:
@@ -290,7 +290,7 @@ def measured_in_words(log: MeasurementLog, became: list[str | None], clock: Loop
         return f"Nothing has been measured yet{changed}"
 
     def said(answer: Measurement) -> str:
-        return time_in_words(clock.shown(answer.time))
+        return time_text(clock.shown(answer.time))
 
     many, failed = counted(len(answers), "measurements"), sum(one.y is None for one in answers)
     words = f"{many}, of time {said(answers[0])}"
@@ -305,7 +305,7 @@ def measured_in_words(log: MeasurementLog, became: list[str | None], clock: Loop
     return words
 
 
-def forgetting_in_words(decay: Decay, inflation: Inflation, unit: str) -> str:
+def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
     """After how long a measurement counts less; empty where it always counts in full.
 
     Args:
@@ -320,7 +320,7 @@ def forgetting_in_words(decay: Decay, inflation: Inflation, unit: str) -> str:
         below = (share.reshape(-1, len(ages)) <= 0.5).all(0).nonzero()
         if not len(below):
             return "never, as far as can be told"
-        return f"after {span_in_words(float(ages[below[0]]), unit)}"
+        return f"after {span_text(float(ages[below[0]]), unit)}"
 
     words = []
     if not is_static(decay):

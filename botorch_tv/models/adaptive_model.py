@@ -171,7 +171,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
     @property
     def _noise(self) -> Tensor:
         """Variance of what is observed besides f, `T x 1 x 1` or `T x N x q`."""
-        noise = self.drawing.believed_noise() * self._unit.square() * self._own_noise
+        noise = self.drawing.model_noise() * self._unit.square() * self._own_noise
         whole = noise[:, None, None]
         return whole if self._added is None else whole + self._added
 

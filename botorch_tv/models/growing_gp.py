@@ -149,7 +149,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         no_data = self.train_inputs is None or self.train_targets is None
         if self.training or no_data or settings.prior_mode.on():
             prior: MultivariateNormal = super().__call__(*args, **kwargs)
-            return self._with_known_noise(prior) if self.training else prior
+            return self._with_given_noise(prior) if self.training else prior
         (X,) = args
         if settings.debug.on() and torch.equal(X, self.train_inputs[0]):
             # As GPyTorch does where a posterior is asked for that a loss would take for the prior.
@@ -241,7 +241,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         added = self.likelihood._shaped_noise_covar(X.shape[:-1], [X])
         return added.diagonal(dim1=-1, dim2=-2)  # type: ignore[no-any-return]
 
-    def _with_known_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
+    def _with_given_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
         """The prior of the training data, ready for a marginal likelihood, which adds one noise.
 
         Where variances of single rows are known their difference from that one is added here.
@@ -265,10 +265,10 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         """Noise variances of new observations at ``X``, `... x q`; those given, if any."""
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             # Noise learned in addition to the known variances is common to all rows.
-            return self._known_noise(X, noise) + self.likelihood.second_noise  # type: ignore[no-any-return]
+            return self._given_noise(X, noise) + self.likelihood.second_noise  # type: ignore[no-any-return]
         return self._added_noise(X) if noise is None else noise
 
-    def _known_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
+    def _given_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
         """The known part of the noise, `... x q`: as given, or the mean of the other rows'."""
         if noise is not None:
             return noise
@@ -380,7 +380,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         variance = old._new_noise(X, noise)
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             fixed = self.likelihood.noise_covar
-            known = old._known_noise(X, noise)
+            known = old._given_noise(X, noise)
             fixed.noise = stacked(old.likelihood.noise_covar.noise, known, -1)
         else:
             q = X.shape[-2]

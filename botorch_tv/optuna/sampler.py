@@ -63,7 +63,7 @@ UNIT_FROM = 8
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
-class Known(NamedTuple):
+class Compilable(NamedTuple):
     """Everything known when a trial is decided: the trials as :func:`sort` has them, and a log."""
 
     log: MeasurementLog
@@ -252,7 +252,7 @@ class DriftSampler(BaseSampler):
         ended = len(valued) + sum(map(len, others))
         return ended >= self._startup and len(valued) >= min(self._startup, FIRST)
 
-    def known(self, study: Study, space: StudySpace) -> Known:
+    def known(self, study: Study, space: StudySpace) -> Compilable:
         """What the trials of a study say about some parameters."""
         log, before = self._before or (None, None)
         if before is not None and before.distributions == space.distributions:
@@ -280,15 +280,15 @@ class DriftSampler(BaseSampler):
         if self.begins(*trials[:3]):
             log = log.changed(rows, OLDEST)
         self._before = (log, space)
-        return Known(log, space, unit, *trials)
+        return Compilable(log, space, unit, *trials)
 
-    def success(self, known: Known, now: float) -> Success | None:
+    def success(self, known: Compilable, now: float) -> Success | None:
         """Where trials succeed; None where none has failed."""
         failed = [one for one in known.failed for _ in range(failures(one))]
         return known.log.success(now, self._ended(known, failed, now))
 
     @without_gradients
-    def _choice(self, known: Known, number: int, now: float) -> Tensor:
+    def _choice(self, known: Compilable, number: int, now: float) -> Tensor:
         """The point for a trial, `D`."""
         log, present = known.log, known.time(now)
         pruned = self._ended(known, known.pruned, present)
@@ -307,7 +307,7 @@ class DriftSampler(BaseSampler):
         retry = self._strategy is None
         return log.choice(state, now, chance, retry=retry, generator=generator).X
 
-    def _ended(self, known: Known, trials: Iterable[FrozenTrial], now: float) -> list[Place]:
+    def _ended(self, known: Compilable, trials: Iterable[FrozenTrial], now: float) -> list[Place]:
         """When and where trials without a value ended."""
         measured = [(self._clock.measured(trial), trial) for trial in trials]
         return [

@@ -165,16 +165,16 @@ def _summed(rows: Sequence[Row], name: str) -> str:
     """The verdict on several claims, in one sentence."""
     failed = [row for row in rows if not row["holds"]]
     if failed:
-        failures = "; ".join(map(_in_words, failed))
+        failures = "; ".join(map(_text, failed))
         verb = "does" if len(failed) == 1 else "do"
         return f"{len(failed)} of {len(rows)} {name} {verb} not hold: {failures}."
     closest = min(rows, key=lambda row: row["t_ratio"] - row["required"])
     if len(rows) == 1:
-        return f"The one of the {name} holds: {_in_words(closest)}."
-    return f"All {len(rows)} {name} hold; the closest is {_in_words(closest)}."
+        return f"The one of the {name} holds: {_text(closest)}."
+    return f"All {len(rows)} {name} hold; the closest is {_text(closest)}."
 
 
-def _in_words(row: Row) -> str:
+def _text(row: Row) -> str:
     by = f"{row['t_ratio']:.1f} standard errors"
     if math.isinf(row["t_ratio"]):
         by = f"{row['difference']:.3g} in every trial"

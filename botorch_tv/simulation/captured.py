@@ -19,7 +19,7 @@ from torch import Size, Tensor
 
 from botorch_tv.gp.arm_engine import FIRST_SLOTS, PlayedArms
 from botorch_tv.gp.linalg import at_index, first_maximum
-from botorch_tv.simulation.rules import Known, played
+from botorch_tv.simulation.rules import Compilable, played
 from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
@@ -46,7 +46,7 @@ class Player:
     """
 
     def __init__(
-        self, known: Known, stage: tuple[Tensor, ...], horizon: int, recorder: Recorder
+        self, known: Compilable, stage: tuple[Tensor, ...], horizon: int, recorder: Recorder
     ) -> None:
         self._rules, most, basis = rules, _, _ = known
         self._stage, self._recorder, self._most = stage, recorder, most + 1
@@ -168,7 +168,7 @@ class CapturedTable:
     def __init__(
         self,
         settings: StudySettings,
-        known: Mapping[str, Known],
+        known: Mapping[str, Compilable],
         block: range,
         capture: Capture | None,
     ) -> None:

@@ -24,7 +24,7 @@ import torch
 
 from botorch_tv.gp.arms import REFRESH_ROUNDS
 from botorch_tv.gp.basis import Basis, ProductBasis
-from botorch_tv.simulation.rules import MOST_SLOTS, Known, Rules, TooManyArms, played
+from botorch_tv.simulation.rules import MOST_SLOTS, Compilable, Rules, TooManyArms, played
 from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
@@ -214,13 +214,13 @@ def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
     if not rules.moves or trials.counts[i, SLOTS] == 0:
         return 1.0
     elapsed = trials.counts[i, ELAPSED]
-    kept = rules.attenuation[elapsed]
-    square: float = kept * kept
+    retained = rules.attenuation[elapsed]
+    square: float = retained * retained
     grown = rules.prior[elapsed + 1] - square * rules.prior[elapsed]
     trials.counts[i, ELAPSED] = elapsed + 1
     mean, variance, prior = trials.mean[i], trials.variance[i], rules.variance
     for m in range(len(mean)):
-        mean[m] *= kept
+        mean[m] *= retained
         variance[m] = square * variance[m] + grown * prior[m]
     return square
 
@@ -358,13 +358,13 @@ def _slide(trials: Trials, i: int, rules: Rules, factors: Factors, t: int, room:
         return
     if t % REFRESH_ROUNDS != 0:
         arm, times = arms[oldest], 0
-        for kept in range(oldest, t + 1):
-            times += arms[kept] == arm
+        for retained in range(oldest, t + 1):
+            times += arms[retained] == arm
         _observe(trials, i, rules, factors, arm, y[oldest], 1.0, times, room)
         return
     _forget(trials, i, rules)
-    for kept in range(oldest + 1, t + 1):
-        _observe(trials, i, rules, factors, arms[kept], y[kept], 1.0, 0, room)
+    for retained in range(oldest + 1, t + 1):
+        _observe(trials, i, rules, factors, arms[retained], y[retained], 1.0, 0, room)
 
 
 @_compiled
@@ -476,7 +476,7 @@ def factors(basis: Basis) -> Factors:
     wide = np.zeros((height, width))
     wide[:points, columns] = left
     rows = np.pad(right, ((0, 0), (0, -right.shape[1] % 3)))
-    first, second = np.divmod(basis.kept.numpy(), right.shape[1])
+    first, second = np.divmod(basis.retained.numpy(), right.shape[1])
     return Factors(
         left=wide,
         right=np.ascontiguousarray(rows.T),
@@ -521,7 +521,7 @@ class CompiledTable:
     def __init__(
         self,
         settings: StudySettings,
-        known: Mapping[str, Known],
+        known: Mapping[str, Compilable],
         block: range,
         stop: threading.Event,
     ) -> None:

@@ -301,14 +301,14 @@ def _explained(store: Store | None) -> Iterator[None]:
     except Exception as error:
         # Some executors raise an error of their own, with the worker's error as text.
         if not any(OWN_NOTE in text for text in (str(error), *getattr(error, "__notes__", ()))):
-            kept = "give save_to=FOLDER, which keeps finished trials for another call"
+            retained = "give save_to=FOLDER, which keeps finished trials for another call"
             if store is not None:
-                kept = f"finished trials are kept in {store.path} and not played again"
+                retained = f"finished trials are kept in {store.path} and not played again"
             error.add_note(
                 "run_study: no result came back. If it could not be pickled, define worlds, "
                 "strategies, recorders and their functions at the top level of a module. If a "
                 "worker was lost, run the same call again, with a new executor if this one is "
-                f"broken; {kept}."
+                f"broken; {retained}."
             )
         raise
 

@@ -194,7 +194,7 @@ class Diagnosis(Recorder):
             "sd": suggestion.sd,
             "sqrt_beta": suggestion.sqrt_beta,
             "band": unknown if band is None else band,
-            MODEL_NOISE: player.believed_noise(state),
+            MODEL_NOISE: player.model_noise(state),
         }
         # Placeholders before the first prediction must not count in the calibration.
         predicts = player.predicts(state)

@@ -15,7 +15,7 @@ import torch
 import xarray as xr
 
 from botorch_tv.identity import Description, differences
-from botorch_tv.memory import bytes_in_words, free_bytes
+from botorch_tv.memory import bytes_text, free_bytes
 from botorch_tv.simulation.datasets import by_trial, read_dataset, write_dataset
 from botorch_tv.simulation.diagnosis import CAUSES, with_trigger
 from botorch_tv.simulation.recorders import PLACE
@@ -253,8 +253,8 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     needed, free = one.nbytes + other.nbytes, free_bytes(torch.device("cpu"))
     require(
         needed <= free,
-        f"StudyResult.merge: both together take {bytes_in_words(needed)}, but only "
-        f"{bytes_in_words(free)} of memory are free; run all strategies with one save_to=FOLDER, "
+        f"StudyResult.merge: both together take {bytes_text(needed)}, but only "
+        f"{bytes_text(free)} of memory are free; run all strategies with one save_to=FOLDER, "
         "which computes the missing ones and keeps the result on disk.",
     )
     _require_same_worlds(one, other)

@@ -85,7 +85,7 @@ class Rules(NamedTuple):
     """The part of the trigger's band due to noise, by rounds since the reset."""
 
 
-Known = tuple[Rules, int, Basis]
+Compilable = tuple[Rules, int, Basis]
 """A strategy in numbers, the largest number of arms that a trial holds at a time, and the features
 of its kernel."""
 
@@ -121,7 +121,7 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
     return wanted
 
 
-def numbers_per_trial(one: Known, horizon: int) -> int:
+def numbers_per_trial(one: Compilable, horizon: int) -> int:
     """Numbers held and worked on per trial by round ``horizon``."""
     _, most, basis = one
     slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
@@ -135,7 +135,7 @@ def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
     return {**arrays, "side_queries": np.zeros_like(arrays["index"])}
 
 
-def known(world: World, strategy: Strategy, state: State, horizon: int) -> Known | None:
+def known(world: World, strategy: Strategy, state: State, horizon: int) -> Compilable | None:
     """A strategy in numbers; None if compiled and captured rounds do not support it.
 
     They support upper confidence bounds, a given mean, noise that does not age, at most one rule of
@@ -160,7 +160,7 @@ def known(world: World, strategy: Strategy, state: State, horizon: int) -> Known
         and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
         and strategy.exploration == UpperConfidence()
         and _tabulates(strategy.width, horizon)
-        and process.known_mean is not None
+        and process.given_mean is not None
         and _precise(strategy, basis, horizon)
     ):
         return None
@@ -172,9 +172,9 @@ def known(world: World, strategy: Strategy, state: State, horizon: int) -> Known
         or (type(retention[0]) is EventTrigger and retention[0].rule is prediction_error)
     ):
         return None
-    kept = process.most_kept(horizon)
+    retained = process.most_retained(horizon)
     # Between two refreshes a window also holds the arms that it has dropped.
-    slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
+    slots = min(retained + REFRESH_ROUNDS + 1 if process.slides else retained, horizon, basis.arms)
     # Without product structure, a row of the covariance has one entry per arm.
     if basis.arms > MOST_ARMS and not isinstance(basis, ProductBasis):
         return None
@@ -209,7 +209,7 @@ def _tabulates(width: Width, horizon: int) -> bool:
 
 def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Rules:
     process, width = strategy.process, strategy.width
-    assert process.known_mean is not None
+    assert process.given_mean is not None
     rule = process.retention[0] if process.retention else None
     ages = torch.arange(horizon + 1, dtype=torch.float64, device="cpu")
     rounds = range(1, horizon + 1)
@@ -232,7 +232,7 @@ def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Ru
     return Rules(
         variance=basis.variance.cpu().numpy(),
         noise=strategy.noise,
-        mean=process.known_mean,
+        mean=process.given_mean,
         tie=TIE_TOLERANCE * basis.scale,
         sign=1.0 if strategy.maximize else -1.0,
         sqrt_beta=sqrt_beta,

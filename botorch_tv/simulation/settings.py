@@ -16,9 +16,9 @@ import xarray as xr
 
 from botorch_tv.gp.arms import precise_rounds
 from botorch_tv.identity import Description, describe, libraries
-from botorch_tv.memory import bytes_in_words, free_bytes
+from botorch_tv.memory import bytes_text, free_bytes
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
-from botorch_tv.simulation.rules import Known, known, numbers_per_trial
+from botorch_tv.simulation.rules import Compilable, known, numbers_per_trial
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.domains import Domain, Grid
@@ -60,7 +60,7 @@ class StudySettings:
     compiled: bool = False
     """Whether to compile or capture rounds where possible; choices do not depend on it."""
     _states: dict[str, State] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _known: dict[str, Known | None] = field(
+    _known: dict[str, Compilable | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -177,7 +177,7 @@ class StudySettings:
                     self._states[label] = state
             return {label: self._states[label] for label in labels}
 
-    def known(self, labels: Iterable[str]) -> dict[str, Known]:
+    def known(self, labels: Iterable[str]) -> dict[str, Compilable]:
         """Those of some strategies whose rounds are compiled, or captured as CUDA graphs."""
         if not self.compiled or self.record:  # recorders need the states of every round
             return {}
@@ -283,10 +283,13 @@ def _name(dtype: torch.dtype) -> str:
 def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
     """Raise a ``ValueError`` if rounding would exceed the information in late observations."""
     inference = strategy.inference_for(state.domain, state.basis)
-    kept, most = inference.process.most_kept(horizon), precise_rounds(inference, state.basis)
+    retained, most = (
+        inference.process.most_retained(horizon),
+        precise_rounds(inference, state.basis),
+    )
     require(
-        kept <= most,
-        f"run_study: {label!r} may retain {kept:,} observations of an objective that it assumes to "
+        retained <= most,
+        f"run_study: {label!r} may retain {retained:,} observations of an objective assumed to "
         f"be static, but in float32 rounding errors outweigh what it learns beyond {most:,.0f}; "
         "give dtype=torch.float64, fewer rounds, or a strategy that forgets.",
     )
@@ -376,8 +379,8 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     free, single = free_bytes(variance.device), needed(1)
     require(
         single <= free,
-        f"run_study: a single trial of {horizon:,} rounds takes {bytes_in_words(single)}, but only "
-        f"{bytes_in_words(free)} of memory are free on {variance.device}; use fewer arms, rounds "
+        f"run_study: a single trial of {horizon:,} rounds takes {bytes_text(single)}, but only "
+        f"{bytes_text(free)} of memory are free on {variance.device}; use fewer arms, rounds "
         "or strategies.",
     )
     share = max(-(-trials // workers), -(-BUSY_NUMBERS // _breadth(settings.world.domain)))
@@ -417,8 +420,8 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
     require(
         fits or lasting,
         f"run_study: results of {len(settings.strategies)} strategies x {trials:,} trials x "
-        f"{settings.horizon:,} rounds take {bytes_in_words(result)}, more than {MEMORY_SHARE:.0%} "
-        f"of the {bytes_in_words(free)} of memory that are free; give save_to=FOLDER (--save-to on "
+        f"{settings.horizon:,} rounds take {bytes_text(result)}, more than {MEMORY_SHARE:.0%} "
+        f"of the {bytes_text(free)} of memory that are free; give save_to=FOLDER (--save-to on "
         "the command line) to keep them on disk, or at most "
         f"trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}.",
     )

@@ -42,7 +42,7 @@ from botorch_tv.strategies.checks import fingerprinted
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.rounds import ProcessStrategy
 from botorch_tv.strategies.state import State, Suggestion
-from botorch_tv.validation import require, require_integer, shown, span_in_words
+from botorch_tv.validation import require, require_integer, shown, span_text
 
 LIKELY = 0.5
 """Probability from which a statement is called probable."""
@@ -243,7 +243,7 @@ class Adaptive(ProcessStrategy):
 
     @property
     def usual_noise(self) -> float:
-        """NaN, since the noise is estimated; see :meth:`believed_noise`."""
+        """NaN, since the noise is estimated; see :meth:`model_noise`."""
         return math.nan
 
     def _start(self, decision: Decision) -> Tensor:
@@ -281,7 +281,7 @@ class Adaptive(ProcessStrategy):
         return running.jump_chance(running.time).view(state.time.shape)
 
     def describe(
-        self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
+        self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
     ) -> str:
         """What is believed now, in words, in the units of the data.
 
@@ -290,7 +290,7 @@ class Adaptive(ProcessStrategy):
 
         Args:
             state: Of one trial.
-            said: How a time is written.
+            format_time: Formats a time.
             unit: Of time, such as "hours".
 
         Raises:
@@ -326,8 +326,8 @@ class Adaptive(ProcessStrategy):
         jumped = float(running.jumped)
         if presumed and not math.isnan(jumped):
             parts.append(
-                f"It jumped between the measurement of time {said(jumped)} and the one before "
-                f"({_chance(float(running.jumped_with))})."
+                f"It jumped between the measurement of time {format_time(jumped)} and the one "
+                f"before ({_chance(float(running.jumped_with))})."
             )
         elif presumed and jumping >= max(LIKELY, presumed + LEARNED):
             _, chance = _guessed(jumping, presumed)
@@ -336,7 +336,7 @@ class Adaptive(ProcessStrategy):
             parts.append("It has not been seen to jump.")
         own, words = values["lengthscale"], (" or less", " or more")
         length = float((shares["lengthscale"] * running.scale.new_tensor(own).log()).sum().exp())
-        noise, every = float(self.believed_noise(state).sqrt()), values["noise_ratio"]
+        noise, every = float(self.model_noise(state).sqrt()), values["noise_ratio"]
         parts.append(
             f"It varies by {math.sqrt(self.prior_variance(state)):.3g} over lengths of "
             f"{length:.2g} of the sides{_beyond(shares['lengthscale'], own, words)}; the noise of "
@@ -357,7 +357,7 @@ class Adaptive(ProcessStrategy):
             jumps = " but for jumps" if any(self.bank.hazards) else ""
             return f"It {probably}stands still{jumps} ({chance})."
         exponent = -(share * torch.log1p(-rate)).sum() / share[moving].sum()
-        half_life = span_in_words(clock * 2 * math.log(2) / float(exponent), unit)
+        half_life = span_text(clock * 2 * math.log(2) / float(exponent), unit)
         # The slower, the longer.
         edge = _beyond(share[moving], rate[moving].tolist(), (" or more", " or less"))
         probably, chance = _guessed(1 - standing, 1 - before)

@@ -159,10 +159,10 @@ class Decision:
         return candidates
 
 
-def believed_noise(inference: Inference, data: Data) -> Tensor:
+def model_noise(inference: Inference, data: Data) -> Tensor:
     """Noise variance of a new observation, as learned or given, `batch_shape`."""
     given = torch.full_like(data.time, inference.process.noise).to(data.prior.variance)
-    return inference.believed_noise(data, given)
+    return inference.model_noise(data, given)
 
 
 def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
@@ -227,7 +227,7 @@ class RoundCandidates(Candidates):
 
     @property
     def noise(self) -> Tensor:
-        noise = believed_noise(self.decision.inference, self.data)
+        noise = model_noise(self.decision.inference, self.data)
         return (noise if self.unit is None else noise / self.unit.square()).unsqueeze(-1)
 
     @abstractmethod

@@ -162,7 +162,7 @@ class Committee(Strategy):
                 new = measured._replace(noise=noise, least_noise=usual)
             heard.append(new)
             inference = one.inference_for(own.domain, own.basis)
-            believed.append(inference.believed_noise(own.data, new.noise))
+            believed.append(inference.model_noise(own.data, new.noise))
         variance = _picked(believed, followed)
         memory = self.learn(state, suggestion, measured.y, variance)
         states, infos = [], []
@@ -211,9 +211,9 @@ class Committee(Strategy):
         made = [one._joint(own, choice, now) for one, own in self._pairs(state)]
         return tuple(_picked(list(parts), leading) for parts in zip(*made))  # type: ignore[return-value]
 
-    def believed_noise(self, state: State) -> Tensor:
+    def model_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation in the leading member, `batch_shape`."""
-        return self._led(state, lambda one, own: one.believed_noise(own))
+        return self._led(state, lambda one, own: one.model_noise(own))
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
         """As :meth:`Strategy.numbers_per_trial`, of all members."""
@@ -406,7 +406,7 @@ class BanditOverBandits(Committee):
         member = suggestion.member
         if member is None:
             return self._next(before.log_weights) if ends else before
-        base = self.process.known_mean or 0.0
+        base = self.process.given_mean or 0.0
         gained = (y - base) * (1.0 if self.maximize else -1.0)
         reward = before.reward + torch.where(noise.isfinite(), gained, 0.0)
         if not ends:

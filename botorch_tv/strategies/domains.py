@@ -175,8 +175,8 @@ class Grid(Domain):
         return DeviceCopies(self.X)
 
     def __getstate__(self) -> dict[str, object]:
-        kept = {name: part for name, part in self.__dict__.items() if name != "_arms"}
-        return {**kept, "_factored": {}}
+        retained = {name: part for name, part in self.__dict__.items() if name != "_arms"}
+        return {**retained, "_factored": {}}
 
     def index_of(self, X: Tensor) -> Tensor:
         """Indices of the arms at given points, `* x d -> *`, int64.

@@ -14,7 +14,16 @@ from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.forgetting import Decay, Inflation, KeepAll, Kept, Log, Retention, Static, claims
+from botorch_tv.forgetting import (
+    Decay,
+    Inflation,
+    KeepAll,
+    Log,
+    Retained,
+    Retention,
+    Static,
+    claims,
+)
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.forgetting.claims import require_inflating, require_sound
 from botorch_tv.forgetting.retention import require_rules
@@ -34,7 +43,11 @@ from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import NEARLY_EXACT, Measured, fingerprinted, least_noise
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
+from botorch_tv.strategies.misspecification import (
+    warn_of_clock,
+    warn_of_domain,
+    warn_of_observation,
+)
 from botorch_tv.strategies.rounds import ProcessStrategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import largest, require, require_noise, require_number, settle_number
@@ -59,7 +72,7 @@ BEGUN_WITH = ("kernel", "noise", "mean", "decay", "inflation")
 """What a state is computed with, so that no other can go on with it."""
 
 
-def _in_words(part: object) -> str:
+def _text(part: object) -> str:
     return describe_kernel(part) if isinstance(part, (Kernel, Tensor)) else repr(part)
 
 
@@ -128,16 +141,12 @@ class KernelStrategy(ProcessStrategy):
     def _begun(self) -> tuple[str, ...]:
         parts = {one: getattr(self.process, one) for one in BEGUN_WITH}
         try:
-            return tuple(
-                fingerprinted(f"{name} {_in_words(one)}", one) for name, one in parts.items()
-            )
+            return tuple(fingerprinted(f"{name} {_text(one)}", one) for name, one in parts.items())
         except Exception:  # a part without a working repr is no reason to fail
             return ()
 
     def __repr__(self) -> str:
-        parts = ", ".join(
-            f"{one.name}={_in_words(getattr(self, one.name))}" for one in fields(self)
-        )
+        parts = ", ".join(f"{one.name}={_text(getattr(self, one.name))}" for one in fields(self))
         return f"{type(self).__name__}({parts})"
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
@@ -324,7 +333,7 @@ class GPStrategy(KernelStrategy):
         assert isinstance(box, Box)
         assert isinstance(box_prior, BoxPrior)
         given, trials = box_prior.unlearned(), state.time.numel()
-        data, first, known_mean = state.data, state.data.dropped, self.process.known_mean
+        data, first, given_mean = state.data, state.data.dropped, self.process.given_mean
         choice, y, noise, time = (one.tensor(first) for one in data.history)
         lag = state.time.unsqueeze(-1) - time
 
@@ -339,14 +348,14 @@ class GPStrategy(KernelStrategy):
             flat(choice),
             # Times before the origin belong to rows that are not kept; any will do for them.
             flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
-            flat(y - (known_mean or 0.0)),
-            flat(data.kept & noise.isfinite()),
+            flat(y - (given_mean or 0.0)),
+            flat(data.retained & noise.isfinite()),
             flat(noise / self.noise),
             box_prior.parameters,
             inflation=None
             if is_static(self.inflation)
             else flat(self.inflation.log_factor(lag).exp()),
-            estimates_mean=known_mean is None,
+            estimates_mean=given_mean is None,
             extent=box.extent,
         )
         found = replace(
@@ -386,5 +395,5 @@ class Undisturbed(Retention):
     def init(self, batch_shape: Size) -> Any:
         return self.rule.init(batch_shape)
 
-    def keep(self, log: Log) -> Kept | Tensor:
+    def keep(self, log: Log) -> Retained | Tensor:
         return self.rule.keep(log.before_a_choice())

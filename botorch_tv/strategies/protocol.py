@@ -130,7 +130,7 @@ class Strategy(ABC):
         """
 
     @abstractmethod
-    def believed_noise(self, state: State) -> Tensor:
+    def model_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation, as learned or given, `batch_shape`."""
 
     @abstractmethod
@@ -181,13 +181,13 @@ class Strategy(ABC):
         return float(state.basis.scale**2)
 
     def describe(
-        self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
+        self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
     ) -> str:
         """The model of the objective in words; for most strategies, what they were given.
 
         Args:
             state: The current state.
-            said: Formats a time.
+            format_time: Formats a time.
             unit: Of time, such as "hours".
         """
         return f"What it was told: {self!r}."
@@ -524,7 +524,7 @@ class Strategy(ABC):
         choice = located(state, groups, groups.shape[dims:-1])
         mean, covariance, _ = self._joint(state, choice, now)
         if observation_noise:
-            noise = self.believed_noise(state).to(mean)[..., None, None, None]
+            noise = self.model_noise(state).to(mean)[..., None, None, None]
             identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
             covariance = covariance + noise * identity
         mean = mean.movedim(dims, 0).reshape(*lead, *shape, mean.shape[-1])

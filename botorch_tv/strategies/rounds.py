@@ -12,14 +12,14 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, UniformChoice, Width
 from botorch_tv.acquisition.exploration import BestMean, draws_numbers
-from botorch_tv.forgetting import Decay, Inflation, Kept, Log, Observation
+from botorch_tv.forgetting import Decay, Inflation, Log, Observation, Retained
 from botorch_tv.forgetting.base import Part, as_memory
 from botorch_tv.gp.data import Data, Present, Prior, checked
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.candidates import WATCHED, Decision, believed_noise
+from botorch_tv.strategies.candidates import WATCHED, Decision, model_noise
 from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
@@ -86,12 +86,12 @@ class ProcessStrategy(Strategy):
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         suggestion, all_good = measured.suggestion, measured.ok is None
         inference = self.inference_for(state.domain, state.data.prior)
-        believed = inference.believed_noise(state.data, measured.noise)
+        believed = inference.model_noise(state.data, measured.noise)
         newest = Observation(suggestion.X, measured.y, suggestion.mean, suggestion.sd, believed)
         before, expired = self._retained(state, measured.time)
         _, y, noise, time, least, *_ = measured
         grown = before.observed(suggestion.choice, y, noise, time, least, all_good=all_good)
-        answers: list[Kept] = []
+        answers: list[Retained] = []
         if self.process.retention:
             answers = self._answers(state, grown, grown.time, before.since, newest)
         after, change, cleared = grown.keep(answers, all_good=all_good)
@@ -139,7 +139,7 @@ class ProcessStrategy(Strategy):
         now: Tensor,
         since: Tensor,
         newest: Observation | None = None,
-    ) -> list[Kept]:
+    ) -> list[Retained]:
         """What each rule retains.
 
         Args:
@@ -155,12 +155,12 @@ class ProcessStrategy(Strategy):
         answers, log_of = [], _log_of(state.domain, data, newest)
         for rule, memory in zip(self.process.retention, state.memory):
             log = log_of(now=now, since=since, memory=memory)
-            kept = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
+            retained = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
             # In memory of their own; the next answer may come in the same.
             rows, aside = (
-                None if part is None else part.clone() for part in (kept.rows, kept.aside)
+                None if part is None else part.clone() for part in (retained.rows, retained.aside)
             )
-            answers.append(kept._replace(rows=rows, aside=aside))
+            answers.append(retained._replace(rows=rows, aside=aside))
         return answers
 
     def _remembered(self, state: State, newest: Observation, reset: Tensor) -> tuple[Any, ...]:
@@ -236,12 +236,12 @@ class ProcessStrategy(Strategy):
     def arm_means(self, state: State) -> Tensor:
         return self.decision(state).arm_means()
 
-    def believed_noise(self, state: State) -> Tensor:
-        return believed_noise(self.inference_for(state.domain, state.basis), state.data)
+    def model_noise(self, state: State) -> Tensor:
+        return model_noise(self.inference_for(state.domain, state.basis), state.data)
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
         data = self._data_at(state, suggestion.time)
-        noise = self.believed_noise(state)
+        noise = self.model_noise(state)
         bands = [rule.band(suggestion.sd, noise, data.since) for rule in self.process.retention]
         found = [band for band in bands if band is not None]
         return torch.stack(found).amin(0) if found else None
@@ -306,5 +306,5 @@ class _Rows:
         return self._domain.points(choice, self._data.prior.variance)
 
     @property
-    def kept(self) -> Tensor:
-        return self._data.kept
+    def retained(self) -> Tensor:
+        return self._data.retained

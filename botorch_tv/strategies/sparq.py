@@ -17,7 +17,7 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, UpperConfidence
 from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
-from botorch_tv.forgetting import Decay, Inflation, Kept, Static
+from botorch_tv.forgetting import Decay, Inflation, Retained, Static
 from botorch_tv.forgetting.sparq_windows import is_window_start, require_alpha_tilde
 from botorch_tv.gp.arms import ArmRegression
 from botorch_tv.gp.basis import Basis
@@ -44,7 +44,7 @@ from botorch_tv.strategies.state import (
 from botorch_tv.validation import of_trial, settle_number
 
 
-def kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
+def retained_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
     """New answers, but in some trials the points, values and time of the old ones."""
     count, place = max(old.y.shape[-1], new.y.shape[-1]), old_trials.dim()
 
@@ -78,7 +78,7 @@ def with_answers(data: Data, expert: ExpertData | None) -> Data:
     if mask is not None:
         mask = torch.nn.functional.pad(mask, (expert.y.shape[-1], 0), value=1)
     whole = data._replace(
-        rounds=len(history.y), dropped=0, retained=mask, aside=None, history=history
+        rounds=len(history.y), dropped=0, rule_mask=mask, aside=None, history=history
     )
     return whole if data.empty is None else whole._replace(empty=~whole.good.any(-1))
 
@@ -391,10 +391,10 @@ class SparQ(KernelStrategy):
             unanswered=asked - answered.sum(-1),
         )
         if state.expert is not None and not all_trials:
-            expert = kept_where(~any_answer, state.expert, expert)
+            expert = retained_where(~any_answer, state.expert, expert)
         newer = state.told - consultation.told
         where = None if all_trials else any_answer
-        data, *_ = state.data.keep([Kept(newest=newer, where=where)])
+        data, *_ = state.data.keep([Retained(newest=newer, where=where)])
         origin = torch.minimum(data.origin, consultation.time)
         data = data._replace(origin=torch.where(any_answer, origin, data.origin))
         return state._replace(expert=expert, data=data)

@@ -189,7 +189,9 @@ class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
         super().__init__(noise_std=problem.noise_std, negate=problem.negate)
         self.time = t
         # A copy that shares the tensors, so that moving the snapshot does not move the problem.
-        self._problem = copy.deepcopy(problem, {id(kept): kept for kept in problem.buffers()})
+        self._problem = copy.deepcopy(
+            problem, {id(retained): retained for retained in problem.buffers()}
+        )
         self.to(problem.bounds)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:

@@ -226,9 +226,9 @@ class MarkovFunction(TimeVaryingTestFunction):
                 values[i, some], places[i, some] = best, place
 
     def _forget_optima(self) -> None:
-        kept = self._weights.new_full(self._weights.shape[:-1], math.nan, dtype=torch.float64)
-        self._values = kept
-        self._places = kept.unsqueeze(-1).repeat_interleave(self.spatial_dim, dim=-1)
+        retained = self._weights.new_full(self._weights.shape[:-1], math.nan, dtype=torch.float64)
+        self._values = retained
+        self._places = retained.unsqueeze(-1).repeat_interleave(self.spatial_dim, dim=-1)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MarkovFunction:
         before = self._weights

@@ -183,8 +183,8 @@ def _best_candidates(weights: Tensor, frequencies: Tensor, points: Tensor) -> Te
         number = torch.arange(first, first + value.shape[1], device=value.device)
         best = torch.cat([best, value], dim=1)
         index = torch.cat([index, number.expand_as(value)], dim=1)
-        best, kept = best.topk(min(_STARTS, best.shape[1]), dim=1)
-        index = index.gather(1, kept)
+        best, retained = best.topk(min(_STARTS, best.shape[1]), dim=1)
+        index = index.gather(1, retained)
     return points[index]
 
 

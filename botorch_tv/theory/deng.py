@@ -81,7 +81,7 @@ def w_gp_ucb_regret(
 
 @checked
 def w_gp_ucb_order(
-    T: Rounds, *, gain: Rounds, budget: Rounds, budget_known: bool = True, constant: float = 1.0
+    T: Rounds, *, gain: Rounds, budget: Rounds, budget_given: bool = True, constant: float = 1.0
 ) -> Tensor:
     """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is unknown, [W22] Corollary 5.
 
@@ -92,7 +92,7 @@ def w_gp_ucb_order(
         T: Rounds, at least 1; any shape.
         gain: γ̇_T, the larger of both weighted gains, for every ``T``.
         budget: B_T for every ``T``, positive.
-        budget_known: Whether the discount was chosen knowing B_T.
+        budget_given: Whether the discount was chosen knowing B_T.
         constant: Factor on the order, positive.
 
     Returns:
@@ -105,7 +105,7 @@ def w_gp_ucb_order(
         bool((budget > 0).all()),
         "w_gp_ucb_order: budget is 0, but the order is about change; without see igp_ucb_order.",
     )
-    power = 0.25 if budget_known else 1.0
+    power = 0.25 if budget_given else 1.0
     return constant * gain.pow(0.875) * budget.pow(power) * T.pow(0.75)
 
 

@@ -326,12 +326,12 @@ def exponential_gain_bound(
         ValueError: If an argument is out of range, or so large a noise that nothing is learnt.
     """
     lost = noise * (1 - gamma**2 if double else 1 - gamma)
-    kept = math.log(C_e1 * psi**2 / (C_e2 * lost)) / C_e2
+    retained = math.log(C_e1 * psi**2 / (C_e2 * lost)) / C_e2
     log = math.log1p(k_bar / lost)
     require(
-        kept > 0 and (kept + 1) * log >= 1,
+        retained > 0 and (retained + 1) * log >= 1,
         f"exponential_gain_bound: noise is {noise}, but with these constants the proof keeps "
         f"terms only below {C_e1 * psi**2 * noise / (C_e2 * lost):.4g} and needs a gain of at "
-        f"least 1 nat ({(kept + 1) * log:.4g} here); use discounted_gain_bound.",
+        f"least 1 nat ({(retained + 1) * log:.4g} here); use discounted_gain_bound.",
     )
-    return (kept + 1) * log
+    return (retained + 1) * log

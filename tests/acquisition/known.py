@@ -10,7 +10,7 @@ from botorch_tv.gp.tensors import Scratch
 D = torch.float64
 
 
-class Known(Candidates):
+class Compilable(Candidates):
     """Candidates with these means and deviations, of one trial.
 
     Args:

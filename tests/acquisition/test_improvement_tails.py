@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from acquisition.known import Known
+from acquisition.known import Compilable
 from mpmath import mp
 
 from botorch_tv.acquisition.exploration import (
@@ -59,7 +59,7 @@ def test_the_two_forms_meet(dtype):
 
 def test_points_without_variance_are_compared_at_the_floor():
     """A millionth of the prior's deviation: finite, rising with the mean, equal below the floor."""
-    candidates = Known([0.0, 0.5, 0.9, 1.0, 1.1], [0.0] * 5)
+    candidates = Compilable([0.0, 0.5, 0.9, 1.0, 1.1], [0.0] * 5)
     floor = 1e-6 * candidates.scale
     u = (candidates.mean - 1.0) / floor
     torch.testing.assert_close(ProbabilityOfImprovement().score(candidates), u, rtol=1e-12, atol=0)
@@ -69,9 +69,9 @@ def test_points_without_variance_are_compared_at_the_floor():
     # E[max(f - m, 0)] = mean - m where that is many deviations, and sd φ(0) at the incumbent.
     assert float(score[4].exp()) == pytest.approx(0.1, rel=1e-9)
     assert float(score[3].exp()) == pytest.approx(floor * 0.3989422804014327, rel=1e-9)
-    below = Known([0.0, 0.5, 0.9, 1.0, 1.1], [0.5 * floor] * 5)
+    below = Compilable([0.0, 0.5, 0.9, 1.0, 1.1], [0.5 * floor] * 5)
     assert torch.equal(ExpectedImprovement().score(below), score)
-    above = Known([0.0, 0.5, 0.9, 1.0, 1.1], [2 * floor] * 5)
+    above = Compilable([0.0, 0.5, 0.9, 1.0, 1.1], [2 * floor] * 5)
     assert float(ExpectedImprovement().score(above)[3].exp()) == pytest.approx(
         2 * floor * 0.3989422804014327, rel=1e-9
     )

@@ -3,7 +3,7 @@
 import mpmath
 import pytest
 import torch
-from acquisition.known import Known
+from acquisition.known import Compilable
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import ExpectedImprovement, ProbabilityOfImprovement
@@ -25,7 +25,7 @@ def log_improvement(mean, sd):
 def test_deviations_down_to_a_millionth_of_the_priors_are_taken_as_they_are(scale):
     sds = [2e-6 * scale, 1e-3 * scale, scale]
     means = [0.5 + 1.5 * sds[0], 0.5 - 2 * sds[1], 0.5 + sds[2]]
-    known = Known(means, sds, scale, incumbent=0.5)
+    known = Compilable(means, sds, scale, incumbent=0.5)
     wanted = [log_improvement(*pair) for pair in zip(means, sds)]
     assert ExpectedImprovement().score(known).tolist() == pytest.approx(wanted, rel=1e-8)
     assert ProbabilityOfImprovement().score(known).tolist() == pytest.approx([1.5, -2, 1])
@@ -36,7 +36,7 @@ def test_deviations_down_to_a_millionth_of_the_priors_are_taken_as_they_are(scal
 def test_below_that_improvements_are_those_of_a_millionth(scale, sign):
     floor, known = 1e-6 * scale, [0.0, 1e-9 * scale, 1e-6 * scale]
     mean = 0.5 + sign * 3 * floor
-    candidates = Known([mean] * 3, known, scale, sign, incumbent=0.5)
+    candidates = Compilable([mean] * 3, known, scale, sign, incumbent=0.5)
     assert ProbabilityOfImprovement().score(candidates).tolist() == pytest.approx([3.0] * 3)
     wanted = log_improvement(0.5 + 3 * floor, floor)
     assert ExpectedImprovement().score(candidates).tolist() == pytest.approx([wanted] * 3)

@@ -15,7 +15,7 @@ from botorch_tv.forgetting import (
     Decay,
     EventTrigger,
     Inflation,
-    Kept,
+    Retained,
     Retention,
 )
 from botorch_tv.kernels import DecayKernel
@@ -73,7 +73,7 @@ class Scribbling(Retention):
 
     def keep(self, log):
         getattr(log, self.name).sub_(1)
-        return Kept()
+        return Retained()
 
 
 def scribbled(name, domain):
@@ -98,7 +98,7 @@ class Remembering(Retention):
         return torch.zeros(batch_shape)
 
     def keep(self, log):
-        return Kept()
+        return Retained()
 
     def update(self, log):
         log.newest.mean.zero_().add_(7)

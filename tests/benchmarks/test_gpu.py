@@ -54,8 +54,8 @@ def test_a_part_that_fails_leaves_the_others_be(tmp_path: Path, monkeypatch) -> 
     }
     assert "here" in ended["hangs"]["output"]
     assert 1.5 <= ended["hangs"]["seconds"] < 20
-    kept = {path.name for path in out.iterdir()}
-    assert kept == {"index.json", "dies.json", "hangs.json", "good.json"}
+    retained = {path.name for path in out.iterdir()}
+    assert retained == {"index.json", "dies.json", "hangs.json", "good.json"}
 
 
 def test_every_part_is_written_down_before_the_next_begins(tmp_path: Path) -> None:

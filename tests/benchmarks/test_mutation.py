@@ -112,12 +112,12 @@ def test_a_fault_is_put_into_a_living_class(root):
     exec(compile(SOURCE, path, "exec"), space)
     scale = space["Scale"]()
     scale.count = 5
-    kept = scale.take
+    retained = scale.take
     functions = judge.living([path])[path]
-    assert kept(4.0) == (8.0, 5)
+    assert retained(4.0) == (8.0, 5)
     wanted = next(one for one in mutants_of(root, "scale.py") if "(self.count, x" in one.after)
     assert judge.put_in(compile(mutated(root, wanted), path, "exec"), functions) == 1
-    assert kept(4.0) == (5, 8.0)
+    assert retained(4.0) == (5, 8.0)
     limit = next(one for one in mutants_of(root, "scale.py") if one.after == "LIMIT = 4")
     assert judge.put_in(compile(mutated(root, limit), path, "exec"), []) == 0
 
@@ -178,21 +178,21 @@ def test_which_tests_concern_a_fault(tmp_path, root):
 
 def test_the_report_counts_what_changes_anything(tmp_path, root):
     faults = mutants_of(root, "scale.py")[:4]
-    kept = results.Results(tmp_path / "faults.jsonl")
+    retained = results.Results(tmp_path / "faults.jsonl")
     for fault, status in zip(faults, ("killed", "survived", "timed out", "survived")):
-        kept.add(fault, {"status": status, "ran": 2, "of": 3})
-    kept = results.Results(kept.path)
-    text, share = results.report(faults, kept, {faults[3].key: "why"})
+        retained.add(fault, {"status": status, "ran": 2, "of": 3})
+    retained = results.Results(retained.path)
+    text, share = results.report(faults, retained, {faults[3].key: "why"})
     assert share == pytest.approx(2 / 3)
     assert "4 faults: equivalent 1, killed 1, survived 1, timed out 1; seen 2 of 3, 66.7%" in text
     assert f"  - {faults[1].before}\n  + {faults[1].after}" in text
     assert faults[3].after not in text.split("\n")[-2]
-    found = results.counted(faults, kept, {faults[3].key: "why"})
+    found = results.counted(faults, retained, {faults[3].key: "why"})
     assert (found["seen"], found["of"], found["share"]) == (2, 3, share)
     assert [one["after"] for one in found["unseen"]] == [faults[1].after]
-    assert kept.done(faults[1], again=False)
-    assert not kept.done(faults[1], again=True)
-    assert not kept.done(mutants_of(root, "scale.py")[5], again=False)
+    assert retained.done(faults[1], again=False)
+    assert not retained.done(faults[1], again=True)
+    assert not retained.done(mutants_of(root, "scale.py")[5], again=False)
 
 
 def test_equivalents_are_named_with_a_reason():

@@ -41,11 +41,11 @@ def test_page_tells_verdicts_numbers_and_origin(collected):
 
 def test_studies_say_how_they_came_about(collected):
     folder, _ = collected
-    kept = json.loads((folder / "results" / "studies.json").read_text())["studies"]
+    retained = json.loads((folder / "results" / "studies.json").read_text())["studies"]
     names = [f"{id}-{case}" for id in ("et-table2", "et-fig2") for case in EXPERIMENTS[id].cases]
-    assert sorted(kept) == sorted(names)
-    assert {one["seed"] for one in kept.values()} == {7}
-    assert all({"commit", "machine", "torch"} <= set(one) for one in kept.values())
+    assert sorted(retained) == sorted(names)
+    assert {one["seed"] for one in retained.values()} == {7}
+    assert all({"commit", "machine", "torch"} <= set(one) for one in retained.values())
 
 
 def test_a_quick_look_is_not_collected(tmp_path, monkeypatch):

@@ -10,5 +10,5 @@ from benchmarks.speed.common import RESULTS
 def test_the_page_is_what_the_files_say(tmp_path):
     studies = json.loads((RESULTS / "studies.json").read_text(encoding="utf-8"))["studies"]
     write_page(RESULTS, studies, tmp_path / PAGE)
-    kept = (RESULTS.parent / PAGE).read_text(encoding="utf-8")
-    assert (tmp_path / PAGE).read_text(encoding="utf-8") == kept
+    retained = (RESULTS.parent / PAGE).read_text(encoding="utf-8")
+    assert (tmp_path / PAGE).read_text(encoding="utf-8") == retained

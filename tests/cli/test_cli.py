@@ -202,15 +202,15 @@ def test_a_reader_that_stops_is_no_error(tmp_path, monkeypatch, capsys):
 @pytest.mark.usefixtures("unpictured")
 def test_save_to_goes_on(tmp_path, capsys):
     command = ["compare", "--strategies", "GP,TV", *TINY, "--out", str(tmp_path)]
-    kept = ["--save-to", str(tmp_path / "kept")]
-    assert cli.main([*command, *kept]) == 0
-    assert cli.main([*command, *kept, "--trials", "3"]) == 0
+    retained = ["--save-to", str(tmp_path / "kept")]
+    assert cli.main([*command, *retained]) == 0
+    assert cli.main([*command, *retained, "--trials", "3"]) == 0
     assert StudyResult.load(tmp_path / "compare.nc").data.attrs["trials"] == 3
-    assert cli.main([*command, *kept]) == 0
+    assert cli.main([*command, *retained]) == 0
     result = StudyResult.load(tmp_path / "compare.nc")
     assert result.data.attrs["trials_found"] == 2
     capsys.readouterr()
-    line = refused(capsys, *command, *kept, "--seed", "1")
+    line = refused(capsys, *command, *retained, "--seed", "1")
     assert "seed is 0 there and 1 here" in line
     assert cli.main(command) == 0
     fresh = StudyResult.load(tmp_path / "compare.nc")

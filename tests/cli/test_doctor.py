@@ -58,7 +58,7 @@ def test_what_is_not_installed_is_told_with_its_cure(monkeypatch: pytest.MonkeyP
         return "1.2"
 
     monkeypatch.setattr(doctor, "version", found)
-    told = [doctor.extra_in_words(one) for one in ("worlds", "fast", "ax")]
+    told = [doctor.extra_text(one) for one in ("worlds", "fast", "ax")]
     assert told == [
         "[worlds] gmpb 1.2; without deap: pip install 'botorch-tv[worlds]'",
         "[fast] without numba: pip install 'botorch-tv[fast]'",

@@ -7,7 +7,7 @@ import torch
 from gpytorch.priors import HalfNormalPrior
 
 from botorch_tv.acquisition import Exploration
-from botorch_tv.forgetting import Decay, Inflation, Kept, Parameter, Retention
+from botorch_tv.forgetting import Decay, Inflation, Parameter, Retained, Retention
 from botorch_tv.simulation.worlds import GridWorld
 
 
@@ -102,7 +102,7 @@ class Sessions(Retention):
 
     def keep(self, log):
         fresh = log.now - log.time[..., -1] > self.pause
-        return Kept(newest=0, where=fresh, reset=fresh)
+        return Retained(newest=0, where=fresh, reset=fresh)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Agreeing(Retention):
 
     def keep(self, log):
         if log.newest is None:
-            return Kept()
+            return Retained()
         apart = (log.y - log.newest.y.unsqueeze(-1)).abs()
         silent = log.noise.isinf() | log.newest.noise.isinf().unsqueeze(-1)
         return silent | (apart <= self.reach)
@@ -142,9 +142,9 @@ class CumulativeSum(Retention):
 
     def keep(self, log):
         if log.newest is None:
-            return Kept()
+            return Retained()
         fired = self._sum(log) > self.limit
-        return Kept(newest=1, where=fired, reset=fired)
+        return Retained(newest=1, where=fired, reset=fired)
 
     def update(self, log):
         return torch.where(log.reset, 0.0, self._sum(log))
@@ -160,7 +160,7 @@ class Replaced(Retention):
 
     def keep(self, log):
         if log.newest is None:
-            return Kept()
+            return Retained()
         elsewhere = (log.X - log.X[..., -1:, :]).abs().amax(-1) > 0
         elsewhere[..., -1] = True
         return elsewhere
@@ -184,7 +184,7 @@ class Restart(Retention):
     every: int
 
     def keep(self, log):
-        return Kept(reset=log.newest is None and log.rounds % self.every == 0)
+        return Retained(reset=log.newest is None and log.rounds % self.every == 0)
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,9 @@ class Surprise(Retention):
 
     def keep(self, log):
         if log.newest is None:
-            return Kept()
+            return Retained()
         far = (log.newest.y - log.newest.mean).abs() > self.limit
-        return Kept(newest=1, where=far & log.newest.noise.isfinite())
+        return Retained(newest=1, where=far & log.newest.noise.isfinite())
 
 
 @dataclass(frozen=True)
@@ -208,10 +208,10 @@ class Panic(Retention):
 
     def keep(self, log):
         if log.newest is None:
-            return Kept()
+            return Retained()
         far = (log.newest.y - log.newest.mean).abs() > self.limit
         far = far & log.newest.noise.isfinite()
-        return Kept(newest=0, where=far, reset=far)
+        return Retained(newest=0, where=far, reset=far)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Blank(Retention):
 
     def keep(self, log):
         ends = log.newest is None and log.rounds % self.every == 0
-        return Kept(newest=0 if ends else None)
+        return Retained(newest=0 if ends else None)
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class Newest(Retention):
     number: int
 
     def keep(self, log):
-        return Kept(newest=self.number)
+        return Retained(newest=self.number)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from botorch_tv.forgetting import (
 from botorch_tv.strategies import Features
 
 # Random parts fit each other seldom.
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 TOLERANCE = 1e-8
 TOGETHER = 25
 
@@ -92,9 +92,9 @@ def test_features_on_a_box(tolerance: float) -> None:
     for number in range(16):
         random = np.random.default_rng(number)
         decay = pick(random, DECAYS)
-        kept: list[Any] = [one for one in RETENTIONS if decay is DECAYS[0] or one is not WINDOW]
+        retained: list[Any] = [one for one in RETENTIONS if decay is DECAYS[0] or one is not WINDOW]
         parts = {"decay": decay, "inflation": (Static(), ("constant",)), "kernel": "se"}
         inference = Features(tolerance=tolerance)
-        chosen = {"retention": pick(random, kept), "inference": inference, "on_box": True}
+        chosen = {"retention": pick(random, retained), "inference": inference, "on_box": True}
         errors.append(check(50_000 + number, **parts, **chosen))
     assert 1e-6 * tolerance < max(errors) < tolerance

@@ -212,8 +212,8 @@ def test_window_that_slides_for_long_stays_accurate(points: int, lengthscale: fl
             posterior = strategy.posterior(state, setting.domain.X)
             index, times, values = (torch.stack(column, -1).numpy() for column in zip(*log))
             for trial in range(trials):
-                kept = (part[trial, -window:] for part in (index, times, values))
-                mean, variance = regression(K, *kept, now=t + 2.0, noise=0.01)
+                retained = (part[trial, -window:] for part in (index, times, values))
+                mean, variance = regression(K, *retained, now=t + 2.0, noise=0.01)
                 where = f"round {t + 1}, trial {trial}"
                 assert_close(posterior.mean[trial, :, 0], mean, TOLERANCE, f"mean, {where}")
                 assert_close(posterior.variance[trial, :, 0], variance, TOLERANCE, where)

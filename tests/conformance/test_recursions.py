@@ -26,9 +26,9 @@ def run(preset: Preset, engine: str) -> Run:
 def test_recursion_left_out_is_another_by_name_only(preset: Preset) -> None:
     """The same numbers: samples take features, and so does a log of few arms."""
     assert set(RECURSIONS) - set(preset.recursions) == {"auto"}
-    left_out, kept = run(preset, "auto"), run(preset, "features")
+    left_out, retained = run(preset, "auto"), run(preset, "features")
     for name in Run.__annotations__:
-        one, other = getattr(left_out, name), getattr(kept, name)
+        one, other = getattr(left_out, name), getattr(retained, name)
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12, err_msg=name)
 
 

@@ -34,7 +34,7 @@ from botorch_tv.gp import data
 from botorch_tv.gp.arms import ArmRecursion
 from botorch_tv.strategies import GPStrategy, Grid
 
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 DAMPED = ("damped", 0.2, 3.0)
 DECAYS = {
     "quasi-periodic": (QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6)),
@@ -92,7 +92,7 @@ OF_STRANGE = {
     "wiener": (Wiener(0.2), ("wiener", 0.2)),
     "damped": DECAYS["damped"],
 }
-STILL = (Static(), ("constant",))
+OFFSET = (Static(), ("constant",))
 
 
 @pytest.mark.parametrize("number", [6000, pytest.param(6001, marks=pytest.mark.slow)])
@@ -100,7 +100,7 @@ STILL = (Static(), ("constant",))
 @pytest.mark.parametrize("retention", STRANGE)
 @pytest.mark.parametrize("decay", OF_STRANGE)
 def test_retentions_by_the_textbook(decay, retention, on_box, number):
-    parts = {"decay": OF_STRANGE[decay], "inflation": STILL, "retention": STRANGE[retention]}
+    parts = {"decay": OF_STRANGE[decay], "inflation": OFFSET, "retention": STRANGE[retention]}
     assert check(number, **parts, on_box=on_box, inference="auto") < 1e-8
 
 
@@ -109,7 +109,7 @@ def test_retentions_by_the_textbook(decay, retention, on_box, number):
 def test_the_same_is_kept_where_nobody_looks(decay, retention, monkeypatch):
     """As on a device, which is not waited for to see whether anything has changed."""
     monkeypatch.setattr(data, "_looks", lambda data: False)
-    parts = {"decay": OF_STRANGE[decay], "inflation": STILL, "retention": STRANGE[retention]}
+    parts = {"decay": OF_STRANGE[decay], "inflation": OFFSET, "retention": STRANGE[retention]}
     assert check(6002, **parts, on_box=False, inference="auto") < 1e-8
 
 

@@ -28,7 +28,7 @@ X = SETTING.domain.X
 each_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
-def misfit(index: torch.Tensor, often: np.ndarray) -> float:
+def misspecification(index: torch.Tensor, often: np.ndarray) -> float:
     """p-value of Pearson's test; arms expected fewer than 8 times are counted together."""
     expected, seen = often * len(index), np.bincount(index.numpy(), minlength=len(often))
     rare = expected < 8
@@ -91,12 +91,12 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, rounds: int) 
         index = suggestion.index
         assert_close(suggestion.mean, believed.mean[index], 1e-8, f"mean, {engine}")
         assert_close(suggestion.sd, believed.sd[index], 1e-8, f"sd, {engine}")
-        assert misfit(index, often) > LEVEL, engine
+        assert misspecification(index, often) > LEVEL, engine
         if sampled:
             assert_close(suggestion.sqrt_beta, choice.sqrt_beta, 1e-8, f"sqrt_beta, {engine}")
         if sampled and rounds:  # the test tells joint from independent samples, and arm from arm
-            assert misfit(index, wrong) < LEVEL
-            assert misfit(index, np.roll(often, 1)) < LEVEL
+            assert misspecification(index, wrong) < LEVEL
+            assert misspecification(index, np.roll(often, 1)) < LEVEL
 
 
 @each_engine

@@ -206,7 +206,7 @@ def test_retention_by_time_by_hand(engine: str) -> None:
     k = SETTING.matrix()[8]
     common = gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW, inference=engine)
     one = torch.tensor(1.0, dtype=torch.float64)
-    for retention, kept, gone in (
+    for retention, retained, gone in (
         (SlidingWindow(2.0, by="time"), 5.0, 5.125),
         (PeriodicReset(4.0, by="time"), 6.875, 7.0),
     ):
@@ -214,13 +214,13 @@ def test_retention_by_time_by_hand(engine: str) -> None:
         state = strategy.init(SETTING.domain)
         suggestion = strategy.suggestion_at(state, X[8], now=3.0)
         state, _ = strategy.tell(state, suggestion, one)
-        inside = strategy.posterior(state, X, now=kept)
+        inside = strategy.posterior(state, X, now=retained)
         assert_close(inside.mean[:, 0], k / 1.02, 1e-12, f"{retention}")
         outside = strategy.posterior(state, X, now=gone)
         assert_close(outside.mean[:, 0], 0.0, 1e-12, f"{retention}")
         assert_close(outside.variance[:, 0], 1.0, 1e-12, f"{retention}")
         # Looking ahead forgets nothing for good.
-        again = strategy.posterior(state, X, now=kept)
+        again = strategy.posterior(state, X, now=retained)
         assert_close(again.mean[:, 0], inside.mean[:, 0], 0.0, f"{retention}")
 
 

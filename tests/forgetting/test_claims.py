@@ -31,9 +31,9 @@ SOUND = [
     "decay", SOUND, ids=lambda one: repr(one) if is_dataclass(one) else type(one).__name__
 )
 def test_a_covariance_is_taken(decay: Decay) -> None:
-    kept = strategy(decay).decay
-    assert type(kept) is type(decay)
-    assert vars(kept) == vars(decay)
+    retained = strategy(decay).decay
+    assert type(retained) is type(decay)
+    assert vars(retained) == vars(decay)
 
 
 class Falsely(QuasiPeriodic):

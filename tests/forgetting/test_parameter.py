@@ -8,7 +8,7 @@ import torch
 from botorch_tv.forgetting import ExponentialWeights, Markov, Parameter, Wiener
 
 D = torch.float64
-LOST, KEPT = Parameter(upper=1.0, share="lost", power=-1), Parameter(share="kept", power=-1)
+LOST, KEPT = Parameter(upper=1.0, share="lost", power=-1), Parameter(share="retained", power=-1)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ LOST, KEPT = Parameter(upper=1.0, share="lost", power=-1), Parameter(share="kept
         (KEPT, lambda value: -math.log(value)),
         (Parameter(), lambda value: value),
     ],
-    ids=["lost", "kept", "itself"],
+    ids=["lost", "retained", "itself"],
 )
 def test_natural_values_and_back(parameter, natural) -> None:
     for value in (0.01, 0.3, 0.95):
@@ -29,9 +29,9 @@ def test_natural_values_and_back(parameter, natural) -> None:
 
 
 def test_bounds_of_natural_values_end_at_the_fastest() -> None:
-    bounds = Parameter(lower=0.2, upper=0.9, share="kept").natural_bounds()
+    bounds = Parameter(lower=0.2, upper=0.9, share="retained").natural_bounds()
     assert bounds == pytest.approx((-math.log(0.9), -math.log(0.2)))
-    bounds = Parameter(lower=0.2, upper=0.9, share="kept", fastest=0.5).natural_bounds()
+    bounds = Parameter(lower=0.2, upper=0.9, share="retained", fastest=0.5).natural_bounds()
     assert bounds == pytest.approx((-math.log(0.9), -math.log(0.5)))
     bounds = Parameter(lower=0.2, upper=0.9, share="lost").natural_bounds()
     assert bounds == pytest.approx((-math.log(0.8), -math.log(0.1)))

@@ -11,10 +11,10 @@ from oracles.dense import trigger_threshold
 from botorch_tv.forgetting import (
     EventTrigger,
     KeepAll,
-    Kept,
     Log,
     Observation,
     PeriodicReset,
+    Retained,
     Retention,
     SlidingWindow,
     prediction_error,
@@ -42,10 +42,10 @@ def log_of(times: list[float], now: float | None = None, **more: Any) -> Log:
 
 
 def live(rule: Retention, times: list[float], now: float) -> list[bool]:
-    kept = rule.keep(log_of(times, now))
-    assert isinstance(kept, Kept)
-    assert kept.rows is not None
-    return kept.rows.tolist()[0]
+    retained = rule.keep(log_of(times, now))
+    assert isinstance(retained, Retained)
+    assert retained.rows is not None
+    return retained.rows.tolist()[0]
 
 
 def test_periods_in_rounds() -> None:
@@ -54,16 +54,16 @@ def test_periods_in_rounds() -> None:
     answers = [rule.keep(log_of([0.0] * told, now=9.0)) for told in range(1, 8)]
     assert [one.newest for one in answers] == [1, 2, 0, 1, 2, 0, 1]
     assert [one.reset for one in answers] == [False, False, True] * 2 + [False]
-    assert PeriodicReset(1).keep(log_of([0.0], now=9.0)) == Kept(newest=0, reset=True)
+    assert PeriodicReset(1).keep(log_of([0.0], now=9.0)) == Retained(newest=0, reset=True)
 
 
 def test_a_period_does_not_end_within_a_round() -> None:
-    assert PeriodicReset(3).keep(log_of([0.0] * 3)) == Kept()
+    assert PeriodicReset(3).keep(log_of([0.0] * 3)) == Retained()
 
 
 def test_windows_in_rounds() -> None:
     for now in (None, 9.0):
-        assert SlidingWindow(3).keep(log_of([0.0] * 5, now)) == Kept(newest=3)
+        assert SlidingWindow(3).keep(log_of([0.0] * 5, now)) == Retained(newest=3)
 
 
 def test_periods_in_time() -> None:
@@ -94,7 +94,7 @@ def test_windows_in_time() -> None:
 
 @pytest.mark.parametrize("rule", [KeepAll(), EventTrigger(0.1)], ids=repr)
 def test_others_keep_all_whatever_the_time(rule: Retention) -> None:
-    assert rule.keep(log_of([0.0, 1.0], now=1e9)) == Kept()
+    assert rule.keep(log_of([0.0, 1.0], now=1e9)) == Retained()
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1, 0.9])
@@ -110,9 +110,9 @@ def test_event_trigger(since: int, delta: float) -> None:
     for variance in (noise, torch.full_like(y, noise)):
         noises = torch.as_tensor(variance, dtype=D).expand(4)
         seen = Observation(X=y.unsqueeze(-1), y=y, mean=mean, sd=spread, noise=noises)
-        kept = rule.keep(log_of([0.0], since=rounds, newest=seen))
-        assert kept.newest == 1
-        assert kept.where.tolist() == kept.reset.tolist() == [True, True, False, False]
+        retained = rule.keep(log_of([0.0], since=rounds, newest=seen))
+        assert retained.newest == 1
+        assert retained.where.tolist() == retained.reset.tolist() == [True, True, False, False]
         band = rule.band(spread, variance, rounds)
         assert band is not None
         torch.testing.assert_close(band, torch.full_like(y, limit))
@@ -133,8 +133,8 @@ def test_rule_of_ones_own_is_asked_and_has_no_band() -> None:
     y = torch.tensor([1.4, 1.6, 1.6], dtype=torch.float64)
     one, since = torch.ones_like(y), torch.tensor([2, 2, 1])
     seen = Observation(X=y.unsqueeze(-1), y=y, mean=one, sd=one, noise=0.1 * one)
-    kept = rule.keep(log_of([0.0], since=since, newest=seen))
-    assert kept.where.tolist() == [False, True, False]
+    retained = rule.keep(log_of([0.0], since=since, newest=seen))
+    assert retained.where.tolist() == [False, True, False]
     assert rule.band(one, 0.1, since) is None
     assert "upwards" in repr(rule)
     assert "prediction_error" in repr(EventTrigger(0.5, prediction_error))

@@ -38,7 +38,7 @@ THEIRS = {
 def log_of(X, time, y, noise=NOISE, now=NOW, memory=None) -> Log:
     X, time, y = (torch.as_tensor(part, dtype=D) for part in (X, time, y))
     noise = torch.as_tensor(noise, dtype=D).expand(time.shape)
-    left = SimpleNamespace(X=X, time=time, y=y, noise=noise, kept=noise.isfinite())
+    left = SimpleNamespace(X=X, time=time, y=y, noise=noise, retained=noise.isfinite())
     at = torch.tensor(now, dtype=D)
     rounds = torch.tensor(len(time) + 1)
     first = time[..., 0]
@@ -270,7 +270,7 @@ def test_on_a_box_in_either_precision(dtype):
         state, _ = one.tell(state, suggestion, torch.cos(5 * X.sum(-1)))
     assert state.memory[0][0].dtype == dtype
     assert float(state.memory[0][0].min()) > 0
-    assert int(state.data.kept.sum(-1).min()) < 12
+    assert int(state.data.retained.sum(-1).min()) < 12
 
 
 def test_a_matern_kernel_is_told_as_it_is():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from conformance.rounds import Setting
 
-from botorch_tv.forgetting import Kept, Retention, Wiener
+from botorch_tv.forgetting import Retained, Retention, Wiener
 from botorch_tv.gp.arms import LEAST_NOISE, ArmRecursion, amplifies
 from botorch_tv.gp.basis import ArmBasis
 from botorch_tv.strategies import GPStrategy
@@ -33,12 +33,12 @@ class Restarting(Retention):
 
     def keep(self, log):  # type: ignore[no-untyped-def]
         if log.rounds == 4 and log.newest is not None:
-            return Kept(newest=2)
+            return Retained(newest=2)
         due = log.rounds == (4 if self.before_the_round else 5)
         if not due or (log.newest is None) != self.before_the_round:
-            return Kept()
+            return Retained()
         every = torch.ones_like(log.now, dtype=torch.bool)
-        return Kept(reset=every if self.by_trial else True)
+        return Retained(reset=every if self.by_trial else True)
 
 
 @pytest.mark.parametrize("before_the_round", [True, False])

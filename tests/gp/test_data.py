@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from botorch_tv import Grid, gp_ucb
-from botorch_tv.forgetting import Kept
+from botorch_tv.forgetting import Retained
 from botorch_tv.gp import data as module
 from botorch_tv.gp.data import Data
 
@@ -53,7 +53,7 @@ class Trial:
             self.origin = min([row.time for row in self.rows if row.good], default=math.inf)
 
 
-def an_answer(data: Data, draw: random.Random) -> tuple[Kept, list[set[int]], list[bool]]:
+def an_answer(data: Data, draw: random.Random) -> tuple[Retained, list[set[int]], list[bool]]:
     """An answer, the rows that each trial keeps by it, and which trials it resets."""
     length, some = data.rounds - data.dropped, [draw.random() < 0.3 for _ in range(TRIALS)]
     numbers = range(data.dropped, data.rounds)
@@ -62,27 +62,27 @@ def an_answer(data: Data, draw: random.Random) -> tuple[Kept, list[set[int]], li
     left = set(numbers[max(0, length - newest) :])
     in_some = [left if one else everything for one in some]
     if kind == 0:
-        return Kept(newest=max(newest, 1)), [set(numbers[-max(newest, 1) :])] * TRIALS, none
+        return Retained(newest=max(newest, 1)), [set(numbers[-max(newest, 1) :])] * TRIALS, none
     if kind == 1:
-        return Kept(newest=newest, where=where, reset=where), in_some, some
+        return Retained(newest=newest, where=where, reset=where), in_some, some
     if kind == 2:
-        return Kept(newest=newest, where=where), in_some, none
+        return Retained(newest=newest, where=where), in_some, none
     if kind == 3:
-        kept = [[draw.random() < 0.8 for _ in numbers] for _ in range(TRIALS)]
-        rows = torch.tensor(kept, dtype=torch.bool).view(TRIALS, length)
-        by_trial = [{n for n, one in zip(numbers, row) if one} for row in kept]
-        return Kept(rows=rows, reset=where), by_trial, some
+        retained = [[draw.random() < 0.8 for _ in numbers] for _ in range(TRIALS)]
+        rows = torch.tensor(retained, dtype=torch.bool).view(TRIALS, length)
+        by_trial = [{n for n, one in zip(numbers, row) if one} for row in retained]
+        return Retained(rows=rows, reset=where), by_trial, some
     if kind == 4 and draw.random() < 0.3:
-        return Kept(newest=0, reset=True), [set()] * TRIALS, [True] * TRIALS
-    return Kept(), [everything] * TRIALS, none
+        return Retained(newest=0, reset=True), [set()] * TRIALS, [True] * TRIALS
+    return Retained(), [everything] * TRIALS, none
 
 
-def set_aside(data: Data, draw: random.Random) -> tuple[Kept, list[set[int]]]:
+def set_aside(data: Data, draw: random.Random) -> tuple[Retained, list[set[int]]]:
     """An answer that leaves rows out until another does not, and which in each trial."""
     numbers, share = range(data.dropped, data.rounds), draw.choice([0.0, 0.2, 1.0])
     rows = [[draw.random() < share for _ in numbers] for _ in range(TRIALS)]
     aside = torch.tensor(rows, dtype=torch.bool).view(TRIALS, len(numbers))
-    return Kept(aside=aside), [{n for n, one in zip(numbers, row) if one} for row in rows]
+    return Retained(aside=aside), [{n for n, one in zip(numbers, row) if one} for row in rows]
 
 
 def asked(data: Data, trials: list[Trial], draw: random.Random, all_good: bool | None) -> Data:
@@ -97,10 +97,11 @@ def asked(data: Data, trials: list[Trial], draw: random.Random, all_good: bool |
 
 
 def require_same(data: Data, trials: list[Trial]) -> None:
-    kept = [
-        [row + data.dropped for row, some in enumerate(one) if some] for one in data.kept.tolist()
+    retained = [
+        [row + data.dropped for row, some in enumerate(one) if some]
+        for one in data.retained.tolist()
     ]
-    assert kept == [[row.number for row in one.live] for one in trials]
+    assert retained == [[row.number for row in one.live] for one in trials]
     assert data.since.tolist() == [one.since for one in trials]
     assert data.origin.tolist() == [one.origin for one in trials]
     empty = [not any(row.good for row in one.live) for one in trials]

@@ -107,8 +107,8 @@ def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
         torch.testing.assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
         data = strategy.decision(state, now).data
         for trial in range(TRIALS):
-            kept = data.kept[trial].nonzero().squeeze(-1) + data.dropped
-            X, y, noise, time = (one.tensor()[trial, kept].numpy() for one in data.history)
+            retained = data.retained[trial].nonzero().squeeze(-1) + data.dropped
+            X, y, noise, time = (one.tensor()[trial, retained].numpy() for one in data.history)
             left.append(len(y))
             K = squared_exponential(np.concatenate([X, QUERY.numpy()]), LENGTHSCALE)
             mean, variance = regression(

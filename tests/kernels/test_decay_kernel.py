@@ -149,7 +149,7 @@ def test_what_is_no_covariance_or_not_rightly_declared_is_refused():
         DecayKernel(Growing())
     with pytest.raises(ValueError, match="another formula once time is counted in another unit"):
         DecayKernel(WrongPower())
-    kept = DecayKernel(WrongPower(), learn=False).double()
-    assert not list(kept.parameters())
+    retained = DecayKernel(WrongPower(), learn=False).double()
+    assert not list(retained.parameters())
     wanted = WrongPower().covariance(TIMES, TIMES.T)
-    torch.testing.assert_close(kept(TIMES).to_dense(), wanted)
+    torch.testing.assert_close(retained(TIMES).to_dense(), wanted)

@@ -268,12 +268,14 @@ def test_what_declares_nothing_is_refused_unless_it_is_kept():
     assert ParameterLayout(Refit(), parts, Static(), NOISE, sides).size == 3
     X, times, y = observed()
     live = torch.ones_like(y, dtype=torch.bool)
-    kept = learn(
+    retained = learn(
         Refit(decay=None), unit_kernel("se", 0.5), DampedDrift(), NOISE, X, 100 * times, y, live
     )
     at = times[:, :4]
     wanted = DampedDrift().covariance(at.unsqueeze(-1), at.unsqueeze(-2))
-    torch.testing.assert_close(kept.decay.covariance(at.unsqueeze(-1), at.unsqueeze(-2)), wanted)
+    torch.testing.assert_close(
+        retained.decay.covariance(at.unsqueeze(-1), at.unsqueeze(-2)), wanted
+    )
 
 
 def test_names_that_are_not_declared_are_refused():

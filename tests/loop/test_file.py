@@ -75,7 +75,7 @@ def test_a_restored_loop_goes_on_as_the_uninterrupted_one(
     assert (tmp_path / "whole").read_text() == (tmp_path / "parts").read_text()
 
 
-@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 def test_everything_is_in_the_file_number_for_number(tmp_path: Path) -> None:
     file = tmp_path / "loop.json"
     loop = Loop(STRATEGIES["trigger"](), WITH_CONTEXT, pending=3)

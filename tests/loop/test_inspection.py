@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.loop import Loop
-from botorch_tv.loop.table import forgetting_in_words
+from botorch_tv.loop.table import forgetting_text
 from botorch_tv.strategies import Box, Choice, Float
 
 LATER = START + 8 * HOUR
@@ -120,13 +120,13 @@ def test_how_fast_it_forgets_is_the_textbooks() -> None:
     def said(age: float) -> str:
         return f"{age:.3g} hours"
 
-    markov = forgetting_in_words(Markov(0.05), Static(), "hours")
+    markov = forgetting_text(Markov(0.05), Static(), "hours")
     assert said(2 * math.log(0.5) / math.log(0.95)) in markov
-    assert said(3 / 0.2) in forgetting_in_words(Wiener(0.2), Static(), "hours")
-    weights = forgetting_in_words(Static(), ExponentialWeights(0.9), "hours")
+    assert said(3 / 0.2) in forgetting_text(Wiener(0.2), Static(), "hours")
+    weights = forgetting_text(Static(), ExponentialWeights(0.9), "hours")
     assert said(math.log(0.5) / math.log(0.9)) in weights
-    assert "noise doubles" in forgetting_in_words(Static(), UncertaintyInjection(1.0), "")
-    assert forgetting_in_words(Static(), Static(), "") == ""
+    assert "noise doubles" in forgetting_text(Static(), UncertaintyInjection(1.0), "")
+    assert forgetting_text(Static(), Static(), "") == ""
 
 
 def test_what_was_learned_is_said() -> None:

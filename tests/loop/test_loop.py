@@ -25,7 +25,7 @@ from loop.loops import (
 )
 from oracles.dense import squared_exponential
 
-from botorch_tv.forgetting import EventTrigger, Kept, Log, Retention
+from botorch_tv.forgetting import EventTrigger, Log, Retained, Retention
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import (
     Choice,
@@ -235,11 +235,11 @@ def always(*_: Any) -> torch.Tensor:
 class Jumpy(Retention):
     """A rule of one's own, which any observation sets off."""
 
-    def keep(self, log: Log) -> Kept:
+    def keep(self, log: Log) -> Retained:
         if log.newest is None:
-            return Kept()
+            return Retained()
         fired = torch.ones_like(log.newest.y, dtype=torch.bool)
-        return Kept(newest=1, where=fired, reset=fired)
+        return Retained(newest=1, where=fired, reset=fired)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_what_is_pretended_fires_no_trigger(retention: Retention) -> None:
     loop.ask()
     quiet = fantasized(loop)
     assert quiet.data.dropped == loop.state.data.dropped
-    assert int(quiet.data.kept.sum()) == int(loop.state.data.kept.sum()) + 2
+    assert int(quiet.data.retained.sum()) == int(loop.state.data.retained.sum()) + 2
     assert fantasized(loop, strategy).data.dropped > loop.state.data.dropped
 
 

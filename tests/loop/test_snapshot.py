@@ -146,8 +146,8 @@ def late(content) -> None:
 
 
 def fewer(content) -> None:
-    kept = sorted(content["answers"], key=lambda row: row["arrival"])[:20]
-    content["answers"], content["open"] = kept, []
+    retained = sorted(content["answers"], key=lambda row: row["arrival"])[:20]
+    content["answers"], content["open"] = retained, []
 
 
 @pytest.mark.parametrize("change", [swapped, late, fewer])

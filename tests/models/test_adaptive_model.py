@@ -30,7 +30,7 @@ from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.get_sampler import get_sampler
-from gp.mixture.still import STILL, by_the_book
+from gp.mixture.still import OFFSET, by_the_book
 from oracles import mixture
 
 from botorch_tv import Box, adaptive_gp_ucb
@@ -68,7 +68,7 @@ def asked(model, *shape, seed=1, ahead=1.0):
 
 def test_moments_are_those_of_dense_members_at_any_times():
     X, Y = data(15)
-    model = adaptive_model(X, Y, bank=STILL)
+    model = adaptive_model(X, Y, bank=OFFSET)
     query = asked(model, 6)
     query[:, -1] += torch.tensor([0.0, 3.0, 1.5, 0.0, 7.0, 3.0], dtype=D)
     query[0, -1] = model.newest
@@ -105,7 +105,7 @@ def test_jumps_ahead_are_enumerated():
         s2 = float(running.scale[0, 0, k] / (running.shape[0] - 1))
         for jumps in itertools.product([False, True], repeat=2):
             mean, cov = z.copy(), s2 * P
-            chance, rows, kept = 1.0, [], np.eye(r)
+            chance, rows, retained = 1.0, [], np.eye(r)
             steps = [gaps[0], gaps[1] - gaps[0]]
             values, across = [], None
             for step, jump in zip(steps, jumps):
@@ -125,7 +125,7 @@ def test_jumps_ahead_are_enumerated():
             C += s2 * np.diag(1 - (phi**2).sum(-1))
             total_mean += weight[k] * chance * f
             second += weight[k] * chance * (C + np.outer(f, f))
-            del rows, kept
+            del rows, retained
     covariance = (second - np.outer(total_mean, total_mean)) * float(units.spread) ** 2
     posterior = model.posterior(query)
     wanted = total_mean * float(units.spread) + float(units.centre)
@@ -133,7 +133,7 @@ def test_jumps_ahead_are_enumerated():
     np.testing.assert_allclose(posterior.covariance_matrix, covariance, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("bank", [STILL, JUMPY], ids=["still", "jumpy"])
+@pytest.mark.parametrize("bank", [OFFSET, JUMPY], ids=["still", "jumpy"])
 def test_it_believes_what_the_strategy_believes(bank):
     X, Y = data(20)
     player = adaptive_gp_ucb(bank=bank)
@@ -199,7 +199,7 @@ def test_a_sample_is_a_function_of_a_member_drawn_first():
 
 def test_the_sampler_keeps_its_functions_when_there_are_more_points():
     X, Y = data(12)
-    model = adaptive_model(X, Y, bank=STILL)
+    model = adaptive_model(X, Y, bank=OFFSET)
     query = asked(model, 5)
     sampler = get_sampler(model.posterior(query), torch.Size([32]), seed=3)
     few = sampler(model.posterior(query[:2]))
@@ -227,7 +227,8 @@ def test_outputs_of_a_list_are_independent():
     """Sobol sequences of two seeds are not: outputs were correlated by .2, with any number."""
     train_X, train_Y = data()
     both = ModelList(
-        adaptive_model(train_X, train_Y, bank=STILL), adaptive_model(train_X, -train_Y, bank=STILL)
+        adaptive_model(train_X, train_Y, bank=OFFSET),
+        adaptive_model(train_X, -train_Y, bank=OFFSET),
     )
     posterior = both.posterior(asked(both.models[0], 3))
     count = 1024
@@ -280,7 +281,7 @@ def test_conditioning_is_making_it_anew():
     X, Y = data(20)
     order = torch.randperm(14, generator=torch.Generator().manual_seed(0))
     model = adaptive_model(X[:14][order], Y[:14][order], bank=JUMPY)
-    kept = copy.deepcopy(model.running)
+    retained = copy.deepcopy(model.running)
     more = model.condition_on_observations(X[14:].flip(0), Y[14:].flip(0))
     whole = adaptive_model(X, Y, bank=JUMPY)
     query = asked(whole, 4)
@@ -290,7 +291,7 @@ def test_conditioning_is_making_it_anew():
     assert torch.equal(more.train_inputs[0], X)
     assert torch.equal(more.now, X[-1, -1])
     for name in ("mean", "covariance", "scale", "log_weight", "since"):
-        before, after = getattr(kept, name), getattr(model.running, name)
+        before, after = getattr(retained, name), getattr(model.running, name)
         assert all(torch.equal(*pair) for pair in zip(before, after))
 
 
@@ -347,7 +348,7 @@ def test_fantasies_are_conditioned_models_that_follow_points():
 
 
 def test_fantasies_of_a_list_are_those_of_its_models():
-    model = adaptive_model(*data(), bank=STILL)
+    model = adaptive_model(*data(), bank=OFFSET)
     both, query = ModelList(model, model), asked(model, 2)
     sampler = get_sampler(both.posterior(query), torch.Size([2]))
     fantasies = both.fantasize(query, sampler)
@@ -426,7 +427,7 @@ def test_constrained_acquisition_functions_of_botorch_take_a_list(name):
         X = torch.cat([x, torch.arange(10, dtype=D).unsqueeze(-1)], -1)
         objective = -(x - 0.3).square().sum(-1, keepdim=True) + 0.02 * noise[:, :1]
         cost = x.sum(-1, keepdim=True) - 0.4 + 0.02 * noise[:, 1:]  # below 0 in a corner
-        model = ModelList(*(adaptive_model(X, Y, bank=STILL) for Y in (objective, cost)))
+        model = ModelList(*(adaptive_model(X, Y, bank=OFFSET) for Y in (objective, cost)))
         function = CONSTRAINED[name](
             model,
             X,
@@ -536,7 +537,7 @@ def test_units_and_columns_make_no_difference():
 
 def test_what_it_cannot_do_it_refuses():
     X, Y = data(12)
-    model = adaptive_model(X, Y, bank=STILL, now=20.0)
+    model = adaptive_model(X, Y, bank=OFFSET, now=20.0)
     assert float(model.now) == 20.0
     assert model.num_outputs == 1
     assert model.subset_output([0]) is model
@@ -590,19 +591,19 @@ def test_what_is_no_table_it_refuses():
         ({"bounds": SQUARE[:, :1]}, ValueError, "2 x 2"),
     ):
         with pytest.raises(error, match=cure):
-            adaptive_model(**{"train_X": X, "train_Y": Y, "bank": STILL, **changes})
+            adaptive_model(**{"train_X": X, "train_Y": Y, "bank": OFFSET, **changes})
     wide = torch.cat([X[:, :1].expand(-1, 21), X[:, 2:]], -1)
     with pytest.raises(InputDataError, match="to 20"):
-        adaptive_model(wide, Y, bank=STILL)
+        adaptive_model(wide, Y, bank=OFFSET)
 
 
 def test_a_few_measurements_are_enough_and_equal_ones_wait():
     X, Y = data(3)
-    model = adaptive_model(X, Y, bank=STILL)
+    model = adaptive_model(X, Y, bank=OFFSET)
     assert isinstance(model, AdaptiveModel)
     assert model.posterior(asked(model, 2)).mean.isfinite().all()
     X, Y = data(12)
     Y[:9] = 4.0
-    late = adaptive_model(X, Y, bank=STILL)
+    late = adaptive_model(X, Y, bank=OFFSET)
     spread = torch.cat([Y[:9, 0], Y[9:10, 0]]).std(correction=0)
     torch.testing.assert_close(late.running.units.spread[0], spread)

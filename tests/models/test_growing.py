@@ -206,9 +206,9 @@ def test_given_noise_of_single_observations_is_remembered():
         at = X[6:]
         sharp = exact.posterior(at).variance.max()
         assert sharp < 0.2 * plain.posterior(at).variance.min()
-        kept = exact.posterior(at)
+        retained = exact.posterior(at)
         exact.set_now(30.0)
-        assert_same(exact.posterior(at), kept, atol=1e-9)
+        assert_same(exact.posterior(at), retained, atol=1e-9)
         later = exact.condition_on_observations(X[:1] + 0.01, Y[:1])
         now_known = later.posterior(at)
         later.set_now(30.0)

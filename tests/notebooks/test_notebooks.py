@@ -111,26 +111,26 @@ def test_a_kernel_fills_in_the_outputs():
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_kept_belongs_to_the_text(name):
     path = execute.FOLDER / f"{name}.ipynb"
-    kept, text = nbformat.read(path, as_version=4), execute.read(name)
+    retained, text = nbformat.read(path, as_version=4), execute.read(name)
     told = f"python -m notebooks.execute {name}"
-    assert [(cell.cell_type, cell.source) for cell in kept.cells] == [
+    assert [(cell.cell_type, cell.source) for cell in retained.cells] == [
         (cell.cell_type, cell.source) for cell in text.cells
     ], f"{path.name} is out of date; run {told}"
-    assert kept.metadata == execute.METADATA
+    assert retained.metadata == execute.METADATA
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_kept_is_whole_and_clean(name):
     path = execute.FOLDER / f"{name}.ipynb"
-    kept = nbformat.read(path, as_version=4)
+    retained = nbformat.read(path, as_version=4)
     assert path.stat().st_size < LARGEST
-    code = [cell for cell in kept.cells if cell.cell_type == "code"]
+    code = [cell for cell in retained.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
-    outputs, text = shown(kept)
+    outputs, text = shown(retained)
     assert not [out for out in outputs if out.get("name") == "stderr"]
     assert not [out for out in outputs if out.output_type == "error"]
     assert not LEFT_OUT.search(text)
-    assert pictures(kept) >= 2
+    assert pictures(retained) >= 2
 
 
 def test_a_small_run_is_never_kept(tmp_path, monkeypatch):
@@ -147,15 +147,15 @@ def test_a_small_run_is_never_kept(tmp_path, monkeypatch):
 
 
 def test_outputs_stay_only_where_the_code_does():
-    kept, words, code = (execute.read(NAMES[0]) for _ in range(3))
-    first = next(cell for cell in kept.cells if cell.cell_type == "code")
+    retained, words, code = (execute.read(NAMES[0]) for _ in range(3))
+    first = next(cell for cell in retained.cells if cell.cell_type == "code")
     first.outputs, first.execution_count = [nbformat.v4.new_output("stream", text="told")], 1
     words.cells[0].source += " More words."
-    execute.retell(words, kept)
+    execute.retell(words, retained)
     assert next(cell for cell in words.cells if cell.cell_type == "code").outputs == first.outputs
     next(cell for cell in code.cells if cell.cell_type == "code").source += "\nprint(1)"
     with pytest.raises(ValueError, match="run the notebook without --words"):
-        execute.retell(code, kept)
+        execute.retell(code, retained)
 
 
 def test_unknown_names_are_refused(capsys):

@@ -25,8 +25,8 @@ def outputs(request):
             if request.param == "fresh":
                 execute.execute(ran[name])
             else:
-                kept = nbformat.read(execute.FOLDER / f"{name}.ipynb", as_version=4)
-                execute.retell(ran[name], kept)
+                retained = nbformat.read(execute.FOLDER / f"{name}.ipynb", as_version=4)
+                execute.retell(ran[name], retained)
         words = " ".join(cell.source for cell in ran[name].cells if cell.cell_type == "markdown")
         outs = [out for cell in ran[name].cells for out in cell.get("outputs", [])]
         return outs, " ".join(words.split())
@@ -213,7 +213,7 @@ def test_a_botorch_loop_before_and_after(outputs):
 
 
 def test_what_a_loop_told_nothing_finds(outputs):
-    outs, words = outputs("told_nothing")
+    outs, words = outputs("no_prior_knowledge")
     said = dict(re.findall(r"^hour (\d+): (.*)$", printed(outs), re.M))
     assert [said[hour].startswith("It probably") for hour in ("3", "39")] == [True, True]
     assert said["89"].startswith("It drifts (")
@@ -232,7 +232,7 @@ def test_what_a_loop_told_nothing_finds(outputs):
 
 
 def test_whoever_is_told_is_hard_to_beat(outputs):
-    outs, words = outputs("told_nothing")
+    outs, words = outputs("no_prior_knowledge")
     (table,) = (one for one in tables(outs) if "told nothing" in one)
     regret = {name: float(table[name][0]) for name in ("TV", "told nothing", "trigger", "static")}
     assert "there the strategies that are told are hard to beat" in words

@@ -39,12 +39,12 @@ def test_summer_time_begins_and_ends(monkeypatch):
         for change in (datetime(2026, 3, 29), datetime(2026, 10, 25)):
             first = change.replace(tzinfo=UTC) - 3 * hour
             seconds = [(first + n * hour).timestamp() for n in range(9)]
-            kept = [datetime.fromtimestamp(one) for one in seconds]  # as Optuna has them
-            assert kept[-1] - kept[0] != 8 * hour
-            trials = [stamped(0.5, 1.0, one, one) for one in kept]
+            retained = [datetime.fromtimestamp(one) for one in seconds]  # as Optuna has them
+            assert retained[-1] - retained[0] != 8 * hour
+            trials = [stamped(0.5, 1.0, one, one) for one in retained]
             begun = [clock.begun(trial) for trial in trials]
             assert [later - begun[0] for later in begun] == pytest.approx(range(9), abs=1e-6)
-            stored = [one.replace(fold=0) for one in kept]  # as a database gives them back
+            stored = [one.replace(fold=0) for one in retained]  # as a database gives them back
             assert clock.present(stored[-1], []) - clock.present(stored[0], []) == pytest.approx(8)
     finally:
         monkeypatch.undo()

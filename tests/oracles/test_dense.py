@@ -207,15 +207,15 @@ def test_trigger_keeps_its_point_and_restarts_its_clock() -> None:
 
 
 def test_wiener_time_counts_from_the_reset() -> None:
-    kept = DenseBandit(K, NOISE, decay=("wiener", 0.5), retention=("window", 1, "rounds"))
+    retained = DenseBandit(K, NOISE, decay=("wiener", 0.5), retention=("window", 1, "rounds"))
     reset = DenseBandit(K, NOISE, decay=("wiener", 0.5), retention=("period", 3, "rounds"))
-    for bandit in (kept, reset):
+    for bandit in (retained, reset):
         tell_all(bandit, [1.0, 2.0, 3.0])
     np.testing.assert_allclose(reset.predict().variance, 1.0)  # nothing known, nothing elapsed
     tell_all(reset, [4.0])
     np.testing.assert_allclose(reset.predict().variance[0], 1.5 - 1.0 / 1.02)
     # The window forgot rounds 1 and 2 but not that time began at 1: k(now, now) = 1 + .5 * 3.
-    np.testing.assert_allclose(kept.predict().variance[0], 2.5 - 4.0 / 2.02)
+    np.testing.assert_allclose(retained.predict().variance[0], 2.5 - 4.0 / 2.02)
 
 
 def test_round_without_data_plays_index_zero() -> None:
@@ -314,10 +314,12 @@ def test_estimated_mean_by_hand_and_by_its_definition() -> None:
     y = np.asarray(Y) + 3.0
     best = generalised_least_squares(A, y)
 
-    def misfit(m: float) -> float:
+    def misspecification(m: float) -> float:
         return float((y - m) @ np.linalg.solve(A, y - m))
 
-    assert misfit(best) < min(misfit(best - 1e-3), misfit(best + 1e-3))
+    assert misspecification(best) < min(
+        misspecification(best - 1e-3), misspecification(best + 1e-3)
+    )
     # The limit of a prior of ever larger variance on the constant.
     vague = generalised_least_squares(A + 1e6, y)
     assert vague == pytest.approx(best, abs=1e-4)

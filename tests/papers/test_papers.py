@@ -48,12 +48,16 @@ def name(request) -> str:
 )
 def test_a_run_comes_to_the_verdict_of_the_page(identity, tmp_path):
     outcome = EXPERIMENTS[identity].run(tmp_path)
-    ran, kept = (pd.read_csv(folder / f"{identity}-verdict.csv") for folder in (tmp_path, RESULTS))
-    told = [one for one in ("case", "lower", "higher", "strategy", "quantity") if one in kept]
-    assert ran[told].equals(kept[told])
+    ran, retained = (
+        pd.read_csv(folder / f"{identity}-verdict.csv") for folder in (tmp_path, RESULTS)
+    )
+    told = [one for one in ("case", "lower", "higher", "strategy", "quantity") if one in retained]
+    assert ran[told].equals(retained[told])
     # An order that is a standard error from what is required may turn with the last digit.
-    close = (kept["t_ratio"] - kept["required"]).abs() < 1 if "t_ratio" in kept else False
-    other = ran[(ran["holds"] != kept["holds"]) & ~np.asarray(close)]
+    close = (
+        (retained["t_ratio"] - retained["required"]).abs() < 1 if "t_ratio" in retained else False
+    )
+    other = ran[(ran["holds"] != retained["holds"]) & ~np.asarray(close)]
     assert other.empty, f"{other.to_string()}\n{outcome.verdict}"
 
 
@@ -119,8 +123,8 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
     told = f"the same command goes on from the trials kept in {tmp_path}"
     assert told in capsys.readouterr().err
     folders = list(small.chunk_folders(tmp_path).values())
-    kept = [len({file.name for file in folder.glob("*/*.npz")}) for folder in folders]
-    assert kept == [2, 1, 0, 0]
+    retained = [len({file.name for file in folder.glob("*/*.npz")}) for folder in folders]
+    assert retained == [2, 1, 0, 0]
     assert cli.main(command) in (0, cli.EXIT_REFUTED)
     found = [
         StudyResult.load(tmp_path / f"{name}-{case}.nc").data.attrs["trials_found"]
@@ -300,15 +304,15 @@ def test_tolerance_by_hand():
 
 
 @pytest.mark.parametrize(("regret", "kept"), [(4.0, 2), (8.89, 2), (8.91, 1), (-0.91, 1)])
-def test_cells_by_hand(regret, kept):
+def test_cells_by_hand(regret, retained):
     # R_T = 2, 4, 6: mean 4, sd 2; tolerance 3·2·√(1/3 + 1/3) = 4.90. Resets: 1, 0, 2.
     fired = np.array([[True, False], [False, False], [True, True]])
     result = make_result({"δ": [[1, 1], [3, 1], [2, 4]]}, {"δ": fired})
     outcome = event_triggered.judge_cells({"case": {"δ": (1.5, regret)}}, 3, {"case": result})
-    assert int(outcome.table["holds"].sum()) == kept
-    assert outcome.holds is (kept == 2)
+    assert int(outcome.table["holds"].sum()) == retained
+    assert outcome.holds is (retained == 2)
     assert outcome.table["ours"].tolist() == [1, 4]
-    assert f"{kept} of 2 cells" in outcome.verdict
+    assert f"{retained} of 2 cells" in outcome.verdict
 
 
 def test_single_trial_settles_no_cell():

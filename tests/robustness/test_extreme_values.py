@@ -16,7 +16,7 @@ from botorch_tv.strategies.checks import least_noise
 from botorch_tv.validation import largest, latest
 
 # Extremes are the point here.
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 D, S = torch.float64, torch.float32
 NAMES = [
     "GP-UCB",

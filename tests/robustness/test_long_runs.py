@@ -26,11 +26,11 @@ def tv_rows(epsilon: float) -> int:
 
 def fresh(
     kind: tuple,
-    kept: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]],
+    retained: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]],
     now: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and variance from the rows kept, factored anew: static in arms, moving in rows."""
-    index, time, y = kept
+    index, time, y = retained
     K, noise = SETTING.matrix(), SETTING.noise
     if kind[0] == "static":
         # Counts and sums per arm say all: the matrix has as many rows as arms were seen.
@@ -85,8 +85,8 @@ def drift(
             }[kind[-1]]
             rows = slice(start, t + 1)
             time = np.arange(1.0, rounds + 1.0)
-            kept = (index[rows], time[rows], y[rows])
-            mean, variance = fresh(kind[:-1], kept, t + 2.0)
+            retained = (index[rows], time[rows], y[rows])
+            mean, variance = fresh(kind[:-1], retained, t + 2.0)
             posterior = strategy.posterior(state, SETTING.domain.X.to(dtype))
             worst = (
                 max(worst[0], float(np.abs(posterior.mean[0, :, 0].numpy() - mean).max())),

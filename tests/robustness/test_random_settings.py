@@ -17,7 +17,7 @@ from botorch_tv.gp.arms import LEAST_NOISE
 from botorch_tv.strategies.checks import least_noise
 
 # Random settings fit each other seldom.
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 ROUNDS = 9
 EPS = {torch.float64: 2.0**-52, torch.float32: 2.0**-23}
 quick = settings(
@@ -100,8 +100,8 @@ def check_posterior(
 
 
 def no_data(data: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: data[name] for name in ("decay", "inflation", "reference", "origin")}
-    return kept | {"noise": []}
+    retained = {name: data[name] for name in ("decay", "inflation", "reference", "origin")}
+    return retained | {"noise": []}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -35,7 +35,7 @@ from botorch_tv.simulation.rules import (
     LEAST_LOST,
     MOST_ARMS,
     MOST_SLOTS,
-    Known,
+    Compilable,
     Rules,
     known,
     require_compiled,
@@ -100,7 +100,7 @@ def test_means_and_variances_are_those_of_the_recursion(domain, lengthscale):
         np.testing.assert_allclose(found.gain, running.information_gain, atol=1e-9, err_msg=label)
 
 
-def service(strategy: Strategy, state: State, horizon: int) -> Known | None:
+def service(strategy: Strategy, state: State, horizon: int) -> Compilable | None:
     """A strategy as it is compiled; None where it is left to the recursion."""
     world = MarkovWorld(state.domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
     return known(world, strategy, state, horizon)

@@ -167,7 +167,7 @@ def test_what_workers_elsewhere_send_back_is_kept(whole, tmp_path, monkeypatch, 
 
 
 def test_what_is_done_first_is_kept_first(whole, tmp_path, apart) -> None:
-    kept = []
+    retained = []
 
     class Backwards:
         begun = 0
@@ -178,10 +178,10 @@ def test_what_is_done_first_is_kept_first(whole, tmp_path, apart) -> None:
                 done: Future[Any] = Future()
                 done.set_result(function(*arguments))
                 return done
-            return Promise(lambda: kept.append(len(files(tmp_path))) or function(*arguments))
+            return Promise(lambda: retained.append(len(files(tmp_path))) or function(*arguments))
 
     assert identical(study(tmp_path, executor=Backwards()), whole)
-    assert kept == [FILES - 3]
+    assert retained == [FILES - 3]
 
 
 def test_a_folder_of_that_name_elsewhere_is_another(tmp_path, monkeypatch) -> None:

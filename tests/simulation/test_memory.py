@@ -5,7 +5,7 @@ import torch
 from botorch.exceptions import InputDataError
 
 from botorch_tv.gp import covariance, regression
-from botorch_tv.memory import bytes_in_words, free_bytes
+from botorch_tv.memory import bytes_text, free_bytes
 from botorch_tv.simulation import MarkovWorld, run_study, settings
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, gp_ucb, w_gp_ucb
@@ -24,7 +24,7 @@ def test_the_host_has_memory() -> None:
 
 
 def test_a_number_of_bytes_in_words() -> None:
-    told = [bytes_in_words(size) for size in (5, 1024, 1.5 * 2**20, 2**40 - 1, 2**75)]
+    told = [bytes_text(size) for size in (5, 1024, 1.5 * 2**20, 2**40 - 1, 2**75)]
     assert told == ["5 bytes", "1 KiB", "1.5 MiB", "1,024 GiB", "32,768 EiB"]
 
 

@@ -140,11 +140,11 @@ def test_no_piece_of_a_file_is_larger_than_what_it_keeps(
     whole: StudyResult, tmp_path: Path
 ) -> None:
     with h5py.File(whole.save(tmp_path / "study.nc")) as file:
-        kept = [
+        retained = [
             one for one in file.values() if one.chunks and whole.data.sizes["trial"] in one.shape
         ]
-        assert len(kept) > 3
-        for one in kept:
+        assert len(retained) > 3
+        for one in retained:
             assert all(piece <= size for piece, size in zip(one.chunks, one.shape)), one.name
             assert one.maxshape == one.shape, "dimensions that may grow are slow to read"
             assert one.fletcher32

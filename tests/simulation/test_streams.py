@@ -58,11 +58,11 @@ def test_the_first_of_some_numbers_pass_over_the_others(count: int) -> None:
 
 
 def test_what_was_drawn_belongs_to_the_caller() -> None:
-    kept, changed = Stream(0, "a", 0, 4, **CPU), Stream(0, "a", 0, 4, **CPU)
+    retained, changed = Stream(0, "a", 0, 4, **CPU), Stream(0, "a", 0, 4, **CPU)
     for _ in range(20):
         changed.uniform(3).zero_()
-        kept.uniform(3)
-        assert torch.equal(kept.uniform(3), changed.uniform(3))
+        retained.uniform(3)
+        assert torch.equal(retained.uniform(3), changed.uniform(3))
 
 
 def test_float32_runs_see_the_float64_numbers() -> None:

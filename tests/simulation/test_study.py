@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from botorch_tv.acquisition import Candidates, UpperConfidence
-from botorch_tv.forgetting import EventTrigger, Kept, Log
+from botorch_tv.forgetting import EventTrigger, Log, Retained
 from botorch_tv.memory import torch_threads
 from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.executors import side_by_side
@@ -360,13 +360,13 @@ def test_workers_are_sent_no_states() -> None:
 class SameMemory(EventTrigger):
     """Answers in the same tensor in every round."""
 
-    def keep(self, log: Log) -> Kept:
+    def keep(self, log: Log) -> Retained:
         answer = super().keep(log)
         if not isinstance(answer.reset, torch.Tensor):
             return answer
         memory = self.__dict__.setdefault("_memory", torch.empty_like(answer.reset))
         memory.copy_(answer.reset)
-        return Kept(newest=1, where=memory, reset=memory)
+        return Retained(newest=1, where=memory, reset=memory)
 
 
 class SameChoice(UpperConfidence):

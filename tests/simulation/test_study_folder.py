@@ -46,7 +46,7 @@ def whole() -> StudyResult:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def retained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the study when it is through, for copies alone."""
     folder = tmp_path_factory.mktemp("study") / "kept"
     study(folder)
@@ -54,8 +54,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def finished(kept: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(kept, tmp_path / "kept")
+def finished(retained: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(retained, tmp_path / "kept")
 
 
 # ------------------------------------------------------------------ going on
@@ -267,13 +267,13 @@ def test_a_block_of_another_study_is_not_overwritten(finished, tmp_path, other) 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format": 4, "study": {}}'])
 def test_a_damaged_description(finished, name, content) -> None:
     file = finished / name
-    kept = file.read_text()
+    retained = file.read_text()
     before = files(finished)
     file.write_text(content)
     with pytest.raises(ValueError, match=r"\.json is damaged, .* Restore it from a copy"):
         study(finished)
     assert files(finished) == before
-    file.write_text(kept)
+    file.write_text(retained)
     assert study(finished).data.attrs["trials_found"] == TRIALS
 
 

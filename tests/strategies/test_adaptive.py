@@ -115,7 +115,7 @@ def pieces(running):
 def test_a_saved_state_goes_on_as_if_never_stopped_and_inputs_stay(domain):
     player = strategy()
     state, _ = play(player, domain, ALL)
-    kept = copy.deepcopy(state.data.running)
+    retained = copy.deepcopy(state.data.running)
     file = io.BytesIO()
     torch.save((player, state), file)
     file.seek(0)
@@ -126,7 +126,7 @@ def test_a_saved_state_goes_on_as_if_never_stopped_and_inputs_stay(domain):
     first, _ = player.tell(state, one, y)
     second, _ = player_again.tell(again, other, y)
     assert torch.equal(player.ask(first).X, player_again.ask(second).X)
-    for before, after in zip(pieces(kept), pieces(state.data.running), strict=True):
+    for before, after in zip(pieces(retained), pieces(state.data.running), strict=True):
         assert torch.equal(before, after)
 
 
@@ -134,14 +134,14 @@ def test_a_saved_state_goes_on_as_if_never_stopped_and_inputs_stay(domain):
 def test_a_state_used_up_gives_its_memory_and_comes_to_the_same(domain):
     player = strategy()
     used, _ = play(player, domain, ALL)
-    kept = copy.deepcopy(used)
+    retained = copy.deepcopy(used)
     for t in range(3):
-        suggestion, y = player.ask(kept), torch.tensor([0.0, 5.0, -2.0 * t]).double()
+        suggestion, y = player.ask(retained), torch.tensor([0.0, 5.0, -2.0 * t]).double()
         before = [one.data_ptr() for one in used.data.running.covariance]
         used, _ = player.tell(used, suggestion, y, consume=True)
-        kept, _ = player.tell(kept, suggestion, y)
+        retained, _ = player.tell(retained, suggestion, y)
         assert [one.data_ptr() for one in used.data.running.covariance] == before
-    for one, other in zip(pieces(used.data.running), pieces(kept.data.running), strict=True):
+    for one, other in zip(pieces(used.data.running), pieces(retained.data.running), strict=True):
         assert torch.equal(one, other)
 
 
@@ -162,7 +162,7 @@ def test_all_that_is_predicted_is_one_posterior(domain):
     assert bool((torch.linalg.eigvalsh(covariance) > -1e-9).all())
     noisy = player.posterior(state, X, observation_noise=True).mvn.covariance_matrix
     added = (noisy - covariance).diagonal(dim1=-2, dim2=-1)
-    believed = player.believed_noise(state).unsqueeze(-1)
+    believed = player.model_noise(state).unsqueeze(-1)
     torch.testing.assert_close(added, believed.expand_as(added))
     if domain is GRID:
         means = player.decision(state).arm_means()
@@ -301,8 +301,8 @@ def test_rates_and_hazards_are_those_of_a_unit_of_time():
     prior = strategy().init(GRID).data.prior
     elapsed = torch.tensor([0.0, 1.0, 2.5], dtype=torch.float64)
     attenuation, jump = passages(prior, elapsed)
-    kept = (1 - prior.rate) ** elapsed.unsqueeze(-1)
-    torch.testing.assert_close(attenuation.square(), kept)
+    retained = (1 - prior.rate) ** elapsed.unsqueeze(-1)
+    torch.testing.assert_close(attenuation.square(), retained)
     torch.testing.assert_close(1 - jump, (1 - prior.hazard) ** elapsed.unsqueeze(-1))
 
 
@@ -481,7 +481,9 @@ def test_time_counts_from_the_first_measurement(begins):
         for t in range(player.starts + 3):
             suggestion = player.suggestion_at(state, GRID.X[5 * t % len(GRID)], now=begin + t)
             state, _ = player.tell(state, suggestion, float(suggestion.X.sum().sin()))
-        told.append((player.describe(state, said=lambda at, begin=begin: f"{at - begin:g}"), state))
+        told.append(
+            (player.describe(state, format_time=lambda at, begin=begin: f"{at - begin:g}"), state)
+        )
     (words, state), (other_words, other) = told
     assert other_words == words
     assert_same(

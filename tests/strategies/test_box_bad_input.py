@@ -35,7 +35,7 @@ def test_thompson_needs_a_spectrum_and_says_so_before_the_first_round():
         strategy.init(Box(CUBE))
 
 
-@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 @pytest.mark.parametrize("dtype", [torch.float32, D])
 def test_points_on_the_border_are_inside_to_rounding(dtype):
     """Also where the bounds are no numbers of float32."""

@@ -264,7 +264,7 @@ AUTO = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 @pytest.mark.parametrize("name", AUTO)
 def test_features_are_taken_where_they_pay_and_change_no_choice(name):
     parts, taken = AUTO[name]
@@ -284,7 +284,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_features_do_not_serve_is_refused(name):
     parts, box, words = REFUSED[name]

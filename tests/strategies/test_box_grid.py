@@ -88,7 +88,7 @@ BOOKS = {
 }
 
 
-def misfit(index: torch.Tensor, often: np.ndarray) -> float:
+def misspecification(index: torch.Tensor, often: np.ndarray) -> float:
     """p-value of Pearson's test; arms expected fewer than 8 times are counted with the next one."""
     expected, seen = often * len(index), np.bincount(index.numpy(), minlength=len(often))
     rare, order = expected < 8, np.argsort(expected)
@@ -143,11 +143,11 @@ def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
     index = (suggestion.X.unsqueeze(1) - X).abs().amax(-1).argmin(-1)
     np.testing.assert_allclose(suggestion.mean, believed.mean[index], rtol=0, atol=1e-8)
     np.testing.assert_allclose(suggestion.sd, believed.sd[index], rtol=0, atol=1e-8)
-    assert misfit(index, often) > LEVEL
+    assert misspecification(index, often) > LEVEL
     if rounds:  # the test tells joint from independent samples
         apart = np.diag(1.5 * believed.variance)
         wrong = probability_best(sign * believed.mean, apart, SAMPLES, seed=1)
-        assert misfit(index, wrong) < LEVEL or np.abs(wrong - often).max() < 0.05
+        assert misspecification(index, wrong) < LEVEL or np.abs(wrong - often).max() < 0.05
 
 
 def test_random_candidates_are_equally_likely() -> None:
@@ -156,4 +156,4 @@ def test_random_candidates_are_equally_likely() -> None:
     X = strategy.ask(state, generator=torch.Generator().manual_seed(0)).X
     assert X.dtype == torch.float32
     index = GRID.index_of(X)
-    assert misfit(index, np.full(16, 1 / 16)) > LEVEL
+    assert misspecification(index, np.full(16, 1 / 16)) > LEVEL

@@ -176,10 +176,10 @@ def test_learned_is_what_learn_finds_in_the_rows_kept():
             before = state
         at = strategy.suggestion_at(state, X[t], now=time[t])
         state, _ = strategy.tell(state, at, y[t], ok=ok[t], noise=NOISE * (1 + t % 3))
-    kept = [row.nonzero().flatten() + state.data.dropped for row in state.data.kept]
-    assert len(kept[0]) != len(kept[1])
+    retained = [row.nonzero().flatten() + state.data.dropped for row in state.data.retained]
+    assert len(retained[0]) != len(retained[1])
     for i in range(2):
-        rows = kept[i][ok[kept[i], i]]
+        rows = retained[i][ok[retained[i], i]]
         found = learn(
             strategy.learning,
             module(),

@@ -180,7 +180,7 @@ def test_the_leading_member_predicts_and_recommends(name):
         torch.testing.assert_close(posterior.mean[trial], wanted.mean[trial])
         torch.testing.assert_close(posterior.variance[trial], wanted.variance[trial])
         torch.testing.assert_close(wide.mean[:, trial].reshape(4, 1), wanted.mean[trial])
-        assert one.believed_noise(state)[trial] == member.believed_noise(own)[trial]
+        assert one.model_noise(state)[trial] == member.model_noise(own)[trial]
     assert one.as_model(state).posterior(X).mean.shape == (TRIALS, 4, 1)
     assert one.band(state, one.ask(state)) is None
     assert one.numbers_per_trial(state, 20) > one.members[0].numbers_per_trial(state, 20)

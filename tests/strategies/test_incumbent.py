@@ -36,9 +36,11 @@ def played(strategy, domain, sign=1):
     return state
 
 
-def textbook(kept, observed, rule):
+def textbook(retained, observed, rule):
     """Scores of all arms by solving for the rows kept, next round; and what they are of."""
-    rows = [(arm, y, number) for number, (arm, y, ok) in enumerate(TOLD) if number in kept and ok]
+    rows = [
+        (arm, y, number) for number, (arm, y, ok) in enumerate(TOLD) if number in retained and ok
+    ]
     index = torch.tensor([arm for arm, _, _ in rows])
     y = torch.tensor([value for _, value, _ in rows], dtype=D) - MEAN
     time = torch.tensor([number + 1.0 for _, _, number in rows], dtype=D)
@@ -71,8 +73,8 @@ def test_the_best_improvement_on_either_incumbent(domain, rule, incumbent, windo
         maximize=sign > 0,
     )
     suggestion = strategy.ask(played(strategy, DOMAINS[domain], sign))
-    kept = range(len(TOLD))[-(window or len(TOLD)) :]
-    scores = textbook(kept, incumbent == "observed", rule)
+    retained = range(len(TOLD))[-(window or len(TOLD)) :]
+    scores = textbook(retained, incumbent == "observed", rule)
     best = scores.topk(2).values
     assert best[0] - best[1] > 1e-6, "the case must decide"
     wanted = ARMS[scores.argmax()].expand(2, 1)

@@ -7,7 +7,7 @@ import torch
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import Exploration
-from botorch_tv.forgetting import EventTrigger, Kept, Retention
+from botorch_tv.forgetting import EventTrigger, Retained, Retention
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import Box, GPStrategy, Grid, gp_ei, gp_ts, gp_ucb, tv_gp_ucb
 
@@ -16,7 +16,7 @@ D = torch.float64
 
 class Newest(Retention):
     def keep(self, log):
-        return Kept(newest=2)
+        return Retained(newest=2)
 
 
 class Plain(Exploration):

@@ -24,7 +24,7 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv import Loop, run_study
 from botorch_tv.acquisition import Exploration
 from botorch_tv.experts import SparQ
-from botorch_tv.forgetting import EventTrigger, Kept, Markov, Retention, SlidingWindow
+from botorch_tv.forgetting import EventTrigger, Markov, Retained, Retention, SlidingWindow
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import Box, GPStrategy, Grid, Strategy
 
@@ -32,7 +32,7 @@ D = torch.float64
 KERNEL = RBFKernel().double()
 KERNEL.lengthscale = 0.3
 GRID, BOX = Grid.regular(4, 2), Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,17 @@ def measured(X: torch.Tensor, t: int, trials: list[int]) -> torch.Tensor:
         (lambda log: None, "but keep.. returns a Kept"),
         (lambda log: log.time, r"rows \(torch.float64"),
         (lambda log: torch.ones(1, dtype=torch.bool), r"must be a bool tensor of shape \(2, 1\)"),
-        (lambda log: Kept(newest=-1), "a whole number from 0 on"),
-        (lambda log: Kept(newest=2.0), "a whole number from 0 on"),
-        (lambda log: Kept(newest=True), "a whole number from 0 on"),
-        (lambda log: Kept(newest=1, where=log.now), r"where \(torch.float64"),
-        (lambda log: Kept(reset=1), "with reset 1"),
-        (lambda log: Kept(aside=log.now > 9), r"aside .*must be a bool tensor of shape \(2, 1\)"),
-        (lambda log: Kept(where=log.now > 0), "with where= alone"),
-        (lambda log: Kept(newest=1, rows=log.time > 0), "rows= beside newest="),
+        (lambda log: Retained(newest=-1), "a whole number from 0 on"),
+        (lambda log: Retained(newest=2.0), "a whole number from 0 on"),
+        (lambda log: Retained(newest=True), "a whole number from 0 on"),
+        (lambda log: Retained(newest=1, where=log.now), r"where \(torch.float64"),
+        (lambda log: Retained(reset=1), "with reset 1"),
+        (
+            lambda log: Retained(aside=log.now > 9),
+            r"aside .*must be a bool tensor of shape \(2, 1\)",
+        ),
+        (lambda log: Retained(where=log.now > 0), "with where= alone"),
+        (lambda log: Retained(newest=1, rows=log.time > 0), "rows= beside newest="),
         (lambda log: (log.time > 0).to("meta"), "type='meta'"),
     ],
 )
@@ -118,8 +121,8 @@ def test_nothing_is_seen_of_what_failed_or_has_left(domain):
 
     def alternate(log):
         count = log.y.shape[-1]
-        seen.append((log.y, log.noise, log.kept))
-        return Kept(rows=(torch.arange(count) + torch.arange(2).unsqueeze(-1)) % 3 > 0)
+        seen.append((log.y, log.noise, log.retained))
+        return Retained(rows=(torch.arange(count) + torch.arange(2).unsqueeze(-1)) % 3 > 0)
 
     strategy = strategy_of(retention=Says(alternate))
     state = strategy.init(domain, batch_shape=(2,))
@@ -127,10 +130,10 @@ def test_nothing_is_seen_of_what_failed_or_has_left(domain):
         ok = torch.tensor([t % 4 != 1, True])
         y = torch.full((2,), 5.0 + t, dtype=D)
         state, _ = strategy.tell(state, strategy.ask(state), y, ok=ok)
-    assert any(bool((~kept).any()) for *_, kept in seen)
-    for y, noise, kept in seen:
+    assert any(bool((~retained).any()) for *_, retained in seen)
+    for y, noise, retained in seen:
         assert torch.equal(y == 0, noise.isinf())
-        assert bool(noise[~kept].isinf().all())
+        assert bool(noise[~retained].isinf().all())
 
 
 def test_a_state_does_not_change_where_a_rule_answers_in_its_memory_again():
@@ -139,7 +142,7 @@ def test_a_state_does_not_change_where_a_rule_answers_in_its_memory_again():
     def alternate(log):
         rows = memory[:, : log.y.shape[-1]].fill_(True)
         rows[log.rounds % 2, 0] = log.rounds < 3
-        return Kept(rows=rows)
+        return Retained(rows=rows)
 
     strategy = strategy_of(retention=Says(alternate))
     state = strategy.init(GRID, batch_shape=(2,))
@@ -152,7 +155,7 @@ def test_a_state_does_not_change_where_a_rule_answers_in_its_memory_again():
 
 def test_what_a_rule_raises_leaves_the_state_as_it_was():
     strategy = strategy_of(
-        retention=(SlidingWindow(3), Says(lambda log: Kept(newest=9 // (4 - log.rounds))))
+        retention=(SlidingWindow(3), Says(lambda log: Retained(newest=9 // (4 - log.rounds))))
     )
     state, _ = played(strategy, GRID, rounds=3)
     suggestion, before = strategy.ask(state), copy.deepcopy(state)
@@ -177,7 +180,7 @@ def test_what_a_rule_raises_leaves_the_state_as_it_was():
 )
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_memories_that_cannot_be_carried_are_refused(memory, later, words, domain):
-    strategy = strategy_of(retention=Says(lambda log: Kept(), memory, later))
+    strategy = strategy_of(retention=Says(lambda log: Retained(), memory, later))
     with pytest.raises(InputDataError, match=words):
         played(strategy, domain, (2,), rounds=2)
 
@@ -264,10 +267,10 @@ def test_a_state_may_be_used_up(domain):
     parts = {"decay": Markov(0.1), "retention": (SlidingWindow(4), CumulativeSum(0.5, 1.0))}
     for retention in (parts["retention"], Thinned(2), Replaced(), EventTrigger(0.9)):
         strategy = strategy_of(**parts | {"retention": retention}, exploration=EpsilonGreedy())
-        kept, one = played(strategy, domain, (3,), rounds=9)
+        retained, one = played(strategy, domain, (3,), rounds=9)
         used, other = played(strategy, domain, (3,), rounds=9, consume=True)
         assert_agree(one, other)
-        assert_agree(kept.memory, used.memory)
+        assert_agree(retained.memory, used.memory)
 
 
 def test_a_loop_goes_on_where_it_was_with_memories(tmp_path):
@@ -316,13 +319,13 @@ def test_hyperparameters_are_learned_from_the_rows_a_trial_keeps():
 
     every = torch.ones(9, 2, dtype=torch.bool)
     data = told(strategy_of(retention=NearBest(1.0)), every).data
-    kept = torch.nn.functional.pad(data.kept, (data.dropped, 0)).mT
-    assert (kept.sum(0) >= 3).all()
-    assert (kept.sum(0) < 9).all()
-    assert not torch.equal(kept[:, 0], kept[:, 1])
+    retained = torch.nn.functional.pad(data.retained, (data.dropped, 0)).mT
+    assert (retained.sum(0) >= 3).all()
+    assert (retained.sum(0) < 9).all()
+    assert not torch.equal(retained[:, 0], retained[:, 1])
     left = strategy_of(retention=NearBest(1.0), learning=Refit(every=9))
     failed = strategy_of(learning=Refit(every=9))
-    ours, theirs = told(left, every), told(failed, kept)
+    ours, theirs = told(left, every), told(failed, retained)
     torch.testing.assert_close(ours.basis.parameters, theirs.basis.parameters, rtol=0, atol=1e-6)
 
 

@@ -25,14 +25,14 @@ def two_hills(X, trials):
 def by_hand(points, values):
     """A point stays that is no lower than any of the 2 d + 2 others nearest to it."""
     points, values = points.numpy(), values.numpy()
-    kept = np.full_like(values, -np.inf)
+    retained = np.full_like(values, -np.inf)
     for trial, row in enumerate(values):
         for i, value in enumerate(row):
             order = np.argsort(np.linalg.norm(points - points[i], axis=1), kind="stable")
             near = [j for j in order if j != i][: 2 * points.shape[1] + 2]
             if value >= max(row[j] for j in near):
-                kept[trial, i] = value
-    return kept
+                retained[trial, i] = value
+    return retained
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
@@ -62,8 +62,8 @@ def test_on_a_plateau_every_point_is_a_peak():
 
 def test_few_points_have_few_neighbours():
     values = torch.tensor([[0.3, 0.1, 0.2]], dtype=D)
-    kept = peaks_of(raw_samples(3, 2), values)
-    assert kept.tolist() == [[0.3, -torch.inf, -torch.inf]]  # all three are next to each other
+    retained = peaks_of(raw_samples(3, 2), values)
+    assert retained.tolist() == [[0.3, -torch.inf, -torch.inf]]  # all three are next to each other
     assert peaks_of(raw_samples(1, 2), values[:, :1]).tolist() == [[0.3]]
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from botorch_tv import Loop
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection
-from botorch_tv.loop.table import forgetting_in_words
-from botorch_tv.validation import counted, span_in_words
+from botorch_tv.loop.table import forgetting_text
+from botorch_tv.validation import counted, span_text
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from botorch_tv.validation import counted, span_in_words
     ],
 )
 def test_spans(length: float, unit: str, said: str) -> None:
-    assert span_in_words(length, unit) == said
+    assert span_text(length, unit) == said
 
 
 def test_things() -> None:
@@ -29,12 +29,12 @@ def test_things() -> None:
 
 
 def test_how_fast_it_forgets_is_said_in_whole_words() -> None:
-    markov = forgetting_in_words(Markov(0.75), Static(), "minutes")  # 0.25^(age/2) = 1/2
+    markov = forgetting_text(Markov(0.75), Static(), "minutes")  # 0.25^(age/2) = 1/2
     assert markov.endswith("falls to 1/2 after 1 minute.")
-    weights = forgetting_in_words(Static(), ExponentialWeights(0.5), "hours")
+    weights = forgetting_text(Static(), ExponentialWeights(0.5), "hours")
     assert weights.endswith("its noise doubles after 1 hour.")
     slow = UncertaintyInjection(alpha=1e-3, kappa=0.5)  # 1 + age^0.001 / 2 = 2 after 2^1000
-    assert forgetting_in_words(Static(), slow, "").endswith("doubles never, as far as can be told.")
+    assert forgetting_text(Static(), slow, "").endswith("doubles never, as far as can be told.")
 
 
 def test_one_measurement_is_one() -> None:

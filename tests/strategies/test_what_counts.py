@@ -26,7 +26,7 @@ from botorch_tv.strategies import (
 )
 
 # Surprises are what sets a trigger off.
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 SETTING = Setting(points=4, kernel="se", noise=0.1, rounds=0)
 X = SETTING.domain.X
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -66,7 +66,7 @@ def observed(strategy: Strategy, state: State) -> list[list[int]]:
     """Arms with data in use, and whether there are any, of every trial."""
     data = strategy.decision(state).data
     arms, noise = data.history.choice.tensor(data.dropped), data.history.noise.tensor(data.dropped)
-    use = data.kept & noise.isfinite()
+    use = data.retained & noise.isfinite()
     strategy = replace(strategy, exploration=(spy := Spy()))
     strategy.ask(state)
     assert torch.equal(spy.has_data[0], use.any(-1))

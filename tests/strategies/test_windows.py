@@ -17,7 +17,7 @@ from botorch_tv.gp.filter import Filter
 from botorch_tv.strategies import GPStrategy, Grid, State, Strategy, gp_ucb, sw_gp_ucb
 
 # Large readings leave large rounding.
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 SETTING = Setting(points=4, kernel="se", noise=0.5, rounds=12)
 X = SETTING.domain.X
 GOOD, FAILED = torch.tensor(True), torch.tensor(False)

@@ -22,7 +22,7 @@ D = torch.float64
 
 
 @dataclass(frozen=True)
-class Kept(MultiStart):
+class Retained(MultiStart):
     """Remembers what was sought."""
 
     sought: list = field(default_factory=list)
@@ -48,7 +48,7 @@ def told(kernel, **parts):
 def sought_by(strategy, dim, *, context=0, trials=2, rounds=12):
     """What a strategy searches for on a box of three sides of its own, and where."""
     random = torch.Generator().manual_seed(dim)
-    search = Kept()
+    search = Retained()
     corners = torch.stack([-torch.arange(1.0, dim + 1), torch.arange(dim) + 0.5]).to(D)
     box = Box(corners, context_dim=context, search=search)
     state = strategy.init(box, batch_shape=(trials,))
@@ -117,7 +117,7 @@ def test_scores_of_ones_own_are_recorded():
 
 
 def test_named_integers_have_the_slopes_of_what_is_not_rounded():
-    search, strategy = Kept(), told(RBFKernel())
+    search, strategy = Retained(), told(RBFKernel())
     state = strategy.init(Box({"x": Float(1.0, 9.0), "n": Integer(1, 8)}, search=search))
     for place in (0.1, 0.7):
         at = strategy.suggestion_at(state, torch.tensor([place, place], dtype=D).round(decimals=0))

@@ -117,7 +117,7 @@ def test_moving_a_snapshot_leaves_the_problem_in_place() -> None:
     for problem in moving():
         snapshot = problem.at(3.0).float()
         assert snapshot.bounds.dtype == torch.float32
-        assert {kept.dtype for kept in problem.buffers()} == {torch.float64}
+        assert {retained.dtype for retained in problem.buffers()} == {torch.float64}
 
 
 @pytest.mark.parametrize("problem", moving(), ids=lambda problem: type(problem).__name__)

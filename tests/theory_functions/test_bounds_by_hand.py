@@ -183,7 +183,7 @@ def test_deng_appendix_c5(feature_error: float) -> None:
 def test_deng_corollary_5() -> None:
     known = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, constant=3)
     np.testing.assert_allclose(known, 3 * 2**7 * 2 * T**0.75)
-    unknown = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, budget_known=False)
+    unknown = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, budget_given=False)
     np.testing.assert_allclose(unknown, 2**7 * 16 * T**0.75)
     assert theory.analysis_memory(100, 0.9) == ceil(10 * log(100)) == 47
     assert theory.analysis_memory(1, 0.9) == 1

@@ -115,7 +115,7 @@ def features(
 
 @functools.lru_cache(maxsize=16)  # every loop on as many parameters asks
 def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Products:
-    nodes, inverse, variance = side_features(lengthscale)
+    nodes, inverse, variance = axis_features(lengthscale)
     every = Products(_largest(variance, columns, most), nodes, inverse, lengthscale)
     U = torch.cat([_filling(columns, POINTS), _corners(columns)])
     lost = 1 - every.at(U).square().cumsum(-1).amin(0)
@@ -123,7 +123,7 @@ def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Pro
     return Products(every.number[:enough], nodes, inverse, lengthscale)
 
 
-def side_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
+def axis_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
     """Nodes z of a side, `M`, A, `N x M`, and the variances of its N features, the largest first.
 
     Points are thought to lie evenly, but for a share at the ends.

@@ -169,7 +169,7 @@ class Forecast:
             found.append((c[..., self.pair] * static + _wide(mean[..., -1]), static))
         return found
 
-    def believed_noise(self) -> Tensor:
+    def model_noise(self) -> Tensor:
         """Variance of a new observation's noise, `T`."""
         return (self.weight * self.scale * self.prior.noise).sum((-2, -1))
 

@@ -360,7 +360,7 @@ class MixtureInference(Inference):
         assert estimate is not None
         return estimate
 
-    def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
+    def model_noise(self, data: Data, noise: Tensor) -> Tensor:
         prior, running = bank_prior(data), running_mixture(data).flat()
         own = (running.weights * running.variances * prior.noise).sum((-2, -1))
         own = own * running.units.spread.square()

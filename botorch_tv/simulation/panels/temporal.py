@@ -117,8 +117,8 @@ def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Spectrum:
-    kept = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
-    return eigenvalues[kept], vectors[:, kept]
+    retained = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
+    return eigenvalues[retained], vectors[:, retained]
 
 
 # Gaps.

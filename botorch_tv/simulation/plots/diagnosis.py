@@ -167,7 +167,7 @@ def plot_triggers(
     figure = canvas(11, 6.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
     _draw_predictions(above, rounds, values, alarms)
-    _draw_surprises(below, rounds, values, recorded(one, MODEL_NOISE, label)[0] ** 0.5, alarms)
+    _draw_residuals(below, rounds, values, recorded(one, MODEL_NOISE, label)[0] ** 0.5, alarms)
     counts = alarms["cause"].value_counts()
     causes = ", ".join(f"{counts[one]} by {one}" for one in CAUSES if one in counts)
     headline = f"{label}, trial {number}: alarms {len(alarms)}{causes and f' ({causes})'}"
@@ -201,7 +201,7 @@ def _draw_predictions(
     axes.legend(ncols=5, frameon=False, fontsize=8.5, loc="lower left", bbox_to_anchor=(0, 1))
 
 
-def _draw_surprises(
+def _draw_residuals(
     axes: Axes,
     rounds: np.ndarray,
     values: dict[str, np.ndarray],

@@ -9,7 +9,7 @@ from torch import Tensor
 from botorch_tv.gp.mixture.bank import FIRST, Bank
 from botorch_tv.models import AdaptiveModel
 
-STILL = Bank(
+OFFSET = Bank(
     rates=(0.0, 0.05),
     hazards=(0.0,),
     lengthscales=(0.3, 0.6),
@@ -22,7 +22,7 @@ STILL = Bank(
 def by_the_book(
     model: AdaptiveModel, train_X: Tensor, train_Y: Tensor, query: Tensor, clock: float
 ) -> tuple[mixture.Array, mixture.Array, mixture.Array, float]:
-    """Weights, mean, covariance and noise by dense members of :data:`STILL`, in the data's units.
+    """Weights, mean, covariance and noise by dense members of :data:`OFFSET`, in the data's units.
 
     Args:
         model: Whose features are taken, and nothing else.
@@ -38,7 +38,7 @@ def by_the_book(
     X, at = train_X.numpy(), query.numpy()
     return mixture.in_units_of_data(
         [features(one) for one in model.prior.features],
-        *(STILL.rates, STILL.noise_ratios),
+        *(OFFSET.rates, OFFSET.noise_ratios),
         *((X[:, :-1], train_Y[:, 0].numpy(), X[:, -1]), (at[:, :-1], at[:, -1])),
         first=FIRST,
         clock=clock,

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from gp.mixture.still import STILL, by_the_book
+from gp.mixture.still import OFFSET, by_the_book
 from oracles import mixture
 
 from botorch_tv import Box, Loop, adaptive_gp_ucb
@@ -53,11 +53,11 @@ def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
     """After 8, 16, ... measurements, as if it had been that of all so far from the beginning."""
     X, t, y = data(gaps)
     clock = float(t[:counted].diff().median())
-    player = adaptive_gp_ucb(bank=STILL)
+    player = adaptive_gp_ucb(bank=OFFSET)
     state = told(player, X, t, y)
     assert float(player.step(state)) == pytest.approx(clock, rel=1e-12)
     rows = torch.cat([X, t.unsqueeze(-1)], -1)
-    model = adaptive_model(rows, y.unsqueeze(-1), bank=STILL)
+    model = adaptive_model(rows, y.unsqueeze(-1), bank=OFFSET)
     query, now = SQUARE.new_tensor([[0.2, 0.9], [0.5, 0.4], [0.8, 0.1]]), float(t[-1]) + 0.5
     there = torch.cat([query, torch.full((3, 1), now, dtype=torch.float64)], -1)
     _, mean, covariance, _ = by_the_book(model, rows, y.unsqueeze(-1), there, clock)
@@ -72,7 +72,7 @@ def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
     """½ ln(1 + var / noise) of each measurement, given those before, in the clock found last."""
     X, t, y = data([0.001] * 4 + [1.0] * (n - 4))
     width = IGPUCB(B=0.0, R=1.0, delta=math.exp(-1))
-    player = adaptive_gp_ucb(bank=STILL, width=width)
+    player = adaptive_gp_ucb(bank=OFFSET, width=width)
     state = told(player, X, t, y)
     gain = float(player.suggestion_at(state, X[0]).sqrt_beta) ** 2 / 2 - 2
     phis = [one.at(X).numpy() for one in state.data.prior.features]
@@ -81,7 +81,7 @@ def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
     wanted = 0.0
     for row in range(n):
         members = []
-        for phi, rate, noise in itertools.product(phis, STILL.rates, STILL.noise_ratios):
+        for phi, rate, noise in itertools.product(phis, OFFSET.rates, OFFSET.noise_ratios):
             before = phi[:row], values[:row], times[:row]
             there = phi[row : row + 1], times[row : row + 1]
             members.append(
@@ -140,19 +140,19 @@ def orders(gaps):
     yield (len(gaps) - 1 - torch.arange(len(gaps)))[t.flip(0).argsort(stable=True)]
 
 
-def by_strategy(X, t, y, *, bank=STILL):
+def by_strategy(X, t, y, *, bank=OFFSET):
     player = adaptive_gp_ucb(bank=bank)
     return player.posterior(told(player, X, t, y), QUERY, now=float(t[-1]) + 1)
 
 
 def by_batch(X, t, y):
-    player = adaptive_gp_ucb(bank=STILL)
+    player = adaptive_gp_ucb(bank=OFFSET)
     state = told(player, X, t, y, (2,))
     return player.posterior(state, QUERY.expand(2, -1, -1), now=float(t[-1]) + 1)
 
 
 def by_loop(X, t, y):
-    loop = Loop(adaptive_gp_ucb(bank=STILL), Box(SQUARE))
+    loop = Loop(adaptive_gp_ucb(bank=OFFSET), Box(SQUARE))
     for row in range(len(y)):
         loop.observe(X[row].tolist(), float(y[row]), time=float(t[row]))
     return loop.posterior(QUERY.tolist(), now=float(t[-1]) + 1)
@@ -160,7 +160,7 @@ def by_loop(X, t, y):
 
 def by_model(X, t, y):
     rows = torch.cat([X, t.unsqueeze(-1)], -1)
-    model = adaptive_model(rows, y.unsqueeze(-1), bank=STILL)
+    model = adaptive_model(rows, y.unsqueeze(-1), bank=OFFSET)
     return model.posterior(torch.cat([QUERY, (t[-1] + 1).expand(3, 1)], -1))
 
 
@@ -187,7 +187,7 @@ def test_the_order_of_measurements_at_one_time_makes_no_difference(way, gaps):
 )
 def test_units_are_those_of_all_measurements_up_to_the_time_that_completed_them(gaps, counted):
     X, t, y = data(gaps)
-    model = adaptive_model(torch.cat([X, t.unsqueeze(-1)], -1), y.unsqueeze(-1), bank=STILL)
+    model = adaptive_model(torch.cat([X, t.unsqueeze(-1)], -1), y.unsqueeze(-1), bank=OFFSET)
     units = model.running.units
     np.testing.assert_allclose(units.centre, [y[:counted].numpy().mean()], rtol=1e-12)
     np.testing.assert_allclose(units.spread, [y[:counted].numpy().std()], rtol=1e-12)

@@ -11,9 +11,9 @@ from botorch_tv.gp.mixture.bank import Bank, with_constant
 from botorch_tv.gp.mixture.features import (
     LEAST,
     WALLS,
+    axis_features,
     features,
     features_among,
-    side_features,
 )
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Number, Space
 
@@ -72,7 +72,7 @@ def test_features_of_a_side_are_orthogonal_and_have_its_variances(lengthscale: f
     apart = (places[:, None] - places) / lengthscale
     root = np.sqrt(weight)
     exact = np.linalg.eigvalsh(root[:, None] * np.exp(-0.5 * apart**2) * root)[::-1]
-    _, _, variance = side_features(lengthscale)
+    _, _, variance = axis_features(lengthscale)
     assert len(variance) == (exact > LEAST).sum()
     np.testing.assert_allclose(variance, exact[: len(variance)], rtol=1e-9, atol=1e-14)
     own = features(lengthscale, 1, 1e-8, 320, torch.zeros((), dtype=torch.float64))
@@ -84,7 +84,7 @@ def test_features_of_a_side_are_orthogonal_and_have_its_variances(lengthscale: f
 def test_no_product_that_is_left_out_has_a_larger_variance() -> None:
     lengthscale, columns, most = 0.4, 3, 60
     own = features(lengthscale, columns, 1e-10, most, torch.zeros((), dtype=torch.float64))
-    variance = side_features(lengthscale)[2].tolist()
+    variance = axis_features(lengthscale)[2].tolist()
     every = itertools.product(range(len(variance)), repeat=columns)
     largest = sorted((np.prod([variance[n] for n in one]) for one in every), reverse=True)
     taken = [np.prod([variance[n] for n in one]) for one in own.number.tolist()]

@@ -216,7 +216,7 @@ def in_function_space(
     level = np.zeros_like(K)
     level[-1, -1] = 1.0
     A = SHAPE
-    kept = [(0.0, np.zeros(len(K)), K + level, SHAPE, -np.inf)]  # log, mean, P, B, newest jump
+    retained = [(0.0, np.zeros(len(K)), K + level, SHAPE, -np.inf)]  # log, mean, P, B, newest jump
 
     def passed(mean, P, gap, jump):
         a = np.ones(len(K))
@@ -236,12 +236,12 @@ def in_function_space(
         H, time = 1 - (1 - hazard) ** gap, case["times"][i]
         on = [
             (*learned(log + np.log1p(-H), *passed(mean, P, gap, False), B, i), since)
-            for log, mean, P, B, since in kept
+            for log, mean, P, B, since in retained
         ]
         if H:
             ended = [
                 learned(log + np.log(H), *passed(mean, P, gap, True), B, i)
-                for log, mean, P, B, _ in kept
+                for log, mean, P, B, _ in retained
             ]
             logs = np.array([one[0] for one in ended])
             share = np.exp(logs - logsumexp(logs))
@@ -258,16 +258,16 @@ def in_function_space(
                 more = total - logsumexp([one[0] for one in on])
                 on = [(log + more, *rest) for log, *rest in on]
             on.append((float(logsumexp(logs)), mean, P, B, time))
-        kept, A = on, A + 0.5
+        retained, A = on, A + 0.5
     gap, found = now - case["times"][-1], []
     H = 1 - (1 - hazard) ** gap
-    for log, mean, P, B, _ in kept:
+    for log, mean, P, B, _ in retained:
         for jump, chance in ((False, 1 - H), (True, H)):
             at, spread = passed(mean, P, gap, jump)
             points = np.eye(len(K))[n:-1] + np.eye(len(K))[-1]
             covariance = B / (A - 1) * points @ spread @ points.T
             found.append(dense.History(log + np.log(chance), points @ at, covariance))
-    return logsumexp([one[0] for one in kept]), found
+    return logsumexp([one[0] for one in retained]), found
 
 
 @pytest.mark.parametrize("histories", [4, 6])
@@ -304,8 +304,8 @@ def test_a_failed_observation_teaches_nothing_and_does_not_count_as_a_time():
     good = [True, True, False, True, False, True]
     now = case["times"][-1] + 0.4
     logs, _, mean, covariance = filtered(case, now, 0.1, 0.1, good)
-    kept = {name: part[good] if name != "points" else part for name, part in case.items()}
-    wanted, _, wanted_mean, wanted_covariance = filtered(kept, now, 0.1, 0.1)
+    retained = {name: part[good] if name != "points" else part for name, part in case.items()}
+    wanted, _, wanted_mean, wanted_covariance = filtered(retained, now, 0.1, 0.1)
     np.testing.assert_allclose(logs[good], wanted, rtol=0, atol=1e-12)
     np.testing.assert_allclose(mean, wanted_mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(covariance, wanted_covariance, rtol=0, atol=1e-12)

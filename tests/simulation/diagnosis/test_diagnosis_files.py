@@ -81,8 +81,8 @@ def test_files_of_a_study(result, tmp_path):
     written = write_diagnosis(result, tmp_path / "study")
     assert {path.name for path in written} == {f"study{ending}" for ending in ENDINGS}
     assert set(tmp_path.iterdir()) == set(written)
-    kept = pd.read_csv(tmp_path / "study-triggers.csv")
-    pd.testing.assert_frame_equal(kept, result.triggers(), check_dtype=False)
+    retained = pd.read_csv(tmp_path / "study-triggers.csv")
+    pd.testing.assert_frame_equal(retained, result.triggers(), check_dtype=False)
     pd.testing.assert_frame_equal(
         pd.read_csv(tmp_path / "study-calibration.csv"), calibration_table(result)
     )

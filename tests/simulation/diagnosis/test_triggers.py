@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
-from botorch_tv.forgetting import Kept, Retention
+from botorch_tv.forgetting import Retained, Retention
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.diagnosis import typical_trial
 from botorch_tv.simulation.rivals import unit_kernel
@@ -143,10 +143,10 @@ class _Surprised(Retention):
 
     def keep(self, log):
         if log.newest is None:
-            return Kept()
+            return Retained()
         _, y, mean, sd, noise = log.newest
         fired = (y - mean).abs() > self.band(sd, noise, log.since)
-        return Kept(newest=1, where=fired, reset=fired)
+        return Retained(newest=1, where=fired, reset=fired)
 
     def band(self, sd, noise, since):
         return 3 * (sd.square() + noise).sqrt()

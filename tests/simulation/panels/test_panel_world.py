@@ -49,12 +49,12 @@ def test_every_arm_less_its_own_mean():
 
 def test_units_kept():
     values = 280 + 5 * make_panel(60, 8, gaps=0.0).values
-    unit, kept = PanelWorld(values, 40), PanelWorld(values, 40, standardize=False)
-    assert kept.scale == 1.0
-    np.testing.assert_allclose(kept.kernel, unit.kernel * unit.scale**2)
-    np.testing.assert_allclose(kept.objective, unit.objective * unit.scale, atol=1e-12)
-    assert kept.model_noise == pytest.approx(0.05 * unit.scale**2)
-    assert kept.epsilon == pytest.approx(unit.epsilon, rel=1e-3)
+    unit, retained = PanelWorld(values, 40), PanelWorld(values, 40, standardize=False)
+    assert retained.scale == 1.0
+    np.testing.assert_allclose(retained.kernel, unit.kernel * unit.scale**2)
+    np.testing.assert_allclose(retained.objective, unit.objective * unit.scale, atol=1e-12)
+    assert retained.model_noise == pytest.approx(0.05 * unit.scale**2)
+    assert retained.epsilon == pytest.approx(unit.epsilon, rel=1e-3)
 
 
 def test_epsilon_is_that_of_the_training_rows():

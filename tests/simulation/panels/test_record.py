@@ -87,12 +87,12 @@ def test_arms_that_are_not_there(arms, message):
         ("2019-01", "2020", [0, 1, 2, 3]),
     ],
 )
-def test_rows_by_date(start, stop, kept):
+def test_rows_by_date(start, stop, retained):
     panel = daily().rows(start, stop)
-    np.testing.assert_array_equal(panel.values, daily().values[kept])
-    np.testing.assert_array_equal(panel.times, daily().times[kept])
+    np.testing.assert_array_equal(panel.values, daily().values[retained])
+    np.testing.assert_array_equal(panel.times, daily().times[retained])
     assert panel.arms == ("a", "b", "c")
-    assert daily().row_at(start or "1900") == kept[0]
+    assert daily().row_at(start or "1900") == retained[0]
 
 
 def test_rows_by_number():

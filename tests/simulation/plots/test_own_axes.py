@@ -15,7 +15,7 @@ from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb
 from botorch_tv.theory.plots import plot_bounds, plot_orders
 
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 PLAIN = random_result({"ET-GP-UCB": 0.5, "own": 1.0}, trials=4, rounds=40, resets_of="ET-GP-UCB")
 DIAGNOSED = drawn_diagnosis({"ET-GP-UCB": 2.0, "GP": 3.0}, 8, 60, trigger_of="ET-GP-UCB")
 BOUND = {"a bound": lambda horizons: 10 * horizons}

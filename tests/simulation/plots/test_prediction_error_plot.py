@@ -13,7 +13,7 @@ from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb
 
 # Tiny grids have arms far apart.
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 KERNEL = unit_kernel("se", 0.3)
 PLAYERS = {
     "GP": gp_ucb(kernel=KERNEL, noise=0.1),

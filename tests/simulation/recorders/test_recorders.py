@@ -109,14 +109,14 @@ def test_recorders_change_nothing_and_each_other_not(whole: StudyResult) -> None
 def test_it_goes_through_chunks_folders_and_files(whole: StudyResult, tmp_path: Path) -> None:
     record = (PredictionError(), Visits(), Diagnosis())  # in another order
     study(record, tmp_path / "kept", trials=6, strategies={"TV": PLAYERS["TV"]})
-    kept = study(record, tmp_path / "kept")
-    assert kept.strategies == whole.strategies
-    assert same(kept, whole)
+    retained = study(record, tmp_path / "kept")
+    assert retained.strategies == whole.strategies
+    assert same(retained, whole)
     assert same(study(record, tmp_path / "kept"), whole)
-    kept.save(tmp_path / "study.nc")
+    retained.save(tmp_path / "study.nc")
     assert same(StudyResult.load(tmp_path / "study.nc"), whole)
     tv, et = (StudyResult(whole.data.sel(strategy=[one])) for one in ("TV", "ET"))
-    assert same(tv.merge(et), kept) is False
+    assert same(tv.merge(et), retained) is False
     turned = et.merge(tv)
     np.testing.assert_array_equal(turned.data["visits"], whole.data["visits"])
 

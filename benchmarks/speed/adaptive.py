@@ -1,6 +1,6 @@
 """What a strategy that is told nothing costs: per round early and late, in a batch, and in memory.
 
-    python -m benchmarks.speed.told_nothing [--late 5000] [--loops 64] [--threads 2] [--out FILE]
+    python -m benchmarks.speed.adaptive [--late 5000] [--loops 64] [--threads 2] [--out FILE]
 
 One loop on [0, 1]² is timed over some rounds from round 100 and from a late one on; rounds between
 are told at points drawn at random, without searching the box. Then a batch of loops is timed beside
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     Args:
         arguments: The command line; that of the process unless given.
     """
-    parser = command_line("speed.told_nothing", __doc__, threads=2)
+    parser = command_line("speed.adaptive", __doc__, threads=2)
     parser.add_argument("--late", type=int, default=5000)
     parser.add_argument("--loops", type=int, default=64)
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """What a strategy that is told nothing reaches beside those that are told.
 
-    python -m benchmarks.statistics.told_nothing [--worlds NAME ...] [--seeds 40] [--first 10000]
+    python -m benchmarks.statistics.adaptive [--worlds NAME ...] [--seeds 40] [--first 10000]
         [--horizon 100] [--out FILE]
 
 Loops on [0, 1]² face the same functions and the same noise; regret is paired over seeds. Worlds:
@@ -256,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     Args:
         arguments: The command line; that of the process unless given.
     """
-    parser = command_line("statistics.told_nothing", __doc__, worlds=WORLDS, seeds=40, horizon=100)
+    parser = command_line("statistics.adaptive", __doc__, worlds=WORLDS, seeds=40, horizon=100)
     parser.add_argument("--first", type=int, default=10_000, help="the first seed")
     options = parser.parse_args(arguments)
     facts = begin(None, seed=options.first)

@@ -23,7 +23,7 @@ from botorch_tv.strategies import (
     ui_tvbo,
     w_gp_ucb,
 )
-from botorch_tv.validation import MisfitWarning
+from botorch_tv.validation import MisspecificationWarning
 
 D = torch.float64
 GRID = Grid.regular(points=4, dim=2)
@@ -52,7 +52,7 @@ def told(strategy, domain, values, times=None, batch=(), **options):
             suggestion = strategy.ask(state, now=now, generator=torch.Generator().manual_seed(t))
             y = torch.as_tensor(y, dtype=D).expand(batch)
             state, _ = strategy.tell(state, suggestion, y, **options)
-    return [one for one in caught if issubclass(one.category, MisfitWarning)]
+    return [one for one in caught if issubclass(one.category, MisspecificationWarning)]
 
 
 RAW = [55.0, 55.3, 54.6, 55.1, 56.0]
@@ -215,7 +215,7 @@ def test_it_can_be_silenced():
     strategy = gp_ucb(kernel=kernel(), noise=0.02)
     state = strategy.init(GRID)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MisfitWarning)
+        warnings.simplefilter("ignore", MisspecificationWarning)
         strategy.tell(state, strategy.ask(state), 55.0)
     with pytest.warns(UserWarning, match="an observation is 55"):
         strategy.tell(state, strategy.ask(state), 55.0)

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from benchmarks.statistics import told_nothing_grid
+from benchmarks.statistics import adaptive_grid
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid
@@ -15,9 +15,7 @@ from botorch_tv.strategies import Grid
 def functions(rates, change, rounds):
     grid = Grid.regular(points=4, dim=1, bounds=[(0.0, 9.0)])
     kernel = unit_kernel("se", 0.2)  # arms are all but independent
-    world = told_nothing_grid.SwitchingWorld(
-        grid, kernel=kernel, rates=rates, change=change, noise=0.0
-    )
+    world = adaptive_grid.SwitchingWorld(grid, kernel=kernel, rates=rates, change=change, noise=0.0)
     stream = Stream(0, "world", 0, 4000, dtype=torch.float64, device=torch.device("cpu"))
     return [f.clone() for f, _ in zip(world.rounds(stream), range(rounds))]
 
@@ -33,10 +31,10 @@ def test_a_rate_switches_where_it_should():
 
 @pytest.mark.parametrize("name", ["switching", "sine", "slow"])
 def test_a_world_plays(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(told_nothing_grid, "SIDE", 5)
+    monkeypatch.setattr(adaptive_grid, "SIDE", 5)
     out = tmp_path / "grid.json"
     small = ["--worlds", name, "--trials", "2", "--horizon", "6", "--out", str(out)]
-    record = told_nothing_grid.main(small)
+    record = adaptive_grid.main(small)
     assert json.loads(out.read_text(encoding="utf-8")) == record
     runs = record["worlds"][name]["runs"]
     assert len(runs) == 4

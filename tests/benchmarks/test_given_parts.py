@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 
-from benchmarks.statistics import told_nothing_grid, told_parts
+from benchmarks.statistics import adaptive_grid, given_parts
 from botorch_tv.strategies import adaptive_gp_ucb
 
 
 @pytest.mark.parametrize(("name", "hazard"), [("static", 0.0), ("abrupt", 0.02)])
 def test_the_last_bank_holds_the_truth_alone(name, hazard):
-    players = told_parts.contenders(name, 100)
+    players = given_parts.contenders(name, 100)
     banks = [one.bank for one in players.values() if hasattr(one, "bank")]
     values = [bank.values(2) for bank in banks]
     told = [sum(len(part) == 1 for part in one.values()) for one in values]
@@ -28,11 +28,11 @@ def test_the_last_bank_holds_the_truth_alone(name, hazard):
 
 
 def test_every_part_plays(tmp_path, monkeypatch):
-    monkeypatch.setattr(told_nothing_grid, "SIDE", 5)
+    monkeypatch.setattr(adaptive_grid, "SIDE", 5)
     out = tmp_path / "parts.json"
     small = ["--trials", "2", "--horizon", "6", "--out", str(out)]
-    record = told_parts.main(small)
-    assert told_nothing_grid.read(out) == record
+    record = given_parts.main(small)
+    assert adaptive_grid.read(out) == record
     for name in ("static", "abrupt"):
         found = record["worlds"][name]["regret per round"]
-        assert list(found) == list(told_parts.contenders(name, 6))
+        assert list(found) == list(given_parts.contenders(name, 6))

@@ -1,6 +1,6 @@
 """What a strategy that is told nothing reaches on 50 x 50 arms, beside those that are told.
 
-    python -m benchmarks.statistics.told_nothing_grid [--worlds NAME ...] [--trials 20]
+    python -m benchmarks.statistics.adaptive_grid [--worlds NAME ...] [--trials 20]
         [--horizon 400] [--seed 0] [--out FILE]
 
 Functions of a squared exponential kernel of lengthscale 0.2, noise variance 0.02. Worlds: *markov*
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, write
-from benchmarks.statistics.told_nothing import read, summary
+from benchmarks.statistics.adaptive import read, summary
 from botorch_tv.papers import mauduit
 from botorch_tv.simulation import run_study
 from botorch_tv.simulation.rivals import unit_kernel
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         arguments: The command line; that of the process unless given.
     """
     parser = command_line(
-        "statistics.told_nothing_grid", __doc__, worlds=WORLDS, trials=20, horizon=400, seed=0
+        "statistics.adaptive_grid", __doc__, worlds=WORLDS, trials=20, horizon=400, seed=0
     )
     return measure(parser.parse_args(arguments), lambda name, _: contenders(name))
 

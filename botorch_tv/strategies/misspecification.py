@@ -23,7 +23,7 @@ from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import MisfitWarning
+from botorch_tv.validation import MisspecificationWarning
 
 FAR = 25.0
 """Standard deviations from the prior mean beyond which y is in another unit, not an outlier."""
@@ -58,7 +58,7 @@ def warn_of_observation(
         variance: Noise variances, infinite where a measurement failed, `batch_shape`.
         time: When it was made, `batch_shape`.
     """
-    given, scale = process.known_mean, state.basis.scale
+    given, scale = process.given_mean, state.basis.scale
     if y.dim() == 0 and is_static(process.decay) and given is not None:
         within = FAR * math.sqrt(scale**2 + float(variance))
         if abs(float(y) - given) <= within:
@@ -143,7 +143,7 @@ def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, MisfitWarning, stacklevel=STACK)
+    warnings.warn(message, MisspecificationWarning, stacklevel=STACK)
 
 
 def _on_box(kernel: Kernel, box: Box, device: torch.device) -> tuple[str, float]:

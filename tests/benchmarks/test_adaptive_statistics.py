@@ -6,11 +6,11 @@ import math
 import pytest
 import torch
 
-from benchmarks.statistics import told_nothing
+from benchmarks.statistics import adaptive
 
 
 def test_the_world_of_two_peaks_is_what_its_formula_says():
-    one = told_nothing.world("two peaks", range(3), 60)
+    one = adaptive.world("two peaks", range(3), 60)
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(3, 7, 2, dtype=torch.float64, generator=generator)
     for t in (1, 31, 60):
@@ -24,7 +24,7 @@ def test_the_world_of_two_peaks_is_what_its_formula_says():
 
 @pytest.mark.parametrize("name", ["markov", "abrupt", "narrow peaks"])
 def test_a_seed_is_the_same_world_beside_any_others(name):
-    both, second = (told_nothing.world(name, range(low, 9), 6) for low in (7, 8))
+    both, second = (adaptive.world(name, range(low, 9), 6) for low in (7, 8))
     X = torch.full((1, 1, 2), 0.3, dtype=torch.float64)
     for t in (1, 6):
         value = both.value(X.expand(2, -1, -1), t)
@@ -36,7 +36,7 @@ def test_a_seed_is_the_same_world_beside_any_others(name):
 def test_what_was_played_is_kept(tmp_path, monkeypatch):
     path = tmp_path / "nothing.json"
     small = ["--worlds", "two peaks", "--seeds", "2", "--horizon", "6", "--out", str(path)]
-    record = told_nothing.main(small)
+    record = adaptive.main(small)
     assert json.loads(path.read_text(encoding="utf-8")) == record
     runs = record["worlds"]["two peaks"]["runs"]
     assert set(runs) == {"told nothing", "static", "static with a trigger", "drifting at 0.03"}
@@ -49,5 +49,5 @@ def test_what_was_played_is_kept(tmp_path, monkeypatch):
     ]
     expected = float((totals[0] - totals[1]).mean()) / 6
     assert differences["told nothing less this"] == pytest.approx(expected, abs=1e-6)
-    monkeypatch.setattr(told_nothing, "play", None)  # nothing is played again
-    assert told_nothing.main(small)["worlds"] == record["worlds"]
+    monkeypatch.setattr(adaptive, "play", None)  # nothing is played again
+    assert adaptive.main(small)["worlds"] == record["worlds"]

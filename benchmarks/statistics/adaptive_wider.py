@@ -1,6 +1,6 @@
 """What a strategy that is told nothing reaches in six to twenty coordinates, and on records.
 
-    python -m benchmarks.statistics.told_nothing_wider [--data FOLDER] [--worlds NAME ...]
+    python -m benchmarks.statistics.adaptive_wider [--data FOLDER] [--worlds NAME ...]
         [--players NAME ...] [--seeds 10] [--horizon 300] [--out FILE]
 
 Worlds, all of :mod:`benchmarks.statistics.wider_worlds`:
@@ -41,8 +41,8 @@ from torch import Tensor
 
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, write
+from benchmarks.statistics.adaptive import BAND, POINTS, read, summary
 from benchmarks.statistics.learning_loop import DELTA, rival_choice
-from benchmarks.statistics.told_nothing import BAND, POINTS, read, summary
 from benchmarks.statistics.wider_worlds import (
     Trial,
     drifting,
@@ -301,7 +301,7 @@ def _held_there(player: OfLibrary, trial: Trial, f: float) -> float:
     """Whether the band of the point chosen holds what is there."""
     suggestion, variance = player.suggestion, player.suggestion.sd.square()
     if trial.arms is not None:
-        variance = variance + player.strategy.believed_noise(player.state)
+        variance = variance + player.strategy.model_noise(player.state)
     error = (suggestion.mean - (f - player.mean) / player.scale).abs()
     return float(error <= BAND * variance.sqrt())
 
@@ -323,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         arguments: The command line; that of the process unless given.
     """
     parser = command_line(
-        "statistics.told_nothing_wider", __doc__, worlds=WORLDS, seeds=10, horizon=300
+        "statistics.adaptive_wider", __doc__, worlds=WORLDS, seeds=10, horizon=300
     )
     parser.add_argument("--data", type=Path, help="folder of the records")
     parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS))

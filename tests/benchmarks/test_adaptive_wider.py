@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.statistics import told_nothing_wider, wider_worlds
+from benchmarks.statistics import adaptive_wider, wider_worlds
 from botorch_tv.papers.recordings import TRAFFIC, Recordings
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.test_functions import DriftingBranin
@@ -84,49 +84,49 @@ def _of_two_coordinates(records, seed, rounds):
 
 def test_everyone_plays_and_what_was_played_is_kept(tmp_path, monkeypatch):
     path = tmp_path / "wider.json"
-    monkeypatch.setitem(told_nothing_wider.WORLDS, "levy", _of_two_coordinates)
+    monkeypatch.setitem(adaptive_wider.WORLDS, "levy", _of_two_coordinates)
     small = ["--horizon", "5", "--out", str(path)]
     everyone = [*small, "--worlds", "temperature", "--seeds", "1"]
-    told_nothing_wider.main(everyone)
+    adaptive_wider.main(everyone)
     few = ["--players", "told nothing", "chance", "BoTorch on (x, t)"]
-    told_nothing_wider.main([*small, "--worlds", "levy", "--seeds", "1", *few])
+    adaptive_wider.main([*small, "--worlds", "levy", "--seeds", "1", *few])
     more = [*small, "--worlds", "levy", "--seeds", "2", *few[:-1]]
-    record = told_nothing_wider.main(more)
+    record = adaptive_wider.main(more)
     assert json.loads(path.read_text(encoding="utf-8")) == record
     runs = record["worlds"]["temperature"]["runs"]
-    assert set(runs) == set(told_nothing_wider.PLAYERS)
+    assert set(runs) == set(adaptive_wider.PLAYERS)
     for label, run in runs.items():
-        assert run[told_nothing_wider.REGRET][0] > 0
+        assert run[adaptive_wider.REGRET][0] > 0
         bands = label not in ("chance", "BoTorch on (x, t)")
         parts = (
-            told_nothing_wider.EVERYWHERE,
-            told_nothing_wider.LOWEST,
-            told_nothing_wider.CHOSEN,
+            adaptive_wider.EVERYWHERE,
+            adaptive_wider.LOWEST,
+            adaptive_wider.CHOSEN,
         )
         for coverage in parts:
             assert 0 <= run[coverage][0] <= 1 if bands else coverage not in run
     both, regret = (record["worlds"]["levy"][one] for one in ("runs", "regret per round"))
-    played = {label: one[told_nothing_wider.REGRET] for label, one in both.items()}
+    played = {label: one[adaptive_wider.REGRET] for label, one in both.items()}
     assert [len(one) for one in played.values()] == [2, 2, 1]
     for label, number in (("chance", 2), ("BoTorch on (x, t)", 1)):  # over seeds that both played
         less = sum(played["told nothing"][:number]) - sum(played[label])
         expected = pytest.approx(less / number / 5, abs=1e-9)
         assert regret[label]["told nothing less this"] == expected
-    monkeypatch.setattr(told_nothing_wider, "play", None)  # nothing is played again
-    told_nothing_wider.main(everyone)
+    monkeypatch.setattr(adaptive_wider, "play", None)  # nothing is played again
+    adaptive_wider.main(everyone)
 
 
 def test_units_are_those_of_the_first_points():
     """Whose values are then learned from, in their order, at their rounds."""
     trial = wider_worlds.traffic(RECORDS, 0, 8, usual=False)
-    player = told_nothing_wider.PLAYERS["learning, static"](trial, 3)
+    player = adaptive_wider.PLAYERS["learning, static"](trial, 3)
     told = []
     for t in range(1, 7):
         point = player.ask(t)
         told.append((point, float(trial.value(point[None], t))))
         player.tell(t, told[-1][1])
     values = torch.tensor([y for _, y in told], dtype=torch.float64)
-    first = values[: told_nothing_wider.RANDOM_STARTS]
+    first = values[: adaptive_wider.RANDOM_STARTS]
     assert (player.mean, player.scale) == (float(first.mean()), float(first.std()))
     X, y, _, time = (one.tensor() for one in player.state.history)
     torch.testing.assert_close(X, torch.stack([point for point, _ in told]))
@@ -142,10 +142,10 @@ def test_coverage_of_the_lowest_third_is_of_the_places_that_are_the_lowest(monke
         f = trial.value(points, t)
         return (f < f.median()).double()
 
-    monkeypatch.setattr(told_nothing_wider, "_held", held)
-    player = told_nothing_wider.PLAYERS["GP-UCB told all"]
-    found = told_nothing_wider.play(player, trial, 0)
-    assert found[told_nothing_wider.LOWEST] == 1
+    monkeypatch.setattr(adaptive_wider, "_held", held)
+    player = adaptive_wider.PLAYERS["GP-UCB told all"]
+    found = adaptive_wider.play(player, trial, 0)
+    assert found[adaptive_wider.LOWEST] == 1
     f = trial.value(trial.arms, 5)  # the only round that is looked at
     expected = float((f < f.median()).double().mean())
-    assert found[told_nothing_wider.EVERYWHERE] == pytest.approx(expected)
+    assert found[adaptive_wider.EVERYWHERE] == pytest.approx(expected)

@@ -1,9 +1,9 @@
 """What it costs to be told nothing, part by part: rates, lengthscale, noise, mean and scale.
 
-    python -m benchmarks.statistics.told_parts [--worlds static abrupt] [--trials 40]
+    python -m benchmarks.statistics.given_parts [--worlds static abrupt] [--trials 40]
         [--horizon 200] [--seed 1] [--out FILE]
 
-The worlds of :mod:`benchmarks.statistics.told_nothing_grid` with nothing or two jumps in them. The
+The worlds of :mod:`benchmarks.statistics.adaptive_grid` with nothing or two jumps in them. The
 bank is told one part of the truth after another until mean and scale of y alone are left to learn;
 the last two, which are no bank's, are told those as well, and GP-UCB on *static* so everything. All
 widths, functions and noise are equal. Features are half as many as by default, which takes half the
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.arguments import command_line
-from benchmarks.statistics.told_nothing_grid import LENGTHSCALE, NOISE, measure
+from benchmarks.statistics.adaptive_grid import LENGTHSCALE, NOISE, measure
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Strategy, adaptive_gp_ucb, et_gp_ucb, gp_ucb
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         arguments: The command line; that of the process unless given.
     """
     parser = command_line(
-        "statistics.told_parts", __doc__, worlds=JUMPS, trials=40, horizon=200, seed=1
+        "statistics.given_parts", __doc__, worlds=JUMPS, trials=40, horizon=200, seed=1
     )
     return measure(parser.parse_args(arguments), contenders)
 

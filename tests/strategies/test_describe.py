@@ -36,7 +36,7 @@ def test_a_world_that_stands_still():
     words = player.describe(state)
     assert words.startswith("It stands still but for jumps (")
     assert "not been seen to" in words
-    noise = float(player.believed_noise(state).sqrt())
+    noise = float(player.model_noise(state).sqrt())
     assert 0.1 < noise < 0.5
     # Readings vary by 0.2, and the bank holds no less noise possible than what it says.
     assert f"the noise of a measurement is {noise:.2g} or less (standard" in words
@@ -51,7 +51,9 @@ def test_a_jump_is_dated_in_the_unit_of_the_clock():
     assert 40 * 3600 <= float(running.jumped) <= 44 * 3600
     when = float(running.jumped)
     assert f"It jumped between the measurement of time {when:g} and" in player.describe(state)
-    words = player.describe(state, said=lambda time: f"{time / 3600:g} o'clock", unit="seconds")
+    words = player.describe(
+        state, format_time=lambda time: f"{time / 3600:g} o'clock", unit="seconds"
+    )
     assert f"of time {when / 3600:g} o'clock and the one before (" in words
     assert 0 <= float(player.jump(state)) < 0.5
 
@@ -154,7 +156,7 @@ def test_what_is_believed_is_said(changes, unit, words):
     jumped["jumped_with"] = running.time * 0 + changes.get("jumped_with", math.nan)
     running = running._replace(log_weight=log_weight, **jumped)
     state = state._replace(data=state.data._replace(running=running))
-    said = player.describe(state, said="{:g} h".format, unit=unit)
+    said = player.describe(state, format_time="{:g} h".format, unit=unit)
     assert said.startswith(words[1:]) if words.startswith("^") else words in said
     assert ("jump" in said) == (len(shares["hazards"]) > 1)
 
@@ -185,7 +187,7 @@ def test_weight_at_the_edge_of_the_bank_is_told():
         again = other.init(DOMAIN)
         for X, y in zip(state.history.choice.tensor(), state.history.y.tensor()):
             again, _ = other.tell(again, other.suggestion_at(again, DOMAIN.X[X]), y)
-        noise = float(other.believed_noise(again).sqrt())
+        noise = float(other.model_noise(again).sqrt())
         assert f" {noise:.2g}{words} (standard deviations)" in other.describe(again)
 
 
