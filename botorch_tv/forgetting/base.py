@@ -424,7 +424,7 @@ class Retention(Part, ABC):
         ...
         ...     def keep(self, log):
         ...         fresh = log.now - log.time[..., -1] > 3600
-        ...         return Kept(newest=0, where=fresh, reset=fresh)
+        ...         return Retained(newest=0, where=fresh, reset=fresh)
     """
 
     @property

@@ -40,8 +40,8 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
     retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
     if not isinstance(retained, Retained):
         raise InputDataError(
-            f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
-            "Kept(newest=20), or a bool tensor of shape batch_shape x n."
+            f"a retention answered {shown(answer)}, but keep() returns a Retained, such as "
+            "Retained(newest=20), or a bool tensor of shape batch_shape x n."
         )
     newest, where, each = retained.newest, retained.where, time.shape
     for name in ("rows", "aside", "where", "reset"):

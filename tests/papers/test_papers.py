@@ -303,7 +303,7 @@ def test_tolerance_by_hand():
     assert math.isnan(event_triggered.tolerance(np.array([1.0]), runs=50))
 
 
-@pytest.mark.parametrize(("regret", "kept"), [(4.0, 2), (8.89, 2), (8.91, 1), (-0.91, 1)])
+@pytest.mark.parametrize(("regret", "retained"), [(4.0, 2), (8.89, 2), (8.91, 1), (-0.91, 1)])
 def test_cells_by_hand(regret, retained):
     # R_T = 2, 4, 6: mean 4, sd 2; tolerance 3·2·√(1/3 + 1/3) = 4.90. Resets: 1, 0, 2.
     fired = np.array([[True, False], [False, False], [True, True]])

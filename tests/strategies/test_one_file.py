@@ -12,14 +12,14 @@ from botorch_tv.strategies.state import State
 
 RETENTION = """
 from dataclasses import dataclass
-from botorch_tv.forgetting import Kept, Log, Retention
+from botorch_tv.forgetting import Retained, Log, Retention
 
 @dataclass(frozen=True)
 class Above(Retention):
     least: float
 
-    def keep(self, log: Log) -> Kept:
-        return Kept(rows=log.y >= self.least)
+    def keep(self, log: Log) -> Retained:
+        return Retained(rows=log.y >= self.least)
 """
 KERNEL = """
 from gpytorch.kernels import Kernel
