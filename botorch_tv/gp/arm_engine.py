@@ -219,7 +219,7 @@ class PlayedArms(RunningPosterior):
             made.trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
         made.arms, made.inverse, made.used = arms, rows.mT @ rows, arms.shape[-1]
         made.count += made.used
-        made.give_room(room_for(made.used + 1, FIRST_SLOTS))
+        made.enlarge(room_for(made.used + 1, FIRST_SLOTS))
         return made
 
     @staticmethod
@@ -249,9 +249,9 @@ class PlayedArms(RunningPosterior):
         if self.used == slots or self.used > most or (on_cpu and self.used % LOOK == 0):
             self.used = int(self.count.max()) if self.count.numel() > 0 else 0
         if self.used == slots:
-            self.give_room(2 * slots)
+            self.enlarge(2 * slots)
 
-    def give_room(self, slots: int) -> None:
+    def enlarge(self, slots: int) -> None:
         """Let trials hold more arms, in other memory."""
         more = slots - self.arms.shape[-1]
         self.arms = torch.nn.functional.pad(self.arms, (0, more))

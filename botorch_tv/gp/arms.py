@@ -119,11 +119,11 @@ class ArmRegression(ArmInference):
         prior = scaled(basis.variance, observations.prior_factor)
 
         def draw(wanted: Tensor) -> Tensor:
-            known = sample
+            drawn = sample
             if wanted is not normal:
-                *_, known = regress_on_arms(basis, observations, wanted)
-            assert known is not None
-            return known
+                *_, drawn = regress_on_arms(basis, observations, wanted)
+            assert drawn is not None
+            return drawn
 
         sd = (prior - lost).clamp_min_(0).sqrt_()
         return ArmPosterior(mean, sd, gain, self.prior_mean(offset), draw)

@@ -254,8 +254,8 @@ class FeatureBasis(Basis):
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # In the frame: the Cholesky factor depends on the coordinates in which it is taken.
         identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
-        left = scaled(identity, prior_factor) - self._into_frame(reduction)
-        root: Tensor = torch.linalg.cholesky_ex(left).L
+        covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
+        root: Tensor = torch.linalg.cholesky_ex(covariance).L
         return self._out_of_frame((root @ self._drawn(normal).unsqueeze(-1)).squeeze(-1))
 
     def draw_from_prior(self, normal: Tensor) -> Tensor:
@@ -319,8 +319,8 @@ class ProductBasis(FeatureBasis):
         lengths = [len(factor) for factor in factors]
         places = torch.cartesian_prod(*(torch.arange(n, device=retained.device) for n in lengths))
         self._places = [column.contiguous() for column in places.view(-1, len(factors)).T]
-        self._arm_factors = [one[place] for one, place in zip(self.factors, self._places)]
-        self._kernel_rows = [one[place] for one, place in zip(self._kernels, self._places)]
+        self._arm_factors = [table[place] for table, place in zip(self.factors, self._places)]
+        self._kernel_rows = [table[place] for table, place in zip(self._kernels, self._places)]
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
         factors = [factor.to(device, dtype) for factor in self.factors]
@@ -344,8 +344,8 @@ class ProductBasis(FeatureBasis):
         if len(self.factors) == 2:  # by Σ_a w_a φ₁(a) φ₂(a)ᵀ
             rows = []
             for dim, table in enumerate(self._arm_factors):
-                room = self.scratch.take(f"row {dim}", (arms.numel(), table.shape[-1]), weights)
-                rows.append(torch.index_select(table, 0, arms.reshape(-1), out=room))
+                rows_out = self.scratch.take(f"row {dim}", (arms.numel(), table.shape[-1]), weights)
+                rows.append(torch.index_select(table, 0, arms.reshape(-1), out=rows_out))
             first, second = (row.view(shape.numel(), count, -1) for row in rows)
             core = first.mul_(weights.reshape(-1, count, 1)).mT @ second
             return self._along(core.view(shape.numel(), -1), self.factors, shape, out)

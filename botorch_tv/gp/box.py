@@ -87,13 +87,13 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
     own = copy.deepcopy(kernel).to(points).requires_grad_(False)
     matrix = evaluated(kernel, points.double())
     require_symmetric(matrix, EVALUATED_TOLERANCE)
-    _require_one_formula(kernel, points.double(), matrix)
+    _require_consistent(kernel, points.double(), matrix)
     require_semidefinite(0.5 * (matrix + matrix.T))
     return BoxPrior(own, matrix.diagonal().amax().to(points))
 
 
 @torch.no_grad()
-def _require_one_formula(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
+def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
     """Raise where a kernel of one's own says another thing when it is asked in another way.
 
     A round asks it for trials together, for rectangles, and for variances alone.
@@ -104,8 +104,8 @@ def _require_one_formula(kernel: Kernel, points: Tensor, matrix: Tensor) -> None
     trials, first = points.expand(2, -1, -1), points[:1].expand(2, -1, -1)
     limit = EVALUATED_TOLERANCE * float(matrix.abs().max())
     found = asked.variance(trials), asked.covariance(trials, first)
-    for one, wanted in zip(found, (matrix.diagonal(), matrix[:, :1])):
-        if one.shape != (2, *wanted.shape) or not bool((one - wanted).abs().max() <= limit):
+    for values, wanted in zip(found, (matrix.diagonal(), matrix[:, :1])):
+        if values.shape != (2, *wanted.shape) or not bool((values - wanted).abs().max() <= limit):
             raise InputDataError(
                 f"the kernel {describe_kernel(kernel)} gives covariances of trials together, or "
                 "variances with diag=True, that are not those of its matrix of the same points; "
@@ -183,11 +183,11 @@ class PointBasis(Basis):
 
         Noise keeps the least eigenvalue of the covariance far above rounding.
         """
-        left = -reduction
-        left.diagonal(dim1=-2, dim2=-1).add_(
+        posterior = -reduction
+        posterior.diagonal(dim1=-2, dim2=-1).add_(
             1.0 if prior_factor is None else prior_factor.unsqueeze(-1)
         )
-        factor: Tensor = torch.linalg.cholesky_ex(left).L
+        factor: Tensor = torch.linalg.cholesky_ex(posterior).L
         return factor
 
 
@@ -227,12 +227,12 @@ def point_basis(
         inverse = inverted(L)
         fresh = in_box(scattered(dim, number))
         basis = PointBasis(box_prior, nodes, inverse, 0.0, least_noise)
-        left = kernel.variance(fresh.unsqueeze(0))[0] - basis.at(fresh).square().sum(-1)
-        worst = float(left.max())
+        residual = kernel.variance(fresh.unsqueeze(0))[0] - basis.at(fresh).square().sum(-1)
+        worst = float(residual.max())
         if worst <= 2 * limit:
             basis.error = max(worst, limit) / float(box_prior.variance)
             return basis
-        some = torch.cat([nodes, fresh[left > limit]])
+        some = torch.cat([nodes, fresh[residual > limit]])
     return most
 
 

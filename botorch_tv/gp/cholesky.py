@@ -183,7 +183,7 @@ class GrowingFactor:
         if whole:
             with self._turn:
                 held = self._held = self._with(prior, root, beside, whole, gram)
-            lower, inverse = (one[:, :whole, :whole] for one in held[3:])
+            lower, inverse = (part[:, :whole, :whole] for part in held[3:])
         beyond, rows = _block(lower, inverse, gram, n)
         diagonals = [part.diagonal(dim1=-2, dim2=-1) for part in (lower, beyond[..., whole:])]
         return Factor(inverse, rows, torch.cat(diagonals, -1))
@@ -192,23 +192,23 @@ class GrowingFactor:
         self, prior: object, root: Tensor, beside: Tensor, whole: int, gram: Gram
     ) -> tuple[object, Tensor, Tensor, Tensor, Tensor]:
         """What is held, with so many rows of a log in it."""
-        held, room = self._held, _room(whole)
+        held, capacity = self._held, _capacity(whole)
         agreeing = self._agreeing(prior, root, beside)
         agreeing = min(agreeing - agreeing % FACTOR_BLOCK, whole)
-        fits = held is not None and held[3].shape[-1] == room
+        fits = held is not None and held[3].shape[-1] == capacity
         if held is not None and fits and agreeing == whole:
             return held
         if held is not None and fits and agreeing == held[1].shape[-1]:
             lower, inverse = held[3:]
         else:
-            lower, inverse = (root.new_zeros(len(root), room, room) for _ in range(2))
+            lower, inverse = (root.new_zeros(len(root), capacity, capacity) for _ in range(2))
             if held is not None and agreeing:
                 for new, old in zip((lower, inverse), held[3:]):
                     new[:, :agreeing, :agreeing] = old[:, :agreeing, :agreeing]
         for first in range(agreeing, whole, FACTOR_BLOCK):
             last = first + FACTOR_BLOCK
-            left = lower[:, :first, :first], inverse[:, :first, :first]
-            lower[:, first:last, :last], inverse[:, first:last, :last] = _block(*left, gram, last)
+            above = lower[:, :first, :first], inverse[:, :first, :first]
+            lower[:, first:last, :last], inverse[:, first:last, :last] = _block(*above, gram, last)
         return prior, root[:, :whole], beside[:, :whole], lower, inverse
 
     def _agreeing(self, prior: object, root: Tensor, beside: Tensor) -> int:
@@ -235,18 +235,20 @@ def numbers_of_factor(rows: int) -> int:
     whole = rows - rows % FACTOR_BLOCK
     if not whole:
         return 0
-    room = _room(whole)
-    needed = [one for one in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _room(one) < room]
+    capacity = _capacity(whole)
+    needed = [
+        rows for rows in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _capacity(rows) < capacity
+    ]
     # Two triangles, and two smaller ones that they have grown from, or a copy that is solved with.
-    return 2 * room**2 + max(2 * _room(needed[-1]) ** 2 if needed else 0, whole**2)
+    return 2 * capacity**2 + max(2 * _capacity(needed[-1]) ** 2 if needed else 0, whole**2)
 
 
-def _room(whole: int) -> int:
+def _capacity(whole: int) -> int:
     """Rows for which there is room, the same whatever came before, since rounding depends on it."""
-    room = FACTOR_BLOCK
-    while room < whole:
-        room += FACTOR_BLOCK * max(1, int((FACTOR_GROWTH - 1) * room / FACTOR_BLOCK))
-    return room
+    capacity = FACTOR_BLOCK
+    while capacity < whole:
+        capacity += FACTOR_BLOCK * max(1, int((FACTOR_GROWTH - 1) * capacity / FACTOR_BLOCK))
+    return capacity
 
 
 def _block(lower: Tensor, inverse: Tensor, gram: Gram, last: int) -> tuple[Tensor, Tensor]:

@@ -149,7 +149,7 @@ def describe_kernel(kernel: Kernel | Tensor) -> str:
         if isinstance(child, Kernel):
             parts.append(f"{name}={describe_kernel(child)}")
         elif isinstance(child, torch.nn.ModuleList):
-            parts += [describe_kernel(one) for one in child if isinstance(one, Kernel)]
+            parts += [describe_kernel(part) for part in child if isinstance(part, Kernel)]
     return f"{type(kernel).__name__}({', '.join(parts)})"
 
 
@@ -290,8 +290,8 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     )
     if float(residual.max()) <= RANK_TOLERANCE * largest:
         # What columns leave over has no eigenvalue larger in size than its largest row sum.
-        left = float((covariance - columns @ columns.T).abs().sum(-1).max())
-        if not (largest > 0 and left <= INDEFINITE_TOLERANCE * largest):
+        remainder = float((covariance - columns @ columns.T).abs().sum(-1).max())
+        if not (largest > 0 and remainder <= INDEFINITE_TOLERANCE * largest):
             require_semidefinite(covariance)
         features, rotation = compressed(columns, RANK_TOLERANCE)
         if any_rank or features.shape[-1] <= RANK_SHARE * arms:

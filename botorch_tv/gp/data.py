@@ -256,27 +256,27 @@ class Data(NamedTuple):
         def some(mask: Tensor) -> Tensor | None:
             return None if looks and not bool(mask.any()) else mask
 
-        for one in answers:
-            rows, where = one.rows, None if one.where is None else some(one.where)
-            resets = torch.ones_like(self.time, dtype=torch.bool) if one.reset is True else None
-            if isinstance(one.reset, Tensor):
-                resets = where if one.reset is one.where else some(one.reset)
-            if one.newest is not None and one.where is None:
-                newest = min(newest, one.newest)
-            elif one.newest is not None and where is not None and one.newest < length:
-                older = (~where).unsqueeze(-1).expand(*where.shape, length - one.newest)
-                rows = torch.nn.functional.pad(older, (0, one.newest), value=1)
+        for answer in answers:
+            rows, where = answer.rows, None if answer.where is None else some(answer.where)
+            resets = torch.ones_like(self.time, dtype=torch.bool) if answer.reset is True else None
+            if isinstance(answer.reset, Tensor):
+                resets = where if answer.reset is answer.where else some(answer.reset)
+            if answer.newest is not None and answer.where is None:
+                newest = min(newest, answer.newest)
+            elif answer.newest is not None and where is not None and answer.newest < length:
+                older = (~where).unsqueeze(-1).expand(*where.shape, length - answer.newest)
+                rows = torch.nn.functional.pad(older, (0, answer.newest), value=1)
             if rows is not None and looks:
                 # Nothing has changed where all that was retained stays.
                 drops = ~rows if rule_mask is None else rule_mask & ~rows
                 rows = rows if bool(drops.any()) else None
             if rows is not None:
                 rule_mask = rows.clone() if rule_mask is None else rows & rule_mask
-            if one.newest == 1 and where is not None and resets is where:
+            if answer.newest == 1 and where is not None and resets is where:
                 cleared = _either(cleared, where)
             elif rows is not None or resets is not None:
                 any_rows = True
-            reset, aside = _either(reset, resets), _either(aside, one.aside)
+            reset, aside = _either(reset, resets), _either(aside, answer.aside)
         aside = None if aside is None else some(aside)
         data, leaving = self, range(self.dropped, self.rounds - newest)
         fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row: good, and retained

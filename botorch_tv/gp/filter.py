@@ -81,12 +81,12 @@ class Filter(RunningPosterior):
     def numbers(basis: Basis, rounds: int) -> int:
         size, most = basis.size, most_rows(basis)
         first = min(most, FIRST_ROWS)
-        room = room_for(min(rounds, most), first)
+        capacity = room_for(min(rounds, most), first)
         if rounds < most:
-            older = room // 2 if room > first else 0  # while they are copied
-            return (room + older) * size
+            older = capacity // 2 if capacity > first else 0  # while they are copied
+            return (capacity + older) * size
         # Weighted rows beside the rows and their sum; later two matrices beside few rows.
-        absorbing = (room + most + size) * size
+        absorbing = (capacity + most + size) * size
         return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:

@@ -75,31 +75,33 @@ class Process:
     @cached_property
     def reacts(self) -> bool:
         """Whether what is kept may depend on what was observed."""
-        return any(type(one) not in BY_COUNT_OR_TIME for one in self.retention)
+        return any(type(rule) not in BY_COUNT_OR_TIME for rule in self.retention)
 
     @cached_property
     def slides(self) -> bool:
         """Whether rows are known to leave one by one, in all trials together."""
         rules = self.retention
-        return any(isinstance(one, SlidingWindow) and one.by == "rounds" for one in rules)
+        return any(isinstance(rule, SlidingWindow) and rule.by == "rounds" for rule in rules)
 
     @cached_property
     def returns(self) -> bool:
         """Whether rows may be set aside, which is followed by computing all anew."""
-        return any(isinstance(one, ConfirmedTrigger) for one in self.retention)
+        return any(isinstance(rule, ConfirmedTrigger) for rule in self.retention)
 
     @cached_property
     def expires(self) -> bool:
         """Whether rows are known to leave by time, at moments that differ by trial."""
-        timed = [one for one in self.retention if isinstance(one, (PeriodicReset, SlidingWindow))]
-        return any(one.by == "time" for one in timed)
+        timed = [
+            rule for rule in self.retention if isinstance(rule, (PeriodicReset, SlidingWindow))
+        ]
+        return any(rule.by == "time" for rule in timed)
 
     def most_retained(self, horizon: int) -> int:
         """Most observations that a trial keeps within ``horizon`` rounds, as far as is known."""
         limits = [horizon]
-        for one in self.retention:
-            if isinstance(one, (PeriodicReset, SlidingWindow)) and one.by == "rounds":
-                limits.append(int(one.period if isinstance(one, PeriodicReset) else one.window))
+        for rule in self.retention:
+            if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "rounds":
+                limits.append(int(rule.period if isinstance(rule, PeriodicReset) else rule.window))
         return min(limits)
 
 
@@ -222,9 +224,9 @@ class Inference(ABC):
 
     def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
         """The prior mean: what is known, or else the estimate, `batch_shape`."""
-        known = self.process.given_mean
-        if known is not None:
-            return known
+        given = self.process.given_mean
+        if given is not None:
+            return given
         assert estimate is not None
         return estimate
 

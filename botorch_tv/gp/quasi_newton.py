@@ -96,8 +96,10 @@ class Descent:
         self._tolerances, self._futile = (value_tolerance, gradient_tolerance), futile
         # A number made into a tensor elsewhere would have to be copied to a GPU.
         self._lower, self._upper = (
-            (one.to(start) if isinstance(one, Tensor) else start.new_full((), one)).expand_as(start)
-            for one in (lower, upper)
+            (bound.to(start) if isinstance(bound, Tensor) else start.new_full((), bound)).expand_as(
+                start
+            )
+            for bound in (lower, upper)
         )
         self._at = start.clamp(self._lower, self._upper)
         self._function, self._rows = function, torch.arange(len(start), device=start.device)
@@ -163,12 +165,12 @@ class Descent:
     def _look(self) -> None:
         """Leave the problems, or groups, where they are that are done, if those are the most."""
         going = self._going.any(-1) if self._going.dim() > 1 else self._going
-        left = int(going.sum())
-        if left > len(self._rows) // 2:
+        remaining = int(going.sum())
+        if remaining > len(self._rows) // 2:
             return
         self._write_down()
         # Those that go on, in their order; how many these are need not be asked again.
-        rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:left]
+        rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:remaining]
         for name in ("_rows", *OF_PROBLEMS):
             setattr(self, name, getattr(self, name).index_select(0, rows))
 

@@ -50,7 +50,7 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
     count = (trials + 1) * GOLDEN
     step = _finalised(count + second, _MURMUR_3) | 1
     # A step of few changes between neighbouring bits would mix slowly (mixGamma of the paper).
-    monotonous = _ones(step ^ shifted(step, 1)) < _FEWEST_CHANGES
+    monotonous = _set_bits(step ^ shifted(step, 1)) < _FEWEST_CHANGES
     return mixed(count + first), torch.where(monotonous, step ^ _ALTERNATING, step)
 
 
@@ -92,9 +92,9 @@ def normals(radius: Tensor, angle: Tensor) -> Tensor:
 
 def _finalised(word: Tensor, rounds: tuple[tuple[int, int], ...]) -> Tensor:
     """A word that is xor-shifted and multiplied in turn, in its own memory."""
-    room = torch.empty_like(word)
+    buffer = torch.empty_like(word)
     for by, factor in rounds:
-        word ^= shifted(word, by, out=room)
+        word ^= shifted(word, by, out=buffer)
         if factor != 1:
             word *= factor
     return word
@@ -106,7 +106,7 @@ def shifted(word: Tensor, by: int, out: Tensor | None = None) -> Tensor:
     return shifted.bitwise_and_(2 ** (64 - by) - 1)
 
 
-def _ones(word: Tensor) -> Tensor:
+def _set_bits(word: Tensor) -> Tensor:
     """How many bits are set."""
     for by, mask in enumerate((0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F)):
         word = (word & mask) + (shifted(word, 2**by) & mask)
@@ -178,9 +178,9 @@ class _Drawn:
         """Numbers drawn where generators are, and brought to where the trials are."""
         whole, like = (*self._shape, *event_shape), self._like
         shape, rows = whole if len(self._generators) == 1 else event_shape, []
-        for one in self._generators:
-            place = like.device if one is None else one.device
-            rows.append(draw(shape, generator=one, dtype=like.dtype, device=place))
+        for generator in self._generators:
+            place = like.device if generator is None else generator.device
+            rows.append(draw(shape, generator=generator, dtype=like.dtype, device=place))
         return torch.stack(rows).view(whole).to(like.device)
 
 
@@ -205,7 +205,7 @@ def draws_for(
         return generator
     trials = math.prod(batch_shape)
     listed = isinstance(generator, Sequence) and len(generator) == trials
-    if not listed or not all(isinstance(one, torch.Generator) for one in generator):
+    if not listed or not all(isinstance(item, torch.Generator) for item in generator):
         raise InputDataError(
             f"generator is {generator!r}, but there are {trials} trials; pass a torch.Generator, "
             "or a list with one per trial."

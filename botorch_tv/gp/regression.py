@@ -160,9 +160,9 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
         together = min(trials, _together(basis, n))
         # The posterior of a block stays until the next one is there.
         held = min(n, basis.size) * basis.size if trials > together else 0
-        known = basis.size if _is_few(basis, n) and not moves else n
-        left = known * basis.size + basis.numbers_of_squares(known, together) // together
-        most = max(most, together * (max(numbers_of_regression(basis, n, moves), left) + held))
+        size = basis.size if _is_few(basis, n) and not moves else n
+        scoring = size * basis.size + basis.numbers_of_squares(size, together) // together
+        most = max(most, together * (max(numbers_of_regression(basis, n, moves), scoring) + held))
     return most
 
 
@@ -181,7 +181,7 @@ def _blocks(basis: Basis, observations: Observations) -> Iterator[tuple[slice, O
     together = _together(basis, observations.y.shape[-1])
     for first in range(0, max(1, trials), together):
         some = slice(first, first + together)
-        yield some, observations.each(lambda one: one.reshape(trials, *one.shape[dims:])[some])  # noqa: B023
+        yield some, observations.each(lambda part: part.reshape(trials, *part.shape[dims:])[some])  # noqa: B023
 
 
 def regress(basis: Basis, observations: Observations) -> Regression:

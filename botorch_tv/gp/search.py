@@ -31,7 +31,7 @@ MOST_COLUMNS = 6
 """Up to so many coordinates that takes less time than to look at all of them."""
 
 
-def raw_points(number: int, dim: int, told: int, like: Tensor) -> Tensor:
+def raw_points(number: int, dim: int, rounds: int, like: Tensor) -> Tensor:
     """Points that fill the unit cube evenly, other ones in every round, `number x dim`.
 
     Args:
@@ -42,7 +42,7 @@ def raw_points(number: int, dim: int, told: int, like: Tensor) -> Tensor:
     """
     shift = torch.arange(1, dim + 1, dtype=like.dtype, device=like.device).sqrt()
     golden = (math.sqrt(5) - 1) / 2
-    return torch.frac(spread(number, dim).like(like) + told * shift * golden)
+    return torch.frac(spread(number, dim).like(like) + rounds * shift * golden)
 
 
 @functools.lru_cache(maxsize=32)
@@ -99,8 +99,8 @@ def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
     """
     points = even_points(number, dim)
     apart = points.new_zeros(number, number)
-    for side in points.T:
-        away = side.unsqueeze(-1) - side
+    for column in points.T:
+        away = column.unsqueeze(-1) - column
         apart += (away - away.round()).square()
     apart.fill_diagonal_(math.inf)
     least, place = apart.topk(some, largest=False)
@@ -126,7 +126,7 @@ class Sought(NamedTuple):
     """Measured points from which a search may start, `trials x n x d`."""
     live: Tensor
     """Which of these are in use, `trials x n`, bool."""
-    told: int
+    rounds: int
     """Number of rounds so far, so that different rounds try different points."""
     unit: float
     """Unit of scores, for ties and progress."""
@@ -312,7 +312,7 @@ class MultiStart(Search):
     def _starts(self, box: Region, sought: Sought) -> Tensor:
         """Where ascents begin, in the unit cube, `trials x starts x d`."""
         observed = sought.observed
-        raw = raw_points(self.raw_samples, box.dim, sought.told, observed)
+        raw = raw_points(self.raw_samples, box.dim, sought.rounds, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         with torch.no_grad():
             if len(observed) == 1:  # one trial shares its raw samples with none
@@ -330,10 +330,10 @@ class MultiStart(Search):
         # Where there are fewer, what is no peak would only be slow to climb to one of them.
         lowest = (heights > -math.inf).sum(-1, keepdim=True) - 1
         number = torch.where(heights > -math.inf, number, number.gather(-1, lowest))
-        known = min(restarts // 3, seen.shape[1], number.shape[1])
-        fresh, last = torch.split(number, [number.shape[1] - known, known], -1)
+        familiar = min(restarts // 3, seen.shape[1], number.shape[1])
+        fresh, last = torch.split(number, [number.shape[1] - familiar, familiar], -1)
         # The last peaks give way to observations, as far as this trial, not another, has them.
-        heights, rows = seen.topk(known)
+        heights, rows = seen.topk(familiar)
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
         return _at(points, torch.cat([fresh, last], -1))
 

@@ -89,15 +89,15 @@ class Declared(Module):  # type: ignore[misc]
                 usual = Interval(parameter.lower, parameter.upper, transform=None)
             self.register_constraint(raw, bounds.get(name) or usual)
             prior = priors.get(name, DEFAULT)
-            told = prior != DEFAULT
-            if not told:
+            chosen = prior != DEFAULT
+            if not chosen:
                 prior = copy.deepcopy(parameter.beside_scale or parameter.prior)
             if prior is not None:
                 self.register_prior(
                     f"{name}_prior",
                     prior,
-                    partial(_get, name=name, told=told),
-                    partial(_put, name=name, told=told),
+                    partial(_get, name=name, chosen=chosen),
+                    partial(_put, name=name, chosen=chosen),
                 )
         self.restart()
 
@@ -185,7 +185,8 @@ class Declared(Module):  # type: ignore[misc]
         """
         if not self._measurable:
             return
-        step, learned = self._fitting(unit), {n: one.detach() for n, one in self.learned().items()}
+        step = self._fitting(unit)
+        learned = {name: value.detach() for name, value in self.learned().items()}
         for name, value in learned.items():
             parameter = self._declared[name]
             if parameter.uncorrelated_beyond is None or parameter.fast_start is None:
@@ -216,7 +217,7 @@ class Declared(Module):  # type: ignore[misc]
         for name in self._declared:
             if name != but and self._declared[name].share is not None:
                 unit = _no_longer(unit, self.natural(name).detach())
-        learned = {name: one.detach() for name, one in self.learned().items()}
+        learned = {name: value.detach() for name, value in self.learned().items()}
         factor, self.unit = unit / self.unit, unit.clone()
         for name, value in learned.items():
             self._put(name, self._declared[name].counted(value, factor, learned))
@@ -224,7 +225,7 @@ class Declared(Module):  # type: ignore[misc]
     def _set_over(self, name: str, duration: Tensor, value: Tensor) -> None:
         """Set a value over a duration of time."""
         parameter, bounds = self._declared[name], self._bounds(name)
-        learned = {key: one.detach() for key, one in self.learned().items()}
+        learned = {key: value.detach() for key, value in self.learned().items()}
         checked, held = value, self.unit.median()
         if parameter.share is None:
             checked = parameter.counted(value, self.unit / duration, learned)
@@ -272,11 +273,11 @@ def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
 # What priors are priors of, named so that modules can be copied and pickled.
 
 
-def _get(module: Declared, *, name: str, told: bool) -> Tensor:
-    value = module.value(name) if told else module.learned()[name]
+def _get(module: Declared, *, name: str, chosen: bool) -> Tensor:
+    value = module.value(name) if chosen else module.learned()[name]
     return module._declared[name].presumed(value)
 
 
-def _put(module: Declared, value: Tensor | float, *, name: str, told: bool) -> None:
+def _put(module: Declared, value: Tensor | float, *, name: str, chosen: bool) -> None:
     presumed = module._declared[name].presumed(like(value, module.unit))
-    (module.set_value if told else module._put)(name, presumed)
+    (module.set_value if chosen else module._put)(name, presumed)

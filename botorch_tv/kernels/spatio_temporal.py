@@ -172,13 +172,13 @@ class SpatioTemporalKernel(BatchedKernel):
         covariance: Tensor = to_dense(self.spatial(arms1, arms2, diag=diag))
         if self.temporal is None:
             return covariance
-        if not diag and not times2.requires_grad and _one_time(times2):
+        if not diag and not times2.requires_grad and _share_time(times2):
             times2 = times2[..., :1, :]  # the decay of all columns is that of the first
         decay: Tensor = to_dense(self.temporal(times1, times2, diag=diag))
         return covariance * decay
 
 
-def _one_time(times: Tensor) -> bool:
+def _share_time(times: Tensor) -> bool:
     """Whether many points share a time, as candidates of the present do."""
     return times.shape[-2] >= FEWEST_SHARED and bool((times == times[..., :1, :]).all())
 

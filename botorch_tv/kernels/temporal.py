@@ -86,10 +86,11 @@ class DecayKernel(Declared, BatchedKernel):
             x1, x2 = ((x - self.origin).clamp_min(0.0) for x in (x1, x2))
         if last_dim_is_batch:
             x1, x2 = (x.transpose(-1, -2).unsqueeze(-1) for x in (x1, x2))
-            values = {name: one.unsqueeze(-3) for name, one in values.items()}
+            values = {name: value.unsqueeze(-3) for name, value in values.items()}
             unit = unit.unsqueeze(-3)
         if diag:
-            values, unit = {name: one.squeeze(-1) for name, one in values.items()}, unit.squeeze(-1)
+            values = {name: value.squeeze(-1) for name, value in values.items()}
+            unit = unit.squeeze(-1)
         else:
             x1, x2 = x1.unsqueeze(-2), x2.unsqueeze(-3)  # ... x n x 1 x d, ... x 1 x m x d
         return self._covariance(with_values(self.part, values), x1, x2, unit)
@@ -189,7 +190,7 @@ class MarkovKernel(DecayKernel):
             duration: In units of the input, positive, a number or `batch_shape x 1 x 1`.
             value: ε over it, in [0, 1).
         """
-        duration, value = (like(one, self.unit) for one in (duration, value))
+        duration, value = (like(number, self.unit) for number in (duration, value))
         self._set_over("epsilon", duration, value)
 
 

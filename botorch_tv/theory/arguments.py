@@ -58,8 +58,8 @@ def checked(function: Callable[..., R]) -> Callable[..., R]:
             if name == "T":
                 given.arguments[name] = rounds(value)
             limit = RANGES.get(own, RANGES.get(name))
-            left_out = value is None and signature.parameters[name].default is None
-            if limit is None or left_out:
+            omitted = value is None and signature.parameters[name].default is None
+            if limit is None or omitted:
                 continue
             fix = f"the docstring of {function.__name__} says what it is."
             if name in SERIES and own not in RANGES and isinstance(value, Tensor):

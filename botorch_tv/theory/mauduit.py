@@ -86,9 +86,9 @@ def w_sparq_gp_ucb_order(
         ValueError: If an argument is out of range.
     """
     require_alpha_tilde(alpha_tilde)
-    known = dim * T.log() ** (dim + 1)
-    risk = known * T**alpha_tilde - math.log(delta)
-    return constant * (T ** (2 * alpha_tilde + 1) * known * risk).sqrt()
+    gain = dim * T.log() ** (dim + 1)
+    risk = gain * T**alpha_tilde - math.log(delta)
+    return constant * (T ** (2 * alpha_tilde + 1) * gain * risk).sqrt()
 
 
 @checked

@@ -122,11 +122,11 @@ def plot_orders(
     for name, values in drawn.items():
         order = torch.from_numpy(values[late:])
         if name in below:
-            constant, side = largest_constant(order, measured), "below"
+            constant, direction = largest_constant(order, measured), "below"
         else:
-            constant, side = smallest_constant(order, measured), "above"
+            constant, direction = smallest_constant(order, measured), "above"
         scaled = constant * values / horizons
-        named = f"{name}\nx {constant:.3g}, fitted from {side}"
+        named = f"{name}\nx {constant:.3g}, fitted from {direction}"
         curves[named] = scaled, np.full_like(scaled, np.nan)
     # By the names alone: constants differ from study to study.
     styles = dict(zip(curves, line_styles([label, *drawn]).values()))

@@ -87,9 +87,9 @@ def discount(horizon: int, gain: float, budget: float | None = None) -> float:
     Raises:
         ValueError: If an argument is out of range.
     """
-    known = 1.0 if budget is None else budget
+    budget_term = 1.0 if budget is None else budget
     tiny = sys.float_info.epsilon
-    return min(max(1 - math.sqrt(known / horizon / math.sqrt(gain)), tiny), 1 - tiny)
+    return min(max(1 - math.sqrt(budget_term / horizon / math.sqrt(gain)), tiny), 1 - tiny)
 
 
 def exponent(name: str, nu: float | None, dim: int | None) -> float:

@@ -96,7 +96,9 @@ class Bank:
             values = getattr(self, name)
             if name == "lengthscales" and values is None:
                 continue
-            own = tuple(float(require_number(f"Bank: {name}", one, limit, fix)) for one in values)
+            own = tuple(
+                float(require_number(f"Bank: {name}", value, limit, fix)) for value in values
+            )
             require(
                 len(set(own)) == len(own) > 0,
                 f"Bank: {name} is {values!r}, but it must be numbers that differ; {fix}",
@@ -113,13 +115,13 @@ class Bank:
             return self.lengthscales
         shares = SHARES[min(columns, NEAREST)]
         longer = math.sqrt(max(columns, NEAREST) / NEAREST)
-        return tuple(longer * one for one in shares)
+        return tuple(longer * share for share in shares)
 
     def features_of(self, columns: int, like: Tensor) -> tuple[Features, ...]:
         """Features of the unit cube per lengthscale, in the dtype and on the device of ``like``."""
         return tuple(
-            features(one, columns, self.tolerance, self.features, like)
-            for one in self.lengthscales_of(columns)
+            features(lengthscale, columns, self.tolerance, self.features, like)
+            for lengthscale in self.lengthscales_of(columns)
         )
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
@@ -172,17 +174,17 @@ class BankPrior:
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         axes = [torch.tensor(part, dtype=variance.dtype, device=variance.device) for part in parts]
         rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))
-        still = (hazard == 0).nonzero().squeeze(-1)
+        never_jump = (hazard == 0).nonzero().squeeze(-1)
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)
-        self.member, self.still = torch.cat([still, jumping]), len(still)
-        self.rate, self.hazard, self.noise = (one[self.member] for one in (rate, hazard, noise))
+        self.member, self.never_jumping = torch.cat([never_jump, jumping]), len(never_jump)
+        self.rate, self.hazard, self.noise = (part[self.member] for part in (rate, hazard, noise))
 
     @property
     def sizes(self) -> list[int]:
         """Features per lengthscale, the constant included."""
         if self.tables is not None:
             return [table.shape[-1] for table, _ in self.tables]
-        return [one.size + 1 for one in self.features]
+        return [features.size + 1 for features in self.features]
 
     @cached_property
     def _in_unit(self) -> bool:
@@ -221,9 +223,9 @@ class BankPrior:
         """
         if not self.context_dim:
             return X if self._in_unit else (X - self.lower) / (self.upper - self.lower)
-        chosen, known = torch.tensor_split(X, [len(self.lower)], dim=-1)
-        known = torch.sigmoid((known - centre.unsqueeze(-2)) / spread.unsqueeze(-2))
-        return torch.cat([(chosen - self.lower) / (self.upper - self.lower), known], -1)
+        chosen, context = torch.tensor_split(X, [len(self.lower)], dim=-1)
+        context = torch.sigmoid((context - centre.unsqueeze(-2)) / spread.unsqueeze(-2))
+        return torch.cat([(chosen - self.lower) / (self.upper - self.lower), context], -1)
 
     def at(
         self, choice: Tensor, context_centre: Tensor, context_spread: Tensor
@@ -239,9 +241,9 @@ class BankPrior:
             Pairs of `T x q x (r + 1)`, the constant's behind, and `T x q`.
         """
         if self.tables is not None:
-            return [(table[choice], left[choice]) for table, left in self.tables]
+            return [(table[choice], missing[choice]) for table, missing in self.tables]
         U = self.unit(choice, context_centre, context_spread)
-        return [with_constant(one.at(U)) for one in self.features]
+        return [with_constant(features.at(U)) for features in self.features]
 
     def by_chosen(self, by: Tensor) -> Tensor:
         """Derivatives by what is chosen, from those by its places in the unit cube, `* x d`."""
@@ -250,8 +252,8 @@ class BankPrior:
 
 def with_constant(phi: Tensor) -> tuple[Tensor, Tensor]:
     """Features with that of the constant behind, and the prior variance they leave out."""
-    left = (1 - phi.square().sum(-1)).clamp_min(0)
-    return torch.nn.functional.pad(phi, (0, 1), value=1.0), left
+    missing = (1 - phi.square().sum(-1)).clamp_min(0)
+    return torch.nn.functional.pad(phi, (0, 1), value=1.0), missing
 
 
 def prior_on_box(
@@ -280,11 +282,11 @@ def prior_on_box(
         starts, reaching = among[0][:STARTS], among[1].cpu()
         every = torch.cat([reaching, even_points(len(reaching), columns)[:, len(lower) :]], -1)
         own = tuple(
-            features_among(every, one, bank.tolerance, bank.features, lower)
-            for one in bank.lengthscales_of(columns)
+            features_among(every, lengthscale, bank.tolerance, bank.features, lower)
+            for lengthscale in bank.lengthscales_of(columns)
         )
-    one = lower.new_ones(())
-    return BankPrior(bank, lower, upper, own, starts.to(lower), one, context_dim)
+    variance = lower.new_ones(())
+    return BankPrior(bank, lower, upper, own, starts.to(lower), variance, context_dim)
 
 
 def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
@@ -295,8 +297,8 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
     U = (X - lower) / (upper - lower)
     own = bank.features_of(X.shape[-1], X)
     tables = []
-    for one in own:
-        waves = one.at(U)
+    for part in own:
+        waves = part.at(U)
         table, _ = with_constant(waves @ directions(waves, 0.1 * bank.tolerance))
         tables.append((table, with_constant(waves)[1]))
     starts, variance = filling(U.cpu()).to(X.device), X.new_ones(len(X))
@@ -334,7 +336,7 @@ class MixtureUnits(NamedTuple):
     """Mean of the context, `batch_shape x c`."""
     context_spread: Tensor
     """Its standard deviation, `batch_shape x c`."""
-    known: Tensor
+    ready: Tensor
     """Whether there were enough, and they differed, `batch_shape`, bool."""
 
 
@@ -361,7 +363,7 @@ def units_of(measured: Measured, least: int) -> MixtureUnits:
         clock=median_gap(time, good),
         context_centre=middle,
         context_spread=torch.where(around > 0, around, 1.0),
-        known=(number >= least) & differs,
+        ready=(number >= least) & differs,
     )
 
 
@@ -390,23 +392,23 @@ def units_now(
         have changed, `T`, bool.
     """
     y, good, time, context = measured
-    n, anew = y.shape[-1], torch.zeros_like(units.known)
+    n, anew = y.shape[-1], torch.zeros_like(units.ready)
     if not settled:
         found = units_of(measured, least)
         earlier = units_of((y, good & (time < time[:, -1:]), time, context), least)
         few = good.sum(-1) <= TOGETHER
-        moving = ~earlier.known & (~units.known | (found.known & few))
+        moving = ~earlier.ready & (~units.ready | (found.ready & few))
         pairs = zip(found, units)
         units = MixtureUnits(
             *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)
         )
         if n >= least:
             # A device is waited for in these rounds alone.
-            settled, anew = not bool(moving.any()), moving & units.known & good[:, -1]
+            settled, anew = not bool(moving.any()), moving & units.ready & good[:, -1]
     if checks_clock(n):
         clock = median_gap(time, good)
         ratio = clock / units.clock
-        apart = units.known & ((ratio > APART) | (ratio < 1 / APART))
+        apart = units.ready & ((ratio > APART) | (ratio < 1 / APART))
         units, anew = units._replace(clock=torch.where(apart, clock, units.clock)), anew | apart
     return units, settled, anew
 

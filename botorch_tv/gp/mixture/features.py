@@ -58,11 +58,11 @@ class Products:
         """Features of points of the unit cube, `* x d -> * x r`."""
         points = U.reshape(-1, U.shape[-1])
         away = (points.T.unsqueeze(-2) - self.nodes.unsqueeze(-1)) / self.lengthscale
-        sides = self.inverse @ profile(away.square(), math.inf)  # d x N x points
+        axes = self.inverse @ profile(away.square(), math.inf)  # d x N x points
         # A feature is a row: whole rows are copied several times as fast as columns are.
-        features = sides[0].index_select(0, self.number[:, 0])
-        for side, number in zip(sides[1:], self.number.T[1:]):
-            features = features * side.index_select(0, number)
+        features = axes[0].index_select(0, self.number[:, 0])
+        for axis, number in zip(axes[1:], self.number.T[1:]):
+            features = features * axis.index_select(0, number)
         return features.T.reshape(*U.shape[:-1], self.size)
 
 
@@ -108,9 +108,9 @@ def features(
         most: Most features.
         like: Gives dtype and device.
     """
-    one = _found(lengthscale, columns, tolerance, most)
-    number = one.number.to(like.device)
-    return Products(number, one.nodes.to(like), one.inverse.to(like), lengthscale)
+    found = _found(lengthscale, columns, tolerance, most)
+    number = found.number.to(like.device)
+    return Products(number, found.nodes.to(like), found.inverse.to(like), lengthscale)
 
 
 @functools.lru_cache(maxsize=16)  # every loop on as many parameters asks
@@ -241,16 +241,16 @@ class StackedProducts:
 
     def __init__(self, parts: Sequence[Products]) -> None:
         places, before = [], 0
-        for one in parts:
-            places.append(one.number.T + before)
-            before += len(one.inverse)
+        for part in parts:
+            places.append(part.number.T + before)
+            before += len(part.inverse)
         # Which feature of each coordinate a product takes, `1 x d x r`.
         self._place = torch.cat(places, -1).unsqueeze(0)
-        self._nodes = torch.cat([one.nodes for one in parts])
-        sharpness = [torch.full_like(one.nodes, one.lengthscale**-2) for one in parts]
+        self._nodes = torch.cat([part.nodes for part in parts])
+        sharpness = [torch.full_like(part.nodes, part.lengthscale**-2) for part in parts]
         self._sharpness = torch.cat(sharpness)
         # From kernels at the nodes to features of a coordinate.
-        self._inverse = torch.block_diag(*[one.inverse.T for one in parts])  # type: ignore[no-untyped-call]
+        self._inverse = torch.block_diag(*[part.inverse.T for part in parts])  # type: ignore[no-untyped-call]
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
         """Features of points of the unit cube, `* x d -> * x r`, and their derivatives."""
@@ -258,22 +258,22 @@ class StackedProducts:
         steep = away * self._sharpness
         kernel = profile(away * steep, math.inf)
         place = self._place.expand(len(away), -1, -1)
-        sides = (kernel @ self._inverse).gather(-1, place)
+        axes = (kernel @ self._inverse).gather(-1, place)
 
         def pull(by: Tensor) -> Tensor:
             slopes = ((steep * kernel) @ self._inverse).gather(-1, place)
-            side, products = sides.unbind(-2), [by.reshape(len(away), -1)]
+            axis, products = axes.unbind(-2), [by.reshape(len(away), -1)]
             # By the product of all sides after each first, then times that of all before it.
-            for one in side[:0:-1]:
-                products.append(products[-1] * one)
-            before = side[0]
-            for number, one in enumerate(side[1:], 1):
+            for factor in axis[:0:-1]:
+                products.append(products[-1] * factor)
+            before = axis[0]
+            for number, factor in enumerate(axis[1:], 1):
                 products[-1 - number] = products[-1 - number] * before
-                before = before * one
+                before = before * factor
             total: Tensor = (slopes * torch.stack(products[::-1], -2)).sum(-1).view_as(U)
             return total
 
-        return sides.prod(-2).view(*U.shape[:-1], -1), pull
+        return axes.prod(-2).view(*U.shape[:-1], -1), pull
 
 
 class StackedInducing:
@@ -284,23 +284,23 @@ class StackedInducing:
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
         """As of :class:`StackedProducts`."""
-        covariances = [gaussian(U, one.points, one.lengthscale) for one in self._parts]
+        covariances = [gaussian(U, part.points, part.lengthscale) for part in self._parts]
 
         def pull(by: Tensor) -> Tensor:
             total = torch.zeros_like(U)
-            own = torch.split(by, [one.size for one in self._parts], -1)
-            for one, part, covariance in zip(self._parts, own, covariances):
-                slopes = (part @ one.inverse) * covariance
-                away = slopes @ one.points - slopes.sum(-1, keepdim=True) * U
-                total.add_(away, alpha=one.lengthscale**-2)
+            own = torch.split(by, [part.size for part in self._parts], -1)
+            for part, own_by, covariance in zip(self._parts, own, covariances):
+                slopes = (own_by @ part.inverse) * covariance
+                away = slopes @ part.points - slopes.sum(-1, keepdim=True) * U
+                total.add_(away, alpha=part.lengthscale**-2)
             return total
 
-        features = [one @ part.inverse.T for one, part in zip(covariances, self._parts)]
+        features = [own @ part.inverse.T for own, part in zip(covariances, self._parts)]
         return torch.cat(features, -1), pull
 
 
 def stacked(parts: Sequence[Features]) -> StackedProducts | StackedInducing:
     """Features of some lengthscales, all of them products or none."""
-    products = [one for one in parts if isinstance(one, Products)]
-    inducing = [one for one in parts if isinstance(one, Inducing)]
+    products = [part for part in parts if isinstance(part, Products)]
+    inducing = [part for part in parts if isinstance(part, Inducing)]
     return StackedProducts(products) if products else StackedInducing(inducing)

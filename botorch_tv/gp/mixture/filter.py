@@ -122,7 +122,7 @@ def _mapped(function: Callable[..., Tensor], *parts: Any) -> Any:
 def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
     """Before any data."""
     like, trials, sizes = prior.variance, batch_shape.numel(), prior.sizes
-    number = torch.arange(len(prior.rate), device=like.device) - prior.still
+    number = torch.arange(len(prior.rate), device=like.device) - prior.never_jumping
     # Before any jump a member has one history; the others wait for their jumps.
     waiting = (number > 0) & (number % prior.bank.histories > 0)
     flat = like.new_zeros(trials, len(sizes), len(number))
@@ -219,15 +219,20 @@ def observed(
     """
     learns, y, A = good.unsqueeze(-1), y[:, None, None], running.shape[:, None, None]
     H = torch.where(learns, passage[1], 0.0)
-    own = torch.stack([left for _, left in features], 1) + torch.where(learns, noise, 1.0)[:, None]
+    own = (
+        torch.stack([attenuations for _, attenuations in features], 1)
+        + torch.where(learns, noise, 1.0)[:, None]
+    )
     attenuation, moved = torch.where(learns, passage[0], 1.0), []
     for mean, P, (phi, _) in zip(running.mean, running.covariance, features):
-        left = with_constants(attenuation, mean)
-        fresh, z = 1 - left.square(), mean * left
+        attenuations = with_constants(attenuation, mean)
+        fresh, z = 1 - attenuations.square(), mean * attenuations
         # P of now times φ, without P of now; a row times a matrix is read once, and at twice the
         # speed.
-        g = torch.addcmul(left * ((left * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi)
-        moved.append((left, fresh, z, g))
+        g = torch.addcmul(
+            attenuations * ((attenuations * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi
+        )
+        moved.append((attenuations, fresh, z, g))
     S = own + _dots([g for *_, g in moved], features)
     e = y - _dots([z for _, _, z, _ in moved], features)
     # A wrong reading says nothing of the objective: a history goes on as it was, with the share r.
@@ -235,15 +240,15 @@ def observed(
     either = torch.logaddexp(log_student(e, S, A, running.scale), wrong)
     r, drift = (wrong - either).exp(), torch.log1p(-H).unsqueeze(-2) + either
     jump = None
-    if H.shape[-1] > prior.still:
+    if H.shape[-1] > prior.never_jumping:
         jump = _after_jump(prior, running, H, own, [phi for phi, _ in features], y, time)
     # In place, and not as a product of matrices: of a covariance every pass over memory counts.
     spread = running.scale / A
     scale = running.scale + 0.5 * learned * ((1 - r) * (e.square() / S) + r * spread)
     weight = learned * (1 - r) * (r * (e.square() / S) * (A + 0.5) / scale - 1) / S
     step, means, covariances = learned * (1 - r) * e / S, [], []
-    for number, (P, (left, fresh, z, g)) in enumerate(zip(running.covariance, moved)):
-        covariance = _scaled(P, left, fresh, consume=consume)
+    for number, (P, (attenuations, fresh, z, g)) in enumerate(zip(running.covariance, moved)):
+        covariance = _scaled(P, attenuations, fresh, consume=consume)
         by = (g * weight[:, number].unsqueeze(-1)).unsqueeze(-1)
         covariances.append(covariance.addcmul_(by, g.unsqueeze(-2)))
         means.append(z + g * step[:, number].unsqueeze(-1))
@@ -261,7 +266,7 @@ def observed(
 
 def _dots(rows: list[Tensor], features: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """Rows `T x K x (r + 1)` times the features, per lengthscale, `T x L x K`."""
-    return torch.stack([(one * phi).sum(-1) for one, (phi, _) in zip(rows, features)], 1)
+    return torch.stack([(row * phi).sum(-1) for row, (phi, _) in zip(rows, features)], 1)
 
 
 def _after_jump(
@@ -287,11 +292,11 @@ def _after_jump(
     Returns:
         J histories per lengthscale; weights are minus infinity where there can be no jump.
     """
-    some = slice(prior.still, None)
+    some = slice(prior.never_jumping, None)
     jumps, scale = H[:, some].unsqueeze(-2) > 0, running.scale[..., some]
     A = running.shape[:, None, None]
-    corner = torch.stack([one[:, some, -1, -1] for one in running.covariance], 1)
-    level = torch.stack([one[:, some, -1] for one in running.mean], 1)
+    corner = torch.stack([part[:, some, -1, -1] for part in running.covariance], 1)
+    level = torch.stack([part[:, some, -1] for part in running.mean], 1)
     rows = [
         torch.cat([phi[..., :-1].expand(*edge.shape, -1), edge.unsqueeze(-1)], -1)
         for phi, edge in zip(features, corner.unbind(1))
@@ -332,21 +337,21 @@ def _after_jump(
 
 def _taken_in(prior: BankPrior, after: RunningMixture, jump: RunningMixture) -> RunningMixture:
     """Histories of a new jump in the places of others, where there can have been one."""
-    still, histories = prior.still, prior.bank.histories
+    first, histories = prior.never_jumping, prior.bank.histories
     logs, since = (
-        part[..., still:].reshape(*part.shape[:2], -1, histories)
+        part[..., first:].reshape(*part.shape[:2], -1, histories)
         for part in (after.log_weight, after.since)
     )
     newest = since.topk(PROTECTED, -1).values[..., -1:]
     spared = (since >= newest) & (logs > -torch.inf)
     place = logs.masked_fill(spared, torch.inf).argmin(-1)
     # The others inherit its weight, so that a member loses none by being remembered in part.
-    left = logs.scatter(-1, place.unsqueeze(-1), -torch.inf).logsumexp(-1)
-    column = still + place + histories * torch.arange(place.shape[-1], device=place.device)
+    retained = logs.scatter(-1, place.unsqueeze(-1), -torch.inf).logsumexp(-1)
+    column = first + place + histories * torch.arange(place.shape[-1], device=place.device)
     possible = jump.log_weight > -torch.inf
-    inherited = torch.where(possible, logs.logsumexp(-1) - left, 0.0)
+    inherited = torch.where(possible, logs.logsumexp(-1) - retained, 0.0)
     grown = (logs + inherited.unsqueeze(-1)).flatten(-2)
-    grown = torch.cat([after.log_weight[..., :still], grown], -1)
+    grown = torch.cat([after.log_weight[..., :first], grown], -1)
     # On a CPU it shows that all were, and nothing of what is replaced need be read.
     every = possible.device.type == "cpu" and bool(possible.all())
     trial = torch.arange(len(place), device=place.device).unsqueeze(-1)
@@ -371,7 +376,7 @@ def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:
     return normaliser - (A + 0.5) * torch.log1p(e.square() / (2 * B * S))
 
 
-def _scaled(P: Tensor, left: Tensor, fresh: Tensor, *, consume: bool) -> Tensor:
+def _scaled(P: Tensor, attenuations: Tensor, fresh: Tensor, *, consume: bool) -> Tensor:
     """P once coordinates have decayed and gained variances of their own.
 
     Args:
@@ -382,7 +387,7 @@ def _scaled(P: Tensor, left: Tensor, fresh: Tensor, *, consume: bool) -> Tensor:
         consume: Whether P is overwritten.
     """
     # In one pass over memory; the constant's row and column are put right afterwards.
-    edge, factor = P[..., -1] * left, left[..., :1].square().unsqueeze(-1)
+    edge, factor = P[..., -1] * attenuations, attenuations[..., :1].square().unsqueeze(-1)
     out = P.mul_(factor) if consume else P * factor
     out[..., -1], out[..., -1, :] = edge, edge
     out.diagonal(dim1=-2, dim2=-1).add_(fresh)
@@ -448,8 +453,8 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tens
     outliers = prior.bank.outliers
     if not outliers:
         return torch.full_like(y, -math.inf)
-    levels = torch.stack([one[..., -1] for one in running.mean], 1)
-    flat = 1 + prior.noise + torch.stack([one[..., -1, -1] for one in running.covariance], 1)
+    levels = torch.stack([part[..., -1] for part in running.mean], 1)
+    flat = 1 + prior.noise + torch.stack([part[..., -1, -1] for part in running.covariance], 1)
     level, variance = (share * levels).sum((-2, -1)), share * running.variances * flat
     shape = torch.full_like(y, SHAPE)
     density = log_student(y - level, WIDER * variance.sum((-2, -1)), shape, shape)

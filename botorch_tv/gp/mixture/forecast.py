@@ -73,7 +73,7 @@ class Forecast:
         self.worth = by_pair.sum(-1)
         lasts, stay = torch.log1p(-pairs).unbind(-1)
         self.first, self.second, self.jumps = -(stay + 0.5 * lasts), -(stay + lasts), -stay
-        self.normals = COMMON + 2 * max(one.shape[-1] - 1 for one in running.mean)
+        self.normals = COMMON + 2 * max(part.shape[-1] - 1 for part in running.mean)
         self._roots: dict[tuple[int, int, int], Tensor] = {}
 
     def places(self, X: Tensor, time: Tensor) -> Places:
@@ -88,7 +88,7 @@ class Forecast:
         both = self.prior.at(flat, units.context_centre, units.context_spread)
         gap = (time - self.running.time[:, None, None]) / units.clock[:, None, None]
         return [
-            (phi[..., :-1].reshape(T, N, q, -1), left.reshape(T, N, q)) for phi, left in both
+            (phi[..., :-1].reshape(T, N, q, -1), missing.reshape(T, N, q)) for phi, missing in both
         ], gap
 
     def mean(self, at: Places) -> Tensor:
@@ -105,7 +105,7 @@ class Forecast:
         earlier, between = torch.minimum(rows, columns), (rows - columns).abs()
         return self._spread(at, earlier, between, joint=True)
 
-    def left(self, gap: Tensor) -> tuple[Tensor, Tensor]:
+    def remaining(self, gap: Tensor) -> tuple[Tensor, Tensor]:
         """C and b of the pairs, `T x N x q x P`."""
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.first * wide), torch.exp(-self.second * wide)
@@ -128,7 +128,7 @@ class Forecast:
         def inner(first: Tensor, second: Tensor) -> Tensor:
             return first @ second.mT if joint else (first * second).sum(-1)
 
-        (c, _), means, total = self.left(at[1]), self._means(at), torch.zeros_like(earlier)
+        (c, _), means, total = self.remaining(at[1]), self._means(at), torch.zeros_like(earlier)
         mean = self._mixed([own for own, _ in means])
         for number, (phi, residual) in enumerate(at[0]):
             own, static = means[number]
@@ -138,8 +138,8 @@ class Forecast:
                 b = torch.exp(-self.second[pair] * earlier)
                 block, edge = whole[:, None, :-1, :-1], whole[:, None, :-1, -1:]
                 corner, worth = (
-                    one.view(-1, *[1] * (earlier.dim() - 1))
-                    for one in (whole[:, -1, -1], self.worth[:, number, pair])
+                    part.view(-1, *[1] * (earlier.dim() - 1))
+                    for part in (whole[:, -1, -1], self.worth[:, number, pair])
                 )
                 beside = c[..., pair] * (phi @ edge).squeeze(-1)
                 rows, columns = beside, beside
@@ -162,7 +162,7 @@ class Forecast:
 
     def _means(self, at: Places) -> list[tuple[Tensor, Tensor]]:
         """The members' means per lengthscale, and without decay and constant, `T x N x q x K`."""
-        c, _ = self.left(at[1])
+        c, _ = self.remaining(at[1])
         found = []
         for mean, (phi, _) in zip(self.running.mean, at[0]):
             static = phi @ mean[..., :-1].mT.unsqueeze(1)
@@ -196,18 +196,20 @@ class Forecast:
         size = (self.normals - COMMON) // 2
         vectors = flat.new_zeros(*number.shape, 4, size)
         constant = flat.new_zeros(number.shape)
-        for n, one in torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0).tolist():
-            k = one % K
-            here = ((trial == n) & (number == one)).nonzero(as_tuple=True)
-            u, s, whole = flat[here], self.scale[n, one // K, k].sqrt(), self.running.mean[one // K]
+        pairs = torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0)
+        for n, pick in pairs.tolist():
+            k = pick % K
+            here = ((trial == n) & (number == pick)).nonzero(as_tuple=True)
+            u, s = flat[here], self.scale[n, pick // K, k].sqrt()
+            whole = self.running.mean[pick // K]
             z, level = whole[n, k, :-1], whole[n, k, -1]
-            r, column = len(z), self.running.covariance[one // K][n, k, :, -1]
+            r, column = len(z), self.running.covariance[pick // K][n, k, :, -1]
             spread = column[-1].clamp_min(JITTER).sqrt()
             v = s * column[:-1] / spread
             first, second = u[:, COMMON : COMMON + r], u[:, COMMON + r : COMMON + 2 * r]
             parts = [
                 z + u[:, 1:2] * v,
-                s * first @ self._root(one // K, n, k).mT,
+                s * first @ self._root(pick // K, n, k).mT,
                 s * second,
                 u[:, 2:3] * z + u[:, 3:4] * v,
             ]
@@ -216,7 +218,7 @@ class Forecast:
         vectors = vectors.view(T, sets, M, 4, size).movedim(3, 2)
         every = (constant, place, self.pair[member], self.scale[trial, place, member])
         total, lengthscale, pair, scale = (part.view(T, sets, 1, M) for part in every)
-        c, b = self.left(gap)
+        c, b = self.remaining(gap)
         fresh = -torch.expm1(-self.second * gap.unsqueeze(-1))
         factors = torch.stack([c, b.sqrt(), _root(fresh), _root(self.jumped(gap))], -2)
         own = factors.gather(-1, pair.unsqueeze(-2).expand(T, N, q, 4, M))
@@ -231,7 +233,7 @@ class Forecast:
             value = (own[..., mine] * value.view(T, N, q, 4, -1)).sum(-2)
             value = torch.where((lengthscale == n)[..., mine], value, 0.0)
             total = total.index_add(-1, mine.nonzero().squeeze(-1), value)
-        residual = torch.stack([left for _, left in features], -1)
+        residual = torch.stack([missing for _, missing in features], -1)
         variance = residual.gather(-1, lengthscale.expand(T, N, q, M)) * scale
         return total, variance + noise * self.prior.noise[member].view(T, sets, 1, M) * scale
 

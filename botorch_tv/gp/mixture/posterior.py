@@ -68,12 +68,12 @@ class Moments(NamedTuple):
         """
         means, variances = [], []
         every = zip(features, self.mean, self.covariance, self.residual.unbind(-1))
-        for (phi, left), mean, covariance, residual in every:
+        for (phi, missing), mean, covariance, residual in every:
             means.append((phi @ mean.unsqueeze(-1)).squeeze(-1))
             together = max(1, AT_ONCE // phi.numel()) if phi.dim() == 2 else len(mean)
             blocks = torch.split(covariance, together)
             variance = torch.cat([((phi @ block) * phi).sum(-1) for block in blocks])
-            variances.append(variance + residual.unsqueeze(-1) * left)
+            variances.append(variance + residual.unsqueeze(-1) * missing)
         share, mean = self.weight.unsqueeze(-1), torch.stack(means, 1)
         total = (share * mean).sum(1)
         apart = (mean - total.unsqueeze(1)).square()
@@ -91,7 +91,7 @@ def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) 
     total = running.log_weight.logsumexp(-1).softmax(-1)
     share, s2 = running.log_weight.softmax(-1), running.variances
     every = zip(running.mean, running.covariance, share.unbind(1), s2.unbind(1))
-    parts = [_of_lengthscale(*one, passages) for one in every]
+    parts = [_of_lengthscale(*part, passages) for part in every]
     worth = (share * s2).sum(-1)
     found = []
     for own in zip(*parts):
@@ -111,8 +111,8 @@ def _of_lengthscale(
     edges = along @ P[..., -1]
     edges[..., -1] = (worth * P[..., -1, -1]).sum(-1, keepdim=True)
     for (a, H), block, edge in zip(passages, blocks.unbind(1), edges.unbind(1)):
-        left, stays = (with_constants(one, z) for one in (a, 1 - H))
-        before = left * z
+        lasting, stays = (with_constants(part, z) for part in (a, 1 - H))
+        before = lasting * z
         now = stays * before
         mean = (share * now).sum(-2)
         # A jump since, and members that differ, add what lies between their means.
@@ -120,7 +120,7 @@ def _of_lengthscale(
         rows = torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
         covariance = block.contiguous()
         covariance[:, -1], covariance[..., -1] = edge, edge
-        fresh = (worth.unsqueeze(-1) * (1 - stays * left.square())).sum(-2)
+        fresh = (worth.unsqueeze(-1) * (1 - stays * lasting.square())).sum(-2)
         covariance.diagonal(dim1=-2, dim2=-1).add_(fresh)
         found.append((mean, covariance.baddbmm_(rows.mT, rows)))
     return found
@@ -132,20 +132,20 @@ class StackedMoments:
     def __init__(self, parts: Moments) -> None:
         weight = parts.weight.unsqueeze(-2)
         by_weight = zip(parts.covariance, parts.weight.unbind(-1))
-        shared = [one * share[:, None, None] for one, share in by_weight]
-        ones = [one.new_ones(one.shape[-1] - 1, 1) for one in parts.mean]
+        shared = [part * share[:, None, None] for part, share in by_weight]
+        owners = [part.new_ones(part.shape[-1] - 1, 1) for part in parts.mean]
         # 1 for the lengthscale of every feature, `r x L`.
-        self._owner = torch.block_diag(*ones)  # type: ignore[no-untyped-call]
-        own = torch.cat([one[:, :-1] for one in parts.mean], -1).unsqueeze(-1) * self._owner
-        levels = torch.stack([one[:, -1:] for one in parts.mean], -1)
-        mean, level = ((weight * one).sum(-1, keepdim=True) for one in (own, levels))
-        corner = torch.stack([one[:, -1:, -1:] for one in shared]).sum(0)
+        self._owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
+        own = torch.cat([part[:, :-1] for part in parts.mean], -1).unsqueeze(-1) * self._owner
+        levels = torch.stack([part[:, -1:] for part in parts.mean], -1)
+        mean, level = ((weight * part).sum(-1, keepdim=True) for part in (own, levels))
+        corner = torch.stack([part[:, -1:, -1:] for part in shared]).sum(0)
         # w_l, and w_l s_l², `T x 1 x L`.
         self._weight = weight
         self._worth = weight * parts.residual.unsqueeze(-2)
         # w_l C_l of the features of each lengthscale, and between these and the constant.
-        self._blocks = tuple(one[:, :-1, :-1].contiguous() for one in shared)
-        self._edges = tuple(one[:, -1:, :-1] for one in shared)
+        self._blocks = tuple(part[:, :-1, :-1].contiguous() for part in shared)
+        self._edges = tuple(part[:, -1:, :-1] for part in shared)
         # Of what is linear in the features, `T x r x (L + 2)`: of the mean, of what the mean of
         # each lengthscale is beyond it, and of the constant's covariances, Σ w_l C_l; and what it
         # is where all features are 0, `T x 1 x (L + 2)`.
@@ -159,17 +159,17 @@ class StackedMoments:
         phi, pull_features = features.at(U)
         own = torch.split(phi, [block.shape[-1] for block in self._blocks], -1)
         covered = zip(self._edges, own, self._blocks)
-        slope = torch.cat([torch.baddbmm(*one) for one in covered], -1)
+        slope = torch.cat([torch.baddbmm(*part) for part in covered], -1)
         linear = torch.baddbmm(self._level, phi, self._line)
         mean, apart, beyond = linear[..., 0], linear[..., 1:-1], linear[..., -1]
-        tilt, left = self._weight * apart, 1 - phi.square() @ self._owner
-        between = torch.addcmul(self._worth * left.clamp_min(0), tilt, apart)
+        tilt, missing_share = self._weight * apart, 1 - phi.square() @ self._owner
+        between = torch.addcmul(self._worth * missing_share.clamp_min(0), tilt, apart)
         variance = (slope * phi).sum(-1) + between.sum(-1) + beyond
         sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
 
         def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
             half = (by_sd / sd * (variance >= SMALLEST_VARIANCE)).unsqueeze(-1)
-            missing = (self._worth * (left > 0)) @ self._owner.T
+            missing = (self._worth * (missing_share > 0)) @ self._owner.T
             curved = torch.baddbmm(slope, tilt, self._line[..., 1:-1].mT)
             curved = curved.addcmul_(phi, missing, value=-1)
             straight = beside(by_mean) * self._line[..., 0].unsqueeze(-2)
@@ -202,7 +202,7 @@ def drawn(
     a, H = (part.expand(len(trial), members)[own].unsqueeze(1) for part in passage)
     every = zip(running.mean, running.covariance, running.variances.unbind(1))
     for number, (mean, covariance, s2) in enumerate(every):
-        z, P, scale = (one[own].unsqueeze(1) for one in (mean, covariance, s2))
+        z, P, scale = (part[own].unsqueeze(1) for part in (mean, covariance, s2))
         ((centre, C),) = _of_lengthscale(z, P, torch.ones_like(scale), scale, [(a, H)])
         C = C / scale.unsqueeze(-1)
         # Where much was measured the covariance is singular to rounding.
@@ -301,16 +301,16 @@ class MixtureInference(Inference):
         return mixture_prior(prior, batch_shape)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        running, told, history = running_mixture(before).flat(), after.rounds, after.history
+        running, rounds, history = running_mixture(before).flat(), after.rounds, after.history
         running, anew = self._in_units(after, running)
-        first = told - 1 if anew is None else 0
-        for number in range(first, told):
+        first = rounds - 1 if anew is None else 0
+        for number in range(first, rounds):
             choice, y, time, noise = (
                 part.row(number)
                 for part in (history.choice, history.y, history.time, history.noise)
             )
             ratio = noise.reshape(-1)
-            takes = running.units.known if anew is None or number == told - 1 else anew
+            takes = running.units.ready if anew is None or number == rounds - 1 else anew
             running = advanced(
                 bank_prior(after),
                 running,
@@ -379,10 +379,10 @@ class MixtureInference(Inference):
         every = bank_prior(data).at(
             choice.reshape(trials, groups * q, *columns), units.context_centre, units.context_spread
         )
-        for n, (phi, left) in enumerate(every):
+        for n, (phi, missing) in enumerate(every):
             each = phi.view(trials, groups, q, -1)
             means.append((each @ parts.mean[n][:, None, :, None]).squeeze(-1))
-            rest = parts.residual[:, n, None, None] * left.view(trials, groups, q)
+            rest = parts.residual[:, n, None, None] * missing.view(trials, groups, q)
             within = each @ parts.covariance[n].unsqueeze(1) @ each.mT
             covariances.append(within + torch.diag_embed(rest))
         weight = parts.weight.mT.view(-1, trials, 1, 1)
@@ -489,4 +489,4 @@ def _passage_by(data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
     """The passage of time from the newest measurement to ``now``, of flat trials."""
     prior, running = bank_prior(data), running_mixture(data).flat()
     gap = (now.reshape(-1) - running.time) / running.units.clock
-    return passages(prior, torch.where(running.units.known, gap.clamp_min(0), 0.0))
+    return passages(prior, torch.where(running.units.ready, gap.clamp_min(0), 0.0))
