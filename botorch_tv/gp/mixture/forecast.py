@@ -1,22 +1,22 @@
-"""The mixture from its newest measurement on, where every point has a time of its own.
+"""The posterior of the mixture at future points, each with its own time.
 
-Of a member, with θ and m given the data of mean (z, z_m) and covariance s² P, and for two points τ
-and τ' >= τ after the newest measurement,
+Let θ and m of a member have mean (z, z_m) and covariance s² P given the data. For two times τ and
+τ' >= τ after the newest measurement,
 
     E θ_τ = c(τ) z,   E θ_τ m = c(τ) (s² P_θm + z z_m),
     E θ_τ θ_τ'ᵀ = c(τ' - τ) [b(τ) (s² P_θθ + z zᵀ) + (1 - b(τ)) s² I],
 
-where c(τ) = (1 - h)^τ (1 - ε)^(τ/2) and b(τ) = (1 - h)^τ (1 - ε)^τ are what is left of a function
-and of its square, jumps or none. Gradients flow to points and times.
+where c(τ) = (1 - h)^τ (1 - ε)^(τ/2) and b(τ) = (1 - h)^τ (1 - ε)^τ are the expected factors on a
+function and on its square. All results are differentiable with respect to points and times.
 
-A function is drawn at points that share a time: a member first, then its function. Written out in
-independent normal variates, a member's θ at a time and its constant m are
+A sample at points with a common time selects a member, then its function. With independent normal
+variates u, the θ of a member at a time and its constant m are
 
     m = z_m + s √P_mm u_0,
     θ = c (z + v u_0) + √b s L u_1 + √(1 - b) s u_2 + √(b - c²) (z u_3 + v u_4),
 
-with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². These have the mean and the covariance of the
-forecast, and follow X and time smoothly. The scale s² is its mean.
+with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². These have the mean and covariance of the
+forecast and are smooth in X and time. The scale s² is replaced by its mean.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.filter import RunningMixture
 
 COMMON = 4
-"""Normal variates that choose the member, and u_0, u_3 and u_4."""
+"""Number of normal variates for the member and for u_0, u_3 and u_4."""
 JITTER = 1e-10
-"""Added to what is factored, which is singular to rounding where much was measured."""
+"""Added to covariances before factoring, since many measurements make them singular."""
 
 
 Places = tuple[list[tuple[Tensor, Tensor]], Tensor]
-"""N sets of q points of T trials: per lengthscale features without the constant, `T x N x q x r`,
-and the prior variance that they leave out, `T x N x q`; and the time since the newest measurement
-in units of the clock, 0 or more, `T x N x q`."""
+"""N sets of q points of T trials: per lengthscale the features without the constant,
+`T x N x q x r`, and the prior variance that they miss, `T x N x q`; and the time since the newest
+measurement in units of the clock, at least 0, `T x N x q`."""
 
 
 class Forecast:
-    """The mixture of L lengthscales, K members each with P pairs of rate and hazard, of T trials.
+    """The mixture of L lengthscales with K members each, P pairs of rate and hazard, and T trials.
 
     Args:
-        prior: Of the bank, on a box.
+        prior: The prior of the bank on a box.
         running: Its posterior, of flat trials.
 
     Attributes:
@@ -51,11 +51,11 @@ class Forecast:
         scale: E s², `T x L x K`.
         totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
         worth: Σ w s² over the members of a pair, `T x L x P`.
-        pair: Which pair of rate and hazard a member has, `K`, int64.
+        pair: Number of the pair of rate and hazard of a member, `K`, int64.
         first: -ln c(1) of the pairs, `P`.
         second: -ln b(1) of the pairs, `P`.
         jumps: -ln(1 - h) of the pairs, `P`.
-        normals: Variates that a function takes.
+        normals: Number of normal variates of a sample.
     """
 
     def __init__(self, prior: BankPrior, running: RunningMixture) -> None:
@@ -77,11 +77,11 @@ class Forecast:
         self._roots: dict[tuple[int, int, int], Tensor] = {}
 
     def places(self, X: Tensor, time: Tensor) -> Places:
-        """Points and times, no earlier than what was learned from, as the forecast sees them.
+        """Points and times in the form of a forecast.
 
         Args:
             X: Points, `T x N x q x (d + c)`.
-            time: When, `T x N x q`.
+            time: Times, not before the newest measurement, `T x N x q`.
         """
         T, N, q, _ = X.shape
         units, flat = self.running.units, X.reshape(T, N * q, -1)
@@ -92,15 +92,15 @@ class Forecast:
         ], gap
 
     def mean(self, at: Places) -> Tensor:
-        """`T x N x q`."""
+        """The mean, `T x N x q`."""
         return self._mixed([own for own, _ in self._means(at)])
 
     def variance(self, at: Places) -> Tensor:
-        """`T x N x q`."""
+        """The variance, `T x N x q`."""
         return self._spread(at, at[1], torch.zeros_like(at[1]), joint=False)
 
     def covariance(self, at: Places) -> Tensor:
-        """`T x N x q x q`."""
+        """The covariance within each set, `T x N x q x q`."""
         rows, columns = at[1].unsqueeze(-1), at[1].unsqueeze(-2)
         earlier, between = torch.minimum(rows, columns), (rows - columns).abs()
         return self._spread(at, earlier, between, joint=True)
@@ -111,7 +111,7 @@ class Forecast:
         return torch.exp(-self.first * wide), torch.exp(-self.second * wide)
 
     def jumped(self, gap: Tensor) -> Tensor:
-        """B - c² of the pairs, what a jump adds to the square of a mean, `T x N x q x P`."""
+        """B - c² of the pairs, the factor of a mean's square due to jumps, `T x N x q x P`."""
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.second * wide) * -torch.expm1(-self.jumps * wide)
 
@@ -119,10 +119,10 @@ class Forecast:
         """Variances, `T x N x q`, or covariances, `T x N x q x q`.
 
         Args:
-            at: Where.
-            earlier: The earlier time of two points, of that shape.
-            between: The time from it to the later one.
-            joint: Whether covariances are wanted.
+            at: Points and times.
+            earlier: The earlier time of two points, of the shape of the result.
+            between: The time between the two points, of the same shape.
+            joint: Whether to compute covariances.
         """
 
         def inner(first: Tensor, second: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class Forecast:
         return torch.stack([(_wide(w) * own).sum(-1) for w, own in zip(weights, means)]).sum(0)
 
     def _means(self, at: Places) -> list[tuple[Tensor, Tensor]]:
-        """The members' means per lengthscale, and without decay and constant, `T x N x q x K`."""
+        """Members' means per lengthscale, and means without decay and constant, `T x N x q x K`."""
         c, _ = self.remaining(at[1])
         found = []
         for mean, (phi, _) in zip(self.running.mean, at[0]):
@@ -174,12 +174,12 @@ class Forecast:
         return (self.weight * self.scale * self.prior.noise).sum((-2, -1))
 
     def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
-        """Functions without what features leave out, and its variance, `T x N x q x M` each.
+        """M samples in features, and the variance that features miss, `T x N x q x M` each.
 
         Args:
             normal: Standard normal variates, `T x N' x M x normals`, with N' = N or 1.
-            at: Where.
-            noise: Whether the variance of a new observation's noise is added.
+            at: Points and times.
+            noise: Whether to add the noise variance of a new observation.
         """
         T, sets, M, _ = normal.shape
         features, gap = at
@@ -187,12 +187,12 @@ class Forecast:
         flat = normal.reshape(T, sets * M, -1)
         cumulative = self.weight.flatten(-2).cumsum(-1)
         uniform = torch.special.ndtr(flat[..., 0]) * cumulative[:, -1:]
-        # The first with as much behind it; one of weight 0 is never drawn.
+        # The first member whose cumulative weight reaches the uniform number.
         number = torch.searchsorted(cumulative, uniform.contiguous())
         number = number.clamp_max(cumulative.shape[-1] - 1)
         place, member = number // K, number % K
         trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
-        # What stands beside c, √b, √(1 - b) and √(b - c²), with zeros behind fewer features.
+        # The vectors with factors c, √b, √(1 - b) and √(b - c²), padded with zeros.
         size = (self.normals - COMMON) // 2
         vectors = flat.new_zeros(*number.shape, 4, size)
         constant = flat.new_zeros(number.shape)
@@ -226,7 +226,7 @@ class Forecast:
         for n, (phi, _) in enumerate(features):
             mine = (lengthscale == n).flatten(0, 2).any(0)
             some = vectors[..., mine, : phi.shape[-1]]
-            if sets == 1:  # one function for all sets: a single product
+            if sets == 1:  # all sets share a function: a single product
                 value = phi.reshape(T, N * q, -1) @ some.flatten(1, 3).mT
             else:
                 value = phi @ some.flatten(2, 3).mT
@@ -238,7 +238,7 @@ class Forecast:
         return total, variance + noise * self.prior.noise[member].view(T, sets, 1, M) * scale
 
     def _root(self, place: int, trial: int, member: int) -> Tensor:
-        """L of a member."""
+        """The factor L of a member."""
         key = place, trial, member
         if key not in self._roots:
             P = self.running.covariance[place][trial, member]
@@ -255,6 +255,6 @@ def _wide(tensor: Tensor) -> Tensor:
 
 
 def _root(value: Tensor) -> Tensor:
-    """Square root, 0 with derivative 0 where nothing is left."""
+    """Square root; 0 with derivative 0 for values that are not positive."""
     positive = value > 0
     return torch.where(positive, torch.where(positive, value, 1.0).sqrt(), 0.0)
