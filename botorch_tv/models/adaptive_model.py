@@ -569,7 +569,7 @@ def adaptive_model(
     y, when = (one.reshape(shape.numel(), -1) for one in (Y, time))
     least, good = min(y.shape[-1], FIRST), torch.ones_like(y, dtype=torch.bool)
     units = units_after((y, good, when, y.new_zeros(*y.shape, 0)), least)
-    if not bool(units.known.all()):
+    if not bool(units.ready.all()):
         raise InputDataError(
             f"train_Y holds {y.shape[-1]} observations without a spread, from which no unit can be "
             "told; add some that differ."

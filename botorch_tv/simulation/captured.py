@@ -88,7 +88,7 @@ class Player:
             # Reading the count makes Python wait, so it is read only now and then.
             self._bound = int(posterior.count.max())
             if self._bound + 1 > slots - FIRST_SLOTS:
-                posterior.give_room(min(2 * slots, self._most))
+                posterior.enlarge(min(2 * slots, self._most))
                 self._record()
         self._bound += 1
         self._round()

@@ -183,7 +183,7 @@ class Adaptive(ProcessStrategy):
         if running.settled:
             return step
         so_far = median_gap(log.time.tensor(), log.noise.tensor().isfinite())
-        return torch.where(running.units.known.view(state.time.shape), step, so_far)
+        return torch.where(running.units.ready.view(state.time.shape), step, so_far)
 
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """As of all strategies; before the units are known a point far from those before it.
@@ -196,7 +196,7 @@ class Adaptive(ProcessStrategy):
         both into account.
         """
         running = running_mixture(decision.state.data)
-        acts = running.units.known
+        acts = running.units.ready
         # Where it shows, there is nothing to search yet; draws are the same in any batch.
         domain = decision.state.domain
         fills = domain.search.fills if isinstance(domain, Box) else 0
@@ -222,7 +222,7 @@ class Adaptive(ProcessStrategy):
             return best
         log = state.history
         good = log.noise.tensor().isfinite()
-        nothing = ~running.units.known.view(state.time.shape) & good.any(-1)
+        nothing = ~running.units.ready.view(state.time.shape) & good.any(-1)
         y = log.y.tensor() if self.maximize else -log.y.tensor()
         index = torch.where(good, y, -math.inf).argmax(-1, keepdim=True)
         choice, domain = log.choice.tensor(), state.domain
@@ -273,7 +273,7 @@ class Adaptive(ProcessStrategy):
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units are known, `batch_shape`, bool; there are no predictions before."""
-        return running_mixture(state.data).units.known.view(state.time.shape).clone()
+        return running_mixture(state.data).units.ready.view(state.time.shape).clone()
 
     def jump(self, state: State) -> Tensor:
         """Probability of a jump just before the newest measurement, `batch_shape`."""
@@ -302,7 +302,7 @@ class Adaptive(ProcessStrategy):
                 "weights(state) is of all."
             )
         running = running_mixture(state.data).flat()
-        if not bool(running.units.known):
+        if not bool(running.units.ready):
             log = state.history
             good = log.noise.tensor().isfinite().flatten()
             number = int(good.sum())

@@ -193,7 +193,7 @@ class Custom(Decay):
         ({"forgetting": (Markov(0.1), Wiener(0.1))}, "one decay"),
         ({"forgetting": (ExponentialWeights(0.9), UncertaintyInjection(1.0))}, "one inflation"),
         ({"forgetting": Custom()}, "declares no parameters"),
-        ({"forgetting": Markov(1.0 - 1e-8)}, r"too near 1 to be learned; .* 1 - 1e-6 at most"),
+        ({"forgetting": Markov(1.0 - 1e-8)}, r"too close to 1 to be learned; .* 1 - 1e-6 at most"),
         ({"forgetting": Markov(0.1), "covar_module": RBFKernel()}, "spatial_module"),
         ({"spatial_module": RBFKernel(), "covar_module": RBFKernel()}, "spatial_module"),
         (
