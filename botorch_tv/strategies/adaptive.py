@@ -1,4 +1,4 @@
-"""The adaptive strategy, which needs only a domain and a clock, and its posterior in words."""
+"""The adaptive strategy, which needs only a domain and a clock."""
 
 from __future__ import annotations
 
@@ -94,25 +94,28 @@ class Adaptive(ProcessStrategy):
     """A bandit without prior knowledge: a bank of processes, weighted by how well they predict.
 
     See :mod:`botorch_tv.gp.mixture` for the model. The first measurements fill the domain,
-    each far from the previous ones. Their mean, standard deviation and median time apart become the
-    units of everything that follows, so y, x and time may be in any units. After 8, 16, 32, ...
-    rounds the median time apart is checked again; if it has changed by more than a factor of three,
-    everything is relearned with the new one. Thus a test run lasting seconds does not set the rates
-    of a night of hours. Predictions are the mixture's mean and variance; a sample is drawn from a
-    randomly chosen member.
+    each far from the previous measurements. Their mean, standard deviation and median time apart
+    become the units of all later computations, so y, x and time may be in any units. After 8, 16,
+    32, ... rounds the median time apart is checked again; if it has changed by more than a factor
+    of three, everything is relearned in the new unit, so a test run of seconds does not set the
+    rates of a night of hours. Predictions are the mixture's mean and variance; a sample is drawn
+    from a randomly chosen member.
 
-    An observation earlier than others is refused, as by all strategies; :class:`Loop` replays its
-    log instead. ``tell(noise=)`` is refused: the scale of y is integrated out, so a variance in
+    Like every strategy it refuses an observation earlier than the newest; :class:`Loop` replays its
+    log instead. It refuses ``tell(noise=)``: the scale of y is integrated out, so a variance in
     units of y is a different noise ratio under every scale, and no member could weight it exactly.
     ``init`` takes float64 only, and domains of up to 20 coordinates.
 
     Args:
         bank: The candidate processes.
-        starts: Measurements that set the units; more if the first do not differ, or others are made
-            at the time of the last of them.
+        starts: Number of measurements that set the units; more are used if the first do not differ,
+            or if others are made at the time of the last of them.
+        width: The confidence schedule sqrt(beta_t).
+        exploration: How the posterior becomes a choice; upper confidence bounds by default.
+        maximize: False to minimise. Predictions stay in the units of y.
 
     Raises:
-        ValueError: If an argument is of another kind, or ``starts`` out of range.
+        ValueError: If an argument is of another type, or ``starts`` is out of range.
     """
 
     bank: Bank = field(default_factory=Bank)
@@ -138,7 +141,7 @@ class Adaptive(ProcessStrategy):
 
     @functools.cached_property
     def process(self) -> Process:
-        """What an inference of the bank is given; kernels, noise and forgetting are the bank's."""
+        """A placeholder for inferences; kernels, noise and forgetting come from the bank."""
         return Process(
             kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
             noise=1.0,
@@ -151,18 +154,18 @@ class Adaptive(ProcessStrategy):
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
         parts = {"bank": self.bank, "starts": self.starts}
-        return tuple(fingerprinted(f"{name} {one!r}", one) for name, one in parts.items())
+        return tuple(fingerprinted(f"{name} {part!r}", part) for name, part in parts.items())
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         require(
             dtype == torch.float64,
-            f"Adaptive.init: dtype is {dtype}, but covariances updated round after round lose too "
-            "many digits in it; use torch.float64.",
+            f"Adaptive.init: dtype is {dtype}, in which covariances lose too many digits by their "
+            "updates; use torch.float64.",
         )
         if domain.columns > MOST_COLUMNS:
             raise InputDataError(
                 f"{domain!r} has {domain.columns} coordinates, context included, but a bank serves "
-                f"up to {MOST_COLUMNS}; leave some out, or use a strategy that is told a kernel."
+                f"up to {MOST_COLUMNS}; drop some, or use a strategy with a given kernel."
             )
         prior: BankPrior
         like = torch.empty((), dtype=dtype, device=device)
@@ -177,7 +180,11 @@ class Adaptive(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
-        """The time unit of rates, once set; until then the median time between measurements."""
+        """The time unit of rates, `batch_shape`; before it is set, the median time between data.
+
+        Args:
+            state: The current state.
+        """
         running, log = running_mixture(state.data), state.history
         step = running.units.clock.view(state.time.shape).to(state.time)
         if running.settled:
@@ -186,18 +193,18 @@ class Adaptive(ProcessStrategy):
         return torch.where(running.units.ready.view(state.time.shape), step, so_far)
 
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
-        """As of all strategies; before the units are known a point far from those before it.
+        """The choice of a round; before the units are set, a point far from the earlier points.
 
-        It is chosen as if no jump had come since the newest measurement. After one all points are
-        alike, so that it speaks for none of them; in a band it would speak for those known to be
-        high, which it makes as uncertain as it makes them likely to fall. Nor does it count what
-        features leave out, for which no measurement makes up: of four and more coordinates that is
-        much, most of it at the walls, and would draw all choices there. What is predicted takes
-        both into account.
+        The posterior that chooses differs from the posterior that predicts in two ways. It assumes
+        no jump since the newest measurement: a jump makes all points equal, but in a band it would
+        favour points with a high mean. It omits the variance that features do not represent: no
+        measurement reduces it, in four or more dimensions it is large, mostly at the walls, and all
+        choices would go there.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready
-        # Where it shows, there is nothing to search yet; draws are the same in any batch.
+        # Without units there is nothing to search. Random numbers are drawn anyway: they must not
+        # depend on other trials of the batch.
         domain = decision.state.domain
         fills = domain.search.fills if isinstance(domain, Box) else 0
         due = decision.state.told < max(self.starts, fills)
@@ -206,44 +213,44 @@ class Adaptive(ProcessStrategy):
         choosing = self.inference_for(decision.state.domain, choosing=True)
         chosen = super()._chosen(replace(decision, inference=choosing), draws)
         if running.settled and isinstance(choosing, PointMixture):
-            return chosen  # with what is to be expected there
+            return chosen  # with its prediction
         choice = chosen.choice
         if not running.settled:
-            beside = acts if choice.dim() == acts.dim() else acts.unsqueeze(-1)
-            choice = torch.where(beside, choice, self._start(decision))
+            use = acts if choice.dim() == acts.dim() else acts.unsqueeze(-1)
+            choice = torch.where(use, choice, self._start(decision))
         return decision.at(choice)
 
     def _best(
         self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
     ) -> Tensor:
-        """As in other strategies; before the units are known, the best point measured."""
+        """As in other strategies; before the units are set, the point of the best observation."""
         best, running = super()._best(state, now, context, caution), running_mixture(state.data)
         if running.settled or not state.told:
             return best
         log = state.history
         good = log.noise.tensor().isfinite()
-        nothing = ~running.units.ready.view(state.time.shape) & good.any(-1)
+        pending = ~running.units.ready.view(state.time.shape) & good.any(-1)
         y = log.y.tensor() if self.maximize else -log.y.tensor()
         index = torch.where(good, y, -math.inf).argmax(-1, keepdim=True)
         choice, domain = log.choice.tensor(), state.domain
         if not isinstance(domain, Box):
-            return torch.where(nothing, choice.gather(-1, index).squeeze(-1), best)
+            return torch.where(pending, choice.gather(-1, index).squeeze(-1), best)
         X = choice.take_along_dim(index.unsqueeze(-1), -2).squeeze(-2)
         X = torch.cat([X[..., : domain.dim], best[..., domain.dim :]], -1)
-        return torch.where(nothing.unsqueeze(-1), X, best)
+        return torch.where(pending.unsqueeze(-1), X, best)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
         if noise is not None:
             raise InputDataError(
                 f"noise is {shown(noise)}, but the adaptive strategy estimates the noise in units "
-                "of a scale that is itself unknown. Leave it out, and tell repeated readings one "
-                "by one; or use a strategy with a given kernel, such as tv_gp_ucb."
+                "of a scale that it estimates as well. Omit it and pass repeated readings "
+                "separately; or use a strategy with a given kernel, such as tv_gp_ucb."
             )
         return self.process.noise
 
     @property
     def usual_noise(self) -> float:
-        """NaN, since the noise is estimated; see :meth:`model_noise`."""
+        """NaN, since the strategy estimates the noise; see :meth:`model_noise`."""
         return math.nan
 
     def _start(self, decision: Decision) -> Tensor:
@@ -261,22 +268,40 @@ class Adaptive(ProcessStrategy):
     def inference_for(
         self, domain: Domain, prior: Prior | None = None, *, choosing: bool = False
     ) -> MixtureInference:
-        """How the posterior is computed on a domain, or how it is to choose by."""
+        """How the posterior is computed on a domain.
+
+        Args:
+            domain: The domain.
+            prior: The prior there, which makes no difference here.
+            choosing: Whether the posterior is for a choice instead of a prediction.
+        """
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
         samples = self.exploration.samples
         return kind(self.process, samples=samples, starts=self.starts, choosing=choosing)
 
     def prior_variance(self, state: State) -> float:
-        """Variance of the objective over the domain, as learned; of one trial."""
+        """Estimated variance of the objective over the domain, of a single trial.
+
+        Args:
+            state: A state of one trial.
+        """
         running = running_mixture(state.data).flat()
         return float(running.units.spread) ** 2 * float((running.weights * running.variances).sum())
 
     def predicts(self, state: State) -> Tensor:
-        """Whether the units are known, `batch_shape`, bool; there are no predictions before."""
+        """Whether the units are set, `batch_shape`, bool; without units there are no predictions.
+
+        Args:
+            state: The current state.
+        """
         return running_mixture(state.data).units.ready.view(state.time.shape).clone()
 
     def jump(self, state: State) -> Tensor:
-        """Probability of a jump just before the newest measurement, `batch_shape`."""
+        """Probability of a jump just before the newest measurement, `batch_shape`.
+
+        Args:
+            state: The current state.
+        """
         running = running_mixture(state.data).flat()
         return running.jump_chance(running.time).view(state.time.shape)
 
@@ -367,16 +392,24 @@ class Adaptive(ProcessStrategy):
         )
 
     def marginals(self, state: State) -> dict[str, Tensor]:
-        """How likely each lengthscale, rate, hazard and noise ratio is, each `batch_shape x n`.
+        """Posterior weights of lengthscales, rates, hazards and noise ratios, `batch_shape x n`.
 
-        Of what they are the weights :meth:`Bank.values` tells.
+        Args:
+            state: The current state.
+
+        Returns:
+            By name, the weights of the values that :meth:`Bank.values` lists.
         """
         share, axes = self.weights(state), range(-len(PARTS), 0)
-        others = [[one for one in axes if one != own] for own in axes]
+        others = [[axis for axis in axes if axis != own] for own in axes]
         return {name: share.sum(own) for name, own in zip(PARTS, others)}
 
     def weights(self, state: State) -> Tensor:
-        """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
+        """Posterior weights, `batch_shape x lengthscales x rates x hazards x noise ratios`.
+
+        Args:
+            state: The current state.
+        """
         running, bank = running_mixture(state.data).flat(), self.bank
         share = running.member_weights(bank_prior(state.data))
         parts = (bank.rates, bank.hazards, bank.noise_ratios)

@@ -326,7 +326,7 @@ def test_a_late_or_absent_expert_is_reported() -> None:
     assert torch.allclose(
         plain.posterior(told, GRID.X).variance, strategy.posterior(state, GRID.X).variance
     )
-    with pytest.warns(ExpertWarning, match="no answer at all in 1 of 2 trials after round 1"):
+    with pytest.warns(ExpertWarning, match="no answer in 1 of 2 trials after round 1"):
         some = strategy.absorb(state, asked, y.unsqueeze(-1), ok=torch.tensor([[True], [False]]))
     assert some.expert is not None
     assert some.expert.unanswered.tolist() == [0, 1]
@@ -365,7 +365,7 @@ def test_answers_that_do_not_fit() -> None:
         (r"ok is torch.float64", lambda: (newest, asked, y, y)),
         (r"y is torch.float32", lambda: (newest, asked, y.float(), None)),
         (
-            r"follows round 5 of .* has been told 4",
+            r"follows round 5 of .* is after round 4",
             lambda: (state, asked, y, None),
         ),
         (

@@ -375,7 +375,7 @@ def test_a_loop_needs_a_domain():
 
 
 def test_choices_come_one_by_one():
-    with pytest.raises(InputDataError, match=r"one by one, Choice\("):
+    with pytest.raises(InputDataError, match=r"as an argument, Choice\("):
         Loop({"kind": Choice(["sand", "salt"])})
 
 

@@ -202,7 +202,7 @@ def test_memories_that_cannot_be_carried_are_refused(memory, later, words, domai
         (lambda seen: seen.argmax(lambda at: at.mean * math.nan), BOX, "a score is NaN"),
         (lambda seen: seen.argmax(lambda at: at.mean > 0), GRID, "floating-point numbers"),
         (lambda seen: seen.argmax(lambda at: at.mean > 0), BOX, "floating-point numbers"),
-        (lambda seen: seen.argmax(lambda at: at.mean[..., :1]), BOX, "one for each candidate"),
+        (lambda seen: seen.argmax(lambda at: at.mean[..., :1]), BOX, "shape of the candidates"),
         (lambda seen: seen.argmax(lambda at: at.mean.detach()), BOX, "without detach"),
         (lambda seen: seen.mean.argmax(-1), BOX, "cannot be listed"),
         (lambda seen: None, GRID, "the choice of Picks is None"),
