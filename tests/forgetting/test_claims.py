@@ -125,18 +125,18 @@ class WrongAttenuation(DriftByCovariance):
 
 
 REFUSED = {
-    Falsely(): "claims to be Markovian, but the correlation between times",
-    SlowlyFalsely(): "claims to be Markovian, but the correlation between times",
+    Falsely(): "claims to be Markovian, but correlations",
+    SlowlyFalsely(): "claims to be Markovian, but correlations",
     FarBack(0.1): "claims to be Markovian",
     Nothing(): r"Nothing defines no covariance in time; define attenuation\(elapsed\)",
     OnlyVariance(): "OnlyVariance defines no covariance in time",
-    Growing(): "is no covariance: correlations .* have eigenvalues down to -",
+    Growing(): "is not a covariance: correlations .* have eigenvalues down to -",
     Asymmetric(): r"covariance\(s, t\) and covariance\(t, s\) must agree",
     NotANumber(): r"covariance must be finite, but at s = 0 and t = .* gives inf",
     StartsKnown(): r"variance must be positive at all times, but at s = 0 .* gives 0;",
     Contradiction(): r"prior_variance\(s\) and covariance\(s, s\) must agree",
     Discontinuous(): r"prior_variance\(s\) and covariance\(s, s\) must agree",
-    OneNumber(): r"gives \(\) where \(7, 12, 12\) is wanted",
+    OneNumber(): r"gives \(\), but the shape must be \(7, 12, 12\)",
     WrongAttenuation(): r"prior_variance\(s\) attenuation\(t - s\) and covariance\(s, t\)",
 }
 
