@@ -170,12 +170,12 @@ def test_what_a_rule_raises_leaves_the_state_as_it_was():
         (
             torch.zeros(7),
             lambda log: log.memory,
-            r"of shape \(7,\), but it leads with",
+            r"of shape \(7,\) in its memory",
         ),
-        (torch.zeros(2), lambda log: log.y.mean(), r"of shape \(\), but it leads"),
+        (torch.zeros(2), lambda log: log.y.mean(), r"of shape \(\) in its memory"),
         (torch.zeros(2), lambda log: None, "update returned None"),
-        (torch.nn.Linear(1, 1), lambda log: log.memory, "a memory is a tensor"),
-        ({"a": torch.zeros(3)}, lambda log: log.memory, r"of shape \(3,\), but it leads"),
+        (torch.nn.Linear(1, 1), lambda log: log.memory, "a memory consists of tensors"),
+        ({"a": torch.zeros(3)}, lambda log: log.memory, r"of shape \(3,\) in its memory"),
     ],
 )
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
