@@ -94,7 +94,7 @@ class Run:
     """
 
     def __init__(self, settings: StudySettings, chunk: range) -> None:
-        known = settings.known(settings.strategies)
+        known = settings.compilable(settings.strategies)
         self.table = CompiledTable(settings, known, chunk, Event())
         self._objectives = settings.world.objectives(settings.stream("world", chunk))
         self._step = 0
@@ -251,7 +251,7 @@ def single_precision(label: str, arguments: argparse.Namespace) -> str:
         settings = study_of(label, arguments, torch.float32)
     except ValueError as error:
         return str(error)
-    return "compiled" if settings.known([label]) else "played, but not compiled"
+    return "compiled" if settings.compilable([label]) else "played, but not compiled"
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -17,10 +17,10 @@ from torch import Tensor
 from botorch_tv.drawing import GRAY, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
     draw_curves,
+    fit_scale,
     line_styles,
     name_curves,
     regret_curves,
-    settle_scale,
 )
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.theory.arguments import largest_constant, smallest_constant
@@ -132,7 +132,7 @@ def plot_orders(
     styles = dict(zip(curves, line_styles([label, *drawn]).values()))
     figure, axes = panel(ax, path, 9.5, 4.4)
     draw_curves(axes, horizons, curves, styles)
-    settle_scale(axes, [curves[label]], 0.1)
+    fit_scale(axes, [curves[label]], 0.1)
     low, high = axes.get_ylim()
     axes.set_ylim(low, max(high, *(1.1 * float(mean[-1]) for mean, _ in curves.values())))
     name_curves(axes, curves, styles)
