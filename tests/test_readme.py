@@ -69,7 +69,7 @@ def test_every_python_block_runs(
     for words in (told, shown):  # 58 would be best, and it drifts
         point, drift = words.splitlines()[:2]
         assert abs(literal_eval(point)["temperature"] - 58) < 5
-        assert drift.startswith("It drifts (")
+        assert drift.startswith("Drift: probability ")
     assert (tmp_path / "regret.png").exists()
     assert (tmp_path / "night.png").exists()
 
