@@ -148,16 +148,16 @@ def _draw(
 
 FIGURE_2C = Experiment(
     id="b16-fig2c",
-    title="TV-GP-UCB told a wrong rate of change",
-    paper="With ε = 0.01 true, regret rises slowly where TV-GP-UCB is told more; a little less "
+    title="TV-GP-UCB given a wrong rate of change",
+    paper="With ε = 0.01 true, regret rises slowly where TV-GP-UCB is given more; a little less "
     "does no harm, but beyond a certain point regret rises rapidly, and is worst at 0, which is "
     "GP-UCB.",
     horizon=HORIZON,
     trials=200,
     cases={CASE: markov_case("ε = 0.01", TRUTH, NOISE, _rates)},
     score=partial(judge, _RATE_CLAIMS),
-    picture=partial(_draw, _RATES, "rate assumed by TV-GP-UCB", TRUTH),
-    remark="Least regret is paid when told half the truth.",
+    picture=partial(_draw, _RATES, "rate told to TV-GP-UCB", TRUTH),
+    remark="Regret is least at the true rate (67.8), and hardly larger at half of it (68.2).",
 )
 
 FIGURE_2D = Experiment(

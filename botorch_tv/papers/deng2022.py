@@ -164,10 +164,9 @@ def _experiment(
         trials=TRIALS,
         cases=cases,
         score=partial(judge_readings, {title: claims(e) for e, (_, _, title) in READINGS.items()}),
-        remark="Functions are drawn anew for every trial; the papers' numbers depend on the "
-        "functions they drew. B decides: with the largest norm for it, which theory asks for, "
-        "widths of those that forget are far beyond need, and IGP-UCB, which never forgets, pays "
-        "less than WGP-UCB.",
+        remark="Functions are drawn anew in every trial; the papers' numbers depend on their "
+        "draws. B decides: with the largest norm, as theory requires, strategies that forget are "
+        "too wide, and IGP-UCB, which never forgets, has less regret than WGP-UCB.",
     )
 
 
@@ -240,20 +239,18 @@ _APPENDIX_TEXT = (
 abrupt_of_100 = partial(abrupt, terms=100)
 slow_in_two_legs = partial(slow, terms=100, legs=2)
 
-ABRUPT = _experiment(
-    "w22-abrupt", "Functions that are replaced at a stroke", abrupt, _abrupt, _ABRUPT_TEXT
-)
-SLOW = _experiment("w22-slow", "Functions that turn slowly into others", slow, _slow, _SLOW_TEXT)
+ABRUPT = _experiment("w22-abrupt", "Abruptly changing functions", abrupt, _abrupt, _ABRUPT_TEXT)
+SLOW = _experiment("w22-slow", "Slowly changing functions", slow, _slow, _SLOW_TEXT)
 ABRUPT_100 = _experiment(
     "w22-abrupt-100",
-    "Functions of 100 terms that are replaced at a stroke, as in the appendix",
+    "Abruptly changing functions of 100 terms, as in the appendix",
     abrupt_of_100,
     _appendix,
     _APPENDIX_TEXT,
 )
 SLOW_100 = _experiment(
     "w22-slow-100",
-    "Functions of 100 terms that drift in two legs, as in the appendix",
+    "Slowly changing functions of 100 terms, in two legs, as in the appendix",
     slow_in_two_legs,
     _appendix,
     _APPENDIX_TEXT,
@@ -347,8 +344,8 @@ STOCKS = Experiment(
         {"raw prices": _stock_claims("raw"), "standardised prices": _stock_claims("stocks")},
     ),
     remark="20 stocks over the last 823 days of another record, where the paper has 29 (48 in the "
-    "table of [ET]). A trial starts from each stock; errors are of that. One stock is the best on "
-    "814 of the days, so that who never forgets pays least.",
+    "table of [ET]); a trial starts from each stock. One stock is the best on 814 days, so "
+    "strategies that never forget have the least regret.",
     quick=(3, 200),
 )
 
@@ -406,8 +403,8 @@ TABLE_1 = Experiment(
     cases=_TABLE_CASES,
     score=_judge_table,
     picture=partial(draw_panels, _TABLE_CASES, one_scale=False),
-    remark="Numbers depend on the functions drawn, here anew in every trial, and on the number of "
-    "their terms and B, which [ET] take from code that is not to be had; those with 100 terms and "
-    "B = 1 are the closer. Stocks are 20 others, a trial from each; 45,362 over 823 days is 55 a "
-    "day, more than standardised prices are apart, so that this column cannot be compared.",
+    remark="Functions are drawn anew in every trial; the paper gives neither the number of their "
+    "terms nor B, and 100 terms with B = 1 are closer to its numbers. The stocks are 20 others, a "
+    "trial from each; 45,362 over 823 days is 55 a day, more than standardised prices differ, so "
+    "that column cannot be compared.",
 )

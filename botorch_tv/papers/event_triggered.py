@@ -127,9 +127,9 @@ _CASES = {
 
 FIGURE_2 = Experiment(
     id="et-fig2",
-    title="Four strategies at three rates of change, and told a wrong one",
+    title="Four strategies at three rates of change, and given a wrong rate",
     paper="Normalised regret in the order TV < ET < R < GP at ε = 0.01, 0.03 and 0.05; ET lowest "
-    "where TV and R are told ε = 0.001, but 0.05 is true.",
+    "where TV and R are given ε = 0.001, but 0.05 is true.",
     horizon=400,
     trials=200,
     cases=_CASES,
@@ -248,8 +248,8 @@ def _waiting_times(results: Results) -> Outcome:
 
 FIGURE_4 = Experiment(
     id="et-fig4",
-    title="How long ET-GP-UCB waits for its first reset (3 days on a cluster in the paper)",
-    paper="A histogram of 30,000 trials for ε = 0.03 and 0.1, beside N = 29 and 22 of R-GP-UCB; no "
+    title="Rounds until the first reset of ET-GP-UCB (3 days on a cluster in the paper)",
+    paper="A histogram of 30,000 trials for ε = 0.03 and 0.1, with N = 29 and 22 of R-GP-UCB; no "
     "numbers.",
     horizon=200,
     trials=30_000,

@@ -98,9 +98,10 @@ def _draw(results: Results, path: Path) -> Figure:
 
 FIGURE_1 = Experiment(
     id="mk-fig1",
-    title="TV-GP-UCB with the same β in every round, and with one that grows",
+    title="TV-GP-UCB with a constant β and with a growing β",
     paper="Regret is least at β = 6.36, 4.34 and 2.12 where ε = 0.001, 0.01 and 0.1, and a broad "
-    "range of constants pays less than β = 0.8 ln(4t) (48 hours on eight cores in the paper).",
+    "range of constants has less regret than β = 0.8 ln(4t) (48 hours on eight cores in the "
+    "paper).",
     horizon=10_000,
     trials=100,
     cases=_CASES,

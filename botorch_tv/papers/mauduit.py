@@ -179,13 +179,13 @@ def _side_queries(result: StudyResult) -> dict[str, float | bool]:
 
 SYNTHETIC = Experiment(
     id="m-synthetic",
-    title="Bandits with experts and without, on oscillating coefficients",
+    title="Bandits with and without experts, on oscillating coefficients",
     paper='"Both SparQ-GP-UCB and W-SparQ-GP-UCB" outperform "existing bandit algorithms. Although '
     'SparQ-GP-UCB converges slightly faster, it requires significantly more additional queries".',
-    remark="The paper leaves most settings open, the widths and which of the points that tie is "
-    "played among them. With the width of its theory both SparQs explore so much that they hardly "
-    "differ, and TV-GP-UCB loses to chance. Side queries are drawn from the exact k-DPP, which the "
-    "chain of the paper approximates.",
+    remark="The paper leaves most settings open, such as the widths and the choice among ties. "
+    "With the width of its theory both SparQs explore too much to differ, and TV-GP-UCB has more "
+    "regret than random search. Side queries are drawn from the exact k-DPP, which the paper's "
+    "chain approximates.",
     horizon=500,
     trials=30,
     cases=_CASES,
@@ -284,7 +284,7 @@ def _draw_temperature(results: Results, path: Path) -> Figure:
 
 TEMPERATURE = Experiment(
     id="m-temperature",
-    title="Experts on a grid of temperatures: regret, and knowledge of the whole",
+    title="Experts on a grid of temperatures: regret and prediction error",
     paper="SparQ-GP-UCB and W-SparQ-GP-UCB outperform the others in regret, W-SparQ-GP-UCB in the "
     "squared prediction error over the grid as well.",
     horizon=TEMPERATURE_HORIZON,
@@ -293,7 +293,7 @@ TEMPERATURE = Experiment(
     score=_judge_temperature,
     picture=_draw_temperature,
     record=(PredictionError(),),
-    remark="Hourly anomalies of a reanalysis over the United Kingdom in place of monthly ones of "
+    remark="Hourly anomalies of a reanalysis over the United Kingdom replace monthly anomalies of "
     "Berkeley Earth over France; α = 1, which the paper tunes.",
     quick=(2, 60),
 )

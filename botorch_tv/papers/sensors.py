@@ -147,17 +147,16 @@ _TRAFFIC = {
 
 TEMPERATURE = Experiment(
     id="b16-fig3-temperature",
-    title="The warmest place, one asked at a time",
+    title="The warmest place, one measurement per round",
     paper="TV-GP-UCB lies below R-GP-UCB, with the gap generally increasing; GP-UCB does well for "
     "a short time and ends barely better than chance.",
     horizon=264,
     trials=200,
     cases=_TEMPERATURE,
     score=_judge_temperature,
-    remark="Hourly cells of a reanalysis in place of sensors in a laboratory; regret in kelvin. "
-    "GP-UCB is the worst here too, but weather keeps its pattern enough for old readings to beat "
-    "chance. The period of R-GP-UCB follows from the fitted rate of change (the paper takes 15 by "
-    "cross-validation).",
+    remark="Hourly cells of a reanalysis replace the laboratory sensors; regret is in kelvin. "
+    "Weather keeps its pattern, so old readings help GP-UCB more than in the paper; the period of "
+    "R-GP-UCB follows from the fitted rate of change (15 by cross-validation in the paper).",
 )
 
 _FAST_CLAIMS = [
@@ -170,16 +169,17 @@ _FAST_CLAIMS = [
 
 TRAFFIC = Experiment(
     id="b16-fig3-traffic",
-    title="The fastest road, and the road that flows better than usual, one asked at a time",
+    title="The fastest road, and the road furthest above its usual speed, one measurement per "
+    "round",
     paper="TV-GP-UCB outperforms GP-UCB on most days; the two are comparable where the best "
     "sensors do not change much over the day.",
     horizon=84,
     trials=200,
     cases=_TRAFFIC,
     score=partial(judge, _FAST_CLAIMS),
-    remark="A week of Los Angeles in place of a month of interstate 880, from six o'clock on for "
-    "84 readings; three working days teach. The fastest of 50 roads changes little over a morning, "
-    "so the speed above the usual of each road, whose best does change, is played besides.",
+    remark="A week of Los Angeles replaces a month of interstate 880; models are fitted to three "
+    "working days. The fastest road changes little over a morning, so the excess over each road's "
+    "usual speed is played as well.",
 )
 
 _LABORATORY = {
@@ -192,7 +192,7 @@ _LABORATORY = {
 
 EVENT_TRIGGERED_TEMPERATURE = Experiment(
     id="et-fig3",
-    title="The warmest place again, for strategies told a rate of change and one that is not",
+    title="The warmest place, for strategies with a rate of change and without",
     paper="Regret in the order ET < TV < R < GP.",
     horizon=286,
     trials=200,
@@ -205,5 +205,5 @@ EVENT_TRIGGERED_TEMPERATURE = Experiment(
             below("temperature", "R-GP-UCB", "GP-UCB", 3.0),
         ],
     ),
-    remark="Hourly cells of a reanalysis in place of sensors in a laboratory.",
+    remark="Hourly cells of a reanalysis replace the laboratory sensors.",
 )
