@@ -156,7 +156,7 @@ FIGURE_2C = Experiment(
     trials=200,
     cases={CASE: markov_case("ε = 0.01", TRUTH, NOISE, _rates)},
     score=partial(judge, _RATE_CLAIMS),
-    picture=partial(_draw, _RATES, "rate told to TV-GP-UCB", TRUTH),
+    picture=partial(_draw, _RATES, "rate assumed by TV-GP-UCB", TRUTH),
     remark="Regret is least at the true rate (67.8), and hardly larger at half of it (68.2).",
 )
 
