@@ -37,7 +37,7 @@ from botorch_tv.simulation.rules import (
     MOST_SLOTS,
     Compilable,
     Rules,
-    known,
+    compilable,
     require_compiled,
 )
 from botorch_tv.simulation.settings import StudySettings
@@ -103,7 +103,7 @@ def test_means_and_variances_are_those_of_the_recursion(domain, lengthscale):
 def service(strategy: Strategy, state: State, horizon: int) -> Compilable | None:
     """A strategy as it is compiled; None where it is left to the recursion."""
     world = MarkovWorld(state.domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
-    return known(world, strategy, state, horizon)
+    return compilable(world, strategy, state, horizon)
 
 
 def side_by_side(world, strategies, horizon, trials=TRIALS):
@@ -192,7 +192,7 @@ def test_choices_are_those_of_the_recursion(name, kernel):
         label: ucb(**{"kernel": kernel, "noise": 0.05} | parts) for label, parts in KINDS.items()
     }
     for one in strategies.values():
-        assert known(world, one, one.init(domain), HORIZON) is not None
+        assert compilable(world, one, one.init(domain), HORIZON) is not None
     eager, compiled = (study(world, strategies, compiled=one) for one in (False, True))
     require_same(eager, compiled)
     for label in ("triggered", "walking and triggered"):
@@ -399,7 +399,7 @@ def test_a_world_where_measurements_fail_is_left_to_the_recursion():
             return choice % 2 == 0
 
     world = Failing(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
-    assert known(world, ucb(), ucb().init(world.domain), 50) is None
+    assert compilable(world, ucb(), ucb().init(world.domain), 50) is None
 
 
 def test_large_studies_compile_unless_told():
