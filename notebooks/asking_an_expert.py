@@ -373,7 +373,7 @@ plt.show()
 
 # %% [markdown]
 # Five questions a round (`c_Q = 1`) reduce regret from 80, the best forgetter's, to 46; four times
-# as many reduce it to 35. W-SparQ with α = 2 asks in every other round, and pays for the rounds in
+# as many reduce it to 34.5. W-SparQ with α = 2 asks in every other round, and pays for the rounds in
 # between: for about as many questions in all, SparQ has 46 against 55 at about 950 questions (`c_Q
 # = 1` against 2) and 36 against 48 at about 1800 (2 against 4). With fewer than three questions a
 # round the order is reversed: W-SparQ, which asks five in every other round, pays 64, and SparQ,

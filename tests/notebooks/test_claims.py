@@ -29,7 +29,7 @@ SENTENCES = [  # a notebook, numbers in its output, and its sentence with them
     (STUDY, "\ntrigger" + ROW, "it pays {:.0f} to {:.0f} % more than the right guess"),
     (EXPERT, r"\nweights, γ = 0.1 \| (\S+) .*\| (\S+)", "regret from {:.0f}, the best forgetter's"),
     (EXPERT, rf"\n{EVERY}1 \| (\S+)", "forgetter's, to {:.0f};"),
-    (EXPERT, rf"\n{EVERY}4 \| (\S+)", "as many reduce it to {:.0f}."),
+    (EXPERT, rf"\n{EVERY}4 \| (\S+)", "as many reduce it to {:.1f}."),
     (EXPERT, rf"\n{OTHER}2 \| (\S+)", "46 against {:.0f} at about"),
     (EXPERT, rf"\n{OTHER}4 \| (\S+)", "36 against {:.0f} at about"),
     (EXPERT, rf"\n{OTHER}1 \| (\S+)", "in every other round, pays {:.0f},"),
