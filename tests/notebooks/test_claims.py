@@ -37,7 +37,7 @@ SENTENCES = [  # a notebook, numbers in its output, and its sentence with them
     (OPTUNA, "DriftSampler +loses (.+) percent", "`DriftSampler` loses {:.2f} percent an hour"),
     (OPTUNA, "TPESampler +loses (.+) percent", "`TPESampler` {:.2f},"),
     (OPTUNA, r"\nstudy.best_params .* (\S+)\n", "would now bring {:.1f} percent"),
-    (OPTUNA, r"\nbest_now\(study\) .* (\S+)\n", "the setting of `best_now` {:.1f}."),
+    (OPTUNA, r"\nbest_now\(study\) .* (\S+)\n", "the setting of `best_now` {:.1f};"),
     (LEARN, "truth +0.0: learned ([0-9.]+)", "at the learned {:.4f} half"),
     (LEARN, r" 0.001 .* (\d+)%", "ten times too small {:.0f} %"),
     (LEARN, r" 0.03 .* (\d+)%", "three times too large, {:.0f} %"),
