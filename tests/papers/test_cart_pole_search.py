@@ -1,5 +1,3 @@
-"""The policy search of [ET] Figure 3 (d), its scales against scipy."""
-
 import itertools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""[MK] Figure 1 by hand: which β pays least, how many pay less than the growing one."""
-
 import numpy as np
 import pytest
 from synthetic_results import make_result

@@ -101,7 +101,6 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
 
 
 def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
-    """Finished trials stay until everything is written, those of finished cases too."""
     name = "et-fig2"
     small = dataclasses.replace(EXPERIMENTS[name], horizon=3)
     monkeypatch.setitem(EXPERIMENTS, name, small)
@@ -161,7 +160,6 @@ def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
 
 
 def test_cases_keep_to_their_own_sizes(tmp_path):
-    """Of five cases one has 20 places to start from, and the others are meant for 500 rounds."""
     small = dataclasses.replace(EXPERIMENTS["et-table1"], quick=(30, 2))
     small.run(tmp_path, quick=True, progress=False)
     sizes = {}
@@ -249,7 +247,6 @@ def test_order_by_hand():
     ("least", "most", "holds"), [(2, 3, True), (2.1, 3, False), (0.5, 1, False)]
 )
 def test_a_figure_by_hand(least, most, holds):
-    """Mean totals are 4 and 2, and half of the trials reset in round 2 or 3."""
     resets = {"A": np.array([[1, 0, 0, 1], [0, 0, 1, 0]], dtype=bool)}
     result = make_result({"A": [[1, 1, 1, 1], [1, 1, 1, 1]], "B": [[0, 0, 0, 1], [1, 1, 1, 0]]})
     row = claims.similar("case", "A", "B")({"case": result})

@@ -1,5 +1,3 @@
-"""Experiments on records: which rows and arms they play, and what strategies are told."""
-
 import math
 
 import numpy as np
@@ -8,14 +6,7 @@ import torch
 from synthetic_results import make_result
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Fixed, Logarithmic
-from botorch_tv.papers import (
-    EXPERIMENTS,
-    bogunovic2016,
-    chowdhury2017,
-    deng2022,
-    mauduit,
-    sensors,
-)
+from botorch_tv.papers import EXPERIMENTS, bogunovic2016, chowdhury2017, deng2022, mauduit, sensors
 from botorch_tv.papers.mauduit import EXPERTS
 from botorch_tv.papers.recordings import ERA5, STOCKS, TRAFFIC, Recordings
 from botorch_tv.simulation import PanelWorld
@@ -109,7 +100,6 @@ def test_traffic_plays_one_morning(folder):
 
 
 def test_cells_are_drawn_once_and_for_all():
-    """By the seed with which the results that are kept were computed."""
     chosen = sensors.cells(187, 46)
     drawn = np.random.default_rng(2016).choice(187, 46, replace=False)
     assert chosen.tolist() == sorted(drawn)
@@ -170,7 +160,6 @@ def test_standard_functions_by_hand():
 
 
 def test_mauduit_is_fitted(folder, monkeypatch):
-    """The lengthscale is that of the largest likelihood, by another way than a Kalman filter."""
     world = mauduit.anomalies(Recordings(folder))
     panel = Recordings(folder).temperature(every=4)
     train = panel.values[:480]
@@ -228,7 +217,6 @@ def test_periods_are_judged_by_mean_and_spread():
 
 @pytest.mark.parametrize(("static", "holds"), [(1.9, True), (1.7, False)])
 def test_static_strategy_must_end_barely_better_than_chance(static, holds):
-    """Chance pays 2 and TV-GP-UCB 1 in the last rounds; the quarter between is at 1.75."""
     flat = np.ones((3, 60))
     jitter = np.random.default_rng(0).standard_normal((3, 60)) * 1e-3
     levels = {"TV-GP-UCB": 1.0, "R-GP-UCB": 1.5, "GP-UCB": static, "Random": 2.0}

@@ -1,5 +1,3 @@
-"""What `botorch-tv paper` prints: every claim, every number, no gap."""
-
 import math
 
 import pandas as pd

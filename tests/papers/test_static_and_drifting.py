@@ -1,5 +1,3 @@
-"""Settings of [C17], [W22] and [M] that are derived from the functions of a study."""
-
 import itertools
 import math
 

@@ -10,5 +10,5 @@ def test_verdicts():
     )
     close = make_result({"B": [[3], [3], [9]], "A": [[2], [4], [6]]})
     assert "B is only 0.9 standard errors behind over 3 paired trials" in verdict(close)
-    assert "more trials" in verdict(make_result({"A": [[1]], "B": [[2]]}))
-    assert verdict(make_result({"A": [[1], [2]]})) == "A alone was run: regret 1.500 a round."
+    assert "run more trials" in verdict(make_result({"A": [[1]], "B": [[2]]}))
+    assert verdict(make_result({"A": [[1], [2]]})) == "Only A was run: regret 1.500 a round."

@@ -24,17 +24,17 @@ def test_summary_by_hand(result):
     table = result.summary()
     assert list(table.index) == ["A", "B"]
     a, b = table.loc["A"], table.loc["B"]
-    assert a["total_regret"] == pytest.approx(4)
-    assert a["standard_error"] == pytest.approx(2 / math.sqrt(3))
-    assert a["regret_per_round"] == pytest.approx(2)
-    assert a["resets"] == 0
+    assert [a["total_regret"], a["standard_error"]] == pytest.approx([4, 2 / math.sqrt(3)])
+    assert (a["regret_per_round"], a["resets"]) == (pytest.approx(2), 0)
     assert a[["difference", "difference_error", "t_ratio"]].isna().all()
-    assert b["total_regret"] == pytest.approx(7)
-    assert b["standard_error"] == pytest.approx(math.sqrt(7 / 3))
-    assert b["resets"] == pytest.approx(1)
-    assert b["difference"] == pytest.approx(3)
-    assert b["difference_error"] == pytest.approx(1 / math.sqrt(3))
+    found = b[["total_regret", "standard_error", "resets", "difference", "difference_error"]]
+    assert list(found) == pytest.approx([7, math.sqrt(7 / 3), 1, 3, 1 / math.sqrt(3)])
     assert b["t_ratio"] == pytest.approx(3 * math.sqrt(3))
+    single = make_result({"A": [[1, 2]], "B": [[2, 2]]}).summary()
+    assert single["standard_error"].isna().all()
+    assert math.isnan(single.loc["B", "t_ratio"])
+    equal = make_result({"A": [[1, 2], [3, 4]], "B": [[1, 2], [3, 4]]})
+    assert math.isnan(equal.paired_difference("A", "B").t_ratio)
 
 
 def test_paired_difference_is_antisymmetric(result):
@@ -53,14 +53,6 @@ def test_first_reset(result):
     assert first.sel(strategy="A").isnull().all()
 
 
-def test_single_trial_and_equal_strategies_have_no_t_ratio():
-    single = make_result({"A": [[1, 2]], "B": [[2, 2]]}).summary()
-    assert single["standard_error"].isna().all()
-    assert math.isnan(single.loc["B", "t_ratio"])
-    equal = make_result({"A": [[1, 2], [3, 4]], "B": [[1, 2], [3, 4]]})
-    assert math.isnan(equal.paired_difference("A", "B").t_ratio)
-
-
 def test_dimensions_in_any_order(result):
     turned = StudyResult(result.data.transpose("round", "strategy", "trial"))
     assert turned.regret.dims == ("strategy", "trial", "round")
@@ -75,11 +67,11 @@ def test_round_trip(result, tmp_path):
     assert loaded.data["index"].dtype == np.int32
     assert {type(value) for value in loaded.data.attrs.values()} <= {str, int, float}
     assert os.listdir(path.parent) == ["study.nc"]
-    loaded.save(path)  # what was loaded can be saved again, over itself
+    loaded.save(path)  # over itself
     xr.testing.assert_identical(StudyResult.load(path).data, result.data)
 
 
-def test_failed_save_keeps_the_older_file(result, tmp_path, monkeypatch):
+def test_a_failed_save_does_not_change_the_older_file(result, tmp_path, monkeypatch):
     path = result.save(tmp_path / "study.nc")
 
     def fail(*_: object, **__: object) -> None:
@@ -123,7 +115,7 @@ def test_incomplete_datasets_are_refused(result):
 
 
 @pytest.mark.parametrize("package", ["xarray", "pandas"])
-def test_missing_extra_says_what_to_install(package):
+def test_missing_extra(package):
     with (
         not_installed(package),
         pytest.raises(ImportError, match=rf"{package}.* pip install 'botorch-tv\[study\]'"),

@@ -11,7 +11,7 @@ def test_printed_by_hand():
     assert lines[0].rindex("in s.e.") + len("in s.e.") == len(lines[2])
 
 
-def test_paired_differences_are_never_cut_from_print():
+def test_all_columns_are_printed():
     with pd.option_context("display.width", 40, "display.max_columns", 3):
         printed = str(RESULT.summary())
     assert "..." not in printed
@@ -19,7 +19,7 @@ def test_paired_differences_are_never_cut_from_print():
     assert "5.2" in printed.splitlines()[2]
 
 
-def test_a_part_of_it_prints_as_any_table():
+def test_a_part_is_a_plain_table():
     part = RESULT.summary()[["total_regret"]]
     assert type(part) is pd.DataFrame
     assert "total_regret" in str(part)

@@ -1,5 +1,3 @@
-"""BoTorch's own test cases for test problems, on each of ours and on their snapshots."""
-
 from functools import cache
 
 import pytest

@@ -44,7 +44,6 @@ def _derivative(state: np.ndarray, force: float, friction: float) -> np.ndarray:
 
 @pytest.mark.parametrize("friction", [0.0, 0.03, 0.075])
 def test_the_linear_system_is_the_nonlinear_one_near_upright(friction: float) -> None:
-    """One step of the equations of motion, integrated numerically, from small states and forces."""
     A, B = _matrices(friction)
     for i in range(5):
         small = 1e-5 * np.eye(5)[i]
@@ -61,7 +60,6 @@ def test_the_linear_system_is_the_nonlinear_one_near_upright(friction: float) ->
 
 @pytest.mark.parametrize(("t", "friction"), FRICTIONS.items())
 def test_cost_is_the_textbooks(t: float, friction: float) -> None:
-    """Against scipy's Lyapunov solver, for the state covariance instead of the value matrix."""
     problem = CartPole(limit=1e6)
     A, B = _matrices(friction)
     X = _gain_points(problem, 200, t)
@@ -81,7 +79,6 @@ def test_cost_is_the_textbooks(t: float, friction: float) -> None:
 
 
 def test_cost_is_what_a_simulation_pays() -> None:
-    """4,000 runs of 1,500 steps from the stationary state's origin: within five standard errors."""
     problem = CartPole()
     rng = np.random.default_rng(0)
     for t, friction in ((0.0, 0.03), (150.0, 0.075)):

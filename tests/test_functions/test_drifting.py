@@ -26,7 +26,6 @@ PAIRS = [
 
 @pytest.mark.parametrize(("moving", "static"), PAIRS)
 def test_it_starts_as_botorchs_own_function(moving, static) -> None:
-    """At time 0 the optimum is where BoTorch has it, so the function is BoTorch's."""
     lower, upper = static.bounds
     X = lower + (upper - lower) * torch.rand(50, static.dim, dtype=torch.float64)
     assert torch.allclose(moving.at(0.0)(X), static(X), rtol=1e-9, atol=1e-9)
@@ -44,7 +43,6 @@ def descended(x, f):
     "kind", [DriftingAckley, DriftingBranin, DriftingHartmann, DriftingRosenbrock]
 )
 def test_nothing_found_by_search_beats_the_optimum(kind, motion) -> None:
-    """By 20,000 random points and a bounded descent from the four best, at three times."""
     problem = kind(motion=motion)
     generator = torch.Generator().manual_seed(1)
     for t in (0.0, 8.0, 71.0):
@@ -65,7 +63,6 @@ def test_nothing_found_by_search_beats_the_optimum(kind, motion) -> None:
 
 
 def test_the_best_points_are_all_listed_and_attain_the_value() -> None:
-    """Branin has up to three in the box; which, changes with time."""
     problem = DriftingBranin(motion=Orbit(period=40.0))
     seen = set()
     for t in range(80):

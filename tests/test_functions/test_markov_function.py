@@ -1,5 +1,3 @@
-"""The law of the random-feature world, and what it refuses."""
-
 import math
 
 import numpy as np
@@ -42,7 +40,6 @@ def _values(problem: MarkovFunction, X: torch.Tensor, t: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["se", "se-ard", "matern-5/2", "matern-3/2"])
 def test_covariance_in_space_and_time_is_the_models(name: str) -> None:
-    """Over 20,000 worlds, each with frequencies of its own: within five standard errors."""
     worlds, epsilon, scale = 20_000, 0.2, 1.7
     kernel = ScaleKernel(_kernel(name)).double()
     kernel.outputscale = scale

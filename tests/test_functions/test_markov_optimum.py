@@ -1,5 +1,3 @@
-"""Whether the optimum that a random-feature world reports is the highest point there is."""
-
 import numpy as np
 import pytest
 import torch
@@ -52,7 +50,6 @@ def test_a_square_is_searched_to_rounding(rough: bool) -> None:
 
 
 def test_no_peak_among_many_is_overlooked() -> None:
-    """32 functions with some hundred peaks each, on a grid four times as fine as the search's."""
     problem = _world(2, 0.07, rounds=32, seed=6)
     axis = torch.linspace(0, 1, 341, dtype=torch.float64)
     X = torch.cartesian_prod(axis, axis)
@@ -65,7 +62,6 @@ def test_no_peak_among_many_is_overlooked() -> None:
 
 @pytest.mark.parametrize(("dim", "lengthscale"), [(4, 0.3), (6, 0.5)])
 def test_more_dimensions_against_another_search(dim: int, lengthscale: float) -> None:
-    """Eight bounded quasi-Newton ascents from the best of other points: none finds more."""
     problem = _world(dim, lengthscale, rounds=3, seed=3)
     generator = torch.Generator().manual_seed(7)
     X = torch.rand(20_000, dim, generator=generator, dtype=torch.float64)

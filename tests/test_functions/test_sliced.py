@@ -1,5 +1,3 @@
-"""Functions of which one coordinate is time, and W-DBO's suite of ten."""
-
 import math
 
 import numpy as np
@@ -7,11 +5,7 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from botorch.test_functions import Ackley, Rosenbrock, Shekel, StyblinskiTang
-from botorch.test_functions.synthetic import (
-    AckleyMixed,
-    ConstrainedHartmann,
-    SyntheticTestFunction,
-)
+from botorch.test_functions.synthetic import AckleyMixed, ConstrainedHartmann, SyntheticTestFunction
 from gpytorch.kernels import RBFKernel
 
 from benchmarks.peers.slices import SLICES
@@ -68,7 +62,6 @@ def test_the_suite_is_the_papers(suite) -> None:
 
 @pytest.mark.parametrize("name", list(LEAST))
 def test_values_are_those_of_the_textbook_formula(suite, name) -> None:
-    """With numpy from the formulas; BoTorch keeps constants of Shekel and Hartmann in float32."""
     problem, slices = suite[name], SLICES[name]
     X = np.random.default_rng(0).random((500, problem.spatial_dim))
     for t in (0.0, 12.5, 100.0):
@@ -91,7 +84,6 @@ def test_the_best_slice_is_the_known_minimum(suite, name) -> None:
 
 @pytest.mark.parametrize("name", list(LEAST))
 def test_no_point_is_below_the_best_of_its_slice(suite, name) -> None:
-    """And another search, by SciPy, ends there, too."""
     problem, slices = suite[name], SLICES[name]
     X = np.random.default_rng(1).random((20_000, problem.spatial_dim))
     for t in (0.0, 31.0, 50.0, 77.0, 100.0):
@@ -141,7 +133,6 @@ def test_starts_find_what_even_points_do_not() -> None:
 
 
 def test_a_kink_is_no_trouble() -> None:
-    """Ackley's function has no derivative at the minimum of all its slices together."""
     problem = SlicedFunction(Ackley(dim=3), starts=torch.zeros(1, 2), horizon=10.0)
     assert abs(problem.optimal_value_at(5.0).item()) < 1e-14
     assert problem.optimizers_at(5.0).tolist() == [[0.0, 0.0]]

@@ -1,5 +1,3 @@
-"""A wind farm under a wind that turns, beside FLORIS itself."""
-
 import copy
 import math
 

@@ -40,7 +40,6 @@ def test_throughout_counts_trials():
 
 @pytest.mark.parametrize("width", [0.5, 1.0, 2.0])
 def test_known_coverage(width):
-    """Errors ``width`` times as large as told: coverage 2Φ(z / width) - 1, within 4 errors."""
     trials, rounds, noise, sqrt_beta = 40, 50, 0.25, 1.5
     result = drawn_diagnosis({"A": width}, trials, rounds, noise=noise, sqrt_beta=sqrt_beta)
     bands = result.calibration().sel(strategy="A")
@@ -63,7 +62,6 @@ def test_known_coverage(width):
 
 
 def test_standard_errors_are_over_trials():
-    """Rounds that repeat one another add nothing to what a trial tells."""
     outside = np.repeat([[0.0], [9.0], [0.0], [0.0]], 100, axis=1)
     bands = make_diagnosed({"A": {"objective": outside}}).calibration([0.9])
     assert float(bands["objective"].item()) == pytest.approx(0.75)
@@ -128,7 +126,6 @@ def test_other_bad_input():
 
 
 def test_right_model_is_calibrated_and_a_static_one_is_not():
-    """Given the data, f_t(x_t) is normal with the predicted moments, however x_t was chosen."""
     kernel, noise = unit_kernel("se", 0.2), 0.02
     world = MarkovWorld(Grid.regular(6, 2), kernel=kernel, epsilon=0.1, noise=noise)
     players = {
@@ -148,7 +145,6 @@ def test_right_model_is_calibrated_and_a_static_one_is_not():
 
 
 def test_the_noise_is_what_is_believed_and_not_its_unit():
-    """Who is told nothing counts noise in one of its own, and has 1 for ``noise``."""
     grid, kernel = Grid.regular(points=12, dim=1), unit_kernel("se", 0.2)
     world = MarkovWorld(grid, kernel=kernel, epsilon=0.01, noise=0.04)
     wrong = tv_gp_ucb(kernel=kernel, noise=1.0, epsilon=0.01)
@@ -164,7 +160,6 @@ def test_the_noise_is_what_is_believed_and_not_its_unit():
 
 
 def test_rounds_before_anything_is_predicted_count_for_nothing():
-    """Four measurements set the units; what is made up until then is wide enough for anything."""
     grid, kernel = Grid.regular(points=12, dim=1), unit_kernel("se", 0.2)
     world = MarkovWorld(grid, kernel=kernel, epsilon=0.01, noise=0.04)
     players = {"told nothing": adaptive_gp_ucb(), "told": gp_ucb(kernel=kernel, noise=0.04)}

@@ -66,7 +66,7 @@ def test_negative_eigenvalues_are_clipped():
     np.testing.assert_allclose(sample_covariance(values), nearest, atol=1e-12)
 
 
-def test_arms_never_read_together_are_unrelated():
+def test_arms_without_common_rows_are_uncorrelated():
     values = np.array([[1.0, np.nan], [2.0, np.nan], [np.nan, 3.0], [np.nan, -1.0]])
     np.testing.assert_allclose(sample_covariance(values), [[2.5, 0], [0, 5]])
 

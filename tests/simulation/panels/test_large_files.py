@@ -1,5 +1,3 @@
-"""A file that promises more than it holds."""
-
 import io
 import zipfile
 from pathlib import Path

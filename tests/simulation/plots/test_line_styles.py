@@ -1,5 +1,3 @@
-"""A strategy is drawn alike in every picture."""
-
 import itertools
 
 import pytest

@@ -1,5 +1,3 @@
-"""What is drawn on a user's axes is what the whole picture shows in its first panel."""
-
 from functools import partial
 
 import numpy as np

@@ -9,12 +9,7 @@ from synthetic_results import make_result, random_result
 
 from botorch_tv.drawing import canvas, written
 from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
-from botorch_tv.simulation.plots.curves import (
-    line_styles,
-    name_curves,
-    regret_curves,
-    spread_apart,
-)
+from botorch_tv.simulation.plots.curves import line_styles, name_curves, regret_curves, spread_apart
 
 LEVELS = {"GP-UCB": 1.0, "R-GP-UCB": 0.8, "ET-GP-UCB": 0.5}
 

@@ -1,5 +1,3 @@
-"""A picture of what was believed shows what was recorded, under the names of the values."""
-
 import numpy as np
 import pytest
 from gpytorch.kernels import RBFKernel

@@ -1,5 +1,3 @@
-"""Prediction errors against dense formulas on the same worlds, however a study is cut."""
-
 from __future__ import annotations
 
 import json
@@ -114,7 +112,6 @@ def test_nothing_else_of_a_study_changes(whole) -> None:
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 def test_merging_is_the_two_pass_formula(order: list[int]) -> None:
-    """Whatever order chunks come in, to the last bit."""
     values = 5 + 1e-3 * np.random.default_rng(0).random((2, 11, len(GRID)))
     cpu, labels = torch.device("cpu"), {"GP": PLAYERS["GP"], "TV": PLAYERS["TV"]}
     settings = StudySettings(WORLD, labels, 1, 0, torch.float64, cpu, (PredictionError(),))

@@ -1,5 +1,3 @@
-"""Recorders: one written by a user against what a study is known to have played, and refusals."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -93,7 +91,6 @@ class Buffered(Recorder):
 
 
 def test_a_recorder_may_use_a_buffer_again() -> None:
-    """All strategies of a round had what was recorded of the last."""
     data = study((Buffered(), Diagnosis())).data
     np.testing.assert_array_equal(data["said"], data["mean"])
 

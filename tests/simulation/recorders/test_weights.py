@@ -1,5 +1,3 @@
-"""What a strategy that is told nothing believes is recorded round by round."""
-
 import numpy as np
 from gpytorch.kernels import RBFKernel
 

@@ -1,5 +1,3 @@
-"""Studies on boxes, against test functions in closed form."""
-
 import dataclasses
 from pathlib import Path
 
@@ -104,7 +102,6 @@ def test_all_strategies_meet_the_same_noise_and_begin_alike(whole) -> None:
 
 
 def test_a_study_is_ask_and_tell(whole) -> None:
-    """Every choice again, one trial at a time, from the observations written down."""
     box = Box(Bowl().spatial_bounds, search=ASCENT)
     for label, player in players().items():
         for trial in range(2):
@@ -138,7 +135,6 @@ def test_every_trial_has_its_own_function() -> None:
 
 
 def test_shift_and_scale_are_prior_mean_and_variance() -> None:
-    """(f - 3) / 2 under a unit prior, and f under the prior N(3, 4 k) with 4 times the noise."""
     wide = ScaleKernel(RBFKernel()).double()
     wide.base_kernel.lengthscale = torch.tensor(0.5, dtype=torch.float64)
     wide.outputscale = torch.tensor(4.0, dtype=torch.float64)
@@ -199,7 +195,6 @@ def test_a_kept_study_goes_on_and_knows_its_problem(tmp_path: Path) -> None:
 
 
 def test_learning_drawing_and_expert_strategies_play() -> None:
-    """Each is the same alone and in company."""
     common = {"kernel": KERNEL, "noise": 0.01, "maximize": False}
     several = {
         "learning": dataclasses.replace(gp_ucb(**common), learning=Refit(every=2, least=1)),
@@ -246,7 +241,6 @@ def test_the_problem_ends_the_study() -> None:
 
 
 def test_recorded_bands_are_those_of_the_noise_learned() -> None:
-    """Every trial replayed from what was written down: its band is that of what it believes."""
     delta, given = 0.1, 0.5
     player = dataclasses.replace(
         et_gp_ucb(kernel=KERNEL, noise=given, delta=delta, maximize=False),

@@ -1,5 +1,3 @@
-"""Worlds made of a few functions: abrupt, drifting and static ones."""
-
 import itertools
 
 import numpy as np

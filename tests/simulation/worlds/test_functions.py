@@ -31,7 +31,6 @@ def dense(name: str, lengthscale: float, grid: Grid) -> np.ndarray:
 @pytest.mark.parametrize("kernel", ["se", "matern52"])
 @pytest.mark.parametrize("grid", [LINE, SQUARE])
 def test_draws_have_the_covariance_of_the_kernel(kernel: str, grid: Grid) -> None:
-    """Mean 0 and covariance K, entry by entry within five standard errors."""
     trials = 20_000
     drawn = GaussianDraw(unit_kernel(kernel, 0.3)).draw(grid, RecordedStream(trials))
     f = drawn.values.numpy()

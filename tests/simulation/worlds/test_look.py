@@ -1,5 +1,3 @@
-"""The objective that a world shows is the one that a study plays on."""
-
 from collections.abc import Callable
 
 import numpy as np
@@ -36,7 +34,6 @@ WORLDS: dict[str, Callable[[], GridWorld]] = {
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_it_is_what_a_study_with_this_seed_plays_on(name: str) -> None:
-    """From the study's choices, chunked otherwise, and 66 trials to pass a block of numbers."""
     world = WORLDS[name]()
     shown = world.look(rounds=6, trials=66, seed=5)
     assert shown.dims == ("trial", "round", "arm")

@@ -1,5 +1,3 @@
-"""A world in a file of its own, written as someone would who knows the guide alone."""
-
 import importlib.util
 
 import numpy as np
@@ -47,10 +45,7 @@ def ramp(tmp_path):
 
 def test_it_is_played_in_a_study(ramp):
     K = torch.exp(-10 * torch.cdist(ramp.domain.X, ramp.domain.X).square())
-    players = {
-        "ET": et_gp_ucb(kernel=K, noise=0.01),
-        "random": random_search(kernel=K, noise=0.01),
-    }
+    players = {"ET": et_gp_ucb(kernel=K, noise=0.01), "random": random_search(kernel=K, noise=0.01)}
     result = run_study(ramp, players, trials=6, horizon=8, progress=False)
     objective = ramp.look(rounds=8, trials=6)
     assert objective.sel(trial=0, round=4).values == pytest.approx(

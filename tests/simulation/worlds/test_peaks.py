@@ -1,5 +1,3 @@
-"""Landscapes that others made, as worlds of a study."""
-
 import pickle
 import random
 from itertools import islice, pairwise

@@ -77,10 +77,6 @@ def test_what_does_not_fit_the_domain() -> None:
 
 
 def test_it_is_a_wave_of_constant_speed() -> None:
-    """f_(t+1)(x) ∝ f_t(x + 0.3 h) for centers h apart, away from the ends.
-
-    u_i(t + 1) is u(t) at i + 0.3, and the kernel smooths what lies between centers.
-    """
     world = SineWorld(Grid.regular(2001, 1, bounds=[(-50.0, 50.0)]), kernel=kernel(), noise=0.0)
     shown = world.look(rounds=30)[0]
     x, inner = shown["x1"].values, np.abs(shown["x1"].values) < 35
