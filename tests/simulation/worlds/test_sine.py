@@ -24,7 +24,7 @@ def k(x: float, y: float) -> float:
     return 0.5 * math.exp(-((x - y) ** 2) / 18)
 
 
-def test_every_number_by_a_direct_loop() -> None:
+def test_values_by_a_direct_loop() -> None:
     """[M] §4.1, with 20 centers evenly spaced from -50 to 50."""
     centers = [-50 + 100 * i / 19 for i in range(20)]
     among = np.array([[k(c, d) for d in centers] for c in centers])
@@ -57,7 +57,7 @@ def test_float32_is_float64_rounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "message"),
     [
         ({"noise": -0.1}, "noise is -0.1"),
         ({"scale": -1.0}, "scale is -1.0"),
@@ -66,8 +66,8 @@ def test_float32_is_float64_rounded() -> None:
         ({"centers": 0}, "centers is 0"),
     ],
 )
-def test_parameters_out_of_range(parameters, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_parameters_out_of_range(parameters, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         SineWorld(ARMS, **{"kernel": kernel(), "noise": 0.01, **parameters})
 
 
@@ -76,7 +76,7 @@ def test_what_does_not_fit_the_domain() -> None:
         SineWorld(Grid.regular(3, 2), kernel=kernel(), noise=0.01)
 
 
-def test_it_is_a_wave_of_constant_speed() -> None:
+def test_a_wave_of_constant_speed() -> None:
     world = SineWorld(Grid.regular(2001, 1, bounds=[(-50.0, 50.0)]), kernel=kernel(), noise=0.0)
     shown = world.look(rounds=30)[0]
     x, inner = shown["x1"].values, np.abs(shown["x1"].values) < 35
