@@ -17,7 +17,6 @@ from botorch_tv.simulation import (
     run_study,
 )
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.store import discard
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, gp_ucb
 
@@ -78,16 +77,6 @@ def test_an_added_strategy_is_computed_alone(
     assert_same(again, whole)
     assert again.data.attrs["trials_found"] == TRIALS
     assert len(played) == 3, "played again"
-
-
-def test_more_trials_of_added_strategies(tmp_path: Path, played: list[list[str]]) -> None:
-    study("ET", save_to=tmp_path)
-    study("GP", "ET", save_to=tmp_path)
-    longer = study("GP", "TS", "ET", trials=8, save_to=tmp_path)
-    assert_same(longer, study("GP", "TS", "ET", trials=8))
-    assert longer.data.attrs["trials_found"] == 0
-    discard(tmp_path, 8)
-    assert not tmp_path.exists()
 
 
 def test_an_omitted_strategy_stays(tmp_path: Path, played: list[list[str]]) -> None:

@@ -5,7 +5,7 @@ import torch
 from botorch.exceptions import InputDataError
 
 from botorch_tv.gp import covariance, regression
-from botorch_tv.memory import bytes_text, free_bytes
+from botorch_tv.memory import bytes_text, free_bytes, torch_threads
 from botorch_tv.simulation import MarkovWorld, run_study, settings
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, gp_ucb, w_gp_ucb
@@ -86,3 +86,21 @@ def test_the_gain_of_many_trials_is_computed_in_blocks(monkeypatch: pytest.Monke
         found.append(player.ask(now).sqrt_beta)
     assert found[0].shape == (2, 3)
     torch.testing.assert_close(*found, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("points", "trials", "cut"),
+    [
+        (5, 25, (25, 1)),  # 25 arms: too few for two threads
+        (40, 25, (21, 1)),  # 1,600 arms: 21 trials keep a core busy
+        (40, 200, (100, 1)),
+        (40, 1, (1, 1)),
+    ],
+)
+def test_chunks_and_threads(points: int, trials: int, cut: tuple[int, int]) -> None:
+    world = MarkovWorld(Grid.regular(points, 2), kernel=KERNEL, epsilon=0.1, noise=0.1)
+    given = settings.StudySettings(world, PLAYERS, 10, 0, torch.float64, torch.device("cpu"))
+    with torch_threads(2):
+        chunk = settings.chunk_size(given, trials=trials, workers=2)
+        threads = settings.threads_per_chunk(given, chunk, trials=trials, workers=2)
+    assert (chunk, threads) == cut

@@ -3,12 +3,13 @@ import math
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from absent import not_installed
 from synthetic_results import make_result
 
-from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.result import StudyResult, verdict
 
 
 @pytest.fixture
@@ -106,12 +107,14 @@ def test_foreign_and_missing_file(tmp_path):
 
 
 def test_incomplete_datasets_are_refused(result):
-    with pytest.raises(ValueError, match="needs the variables regret and resets"):
-        StudyResult(result.data.drop_vars("resets"))
-    with pytest.raises(ValueError, match=r"'regret': \('strategy', 'round'\)"):
-        StudyResult(result.data.isel(trial=0))
-    with pytest.raises(ValueError, match="'trial': 0"):
-        StudyResult(result.data.isel(trial=[]))
+    data = result.data
+    for wrong, message in (
+        (data.drop_vars("resets"), "needs the variables regret and resets"),
+        (data.isel(trial=0), r"'regret': \('strategy', 'round'\)"),
+        (data.isel(trial=[]), "'trial': 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            StudyResult(wrong)
 
 
 @pytest.mark.parametrize("package", ["xarray", "pandas"])
@@ -121,3 +124,28 @@ def test_missing_extra(package):
         pytest.raises(ImportError, match=rf"{package}.* pip install 'botorch-tv\[study\]'"),
     ):
         importlib.import_module("botorch_tv.simulation.result")
+
+
+def test_printed_by_hand(result):
+    lines = str(result.summary()).splitlines()
+    assert lines[1].split() == ["A", "4.0", "1.2", "2.000", "0.00"]
+    assert lines[2].split() == ["B", "7.0", "1.5", "3.500", "1.00", "+3.0", "0.6", "5.2"]
+    assert lines[0].rindex("in s.e.") + len("in s.e.") == len(lines[2])
+    with pd.option_context("display.width", 40, "display.max_columns", 3):
+        printed = str(result.summary())
+    assert "..." not in printed
+    assert "5.2" in printed.splitlines()[2]
+    part = result.summary()[["total_regret"]]
+    assert type(part) is pd.DataFrame
+    assert "total_regret" in str(part)
+
+
+def test_verdicts():
+    clear = make_result({"B": [[5], [6], [10]], "A": [[2], [4], [6]]})
+    assert verdict(clear) == (
+        "A has the lowest regret, 4.000 a round, 5.2 standard errors below B over 3 paired trials."
+    )
+    close = make_result({"B": [[3], [3], [9]], "A": [[2], [4], [6]]})
+    assert "B is only 0.9 standard errors behind over 3 paired trials" in verdict(close)
+    assert "run more trials" in verdict(make_result({"A": [[1]], "B": [[2]]}))
+    assert verdict(make_result({"A": [[1], [2]]})) == "Only A was run: regret 1.500 a round."

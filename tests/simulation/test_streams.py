@@ -1,6 +1,5 @@
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.simulation import streams
 from botorch_tv.simulation.streams import Stream
@@ -73,30 +72,6 @@ def test_uniform_variates_are_below_one_in_float32() -> None:
     assert float(double) < 1 == float(double.float())
     single = Stream(0, "a", trial, 1, dtype=torch.float32, device=torch.device("cpu")).uniform()
     assert float(single) == 1 - 2.0**-24
-
-
-class Counted(TorchDispatchMode):
-    """Counts the operations of PyTorch."""
-
-    operations = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        self.operations += 1
-        return function(*args, **(kwargs or {}))
-
-
-def test_operations_do_not_grow_with_the_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "AHEAD", 1)
-
-    def operations(trials: int) -> int:
-        with Counted() as counted:
-            stream = Stream(0, "a", 0, trials, **CPU)
-            for _ in range(3):
-                stream.normal(40)
-                stream.uniform(40)
-        return counted.operations
-
-    assert operations(3) == operations(2000) < 400
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="needs a GPU")

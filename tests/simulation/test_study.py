@@ -17,7 +17,6 @@ from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Grid,
     Strategy,
-    domains,
     et_gp_ucb,
     gp_ts,
     gp_ucb,
@@ -271,19 +270,3 @@ def test_missing_devices(device: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         study(device=device, save_to=tmp_path / "study")
     assert not (tmp_path / "study").exists()
-
-
-def test_a_kernel_is_evaluated_once_per_owner(monkeypatch) -> None:
-    domain, evaluated = Grid.regular(3, 2), []
-    matrix = unit_kernel("se", 0.3)(domain.X).to_dense().detach()
-    usual = domains.covariance_matrix
-
-    def watched(kernel: object, X: torch.Tensor) -> torch.Tensor:
-        evaluated.append(kernel)
-        return usual(kernel, X)
-
-    monkeypatch.setattr(domains, "covariance_matrix", watched)
-    world = MarkovWorld(domain, kernel=matrix, epsilon=0.1, noise=0.02)
-    players = {"GP": gp_ucb(kernel=matrix, noise=0.02), "ET": et_gp_ucb(kernel=matrix, noise=0.02)}
-    run_study(world, players, trials=4, horizon=3, chunk=None, workers=2, progress=False)
-    assert len(evaluated) == 3

@@ -7,7 +7,7 @@ from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb
 
 NORMAL = NormalDist()
 
@@ -61,13 +61,6 @@ def test_coverage_of_drawn_errors(width):
         assert share == pytest.approx(0.9, abs=4 * math.sqrt(0.09 / (trials * rounds)))
 
 
-def test_standard_errors_are_over_trials():
-    outside = np.repeat([[0.0], [9.0], [0.0], [0.0]], 100, axis=1)
-    bands = make_diagnosed({"A": {"objective": outside}}).calibration([0.9])
-    assert float(bands["objective"].item()) == pytest.approx(0.75)
-    assert float(bands["objective_error"].item()) == pytest.approx(0.25)  # 0.5 / sqrt(4)
-
-
 def test_failed_measurements_are_ignored():
     observation = [[0.0, np.nan, np.nan, 9.0], [np.nan] * 4]
     bands = make_diagnosed({"A": {"observation": observation}}).calibration([0.9])
@@ -115,21 +108,6 @@ def test_bad_input():
         type(result)(result.data.drop_vars("model_noise")).calibration()
     with pytest.raises(ValueError, match="did not record observation, objective, mean, sd"):
         make_result({"A": [[1.0]]}).calibration()
-
-
-def test_model_noise_is_in_units_of_observations():
-    grid, kernel = Grid.regular(points=12, dim=1), unit_kernel("se", 0.2)
-    world = MarkovWorld(grid, kernel=kernel, epsilon=0.01, noise=0.04)
-    wrong = tv_gp_ucb(kernel=kernel, noise=1.0, epsilon=0.01)
-    players = {"adaptive": adaptive_gp_ucb(), "GP": wrong}
-    result = run_study(world, players, trials=6, horizon=60, record=(Diagnosis(),))
-    noise = result.data["model_noise"]
-    assert (noise.sel(strategy="GP") == 1).all()
-    late = noise.isel(round=slice(50, None)).mean(("trial", "round"))
-    assert 0.02 < float(late.sel(strategy="adaptive")) < 0.08
-    inside = result.calibration([0.5])["observation"].squeeze("level")
-    assert float(inside.sel(strategy="GP")) > 0.9
-    assert float(inside.sel(strategy="adaptive")) < 0.75
 
 
 def test_rounds_without_predictions_are_ignored():

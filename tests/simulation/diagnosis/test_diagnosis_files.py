@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
+from synthetic_results import drawn_diagnosis, make_diagnosed
 
 from botorch_tv.cli import command as cli
 from botorch_tv.simulation import StudyResult
@@ -25,18 +25,6 @@ TINY = ["--trials", "2", "--horizon", "6", "--points", "5", "--strategies", "TV,
 @pytest.fixture
 def result():
     return drawn_diagnosis({"GP": 2.0, "ET": 2.5}, trials=6, rounds=30, trigger_of="ET")
-
-
-def test_round_trip(result, tmp_path):
-    loaded = StudyResult.load(result.save(tmp_path / "study.nc"))
-    assert loaded.diagnosed
-    pd.testing.assert_frame_equal(loaded.triggers(), result.triggers())
-    assert loaded.calibration().identical(result.calibration())
-    assert loaded.simple_regret.equals(result.simple_regret)
-    assert loaded.simple_regret.dims == ("strategy", "trial", "round")
-    assert not make_result({"A": [[1.0]]}).diagnosed
-    with pytest.raises(ValueError, match="did not record simple_regret"):
-        _ = make_result({"A": [[1.0]]}).simple_regret
 
 
 def test_table_by_hand():
@@ -94,11 +82,3 @@ def test_compare_and_plot_write_the_diagnosis(tmp_path, capsys):
     drawn = {f"picture{ending}" for ending in {".svg"} | ENDINGS}
     assert {path.name for path in picture.parent.iterdir()} == drawn
     assert "f in 90%" in capsys.readouterr().out
-
-
-def test_compare_without_the_flag(tmp_path, capsys):
-    assert cli.main(["compare", *TINY, "--out", str(tmp_path)]) == 0
-    assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".csv", ".png"}
-    assert len(list(tmp_path.iterdir())) == 3
-    assert not StudyResult.load(tmp_path / "compare.nc").diagnosed
-    assert "f in 90%" not in capsys.readouterr().out

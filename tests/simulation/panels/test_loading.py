@@ -1,4 +1,6 @@
 import gzip
+import io
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -267,3 +269,13 @@ def test_two_columns_of_dates(tmp_path, times):
         load_panel(written(tmp_path, text), times=times)
     with pytest.raises(ValueError, match="line 2: 'x' is not a date"):
         load_panel(written(tmp_path, "a,b\nx,1\ny,2\n"), times="a")
+
+
+def test_a_header_beyond_its_data(tmp_path):
+    header = io.BytesIO()
+    shape = {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    with zipfile.ZipFile(tmp_path / "odd.npz", "w") as archive:
+        archive.writestr("values.npy", header.getvalue())
+    with pytest.raises(ValueError, match=r"odd\.npz"):
+        load_panel(tmp_path / "odd.npz")

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from botorch_tv.identity import describe
-from botorch_tv.simulation import PanelWorld, run_study
+from botorch_tv.simulation import PanelWorld
 from botorch_tv.simulation.panels import fit_epsilon, make_panel
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import et_gp_ucb, gp_ucb, random_search
 
 CPU = {"dtype": torch.float64, "device": torch.device("cpu")}
 GAP = np.nan
@@ -79,14 +78,6 @@ def test_epsilon_is_fitted_to_training_rows():
     assert world.epsilon != pytest.approx(PanelWorld(panel.values, 80).epsilon, rel=1e-3)
 
 
-def test_a_world_fitted_from_itself_is_biased_upwards():
-    found = []
-    for seed in range(10):
-        panel = make_panel(301, 20, epsilon=0.1, cycle=0.0, gaps=0.0, seed=seed)
-        found.append(PanelWorld(panel.values, 300).epsilon)
-    assert 0.05 < np.mean(found) < 0.2
-
-
 def test_gaps_have_the_previous_reading_and_no_observation():
     values = np.array([[1.0, 5.0], [2.0, 6.0], [GAP, 7.0], [GAP, GAP], [3.0, 4.0], [9.0, GAP]])
     world = PanelWorld(values, 3, standardize=False)
@@ -116,41 +107,6 @@ def test_first_arms():
     assert drawn(0, 0, 3, first_arm=4).tolist() == [4, 4, 4]
     assert drawn(0, 5, 4, first_arm="each").tolist() == [5, 6, 0, 1]
     assert drawn(0, 0, 3, first_arm=None) is None
-
-
-def test_a_study_pairs_strategies_over_first_arms():
-    panel = make_panel(60, 9, gaps=0.2, seed=5)
-    world = PanelWorld(panel.values, 40, coordinates=panel.coordinates)
-    model = {"kernel": world.kernel, "noise": world.model_noise}
-    players = {"GP": gp_ucb(**model), "ET": et_gp_ucb(**model), "any": random_search(**model)}
-    result = run_study(world, players, trials=12, horizon=20, progress=False)
-    index, regret = result.data["index"].values, result.regret.values
-    assert (index[:, :, 0] == index[0, :, 0]).all()
-    drawn = world.first_arm(Stream(0, "first arm", 0, 12, **CPU))
-    np.testing.assert_array_equal(index[0, :, 0], drawn)
-    assert len(set(drawn.tolist())) > 3
-    assert drawn.tolist() != [trial % 9 for trial in range(12)]
-    f = world.objective.numpy()
-    played = f[np.arange(20), index]
-    np.testing.assert_allclose(regret, f.max(1) - played, atol=1e-12)
-    with pytest.raises(ValueError, match=r"horizon is 21, but .* has 20 rounds"):
-        run_study(world, players, horizon=21, progress=False)
-
-
-def test_an_arm_without_readings_gives_no_observation():
-    values = make_panel(60, 6, gaps=0.0, seed=2).values
-    values[45:, 3:] = GAP
-    louder = values.copy()
-    louder[44, 3:] += 5.0
-    choices = []
-    for record in (values, louder):
-        world = PanelWorld(record, 44, first_arm=0)
-        assert world.objective[1:, 3:].eq(world.objective[0, 3:]).all()
-        player = {"GP": gp_ucb(kernel=world.kernel, noise=world.model_noise)}
-        study = run_study(world, player, trials=1, horizon=16, progress=False)
-        choices.append(study.data["index"].values)
-    np.testing.assert_array_equal(*choices)
-    assert (choices[0] >= 3).any()  # a silent arm was tried
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,3 @@ def test_other_labels_have_distinct_colours_in_any_order():
         assert list(found) == list(order)
         assert found == styles
     assert line_styles(["own"])["own"][1] == "solid"
-
-
-def test_two_names_of_one_algorithm_differ():
-    styles = line_styles(["random", "Random"])
-    assert styles["random"] != styles["Random"]

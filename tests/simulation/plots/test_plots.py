@@ -93,14 +93,6 @@ def test_smallest_studies_can_be_drawn(trials, rounds, tmp_path):
     assert figure.get_supxlabel().startswith("One trial." if trials == 1 else "Mean of 3 trials")
 
 
-def test_study_without_regret_can_be_drawn(tmp_path):
-    figure = plot_regret(make_result({"A": np.zeros((2, 3))}), tmp_path / "zero.png")
-    assert_written(tmp_path / "zero.png")
-    for axes in figure.axes:
-        assert_curves(axes, {"A": np.zeros(3)})
-        assert axes.get_ylim() == (0, 1)
-
-
 @pytest.mark.parametrize("count", [1, 3, 4])
 def test_panels_share_a_scale(count, tmp_path):
     results = {f"panel {n}": random_result(LEVELS, 4, 30, seed=n) for n in range(count)}

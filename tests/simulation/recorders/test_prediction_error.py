@@ -3,22 +3,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from lasting import CHUNK, files, same
+from lasting import CHUNK, same
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.simulation import (
     BoxWorld,
     MarkovWorld,
-    PanelWorld,
     PredictionError,
     StudyResult,
     run_study,
 )
-from botorch_tv.simulation.panels import make_panel
 from botorch_tv.simulation.recorders import MAP
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.settings import StudySettings, error_of, scatter_of
-from botorch_tv.simulation.store import Gathered
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Grid,
@@ -108,39 +104,6 @@ def test_other_variables_do_not_change(whole) -> None:
         _ = plain.squared_error
 
 
-@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
-def test_merging_is_the_two_pass_formula(order: list[int]) -> None:
-    values = 5 + 1e-3 * np.random.default_rng(0).random((2, 11, len(GRID)))
-    cpu, labels = torch.device("cpu"), {"GP": PLAYERS["GP"], "TV": PLAYERS["TV"]}
-    settings = StudySettings(WORLD, labels, 1, 0, torch.float64, cpu, (PredictionError(),))
-    parts = []
-    for first, rows in zip((0, 1, 4), np.split(values, [1, 4], axis=1)):
-        mean = rows.mean(1)
-        scatter = ((rows - mean[:, None]) ** 2).sum(1)
-        parts.append((range(first, first + rows.shape[1]), {MAP: mean, scatter_of(MAP): scatter}))
-
-    def joined(some: list[int]) -> dict[str, np.ndarray]:
-        gathered = Gathered(settings, 11, None)
-        for number in some:
-            chunk, arrays = parts[number]
-            every = {
-                name: np.zeros(shape) for name, (shape, _) in settings.shapes(len(chunk)).items()
-            }
-            for row, label in enumerate(("TV", "GP")):
-                own = {name: array[row] for name, array in arrays.items()}
-                gathered.take(label, chunk, every | own | {"made_with": np.array("{}")})
-        data = gathered.dataset().sel(strategy=["TV", "GP"])
-        return {name: data[name].values for name in (MAP, error_of(MAP))}
-
-    found = joined(order)
-    np.testing.assert_allclose(found[MAP], values.mean(1), rtol=1e-14)
-    expected = values.std(1, ddof=1) / np.sqrt(11)
-    np.testing.assert_allclose(found[error_of(MAP)], expected, rtol=1e-8)
-    for name, array in joined([0, 1, 2]).items():
-        np.testing.assert_array_equal(found[name], array)
-    assert np.isnan(joined([0])[error_of(MAP)]).all()
-
-
 @pytest.mark.parametrize(
     "player",
     [
@@ -179,39 +142,7 @@ def test_single_precision_and_single_trial(whole) -> None:
     assert bool(single.prediction_error["standard_error"].isnull().all())
 
 
-def test_gaps_of_a_panel_have_the_previous_reading() -> None:
-    panel = make_panel(40, 5, gaps=0.3, seed=1)
-    world = PanelWorld(panel, 30, first_arm=2)
-    # With this noise the posterior mean stays 0.
-    players = {"GP": gp_ucb(kernel=world.kernel, noise=1e12)}
-    result = run_study(
-        world, players, trials=2, horizon=10, progress=False, record=(PredictionError(),)
-    )
-    expected = (world.objective.numpy() ** 2).mean(0)
-    np.testing.assert_allclose(result.prediction_error["mean"][0], expected, rtol=1e-6)
-    np.testing.assert_array_equal(result.prediction_error["position"], panel.coordinates)
-
-
 # ------------------------------------------------------------------ folders and files
-
-
-def test_a_study_resumes_from_its_folder(whole, tmp_path) -> None:
-    study(tmp_path, trials=CHUNK + 3)
-    assert same(study(tmp_path), whole)
-    before = files(tmp_path)
-    again = study(tmp_path)
-    assert same(again, whole)
-    assert again.data.attrs["trials_found"] == TRIALS
-    assert files(tmp_path) == before
-
-
-def test_the_recorder_is_part_of_the_identity(tmp_path) -> None:
-    study(tmp_path / "with", trials=2)
-    study(tmp_path / "without", trials=2, record=())
-    with pytest.raises(ValueError, match=r"record\.PredictionError is absent there and Pred"):
-        study(tmp_path / "without", trials=2)
-    with pytest.raises(ValueError, match=r"record\.PredictionError is .* there and absent here"):
-        study(tmp_path / "with", trials=2, record=())
 
 
 @pytest.mark.parametrize("harm", ["missing", "cut"])

@@ -118,11 +118,6 @@ def test_a_study_is_ask_and_tell(whole) -> None:
                 assert bool(info.reset) == bool(played["resets"].values[t])
 
 
-def test_chunks_give_the_same_up_to_rounding(whole) -> None:
-    again = study(chunk=2)
-    np.testing.assert_allclose(again.data["X"], whole.data["X"], rtol=0, atol=1e-6)
-
-
 def test_functions_of_a_batch() -> None:
     world = BoxWorld(Bowl(TRIALS + 1), search=SEARCH)
     for chunk in (TRIALS, 1):
@@ -228,11 +223,6 @@ def test_float32() -> None:
 def test_bad_worlds(changes, message) -> None:
     with pytest.raises(ValueError, match=message):
         BoxWorld(**{"problem": Bowl(), **changes})
-
-
-def test_the_problem_ends_the_study() -> None:
-    with pytest.raises(ValueError, match=r"horizon is 13, but BoxWorld\(.*Bowl.* has 12 rounds"):
-        study(horizon=13)
 
 
 def test_recorded_bands_use_the_learned_noise() -> None:

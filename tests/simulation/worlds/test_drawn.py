@@ -13,10 +13,9 @@ from botorch_tv.simulation import (
     RKHSFunctions,
     SmoothedDraw,
     StaticWorld,
-    run_study,
 )
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, gp_ucb
+from botorch_tv.strategies import Grid
 
 LINE = Grid.regular(8, 1)
 SE = unit_kernel("se", 0.2)
@@ -77,16 +76,6 @@ def test_draws_are_independent_of_chunks(functions) -> None:
         if not isinstance(functions, list):
             drawn = torch.cat([draw.values for draw in world.draw(RecordedStream(4))])
             assert len(torch.unique(drawn, dim=0)) == len(drawn)
-
-
-def test_a_study_plays_the_functions_of_the_world() -> None:
-    world = AbruptWorld(LINE, functions=RKHSFunctions(SE), changes=(4,), noise=0.1)
-    strategies = {"GP": gp_ucb(kernel=SE, noise=0.1)}
-    result = run_study(world, strategies, trials=70, horizon=8, chunk=33, seed=3, progress=False)
-    f = rounds(world, RecordedStream(70, seed=3), 8)
-    chosen = result.data["index"].sel(strategy="GP").values
-    regret = f.max(-1) - np.take_along_axis(f, chosen.T[..., None], -1)[..., 0]
-    assert pytest.approx(regret, abs=1e-12) == result.regret.sel(strategy="GP").values.T
 
 
 def test_representations() -> None:

@@ -1,4 +1,3 @@
-import pickle
 import random
 from itertools import islice, pairwise
 
@@ -7,11 +6,9 @@ import pytest
 import torch
 from deap.benchmarks import movingpeaks
 from gmpb import GMPB, GMPBConfig
-from gpytorch.kernels import RBFKernel
 
-from botorch_tv.simulation import GMPBWorld, MovingPeaksWorld, run_study
+from botorch_tv.simulation import GMPBWorld, MovingPeaksWorld
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import DiscreteSearch, gp_ucb, random_search
 
 D = torch.float64
 CONFIG = GMPBConfig(d=2, m=4, change_frequency=3)
@@ -103,20 +100,6 @@ def test_seeds_are_whole_and_apart():
     assert all(isinstance(seed, int) and 0 <= seed < 2**53 for seed in seeds)
     assert seeds[200:300] == stream(200, 100).seeds()
     assert np.corrcoef(seeds[:-1], seeds[1:])[0, 1] == pytest.approx(0, abs=5 / 500**0.5)
-
-
-def test_a_study():
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.15, dtype=D)
-    world = GMPBWorld(
-        CONFIG, noise=0.01, shift=20.0, scale=25.0, search=DiscreteSearch(lattice(2, 12))
-    )
-    model = {"kernel": kernel, "noise": 0.01}
-    players = {"GP": gp_ucb(**model), "random": random_search(**model)}
-    result = run_study(world, players, trials=2, horizon=6, progress=False)
-    assert result.regret.size == 24
-    assert float(result.regret.min()) >= 0
-    assert repr(pickle.loads(pickle.dumps(world))) == repr(world)
 
 
 def test_parameters_out_of_range():
