@@ -100,12 +100,6 @@ def test_attributes(whole: StudyResult) -> None:
     assert math.isfinite(found["seconds"])
 
 
-@pytest.mark.parametrize("name", ["trials", "horizon", "chunk", "workers"])
-def test_sizes_below_one(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} is 0"):
-        study(**{name: 0})
-
-
 @pytest.mark.parametrize("broken", [0, 1])
 def test_a_failed_job_stops_the_others(broken: int) -> None:
     started, stopped = threading.Event(), threading.Event()

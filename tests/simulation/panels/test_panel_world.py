@@ -114,9 +114,6 @@ def test_first_arms():
     [
         ({"train": 1}, "train is 1"),
         ({"train": 10}, "train is 10, .* 10 rows .* at most 9"),
-        ({"center": "none"}, "center is 'none'"),
-        ({"noise_share": 0.0}, "noise_share is 0.0"),
-        ({"noise_share": 1.5}, "noise_share is 1.5"),
         ({"observation_noise": -1.0}, "noise is -1.0"),
         ({"groups": 1}, "groups is 1"),
         ({"first_arm": 3}, "first_arm is 3, .* 0 to 2"),

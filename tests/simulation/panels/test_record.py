@@ -135,9 +135,3 @@ def test_made_field_has_the_covariance_it_states():
     products = panel.values[:, :, None] * panel.values[:, None, :]
     error = products.std(0) / np.sqrt(len(products))
     assert (np.abs(products.mean(0) - expected) < 5 * error).all()
-
-
-@pytest.mark.parametrize(("name", "value"), [("epsilon", 1.1), ("gaps", 1.0), ("noise", -1.0)])
-def test_parameters_out_of_range(name, value):
-    with pytest.raises(ValueError, match=f"make_panel: {name} is {value}"):
-        make_panel(**{name: value})

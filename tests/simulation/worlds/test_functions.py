@@ -119,12 +119,3 @@ def test_fixed_functions_per_trial() -> None:
     world = StaticWorld(LINE, functions=FixedFunctions(values), noise=0.1)
     with pytest.raises(ValueError, match=r"yields \(5, 12\) in round 1, .* 6 trials need"):
         world.look(1, trials=6)
-
-
-def test_parameters_out_of_range() -> None:
-    for noise in (0.0, math.inf):
-        with pytest.raises(ValueError, match=f"noise is {noise}"):
-            SmoothedDraw(unit_kernel("se", 0.2), noise)
-    for terms in (0, 2.5):
-        with pytest.raises(ValueError, match=f"terms is {terms}"):
-            RKHSFunctions(unit_kernel("se", 0.2), terms)
