@@ -97,14 +97,6 @@ def test_traffic_plays_one_morning(folder):
     assert raw.epsilon == again.epsilon
 
 
-def test_cells_are_drawn_once_and_for_all():
-    chosen = sensors.cells(187, 46)
-    drawn = np.random.default_rng(2016).choice(187, 46, replace=False)
-    assert chosen.tolist() == sorted(drawn)
-    assert sensors.cells(5, 46).tolist() == [0, 1, 2, 3, 4]
-    assert sensors.cells(187, 46, 1).tolist() != chosen.tolist()
-
-
 def test_stocks_by_hand(folder):
     world = deng2022.prices(Recordings(folder))
     played = Recordings(folder).stocks().values[-823:]

@@ -225,7 +225,7 @@ def prepared(settings: StudySettings) -> StudySettings:
     return settings
 
 
-def test_what_is_captured_on_a_gpu():
+def test_strategies_captured_on_a_gpu():
     def labels(**parts: object) -> list[str]:
         settings = prepared(settings_of(**parts))
         return list(settings.compilable(settings.strategies))

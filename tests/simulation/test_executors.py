@@ -51,7 +51,6 @@ def first(result: StudyResult, trials: int) -> StudyResult:
 
 @pytest.fixture(scope="module")
 def whole() -> StudyResult:
-    """The study in one process."""
     return study()
 
 
@@ -106,7 +105,7 @@ def test_executors_of_libraries(whole, tmp_path, library) -> None:
         assert identical(study(tmp_path / "study", executor=executor), whole)
 
 
-def test_averages_are_those_of_one_process() -> None:
+def test_averages_are_those_of_a_single_process() -> None:
     settings: dict[str, Any] = {"record": (PredictionError(),), "trials": 20}
     assert identical(study(executor=Remote(), **settings), study(**settings))
 

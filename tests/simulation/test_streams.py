@@ -66,7 +66,7 @@ def test_float32_runs_see_the_float64_numbers() -> None:
 
 
 def test_uniform_variates_are_below_one_in_float32() -> None:
-    """A trial was searched for whose first variate would be rounded to 1, one in 3 * 10^7."""
+    """In this trial the first variate rounds to 1 in float32; the probability is 1 / (3 * 10^7)."""
     trial = 77_607_813
     double = Stream(0, "a", trial, 1, **CPU).uniform()
     assert float(double) < 1 == float(double.float())

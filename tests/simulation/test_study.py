@@ -220,7 +220,7 @@ def test_diagnosis_adds_variables_and_changes_nothing(whole: StudyResult) -> Non
     assert (diagnosed["model_noise"] == 0.02).all()
 
 
-def test_what_diagnosis_records() -> None:
+def test_records_of_diagnosis() -> None:
     found = study(record=(Diagnosis(),), trials=30, horizon=40).data
     band = found["band"].sel(strategy="ET")
     error = abs(found["observation"] - found["mean"]).sel(strategy="ET")

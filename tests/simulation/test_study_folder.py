@@ -362,7 +362,7 @@ def test_a_finished_study_is_read_where_nothing_can_be_written(finished, monkeyp
 # ------------------------------------------------------------------ removal
 
 
-def test_discard_removes_what_studies_wrote_and_nothing_else(finished) -> None:
+def test_discard_removes_only_files_of_studies(finished) -> None:
     (finished / "ET" / ".0000008-8.npz.part").touch()
     (finished / "notes.txt").write_text("mine")
     discard(finished, TRIALS - CHUNK)

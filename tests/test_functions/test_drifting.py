@@ -114,14 +114,11 @@ def test_other_functions_can_drift() -> None:
         (lambda: Orbit(reach=1.2), "reach is 1.2"),
         (lambda: Jumps(times=(3.0, 3.0)), "times is"),
         (lambda: Jumps(reach=0.0), "reach is 0.0"),
-        (lambda: DriftingAckley(horizon=0.0), "horizon is 0.0"),
         (lambda: DriftingAckley(bounds=[(1.0, -1.0)] * 2), "bounds|optimum"),
         (lambda: DriftingBranin(bounds=[(-5.0, 0.0), (0.0, 15.0)]), "optimizer is"),
-        (lambda: DriftingHartmann(dim=5), "dim 5"),
         (lambda: DriftingAckley().at(1000.5), r"time is \[1000.5\].*\[0, 1000.0\]"),
         (lambda: DriftingAckley().optimal_value_at(-1.0), r"time is \[-1.0"),
         (lambda: DriftingAckley().optimizers_at(math.nan), r"time is \[nan"),
-        (lambda: DriftingAckley()(torch.tensor([[0.0, 0.0, 2000.0]])), "within the bounds"),
     ],
 )
 def test_bad_input(build, message) -> None:

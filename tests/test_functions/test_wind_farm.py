@@ -4,10 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import RBFKernel
 
-from botorch_tv.simulation import BoxWorld, run_study
-from botorch_tv.strategies import random_search
 from botorch_tv.test_functions import WindFarm
 
 TURN = 270 + 12 * torch.sin(2 * math.pi * torch.arange(51.0, dtype=torch.float64) / 50)
@@ -101,21 +98,6 @@ def test_steering_pays_and_its_sign_follows_the_wind() -> None:
     assert alone.item() == pytest.approx(best[1].item(), rel=1e-12)
     copied = copy.deepcopy(farm)
     assert torch.equal(copied.optimal_value_at(1.0), best[1])
-
-
-def test_a_study_plays_it(farm) -> None:
-    result = run_study(
-        BoxWorld(farm),
-        {"random": random_search(kernel=RBFKernel().double(), noise=0.01)},
-        trials=2,
-        horizon=2,
-        progress=False,
-    )
-    X = torch.from_numpy(result.data["X"].values)[0]
-    times = torch.arange(1.0, 3.0, dtype=torch.float64).expand(2, -1).unsqueeze(-1)
-    expected = farm.regret(torch.cat([X, times], -1))
-    np.testing.assert_allclose(result.regret[0], expected, rtol=0, atol=1e-9)
-    assert (expected > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_failed_measurements_are_ignored():
     np.testing.assert_array_equal(by_round["observation"][0], [1, np.nan, np.nan, 0])
 
 
-def test_exact_predictions_are_inside_and_missing_ones_unknown():
+def test_exact_predictions_are_inside_and_missing_predictions_are_ignored():
     values = {"sd": [[0.0, 0.0]], "objective": [[0.0, 1e-3]]}
     bands = make_diagnosed({"A": values}).calibration([0.1])
     assert float(bands["objective"].item()) == 0.5

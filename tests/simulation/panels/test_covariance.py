@@ -22,9 +22,9 @@ def test_scaling_of_all_readings_together():
     readings = 280 + 5 * gapped(50, 4, 0.2)
     mean, scale = scaling(readings, "all", True)
     values = (readings - mean) / scale
-    known = values[~np.isnan(values)]
-    assert known.mean() == pytest.approx(0, abs=1e-12)
-    assert (known**2).mean() == pytest.approx(1)
+    present = values[~np.isnan(values)]
+    assert present.mean() == pytest.approx(0, abs=1e-12)
+    assert (present**2).mean() == pytest.approx(1)
 
 
 def test_scaling_of_each_arm_and_without_a_unit():
@@ -60,8 +60,8 @@ def test_covariance_from_the_rows_a_pair_shares():
 
 def test_negative_eigenvalues_are_clipped():
     values = gapped(12, 8, 0.5, seed=4)
-    known, read = np.nan_to_num(values), ~np.isnan(values)
-    raw = known.T @ known / np.maximum(read.T.astype(float) @ read, 1)
+    present, read = np.nan_to_num(values), ~np.isnan(values)
+    raw = present.T @ present / np.maximum(read.T.astype(float) @ read, 1)
     eigenvalues, vectors = np.linalg.eigh(raw)
     assert eigenvalues[0] < -0.1
     nearest = vectors @ np.diag(eigenvalues.clip(0)) @ vectors.T

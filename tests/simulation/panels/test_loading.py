@@ -190,7 +190,7 @@ def test_bad_tables(tmp_path, text, message):
 )
 def test_unambiguous_dates(tmp_path, dates):
     panel = load_panel(
-        written(tmp_path, "d,a\n" + "".join(f"{one},{n}\n" for n, one in enumerate(dates)))
+        written(tmp_path, "d,a\n" + "".join(f"{date},{n}\n" for n, date in enumerate(dates)))
     )
     wanted = np.array(["2020-01-30", "2020-01-31", "2020-02-01"], "datetime64[D]")
     np.testing.assert_array_equal(panel.times, wanted)

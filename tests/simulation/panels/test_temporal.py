@@ -20,9 +20,9 @@ RATES = [0.0, 1e-6, 0.01, 0.3, 0.97, 1.0]
 
 
 @pytest.mark.parametrize("labels", [None, np.arange(10) // 3])
-def test_likelihood_is_the_dense_one(labels):
+def test_likelihood_by_dense_formula(labels):
     values = np.random.default_rng(1).standard_normal((10, 6))
-    values[[4, 7]] = np.nan  # rows without any reading are left out exactly
+    values[[4, 7]] = np.nan  # rows without readings
     covariance = line_covariance(6)
     curve = log_likelihood(values, covariance, 0.05, RATES, groups=None if labels is None else 3)
     dense = [dense_log_likelihood(values, covariance, 0.05, e, labels) for e in RATES]
@@ -39,7 +39,7 @@ def test_singular_covariance_and_rows_per_group():
     np.testing.assert_allclose(curve, dense, rtol=1e-9)
 
 
-def test_maximum_is_the_dense_one():
+def test_maximum_by_dense_likelihood():
     panel = make_panel(25, 6, epsilon=0.2, cycle=0.0, gaps=0.0, seed=3)
     covariance = plane_covariance(panel.coordinates)
     fit = fit_epsilon(panel.values, covariance, 0.05)
@@ -75,7 +75,7 @@ def test_static_white_and_gapped_records():
     assert fit_epsilon(white.T, line_covariance(5), 0.05).epsilon > 0.9
 
 
-def test_groups_ignore_what_happens_between_days():
+def test_groups_are_independent():
     day = make_panel(40, 10, epsilon=0.02, cycle=0.0, gaps=0.0, seed=7).values
     values = np.concatenate([day * sign for sign in (1, -1, 1, -1, 1, -1)])
     covariance = plane_covariance(make_panel(40, 10, seed=7).coordinates)

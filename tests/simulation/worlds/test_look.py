@@ -53,7 +53,7 @@ def test_look_is_the_objective_of_a_study(name: str) -> None:
     np.testing.assert_array_equal(shown["round"], np.arange(1, 7))
 
 
-def test_fewer_trials_and_rounds_are_the_first_ones() -> None:
+def test_fewer_trials_and_rounds() -> None:
     world = WORLDS["markov"]()
     whole, part = world.look(8, trials=5, seed=1), world.look(3, seed=1)
     np.testing.assert_allclose(part, whole[:1, :3], rtol=0, atol=1e-12)  # products round
