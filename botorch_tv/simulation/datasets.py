@@ -62,7 +62,7 @@ class BlockMoments:
 
     @classmethod
     def together(cls, parts: Iterable[BlockMoments]) -> BlockMoments:
-        """The moments of all trials from those of disjoint parts.
+        """The moments of all trials from the moments of disjoint parts.
 
         As in the analysis of variance, the total scatter is the scatter within the parts plus the
         scatter between their means, weighted by their counts.
