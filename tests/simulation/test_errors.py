@@ -10,6 +10,7 @@ from lasting import KERNEL, players, study
 from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
+from botorch_tv.loop import Loop
 from botorch_tv.simulation import MarkovWorld, StudyResult, World
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective, OnArms
@@ -135,3 +136,14 @@ def test_a_disk_without_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(OSError, match=r"has 8e-06 GB of free space, but .* take 8.16e-06 GB; free"):
         study(tmp_path, trials=24)
     assert study(tmp_path, trials=8).data.attrs["trials_found"] == 8
+
+
+def test_replayed_measurements_of_a_loop() -> None:
+    loop = Loop(triggered(), Grid.regular(4, 2))
+    for _ in range(3):
+        loop.tell(0.0, suggestion=loop.ask())
+    before = repr(loop)
+    with pytest.raises(ZeroDivisionError) as error:
+        loop.observe([0.0, 0.0], 0.0, time=9.0)
+    assert error.value.__notes__ == ["Loop: measurement 4 is replayed, of time 9."]
+    assert repr(loop) == before

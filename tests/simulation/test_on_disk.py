@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from lasting import StumblingWorld, players, same
+from lasting import players, same
 from lasting import study as usual_study
 from matplotlib.figure import Figure
 from strange_executors import Remote
@@ -141,18 +141,6 @@ def test_older_results_do_not_change(whole: StudyResult, tmp_path: Path) -> None
     assert not tmp_path.exists()
     with pytest.raises(FileNotFoundError, match=r"0000000-4\.npz is gone; run the study again"):
         _ = first.regret.values
-
-
-@pytest.mark.usefixtures("little")
-def test_an_interrupted_study_resumes(whole: StudyResult, tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        study(tmp_path, record=RECORD, world=StumblingWorld(2, KeyboardInterrupt))
-    assert len(list(tmp_path.glob("*/*.npz"))) == 2 * 3
-    assert not list(tmp_path.glob("*/.*.part"))
-    result = study(tmp_path, record=RECORD, workers=2, world=StumblingWorld(99, KeyboardInterrupt))
-    assert result.data.attrs["trials_found"] == 2 * CHUNK
-    assert on_disk(result)
-    assert same(result, whole)
 
 
 @pytest.mark.usefixtures("little")

@@ -66,23 +66,6 @@ def test_more_trials_and_rounds_extend_a_study(whole: StudyResult) -> None:
     )
 
 
-def test_strategies_do_not_depend_on_each_other(whole: StudyResult) -> None:
-    alone = run_study(WORLD, {"ET": PLAYERS["ET"]}, trials=70, horizon=25, progress=False)
-    np.testing.assert_array_equal(
-        alone.data["index"].sel(strategy="ET"), whole.data["index"].sel(strategy="ET")
-    )
-
-
-def test_regret_is_that_of_the_choices(whole: StudyResult) -> None:
-    stream = Stream(0, "world", 0, 70, dtype=torch.float64, device=torch.device("cpu"))
-    index = torch.as_tensor(whole.data["index"].values.astype(np.int64))
-    for t, values in zip(range(25), WORLD.rounds(stream)):
-        chosen = values.gather(-1, index[:, :, t].T).T
-        expected = values.amax(-1) - chosen
-        np.testing.assert_allclose(whole.regret[:, :, t], expected, rtol=0, atol=1e-12)
-    assert float(whole.regret.min()) >= 0
-
-
 def test_float32_hardly_differs() -> None:
     double, single = (
         study(trials=600, horizon=5, dtype=dtype) for dtype in (torch.float64, torch.float32)

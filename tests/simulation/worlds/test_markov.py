@@ -26,9 +26,3 @@ def test_covariance_in_space_and_time_is_the_models(rough: bool) -> None:
         product = f[s][:, :, None] * f[t][:, None, :]
         error = product.std(0) / trials**0.5
         assert (np.abs(product.mean(0) - expected) <= 5 * error).all()
-
-
-def test_static() -> None:
-    world = MarkovWorld(Grid.regular(4, 2), kernel=unit_kernel("se", 0.3), epsilon=0.0, noise=0.1)
-    f = rounds(world, RecordedStream(3), 5)
-    assert np.array_equal(f[0], f[4])
