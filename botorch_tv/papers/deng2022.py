@@ -2,7 +2,7 @@
 
 [W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] repeats this in its Table 1, with
 ET-GP-UCB added and less noise. Functions are drawn anew for every trial; the papers' numbers depend
-on the functions drawn there, so that only orders can be compared.
+on the functions drawn there, so only orders can be compared.
 
 Settings that theory derives from the functions hold for a whole study. B_T is the mean over trials
 of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not give B, so there are
