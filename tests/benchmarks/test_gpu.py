@@ -57,20 +57,6 @@ def test_other_parts_run_after_a_failure(tmp_path: Path, monkeypatch) -> None:
     assert retained == {"index.json", "dies.json", "hangs.json", "good.json"}
 
 
-def test_every_part_is_written_down_before_the_next_begins(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    look = f"import json, os\njson.dump(sorted(os.listdir({str(out)!r})), open(out, 'w'))"
-    parts = [script(tmp_path, "one", "open(out, 'w').write('[1]')"), script(tmp_path, "two", look)]
-    session.run_parts(parts, FAST, out, seconds=60)
-    assert json.loads((out / "two.json").read_text()) == ["index.json", "one.json"]
-
-
-def test_no_part_is_started_when_time_is_over(tmp_path: Path) -> None:
-    index = session.run_parts(PARTS, FAST, tmp_path, seconds=0.0)
-    assert {part["ended"] for part in index["parts"]} == {"not started"}
-    assert [path.name for path in tmp_path.iterdir()] == ["index.json"]
-
-
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_part_understands_its_arguments(quick: bool) -> None:
     size = Size("cpu", quick)
@@ -131,13 +117,6 @@ def test_a_missing_gpu_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         command.main(["--out", str(tmp_path)])
     assert "--device cpu --quick" in capsys.readouterr().err
-
-
-def test_missing_packages_are_named(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(command, "NEEDED", ("torch", "no_such_package"))
-    with pytest.raises(SystemExit):
-        command.main(["--out", "nowhere"])
-    assert "no_such_package not installed here; without the internet" in capsys.readouterr().err
 
 
 def test_different_runs_are_reported() -> None:

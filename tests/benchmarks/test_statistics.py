@@ -124,14 +124,6 @@ def test_optuna_runs_resume_and_are_reproducible(tmp_path, monkeypatch):
         optuna_drift.main(["--trials", "5", "--out", str(path)])
 
 
-@pytest.mark.parametrize("name", optuna_drift.WORLDS)
-def test_no_value_is_below_the_best(name):
-    world, random = optuna_drift.World(name, seed=1, trials=30), np.random.default_rng(0)
-    for trial in (0, 11, 29):
-        points = [(random.uniform(size=2), int(random.integers(3))) for _ in range(300)]
-        assert min(world.value(*point, trial) for point in points) > world.best(trial) - 0.01
-
-
 SMALL = {
     adaptive: ["--worlds", "two peaks", "--seeds", "2", "--horizon", "6"],
     adaptive_grid: ["--worlds", "switching", "sine", "--trials", "2", "--horizon", "6"],
