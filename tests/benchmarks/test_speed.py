@@ -89,8 +89,8 @@ def test_limits_and_figure_4(tmp_path, monkeypatch):
     path = tmp_path / "limits.json"
     small = "--trials 2 --horizon 3 --points 5 --repeats 1 --rounds 2 4 --late-trials 2 --window 1"
     small += f" --largest 8000 --strategies TV-GP-UCB --devices cpu --threads 1 --out {path}"
-    found = limits.main(small.split())["devices"]["cpu"]
-    assert json.loads(path.read_text())["devices"]["cpu"] == found
+    limits.main(small.split())
+    found = json.loads(path.read_text())["devices"]["cpu"]
     shares = found["strategies"]["TV-GP-UCB"]
     assert shares["live"] == 1  # 0, 1 and 2
     assert shares["engine_bytes"] > shares["count_bytes"] > 6 * 25 * 8

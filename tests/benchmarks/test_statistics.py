@@ -22,7 +22,6 @@ from benchmarks.statistics import (
 from benchmarks.statistics.common import ADAPTIVE
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import EventTrigger, GLRTrigger
-from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import GPStrategy, Grid
@@ -74,16 +73,6 @@ def test_no_value_exceeds_the_optimum_of_an_orbit(problem):
         if problem is not DriftingBranin:  # which has three optima
             assert float(trial.value(best[None], t)) == pytest.approx(trial.highest(t), abs=1e-8)
         assert float(trial.value(U, t).max()) < trial.highest(t)
-
-
-def test_records_are_played_as_they_were_read():
-    records = Recordings()
-    trial = wider_worlds.traffic(records, 1, 84, usual=False)
-    rows = records.traffic().values.reshape(7, 288, -1)[6, 72:156]  # Wednesday from six o'clock on
-    for t in (1, 84):
-        played = trial.value(trial.arms, t)
-        assert float(played.max()) == pytest.approx(trial.highest(t))
-        assert np.isin(played.numpy().round(6), rows[t - 1].round(6)).all()
 
 
 @pytest.mark.parametrize("rule", [EventTrigger(0.5), GLRTrigger(0.5)], ids=repr)
