@@ -4,11 +4,11 @@
 ET-GP-UCB added and less noise. Functions are drawn anew for every trial; the papers' numbers depend
 on the functions drawn there, so that only orders can be compared.
 
-Settings that theory derives from the functions hold for the study as a whole. B_T is the mean over
-trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed from the functions round by round. The paper does
-not give B, so there are two readings: the largest norm of any function of the study, as theory
-requires, and 1, which is far smaller. (In [W22] the budget bounds the changes in norm, not in
-maximum, but the rule holds only up to a constant anyway.)
+Settings that theory derives from the functions hold for a whole study. B_T is the mean over trials
+of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not give B, so there are
+two readings: the largest norm of any function of the study, as theory requires, and 1, which is far
+smaller. In [W22] the budget bounds the changes in norm, not in maximum, but the rule for the window
+holds only up to a constant.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
 
 @cache
 def _survey(make: Make) -> tuple[float, tuple[int, float]]:
-    """The largest norm and the forgetting, which do not depend on the noise."""
+    """The largest norm, and window and discount; they do not depend on the noise."""
     world = make(1.0)
     return largest_norm(world, TRIALS), forgetting(variation(world, TRIALS, HORIZON))
 
@@ -128,7 +128,7 @@ def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str,
 
 
 def case(title: str, variance: float, make: Make, B: float | None = None) -> Drawn:
-    """A case on one of these worlds."""
+    """A case on a world of this module."""
     return Drawn(title, variance, make, partial(strategies, make=make, B=B), horizon=HORIZON)
 
 
@@ -146,7 +146,7 @@ def _experiment(
 
     Args:
         id: Name on the command line.
-        title: One line on what it shows.
+        title: One line about the experiment.
         make: Makes the world from the noise variance.
         claims: The papers' claims, by the suffix of the names of cases.
         paper: What the papers report.
@@ -257,11 +257,11 @@ SLOW_100 = _experiment(
 )
 
 
-# Stocks, [W22] §7 and [ET] Table 1: an arm is a stock, its closing price the reward. [ET]
-# standardise prices by one mean and one standard deviation. The kernel is their covariance. As in
-# the papers, both come from the days that are played. B is the largest norm of a day's prices in
-# the kernel's function space, B_T the sum of the largest daily changes. [W22] uses raw prices; in
-# its code, according to [ET], the prior mean is 0, the prior variance 1, the noise variance 300,
+# Stocks, [W22] §7 and [ET] Table 1: an arm is a stock, and its closing price is the reward. [ET]
+# standardise all prices by the same mean and standard deviation. The kernel is their covariance. As
+# in the papers, both come from the days that are played. B is the largest norm of a day's prices in
+# the kernel's function space, and B_T the sum of the largest daily changes. [W22] uses raw prices;
+# in its code, according to [ET], the prior mean is 0, the prior variance 1, the noise variance 300,
 # and B 1.
 
 DAYS = 823
@@ -271,11 +271,11 @@ RAW_NOISE = 300.0
 
 
 def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
-    """The last 823 days, from which scale and covariance are estimated, too.
+    """The last 823 days, which also give the scale and the covariance.
 
     Args:
-        records: Where the prices are.
-        raw: Whether to leave them in units of the price, minus their mean.
+        records: The records.
+        raw: Whether to preserve the unit of the price and only subtract the mean.
     """
     played = records.stocks().values[-DAYS:]
     both, share = np.concatenate([played, played]), 0.05 if raw else STOCK_NOISE
@@ -302,12 +302,14 @@ def stock_strategies(world: PanelWorld, *, raw: bool = False) -> dict[str, Strat
     kernel, noise, B = world.kernel, STOCK_NOISE, largest_price_norm(world)
     if raw:
         kernel, noise, B = kernel / kernel.diagonal().mean(), RAW_NOISE, 1.0
-    known = line_up(kernel, noise, B, forgetting(budget(world), world.horizon))
-    known["Random"] = random_search(kernel=kernel, noise=noise)
+    found = line_up(kernel, noise, B, forgetting(budget(world), world.horizon))
+    found["Random"] = random_search(kernel=kernel, noise=noise)
     if not raw:
-        return known
+        return found
     zero = -float(world.mean)
-    return {label: replace(cast(GPStrategy, one), mean=zero) for label, one in known.items()}
+    return {
+        label: replace(cast(GPStrategy, strategy), mean=zero) for label, strategy in found.items()
+    }
 
 
 STOCKS_CASE = Recorded("stocks, standardised", prices, stock_strategies)
@@ -380,7 +382,7 @@ _TABLE_CLAIMS = {
 
 
 def _judge_table(results: Results) -> Outcome:
-    """Judge the orders, and list our regret and the paper's below them."""
+    """Judge the orders, and list our regret and the paper's regret."""
     orders = judge_readings(_TABLE_CLAIMS, results)
     rows = [
         (name, label, float(results[name].total_regret(label).mean()), theirs)

@@ -28,8 +28,8 @@ NUMBERS = {
     ),
 }
 ARMS, ONE, SIDES = "M x d with M, d >= 1", "X.unsqueeze(-1)", "tensor of shape 2 x d"
-BELOW, FIXED = "finite and below the upper", "leave out coordinates that are fixed"
-PAIRS = "give one (low, high) per dimension"
+BELOW, FIXED = "finite and below the upper", "omit coordinates that are fixed"
+PAIRS = "give (low, high) for each dimension"
 
 
 def data(call, value, limit, cure):
@@ -72,7 +72,7 @@ BOXES = {
     "infinite": data(box([0.0], [INF]), "inf", BELOW, FIXED),
     "NaN": data(box([NAN], [1.0]), "nan", BELOW, FIXED),
     "far": data(box([-1e300], [1e300]), "1e+300", "at most 1e+150", "choose another unit"),
-    "thin": data(box([1.0], [1 + 1e-15]), "[[1.0]", "sides must be at least", "count from an"),
+    "thin": data(box([1.0], [1 + 1e-15]), "[[1.0]", "ranges at least", "count from an"),
     "X outside": data(
         among(torch.tensor([[0.5, 1.1]], dtype=D)), "1.1", "lies outside Box", "widen the bounds"
     ),

@@ -141,7 +141,7 @@ ROWS = {
     "one factor": Row(
         lambda: strategy(inflation=OneFactor()),
         "OneFactor",
-        "gives () where (1, 5) is wanted",
+        "gives (), but the shape must be (1, 5)",
         "compute el",
     ),
     "no number": Row(
@@ -166,7 +166,7 @@ ROWS |= {
         lambda v=value, d=domain: asked(v, d),
         f"√beta of Answers() is {said}",
         limit,
-        "what WidthContext has",
+        "fields of WidthContext",
     )
     for domain in (GRID, SIDE)
     for value, said, limit in (
@@ -181,7 +181,7 @@ ROWS |= {
     f"writes into {name} on {domain!r}": Row(
         lambda n=name, d=domain: scribbled(n, d),
         "Scribbling.keep",
-        "writes into what it is shown",
+        "writes into the tensors of its log",
         "log.time.clone()",
         InputDataError,
     )
@@ -204,7 +204,7 @@ ROWS |= {
     f"trigger writes into {name} on {domain!r}": Row(
         lambda n=name, d=domain: triggered(n, d),
         "EventTrigger(delta=0.1, rule=rule)",
-        "writes into what it is shown",
+        "writes into the tensors of its log",
         "compute without in-place",
         InputDataError,
     )
@@ -214,7 +214,7 @@ ROWS |= {
     f"score writes into {name}": Row(
         lambda n=name: strategy(exploration=InPlace(n)).ask(strategy().init(GRID)),
         "writes into the mean or sd",
-        "what is predicted",
+        "the prediction of",
         "candidates.mean.clone()",
         InputDataError,
     )
@@ -228,7 +228,11 @@ ROWS["width of other trials"] = Row(
     InputDataError,
 )
 ROWS["memory"] = Row(
-    remembering, "Remembering.update", "writes into what it is shown", "in-place", InputDataError
+    remembering,
+    "Remembering.update",
+    "writes into the tensors of its log",
+    "in-place",
+    InputDataError,
 )
 ROWS["width of a trial"] = Row(
     lambda: asked(torch.tensor([1.0, math.nan]), shape=(2,)),

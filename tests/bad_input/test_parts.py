@@ -76,7 +76,7 @@ WIDTHS = {
     "BayesTV delta": Parameter(
         width(widths.BayesTV, "delta", **BAYES), CHANCE, SHARE, "papers use 0.1"
     ),
-    "BayesTV r": Parameter(width(widths.BayesTV, "r", **BAYES), POSITIVE, FROM, "side of the"),
+    "BayesTV r": Parameter(width(widths.BayesTV, "r", **BAYES), POSITIVE, FROM, "length of the"),
     "BayesResetting a1": Parameter(
         width(widths.BayesResetting, "a1", **BAYES), POSITIVE, FROM, "bounds the kernel's slopes"
     ),
@@ -109,7 +109,7 @@ WIDTHS = {
     ),
 }
 OTHERS = {
-    "Windows alpha": Parameter(Windows, (0, -1.0, NAN, INF), "positive and finite", "stands still"),
+    "Windows alpha": Parameter(Windows, (0, -1.0, NAN, INF), "positive and finite", "static"),
     "Refresh c_Q": Parameter(
         lambda v: Refresh(c_Q=v), (0, -1.0, NAN, INF), "be positive and finite", "1 is usual"
     ),

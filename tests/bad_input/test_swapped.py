@@ -158,8 +158,8 @@ class TestSidesAndCorners:
         row = Row(
             partial(make, [[0, 5], [10, 50]]),
             "[[0, 5], [10, 50]]",
-            "may be sides or corners",
-            "give the sides as tuples, [(0, 5), (10, 50)], or the corners as a tensor",
+            "may be ranges or corners",
+            "give the ranges as tuples, [(0, 5), (10, 50)], or corners as a tensor",
             InputDataError,
         )
         assert_refuses(row)
@@ -242,7 +242,7 @@ def test_what_another_strategy_has_computed(other, use):
 def test_a_suggestion_of_another_strategy_that_is_called_the_same():
     one, other, _ = OTHERS["matrix"]
     state = one.init(Grid(X))
-    with pytest.raises(InputDataError, match=r"made by GPStrategy.*, but one of other numbers"):
+    with pytest.raises(InputDataError, match=r"belongs to GPStr.*, not to the same with other num"):
         one.tell(state, other.ask(other.init(Grid(X))), 0.1)
 
 

@@ -33,7 +33,7 @@ STATES = {name: start(domain) for name, domain in DOMAINS.items()}
 SUGGESTIONS = {name: STRATEGY.suggestion_at(state, CUBE) for name, state in STATES.items()}
 EVERY = "pass ok=False"
 UNIT = "count from an origin"
-ONE_EACH = "one per trial"
+ONE_EACH = "per trial"
 
 
 def tensor(*values, dtype=D):
@@ -127,7 +127,7 @@ CALLS = {
         lambda s, d: STRATEGY.ask(s, context=torch.zeros(2, 1, dtype=D)),
         "context is",
         "takes none",
-        "give none",
+        "omit it",
     ),
     "X short": (
         lambda s, d: STRATEGY.suggestion_at(s, CUBE[0]),
@@ -164,8 +164,8 @@ CALLS = {
     "expert": (
         lambda s, d: STRATEGY.absorb(s, None, GOOD),
         "consults no expert",
-        "no use for answers",
-        "tell() takes",
+        "takes no answers",
+        "to tell()",
     ),
 }
 
