@@ -61,8 +61,8 @@ def presets(listed: Mapping[str, Preset] = PRESETS) -> str:
     table = ["presets | forgetting | papers", "---|---|---"]
     for forgetting, group in groups.items():
         names, papers = zip(*group)
-        papers = dict.fromkeys(filter(None, papers))  # without repetitions
-        table.append(" | ".join([", ".join(names), forgetting, "; ".join(papers)]).strip())
+        cited = dict.fromkeys(filter(None, papers))  # without repetitions
+        table.append(" | ".join([", ".join(names), forgetting, "; ".join(cited)]).strip())
     return "\n".join([*table, ""])
 
 

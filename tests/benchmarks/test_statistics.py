@@ -39,16 +39,6 @@ def test_two_peaks_follow_their_formula():
         torch.testing.assert_close(played.value(X, t), 50 + moving + static, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["markov", "abrupt", "narrow peaks"])
-def test_a_seed_is_the_same_world_in_any_batch(name):
-    both, second = (adaptive.world(name, range(low, 9), 6) for low in (7, 8))
-    X = torch.full((1, 1, 2), 0.3, dtype=torch.float64)
-    for t in (1, 6):
-        value = both.value(X.expand(2, -1, -1), t)
-        torch.testing.assert_close(value[1:], second.value(X, t))
-        assert bool((both.highest(t) >= value.squeeze(-1)).all())
-
-
 def test_rate_of_the_switching_world():
     """Neighbouring rounds correlate by the root of 1 - ε, and each is a draw of the kernel."""
     grid = Grid.regular(points=4, dim=1, bounds=[(0.0, 9.0)])
