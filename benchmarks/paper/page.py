@@ -35,8 +35,9 @@ Some records of the papers are replaced by others; `botorch_tv/papers/recordings
 and `--data FOLDER` reads them. The papers print addresses of theirs:
 [sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs](https://github.com/sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs)
 has 29 stocks over 823 days and light sensors of CMU, without a licence, so this library does not
-ship them. `python -m benchmarks.paper.collect` writes this page. Pictures of runs at commits
-5c51fa50 and 95b5d30a have colours of an earlier version until they are run anew (except et-fig2).
+ship them. `python -m benchmarks.paper.collect` writes this page. The pictures of
+c17-functions, et-table1 and w22-* (except w22-stocks) have colours of an earlier version until they
+are run anew.
 """
 Study = Mapping[str, Any]
 
