@@ -343,6 +343,7 @@ STOCKS = Experiment(
         judge_readings,
         {"raw prices": _stock_claims("raw"), "standardised prices": _stock_claims("stocks")},
     ),
+    picture=partial(draw_panels, _STOCK_CASES, one_scale=False),
     remark="20 stocks over the last 823 days of another record, where the paper has 29 (48 in the "
     "table of [ET]); a trial starts from each stock. One stock is the best on 814 days, so "
     "strategies that never forget have the least regret.",
