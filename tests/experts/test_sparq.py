@@ -90,8 +90,7 @@ def reply(script: str, t: int, shape: torch.Size) -> tuple[bool, Tensor | None, 
 
 @pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
 @pytest.mark.parametrize(
-    ("inference", "script"),
-    [("exact", "patchy"), ("features", "slow"), ("box", "prompt")],
+    ("inference", "script"), [("exact", "patchy"), ("features", "slow"), ("box", "prompt")]
 )
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_same_choices_as_the_textbook(kind: str, inference: str, script: str) -> None:

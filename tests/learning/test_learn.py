@@ -182,14 +182,7 @@ def test_inputs_in_other_units_give_the_same_in_those_units():
 def test_single_precision_is_kept():
     X, times, y = observed(2, 30, 0.05)
     learned = learn(
-        Refit(),
-        unit_kernel("se", 0.3),
-        Markov(0.01),
-        0.05,
-        X.float(),
-        times,
-        y.float(),
-        all_of(y),
+        Refit(), unit_kernel("se", 0.3), Markov(0.01), 0.05, X.float(), times, y.float(), all_of(y)
     )
     assert {learned.noise.dtype, learned.kernel.dtype} == {torch.float32}
     of_time = {learned.vector.dtype, learned.decay.value("epsilon").dtype}

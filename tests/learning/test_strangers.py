@@ -67,13 +67,7 @@ def objective(refit=None, decay=DECAY):
     )
     loops = torch.arange(3)
     at = ordered.searched(ordered.given.expand(3, -1), unit)
-    return (
-        ordered,
-        found,
-        at,
-        loops,
-        (X, times, y),
-    )
+    return (ordered, found, at, loops, (X, times, y))
 
 
 def test_value_and_prior_by_the_textbook():

@@ -2,13 +2,7 @@
 
 import torch
 
-from botorch_tv.forgetting import (
-    ExponentialWeights,
-    Markov,
-    Static,
-    UncertaintyInjection,
-    Wiener,
-)
+from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.models import TimeVaryingGP
 
 FORGETTINGS = {

@@ -10,7 +10,6 @@ import torch
 from botorch.acquisition import (
     LogExpectedImprovement,
     UpperConfidenceBound,
-    qKnowledgeGradient,
     qLogExpectedImprovement,
     qLogNoisyExpectedImprovement,
     qNoisyExpectedImprovement,
@@ -55,7 +54,7 @@ def data(n=14, seed=0, *, batch=()):
     return torch.cat([x, t.unsqueeze(-1)], -1), y.unsqueeze(-1)
 
 
-def asked(model, *shape, seed=1, ahead=1.0):
+def query_of(model, *shape, seed=1, ahead=1.0):
     """Points at the present and ``ahead`` of it, `*shape x 3`."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.rand(*shape, 2, dtype=D, generator=generator)
@@ -69,7 +68,7 @@ def asked(model, *shape, seed=1, ahead=1.0):
 def test_moments_are_those_of_dense_members_at_any_times():
     X, Y = data(15)
     model = adaptive_model(X, Y, bank=OFFSET)
-    query = asked(model, 6)
+    query = query_of(model, 6)
     query[:, -1] += torch.tensor([0.0, 3.0, 1.5, 0.0, 7.0, 3.0], dtype=D)
     query[0, -1] = model.newest
     clock = float(X[:FIRST, -1].diff().median())
@@ -85,15 +84,15 @@ def test_moments_are_those_of_dense_members_at_any_times():
     )
     np.testing.assert_allclose(noisy.variance, posterior.variance + noise, rtol=0, atol=1e-8)
     own = torch.full((6, 1), 0.7, dtype=D)
-    told = model.posterior(query, observation_noise=own)
-    np.testing.assert_allclose(told.variance, posterior.variance + 0.7, rtol=0, atol=1e-8)
+    found_variance = model.posterior(query, observation_noise=own)
+    np.testing.assert_allclose(found_variance.variance, posterior.variance + 0.7, rtol=0, atol=1e-8)
 
 
 def test_jumps_ahead_are_enumerated():
     """From the posterior on, every history of jumps up to two later times, written out."""
     X, Y = data(12)
     model = adaptive_model(X, Y, bank=JUMPY)
-    query = asked(model, 2, ahead=0.5)
+    query = query_of(model, 2, ahead=0.5)
     query[1, -1] += 2.0
     units, running = model.running.units, model.running
     gaps = ((query[:, -1] - model.newest) / units.clock).numpy()
@@ -134,15 +133,15 @@ def test_jumps_ahead_are_enumerated():
 
 
 @pytest.mark.parametrize("bank", [OFFSET, JUMPY], ids=["still", "jumpy"])
-def test_it_believes_what_the_strategy_believes(bank):
+def test_posterior_equals_the_strategy(bank):
     X, Y = data(20)
     player = adaptive_gp_ucb(bank=bank)
     state = player.init(Box(SQUARE))
     for x, y in zip(X, Y):
-        told = player.suggestion_at(state, x[:2], now=float(x[2]))
-        state, _ = player.tell(state, told, y[0])
+        found_variance = player.suggestion_at(state, x[:2], now=float(x[2]))
+        state, _ = player.tell(state, found_variance, y[0])
     model = adaptive_model(X, Y, bank=bank)
-    query = asked(model, 5, ahead=2.0)
+    query = query_of(model, 5, ahead=2.0)
     wanted = player.posterior(state, query[:, :2], now=float(query[0, -1]))
     found = model.posterior(query)
     torch.testing.assert_close(found.mean, wanted.mean, rtol=0, atol=1e-10)
@@ -157,7 +156,7 @@ def test_it_believes_what_the_strategy_believes(bank):
 def test_samples_have_the_moments_and_are_no_gaussian():
     X, Y = data(12)
     model = adaptive_model(X, Y, bank=JUMPY)
-    query = asked(model, 4, ahead=2.0)
+    query = query_of(model, 4, ahead=2.0)
     posterior, n = model.posterior(query, observation_noise=True), 40_000
     torch.manual_seed(0)
     drawn = posterior.rsample(torch.Size([n]))[..., 0]
@@ -197,10 +196,10 @@ def test_a_sample_is_a_function_of_a_member_drawn_first():
     assert not torch.equal(sets[0], sets[1])
 
 
-def test_the_sampler_keeps_its_functions_when_there_are_more_points():
+def test_the_sampler_draws_the_same_functions_at_more_points():
     X, Y = data(12)
     model = adaptive_model(X, Y, bank=OFFSET)
-    query = asked(model, 5)
+    query = query_of(model, 5)
     sampler = get_sampler(model.posterior(query), torch.Size([32]), seed=3)
     few = sampler(model.posterior(query[:2]))
     many = sampler(model.posterior(query))
@@ -230,7 +229,7 @@ def test_outputs_of_a_list_are_independent():
         adaptive_model(train_X, train_Y, bank=OFFSET),
         adaptive_model(train_X, -train_Y, bank=OFFSET),
     )
-    posterior = both.posterior(asked(both.models[0], 3))
+    posterior = both.posterior(query_of(both.models[0], 3))
     count = 1024
     for seed in range(6):
         torch.manual_seed(seed)
@@ -243,13 +242,13 @@ def test_outputs_of_a_list_are_independent():
 def test_gradients_of_moments_follow_points_and_times():
     X, Y = data(9)
     model = adaptive_model(X, Y, bank=JUMPY)
-    query = asked(model, 2, 1)
+    query = query_of(model, 2, 1)
     query[1, 0, -1] += 3.0
     for part in ("mean", "variance", "covariance_matrix"):
         torch.autograd.gradcheck(
             lambda one, part=part: getattr(model.posterior(one), part), query.requires_grad_()
         )
-    joint = asked(model, 3)
+    joint = query_of(model, 3)
     joint[:, -1] += torch.tensor([0.0, 1.0, 2.0], dtype=D)
     torch.autograd.gradcheck(
         lambda one: model.posterior(one).covariance_matrix, joint.requires_grad_()
@@ -259,7 +258,7 @@ def test_gradients_of_moments_follow_points_and_times():
 def test_gradients_of_samples_follow_points_and_their_time():
     X, Y = data(9)
     model = adaptive_model(X, Y, bank=JUMPY)
-    single, pair = asked(model, 2, 1), asked(model, 3, 2)
+    single, pair = query_of(model, 2, 1), query_of(model, 3, 2)
     base = torch.randn(4, 1, model.posterior(single)._width, dtype=D)
     wide = torch.randn(4, 1, model.posterior(pair)._width, dtype=D)
 
@@ -284,7 +283,7 @@ def test_conditioning_is_making_it_anew():
     retained = copy.deepcopy(model.running)
     more = model.condition_on_observations(X[14:].flip(0), Y[14:].flip(0))
     whole = adaptive_model(X, Y, bank=JUMPY)
-    query = asked(whole, 4)
+    query = query_of(whole, 4)
     for part in ("mean", "covariance_matrix"):
         found, wanted = (getattr(one.posterior(query), part) for one in (more, whole))
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
@@ -300,12 +299,15 @@ def test_a_batch_is_its_models():
     Y[1] = 7 - 0.01 * Y[1]
     batch = adaptive_model(X, Y, bank=JUMPY)
     assert batch.batch_shape == (3,)
-    query = asked(batch, 2, 3, 4)
+    query = query_of(batch, 2, 3, 4)
     posterior = batch.posterior(query)
     base = torch.randn(5, 1, 1, posterior._width, dtype=D)
     drawn = posterior.rsample_from_base_samples(torch.Size([5]), base)
-    later, value = asked(batch, 3, 1, ahead=2.0), torch.tensor([[[52.0]], [[6.5]], [[48.0]]]).to(D)
-    told = batch.condition_on_observations(later, value)
+    later, value = (
+        query_of(batch, 3, 1, ahead=2.0),
+        torch.tensor([[[52.0]], [[6.5]], [[48.0]]]).to(D),
+    )
+    found_variance = batch.condition_on_observations(later, value)
     for i in range(3):
         single = adaptive_model(X[i], Y[i], bank=JUMPY)
         one = single.posterior(query[:, i])
@@ -315,9 +317,9 @@ def test_a_batch_is_its_models():
         mine = one.rsample_from_base_samples(torch.Size([5]), base[:, 0])
         torch.testing.assert_close(drawn[:, :, i], mine, rtol=0, atol=1e-8)
         more = single.condition_on_observations(later[i], value[i])
-        far = asked(batch, 2, ahead=3.0)
+        far = query_of(batch, 2, ahead=3.0)
         torch.testing.assert_close(
-            told.posterior(far).mean[i], more.posterior(far).mean, rtol=0, atol=1e-10
+            found_variance.posterior(far).mean[i], more.posterior(far).mean, rtol=0, atol=1e-10
         )
     again = pickle.loads(pickle.dumps(batch))
     torch.testing.assert_close(again.posterior(query).mean, posterior.mean, rtol=0, atol=0)
@@ -326,12 +328,12 @@ def test_a_batch_is_its_models():
 def test_fantasies_are_conditioned_models_that_follow_points():
     X, Y = data(9)
     model = adaptive_model(X, Y, bank=JUMPY)
-    query = asked(model, 2, 1)
+    query = query_of(model, 2, 1)
     sampler = get_sampler(model.posterior(query), torch.Size([3]), seed=0)
     fantasy = model.fantasize(query, sampler)
     assert fantasy.batch_shape == (3, 2)
     y = sampler(model.posterior(query, observation_noise=True))
-    far = asked(model, 2, ahead=2.0)
+    far = query_of(model, 2, ahead=2.0)
     for i, j in itertools.product(range(3), range(2)):
         one = model.condition_on_observations(query[j], y[i, j])
         wanted = one.posterior(far).mean
@@ -345,18 +347,6 @@ def test_fantasies_are_conditioned_models_that_follow_points():
 
 
 # ---------------------------------------------------------------- acquisition
-
-
-def test_fantasies_of_a_list_are_those_of_its_models():
-    model = adaptive_model(*data(), bank=OFFSET)
-    both, query = ModelList(model, model), asked(model, 2)
-    sampler = get_sampler(both.posterior(query), torch.Size([2]))
-    fantasies = both.fantasize(query, sampler)
-    for number, one in enumerate(sampler.samplers):
-        alone = model.fantasize(query, one).train_targets
-        torch.testing.assert_close(fantasies.models[number].train_targets, alone, rtol=0, atol=0)
-    with pytest.raises(UnsupportedError, match="got noise, but a bank"):
-        model.fantasize(query, sampler.samplers[0], observation_noise=torch.ones(2, 1, dtype=D))
 
 
 def test_acquisition_functions_of_botorch_take_it():
@@ -383,7 +373,7 @@ def test_acquisition_functions_of_botorch_take_it():
     # Of one point it is the mean.
     sampler = get_sampler(model.posterior(X[-1:]), torch.Size([4096]), seed=0)
     greedy = qSimpleRegret(model, sampler=sampler)
-    query = asked(model, 1, 1)
+    query = query_of(model, 1, 1)
     mean = model.posterior(query).mean.squeeze()
     error = model.posterior(query).variance.squeeze().sqrt() / 64
     assert abs(float(greedy(query)) - float(mean)) < 5 * float(error)
@@ -478,46 +468,20 @@ def test_beyond_the_bounds_a_process_extrapolates():
         np.testing.assert_allclose(variance.flatten(), covariance.diagonal(), rtol=1e-4)
 
 
-def test_knowledge_gradient_at_present():
-    X, Y = data(9)
-    model = adaptive_model(X, Y, bank=JUMPY)
-    query = asked(model, 1, 1)
-    function = qKnowledgeGradient(
-        model, num_fantasies=2, sampler=get_sampler(model.posterior(query), torch.Size([2]), seed=0)
-    )
-    placed = at_present(function)
-    x, value = optimize_acqf(
-        placed, SQUARE, q=1, num_restarts=2, raw_samples=8, options={"maxiter": 5}
-    )
-    assert x.shape == (1, 2)
-    assert bool(value.isfinite())
-
-
-def test_the_mirror_image_is_minimised():
+def test_scalarized_transforms():
     X, Y = data(12)
     turn = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=D), offset=2.0)
-    query = asked(adaptive_model(X, Y, bank=JUMPY), 3)
+    query = query_of(adaptive_model(X, Y, bank=JUMPY), 3)
     mirrored = adaptive_model(X, Y, bank=JUMPY).posterior(query, posterior_transform=turn)
     plain = adaptive_model(X, 2.0 - Y, bank=JUMPY).posterior(query)
     for part in ("mean", "variance", "covariance_matrix"):
         torch.testing.assert_close(getattr(mirrored, part), getattr(plain, part), rtol=0, atol=1e-9)
 
 
-def test_noise_that_is_told_is_transformed_with_the_objective():
-    X, Y = data(12)
-    thrice = ScalarizedPosteriorTransform(torch.tensor([3.0], dtype=D), offset=2.0)
-    model = adaptive_model(X, Y, bank=JUMPY)
-    query, noise = asked(model, 3), torch.full((3, 1), 0.7, dtype=D)
-    plain = model.posterior(query, observation_noise=noise)
-    other = model.posterior(query, observation_noise=noise, posterior_transform=thrice)
-    torch.testing.assert_close(other.mean, 3 * plain.mean + 2)
-    torch.testing.assert_close(other.variance, 9 * plain.variance)
-
-
 def test_units_and_columns_make_no_difference():
     X, Y = data(14)
     plain = adaptive_model(X, Y, bank=JUMPY)
-    query = asked(plain, 3)
+    query = query_of(plain, 3)
     bounds = torch.tensor([[-7.0, 100.0], [33.0, 104.0]], dtype=D)
     side = bounds[1] - bounds[0]
 
@@ -535,75 +499,90 @@ def test_units_and_columns_make_no_difference():
 # ---------------------------------------------------------------- refusals
 
 
-def test_what_it_cannot_do_it_refuses():
-    X, Y = data(12)
-    model = adaptive_model(X, Y, bank=OFFSET, now=20.0)
-    assert float(model.now) == 20.0
-    assert model.num_outputs == 1
-    assert model.subset_output([0]) is model
-    with pytest.raises(UnsupportedError, match="one output"):
-        model.subset_output([1])
-    query = asked(model, 2)
-    for bad, cure in (
-        (query - torch.tensor([0.0, 0.0, 9.0]), "at_present"),
-        (query + torch.tensor([1.3, 0.0, 0.0]), "give bounds"),
-        (query * torch.nan, "give bounds"),
-    ):
-        with pytest.raises(InputDataError, match=cure):
-            model.posterior(bad)
-    with pytest.raises(BotorchTensorDimensionError, match="time"):
-        model.posterior(query[:, :2])
-    with pytest.raises(ValueError, match="one output"):
-        model.posterior(query, output_indices=[1])
-    with pytest.raises(UnsupportedError, match="objective of samples"):
-        model.posterior(query, posterior_transform=ExpectationPosteriorTransform(n_w=2))
-    query[1, -1] += 1.0
-    with pytest.raises(InputDataError, match="fix the time"):
-        model.posterior(query).rsample()
-    with pytest.raises(UnsupportedError, match="noise=None"):
-        model.condition_on_observations(query[:1], Y[:1], noise=Y[:1])
-    with pytest.raises(InputDataError, match="build a new model"):
-        model.condition_on_observations(X[3:4], Y[3:4])
-    outside = query[:1] * torch.tensor([0.0, 1.0, 1.0]) - torch.tensor([0.01, 0.0, 0.0])
-    with pytest.raises(InputDataError, match="give bounds"):
-        model.condition_on_observations(outside, Y[:1])
-    with pytest.raises(ValueError, match="have a likelihood"):  # it would be taken for Gaussian
-        ModelListGP(model, model)
-    wide = query[:1].expand(1_000_000, 1, 3)
-    with pytest.raises(UnsupportedError, match="smaller bank"):
-        model.condition_on_observations(wide, Y[:1].expand(1_000_000, 1, 1))
-
-
-def test_what_is_no_table_it_refuses():
-    X, Y = data(12)
-    for changes, error, cure in (
-        ({"train_X": X.float()}, InputDataError, "float64"),
-        ({"train_Y": torch.full_like(Y, 3.0)}, InputDataError, "that differ"),
-        ({"train_X": X[:1], "train_Y": Y[:1]}, InputDataError, "that differ"),
-        ({"train_X": X[:0], "train_Y": Y[:0]}, InputDataError, "that differ"),
-        ({"train_Y": Y.expand(12, 2)}, BotorchTensorDimensionError, "x 1, one row for"),
-        ({"train_Y": Y[:, 0]}, BotorchTensorDimensionError, "x 1, one row for"),
-        ({"train_Y": torch.full_like(Y, torch.nan)}, InputDataError, "nan"),
-        ({"train_X": 3 * X}, InputDataError, "give bounds"),
-        ({"now": 0.0}, InputDataError, "later"),
-        ({"time_dim": 3}, ValueError, "index of the time"),
-        ({"bounds": SQUARE.flip(0)}, ValueError, "below the second"),
-        ({"bounds": SQUARE[:, :1]}, ValueError, "2 x 2"),
-    ):
-        with pytest.raises(error, match=cure):
-            adaptive_model(**{"train_X": X, "train_Y": Y, "bank": OFFSET, **changes})
-    wide = torch.cat([X[:, :1].expand(-1, 21), X[:, 2:]], -1)
-    with pytest.raises(InputDataError, match="to 20"):
-        adaptive_model(wide, Y, bank=OFFSET)
-
-
-def test_a_few_measurements_are_enough_and_equal_ones_wait():
+def test_few_or_equal_measurements():
     X, Y = data(3)
     model = adaptive_model(X, Y, bank=OFFSET)
     assert isinstance(model, AdaptiveModel)
-    assert model.posterior(asked(model, 2)).mean.isfinite().all()
+    assert model.posterior(query_of(model, 2)).mean.isfinite().all()
     X, Y = data(12)
     Y[:9] = 4.0
     late = adaptive_model(X, Y, bank=OFFSET)
     spread = torch.cat([Y[:9, 0], Y[9:10, 0]]).std(correction=0)
     torch.testing.assert_close(late.running.units.spread[0], spread)
+
+
+def test_methods_refuse_bad_arguments():
+    X, Y = data(12)
+    model = adaptive_model(X, Y, bank=OFFSET, now=20.0)
+    assert float(model.now) == 20.0
+    assert model.num_outputs == 1
+    assert model.subset_output([0]) is model
+    query = query_of(model, 2)
+    apart = query + torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    outside = query[:1] * torch.tensor([0.0, 1.0, 1.0]) - torch.tensor([0.01, 0.0, 0.0])
+    many = query[:1].expand(1_000_000, 1, 3), Y[:1].expand(1_000_000, 1, 1)
+    turn = ExpectationPosteriorTransform(n_w=2)
+    sampler = get_sampler(model.posterior(query), torch.Size([2]))
+    noise = torch.ones(2, 1, dtype=D)
+    for call, error, message in (
+        (lambda: model.subset_output([1]), UnsupportedError, "one output"),
+        (
+            lambda: model.posterior(query - torch.tensor([0.0, 0.0, 9.0])),
+            InputDataError,
+            "at_present",
+        ),
+        (
+            lambda: model.posterior(query + torch.tensor([1.3, 0.0, 0.0])),
+            InputDataError,
+            "give bounds",
+        ),
+        (lambda: model.posterior(query * torch.nan), InputDataError, "give bounds"),
+        (lambda: model.posterior(query[:, :2]), BotorchTensorDimensionError, "time"),
+        (lambda: model.posterior(query, output_indices=[1]), ValueError, "one output"),
+        (lambda: model.posterior(query, None, False, turn), UnsupportedError, "of samples"),
+        (lambda: model.posterior(apart).rsample(), InputDataError, "fix the time"),
+        (
+            lambda: model.condition_on_observations(query, Y[:2], noise),
+            UnsupportedError,
+            "noise=None",
+        ),
+        (lambda: model.fantasize(query, sampler, noise), UnsupportedError, "noise=None"),
+        (
+            lambda: model.condition_on_observations(X[3:4], Y[3:4]),
+            InputDataError,
+            "build a new model",
+        ),
+        (
+            lambda: model.condition_on_observations(outside, Y[:1]),
+            InputDataError,
+            "give bounds",
+        ),
+        (lambda: model.condition_on_observations(*many), UnsupportedError, "smaller bank"),
+        (lambda: ModelListGP(model, model), ValueError, "have a likelihood"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"train_X": data(12)[0].float()}, InputDataError, "float64"),
+        ({"train_Y": torch.full((12, 1), 3.0, dtype=D)}, InputDataError, "that differ"),
+        ({"train_X": data(1)[0], "train_Y": data(1)[1]}, InputDataError, "that differ"),
+        ({"train_X": data(12)[0][:0], "train_Y": data(1)[1][:0]}, InputDataError, "that differ"),
+        ({"train_Y": data(12)[1].expand(12, 2)}, BotorchTensorDimensionError, "x 1, one row for"),
+        ({"train_Y": data(12)[1][:, 0]}, BotorchTensorDimensionError, "x 1, one row for"),
+        ({"train_Y": torch.full((12, 1), torch.nan, dtype=D)}, InputDataError, "nan"),
+        ({"train_X": 3 * data(12)[0]}, InputDataError, "give bounds"),
+        ({"train_X": data(12)[0][:, [*[0] * 21, 2]]}, InputDataError, "to 20"),
+        ({"now": 0.0}, InputDataError, "later"),
+        ({"time_dim": 3}, ValueError, "index of the time"),
+        ({"bounds": SQUARE.flip(0)}, ValueError, "below the second"),
+        ({"bounds": SQUARE[:, :1]}, ValueError, "2 x 2"),
+    ],
+)
+def test_bad_training_data_are_refused(changes, error, message):
+    X, Y = data(12)
+    with pytest.raises(error, match=message):
+        adaptive_model(**{"train_X": X, "train_Y": Y, "bank": OFFSET, **changes})

@@ -31,31 +31,6 @@ def made():
     return model
 
 
-def test_predictions_are_those_of_the_product_formula():
-    model = made()
-    X, y = model.train_inputs[0], model.train_targets
-    test_X = torch.tensor([[0.3, 1.0, 18.0], [0.3, 2.0, 18.0], [0.9, 0.0, 20.0]]).double()
-
-    def k(a, b):
-        gap = (a.unsqueeze(-2) - b).abs()
-        other = (gap[..., 1] > 0).double()
-        space = torch.exp(-0.5 * (gap[..., 0] / 0.4) ** 2 - other / 0.7)
-        return (
-            float(model.covar_module.spatial.outputscale.detach())
-            * space
-            * 0.97 ** (gap[..., 2] / 2)
-        )
-
-    noise = float(model.likelihood.noise.detach())
-    weights = torch.linalg.solve(k(X, X) + noise * torch.eye(18).double(), k(X, test_X))
-    constant = float(model.mean_module.constant.detach())
-    mean = constant + weights.mT @ (y - constant)
-    variance = k(test_X, test_X).diagonal() - (weights * k(X, test_X)).sum(0)
-    posterior = model.posterior(test_X)
-    assert torch.allclose(posterior.mean.squeeze(-1), mean, rtol=0, atol=1e-9)
-    assert torch.allclose(posterior.variance.squeeze(-1), variance, rtol=0, atol=1e-9)
-
-
 def test_the_best_category_is_found_at_present():
     model = made()
     acqf = at_present(qLogExpectedImprovement(model, best_f=model.train_targets.max()), now=18.0)

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
-from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from models.cases import FORGETTINGS, assert_same, build, data, present
 
@@ -66,17 +65,6 @@ def test_it_follows_every_parameter(part, name, value):
     setattr(home, name, value)
     assert math.isclose(getattr(model.forgetting, name), value, rel_tol=1e-12)
     assert getattr(part, name) != value  # what was given stays what it was
-
-
-def test_each_member_of_a_batch_has_its_own():
-    model = build("markov", batch=(2,))
-    model.covar_module.temporal.epsilon = torch.tensor([0.1, 0.2]).view(2, 1, 1)
-    assert torch.allclose(model.forgetting.epsilon, torch.tensor([0.1, 0.2]).double())
-
-
-def test_a_kernel_over_all_columns_is_asked_too():
-    X, Y = data()
-    assert TimeVaryingGP(X, Y, covar_module=RBFKernel()).forgetting == ()
 
 
 def test_a_rate_that_no_number_tells_in_that_unit_is_refused():

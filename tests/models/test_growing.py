@@ -10,7 +10,6 @@ from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
 
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.models.growing_gp import GrowingRegression
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -119,20 +118,8 @@ def test_no_call_factors_the_old_rows_again(monkeypatch):
         sizes.clear()
 
 
-def test_age_noise_that_follows_the_newest_is_factored_anew():
-    """The reference moves, so every noise is another: O(n^3), and right."""
-    X, Y = data(n=10)
-    model = TimeVaryingGP(X[:9], Y[:9], forgetting=ExponentialWeights(0.8), outcome_transform=None)
-    before = model.likelihood.noise_covar.of_training().clone()
-    grown = model.condition_on_observations(X[9:], Y[9:])
-    after = grown.likelihood.noise_covar.of_training()
-    elapsed = X[9, -1] - X[8, -1]
-    assert torch.allclose(after[:9], before * 0.8**-elapsed, rtol=1e-12)
-    assert torch.equal(model.likelihood.noise_covar.of_training(), before)
-
-
 @pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_an_answer_out_of_order_is_one_of_the_past(forgetting):
+def test_observations_out_of_order(forgetting):
     X, Y = data(n=10)
     order = [0, 1, 2, 3, 5, 6, 7, 9, 8, 4]
     full = TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting], outcome_transform=None)
@@ -164,7 +151,7 @@ def test_alternatives_at_the_same_inputs_share_the_factor(forgetting):
 
 
 @pytest.mark.parametrize("m", [1, 2])
-def test_inputs_of_their_own_for_each_member_of_a_batch(m):
+def test_inputs_per_member_of_a_batch(m):
     model = build(m=m)
     new = present(model, q=2, batch=(3,))
     answers = torch.randn(4, 3, 2, m, dtype=torch.float64)
@@ -194,30 +181,9 @@ def test_gradients_reach_new_inputs_and_answers():
     assert model.prediction_strategy.triangle.grad_fn is None
 
 
-def test_given_noise_of_single_observations_is_remembered():
-    """Beside one learned variance, in the factor and after it is dropped."""
-    for forgetting in ("markov", "weights"):
-        X, Y = data(n=8)
-        model = TimeVaryingGP(X[:6], Y[:6], forgetting=FORGETTINGS[forgetting], now=30.0)
-        exact = model.condition_on_observations(
-            X[6:], Y[6:], noise=torch.full((2, 1), 1e-6, dtype=torch.float64)
-        )
-        plain = model.condition_on_observations(X[6:], Y[6:])
-        at = X[6:]
-        sharp = exact.posterior(at).variance.max()
-        assert sharp < 0.2 * plain.posterior(at).variance.min()
-        retained = exact.posterior(at)
-        exact.set_now(30.0)
-        assert_same(exact.posterior(at), retained, atol=1e-9)
-        later = exact.condition_on_observations(X[:1] + 0.01, Y[:1])
-        now_known = later.posterior(at)
-        later.set_now(30.0)
-        assert_same(later.posterior(at), now_known, atol=1e-9)
-
-
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize("batch", [(), (3,)])
-def test_given_noise_of_single_observations_counts_in_a_fit(m, batch):
+def test_given_noise_counts_in_a_fit(m, batch):
     """A marginal likelihood adds what the likelihood learned, which is not theirs."""
     X, Y = data(m=m, batch=batch)
     noise = 0.02 + Y[..., 8:, :].abs()
@@ -249,24 +215,8 @@ def test_a_model_in_training_mode_can_be_conditioned():
     assert torch.equal(model.outcome_transform.stdvs, scale)
 
 
-def test_regression_extends_an_empty_one():
-    empty = GrowingRegression(
-        torch.zeros(0, 2), torch.zeros(0, 0), torch.zeros(0), torch.zeros(0), attached=False
-    )
-    one = GrowingRegression(
-        torch.zeros(1, 2),
-        torch.ones(1, 1),
-        torch.full((1,), 0.25),
-        torch.tensor([2.0]),
-        attached=False,
-        before=empty,
-        across=torch.zeros(0, 1),
-    )
-    assert one.whitened.item() == pytest.approx(2.0 / 1.25**0.5)
-
-
 @pytest.mark.parametrize("forgetting", AGED)
-def test_time_passes_by_set_now_alone(forgetting):
+def test_set_now(forgetting):
     model = build(forgetting)
     test_X = present(model)
     test_X[..., -1] = 40.0

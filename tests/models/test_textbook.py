@@ -8,13 +8,7 @@ from gpytorch.kernels import RBFKernel
 from models.cases import data
 from oracles.dense import joint_regression, squared_exponential
 
-from botorch_tv.forgetting import (
-    ExponentialWeights,
-    Markov,
-    Static,
-    UncertaintyInjection,
-    Wiener,
-)
+from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.models import TimeVaryingGP
 
 NOISE = 0.04

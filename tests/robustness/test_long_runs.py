@@ -97,10 +97,7 @@ def drift(
 
 RUNS = {
     "GP": (lambda: gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW), ("static", "all")),
-    "GP-TS": (
-        lambda: gp_ts(kernel=SETTING.module(), noise=0.02, B=0.5, R=0.1),
-        ("static", "all"),
-    ),
+    "GP-TS": (lambda: gp_ts(kernel=SETTING.module(), noise=0.02, B=0.5, R=0.1), ("static", "all")),
     "R": (
         lambda: r_gp_ucb(kernel=SETTING.module(), noise=0.02, period=37, width=NARROW),
         ("static", "period"),
