@@ -1,4 +1,4 @@
-"""A decay of a user's own is learned as those of the package are, or refused."""
+"""Custom decays are learned like the decays of the package, or refused."""
 
 import math
 from dataclasses import dataclass, replace
@@ -112,7 +112,22 @@ def test_it_is_found_in_any_unit():
     assert 0.02 < float(rate.median()) < 0.12
 
 
-def test_bounds_declared_and_bounds_of_ones_own():
+@dataclass(frozen=True)
+class Stretched(Decay):
+    """exp(-κ lag^α), whose κ has a unit that depends on α."""
+
+    alpha: float = 0.5
+    kappa: float = 0.3
+    parameters = {  # noqa: RUF012
+        "alpha": Parameter(upper=2.0),
+        "kappa": Parameter(power=lambda others: -others["alpha"]),
+    }
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.kappa * elapsed**self.alpha)
+
+
+def test_declared_and_custom_bounds():
     ordered, *_ = objective(Refit(decay={"period": Free(lower=8.0, upper=12.0)}))
     gap = torch.full((1,), 0.5, dtype=D)
     lower, upper = ordered.bounds(gap)
@@ -121,11 +136,17 @@ def test_bounds_declared_and_bounds_of_ones_own():
     ordered, *_ = objective()
     lower, upper = ordered.bounds(gap)
     assert (lower[0, -1].item(), upper[0, -1].item()) == (2.0, 100.0)
-    with pytest.raises(ValueError, match="period starts from"):
-        objective(Refit(decay={"period": Free(lower=11.0)}))
+    prior = Free(prior=HalfNormalPrior(1.0))
+    for decay, free, message in (
+        (DECAY, {"period": Free(lower=11.0)}, "period starts from"),
+        (DECAY, {"speed": Free()}, r"decay has \['speed'\], but .* declares \['rate', 'per"),
+        (Stretched(), {"kappa": prior}, "the unit of kappa depends on other parameters"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            objective(Refit(decay=free), decay)
 
 
-def test_a_strategy_learns_it_and_uses_what_it_learned():
+def test_a_strategy_uses_what_it_learned():
     domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
     strategy = GPStrategy(
         kernel=unit_kernel("se", 0.5).double(),
@@ -143,12 +164,12 @@ def test_a_strategy_learns_it_and_uses_what_it_learned():
     for i in range(2):
         rate, period = (float(decay.value(name)[i]) for name in ("rate", "period"))
         assert rate != pytest.approx(0.2)
-        told = replace(strategy, decay=Seasonal(rate, period), learning=None)
-        alone = told.init(domain)
+        fixed = replace(strategy, decay=Seasonal(rate, period), learning=None)
+        alone = fixed.init(domain)
         for t in range(40):
-            suggestion = told.suggestion_at(alone, X[i, t], now=times[i, t])
-            alone, _ = told.tell(alone, suggestion, y[i, t])
-        wanted = told.posterior(alone, query, now=times[i, -1] + 0.7)
+            suggestion = fixed.suggestion_at(alone, X[i, t], now=times[i, t])
+            alone, _ = fixed.tell(alone, suggestion, y[i, t])
+        wanted = fixed.posterior(alone, query, now=times[i, -1] + 0.7)
         torch.testing.assert_close(posterior.mean[i], wanted.mean, rtol=0, atol=1e-9)
         torch.testing.assert_close(posterior.variance[i], wanted.variance, rtol=0, atol=1e-9)
 
@@ -173,29 +194,8 @@ class Capped(Decay):
     ],
     ids=repr,
 )
-def test_what_is_declared_rightly_is_taken(part):
+def test_correct_declarations_are_accepted(part):
     require_learnable(part)
-
-
-@dataclass(frozen=True)
-class Stretched(Decay):
-    """exp(-κ lag^α), whose κ has a unit that depends on α."""
-
-    alpha: float = 0.5
-    kappa: float = 0.3
-    parameters = {  # noqa: RUF012
-        "alpha": Parameter(upper=2.0),
-        "kappa": Parameter(power=lambda others: -others["alpha"]),
-    }
-
-    def attenuation(self, elapsed):
-        return torch.exp(-self.kappa * elapsed**self.alpha)
-
-
-def test_a_prior_of_what_has_no_unit_of_its_own_is_refused():
-    settings = Refit(decay={"kappa": Free(prior=HalfNormalPrior(1.0))}, every=2)
-    with pytest.raises(ValueError, match="the unit of kappa depends on other parameters"):
-        objective(settings, Stretched())
 
 
 @dataclass(frozen=True)
@@ -249,13 +249,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
-def test_what_cannot_be_learned_is_refused(kind):
+def test_wrong_declarations_are_refused(kind):
     strategy = GPStrategy(kernel=RBFKernel().double(), noise=NOISE, decay=kind(), learning=Refit())
     with pytest.raises(ValueError, match=REFUSED[kind]):
         strategy.init(Box(torch.tensor([[0.0], [1.0]], dtype=D)))
 
 
-def test_what_declares_nothing_is_refused_unless_it_is_kept():
+def test_undeclared_parameters_are_refused_unless_fixed():
     parts, sides = LearnableKernel(unit_kernel("se", 0.5).double()), torch.ones(2, dtype=D)
     with pytest.raises(ValueError, match=r"declares no parameters.*Refit\(decay=None\)"):
         ParameterLayout(Refit(), parts, DampedDrift(), NOISE, sides)
@@ -270,8 +270,3 @@ def test_what_declares_nothing_is_refused_unless_it_is_kept():
     torch.testing.assert_close(
         retained.decay.covariance(at.unsqueeze(-1), at.unsqueeze(-2)), wanted
     )
-
-
-def test_names_that_are_not_declared_are_refused():
-    with pytest.raises(ValueError, match=r"decay has \['speed'\], but .* declares \['rate', 'per"):
-        objective(Refit(decay={"speed": Free()}))
