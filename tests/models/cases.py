@@ -1,5 +1,7 @@
 """Data and forgettings that the tests of models share."""
 
+from functools import partial
+
 import torch
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
@@ -14,6 +16,7 @@ FORGETTINGS = {
     "markov and weights": (Markov(0.05), ExponentialWeights(0.9)),
     "wiener and injection": [UncertaintyInjection(1.5, 0.1), Wiener(0.05)],
 }
+plain = partial(TimeVaryingGP, outcome_transform=None)
 AGED = ["weights", "injection", "markov and weights", "wiener and injection"]
 
 

@@ -13,7 +13,6 @@ from botorch.acquisition import (
     qLogExpectedImprovement,
     qLogNoisyExpectedImprovement,
     qNoisyExpectedImprovement,
-    qSimpleRegret,
     qUpperConfidenceBound,
 )
 from botorch.acquisition.analytic import LogConstrainedExpectedImprovement
@@ -89,7 +88,6 @@ def test_moments_are_those_of_dense_members_at_any_times():
 
 
 def test_jumps_ahead_are_enumerated():
-    """From the posterior on, every history of jumps up to two later times, written out."""
     X, Y = data(12)
     model = adaptive_model(X, Y, bank=JUMPY)
     query = query_of(model, 2, ahead=0.5)
@@ -168,32 +166,6 @@ def test_samples_have_the_moments_and_are_no_gaussian():
     torch.testing.assert_close(apart.T @ apart / n, correlation, rtol=0, atol=0.03)
     # Members differ in how much they know: tails are heavier than a Gaussian's.
     assert float(apart.pow(4).mean(0).min()) > 3.1
-
-
-def test_a_sample_is_a_function_of_a_member_drawn_first():
-    """Of two members one drifts fast and the other stands still: samples are of either."""
-    common = {"hazards": (0.0,), "lengthscales": (0.5,), "noise_ratios": (0.01,), "features": 60}
-    X, Y = data(12)
-    rates = ((0.0, 0.5), (0.0,), (0.5,))
-    both, *single = (adaptive_model(X, Y, bank=Bank(rates=one, **common)) for one in rates)
-    weight, n = both.weights.flatten(), 20_000
-    assert float(weight.min()) > 0.1
-    query = torch.cat([X[:1, :2], both.newest.view(1, 1)], -1)
-    torch.manual_seed(0)
-    drawn = both.posterior(query).rsample(torch.Size([n])).flatten()
-    parts = [one.posterior(query) for one in single]
-    assert float(parts[0].variance) < 0.2 * float(parts[1].variance)
-    for below in (48.0, 50.0, 52.0, 54.0, 56.0):
-        chances = [
-            torch.special.ndtr((below - one.mean) / one.variance.sqrt()).squeeze() for one in parts
-        ]
-        wanted = float(weight @ torch.stack(chances))
-        error = (wanted * (1 - wanted) / n) ** 0.5
-        assert float((drawn < below).double().mean()) == pytest.approx(wanted, abs=5 * error)
-    # Samples at one place in several sets are of one function.
-    sets = both.posterior(query.expand(3, 1, 3)).rsample(torch.Size([64]))
-    torch.testing.assert_close(sets[:, 0], sets[:, 2], rtol=0, atol=1e-10)
-    assert not torch.equal(sets[0], sets[1])
 
 
 def test_the_sampler_draws_the_same_functions_at_more_points():
@@ -347,36 +319,6 @@ def test_fantasies_are_conditioned_models_that_follow_points():
 
 
 # ---------------------------------------------------------------- acquisition
-
-
-def test_acquisition_functions_of_botorch_take_it():
-    X, Y = data(16)
-    model = adaptive_model(X, Y, bank=JUMPY)
-    now = float(model.newest) + 1.0
-    baseline = torch.cat([X[:, :2], torch.full((16, 1), now, dtype=D)], -1)
-    functions = {
-        "LogEI": (at_present(LogExpectedImprovement(model, best_f=52.0), now), 1),
-        "UCB": (at_present(UpperConfidenceBound(model, beta=4.0), now), 1),
-        "qUCB": (at_present(qUpperConfidenceBound(model, beta=4.0), now), 2),
-        "qSR": (at_present(qSimpleRegret(model), now), 2),
-        "qLogNEI": (at_present(qLogNoisyExpectedImprovement(model, baseline), now), 2),
-        "at present": (qLogNoisyExpectedImprovementAtPresent(model, X, now=now), 2),
-    }
-    for name, (function, q) in functions.items():
-        torch.manual_seed(0)
-        x, value = optimize_acqf(
-            function, SQUARE, q=q, num_restarts=2, raw_samples=32, options={"maxiter": 30}
-        )
-        assert x.shape == (q, 2), name
-        tried = torch.rand(64, q, 2, dtype=D, generator=torch.Generator().manual_seed(9))
-        assert float(value) >= float(function(tried).max()) - 1e-6, name
-    # Of one point it is the mean.
-    sampler = get_sampler(model.posterior(X[-1:]), torch.Size([4096]), seed=0)
-    greedy = qSimpleRegret(model, sampler=sampler)
-    query = query_of(model, 1, 1)
-    mean = model.posterior(query).mean.squeeze()
-    error = model.posterior(query).variance.squeeze().sqrt() / 64
-    assert abs(float(greedy(query)) - float(mean)) < 5 * float(error)
 
 
 def noisy(model, X, now, **options):
@@ -552,11 +494,7 @@ def test_methods_refuse_bad_arguments():
             InputDataError,
             "build a new model",
         ),
-        (
-            lambda: model.condition_on_observations(outside, Y[:1]),
-            InputDataError,
-            "give bounds",
-        ),
+        (lambda: model.condition_on_observations(outside, Y[:1]), InputDataError, "give bounds"),
         (lambda: model.condition_on_observations(*many), UnsupportedError, "smaller bank"),
         (lambda: ModelListGP(model, model), ValueError, "have a likelihood"),
     ):
@@ -586,3 +524,26 @@ def test_bad_training_data_are_refused(changes, error, message):
     X, Y = data(12)
     with pytest.raises(error, match=message):
         adaptive_model(**{"train_X": X, "train_Y": Y, "bank": OFFSET, **changes})
+
+
+FUNCTIONS = {
+    "LogEI": lambda model, X, now: at_present(LogExpectedImprovement(model, best_f=52.0), now),
+    "UCB": lambda model, X, now: at_present(UpperConfidenceBound(model, beta=4.0), now),
+    "qUCB": lambda model, X, now: at_present(qUpperConfidenceBound(model, beta=4.0), now),
+    "qLogNEI": noisy,
+    "at present": lambda model, X, now: qLogNoisyExpectedImprovementAtPresent(model, X, now=now),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_acquisition_functions_of_botorch(name):
+    X, Y = data(16)
+    model = adaptive_model(X, Y, bank=JUMPY)
+    function = FUNCTIONS[name](model, X, float(model.newest) + 1.0)
+    q = 2 if "q" in name else 1
+    torch.manual_seed(0)
+    options = {"raw_samples": 32, "options": {"maxiter": 30}}
+    x, value = optimize_acqf(function, SQUARE, q=q, num_restarts=2, **options)
+    assert x.shape == (q, 2)
+    tried = torch.rand(64, q, 2, dtype=D, generator=torch.Generator().manual_seed(9))
+    assert float(value) >= float(function(tried).max()) - 1e-6

@@ -8,7 +8,7 @@ from botorch.cross_validation import batch_cross_validation, efficient_loo_cv, g
 from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
 from oracles.dense import noise_factor
 
 from botorch_tv.forgetting import ExponentialWeights, Markov
@@ -60,13 +60,12 @@ def test_leave_one_out_equals_a_model_without_the_row(forgetting, known):
     fast = {noise: efficient_loo_cv(model, observation_noise=noise) for noise in (False, True)}
     for row in range(12):
         rest = [other for other in range(12) if other != row]
-        without = TimeVaryingGP(
+        without = plain(
             X[rest],
             Y[rest],
             Yvar[rest] if known else None,
             forgetting=FORGETTINGS[forgetting],
             now=20.0,
-            outcome_transform=None,
         )
         if "wiener" in forgetting:
             without.covar_module.temporal.origin.fill_(X[0, -1])
@@ -160,10 +159,10 @@ def test_features_have_the_covariance_of_the_kernel(spatial, epsilon, columns):
 
 def test_new_training_data_have_their_own_ages():
     X, Y = data(n=14)
-    model = TimeVaryingGP(X[:6], Y[:6], forgetting=ExponentialWeights(0.8), outcome_transform=None)
+    model = plain(X[:6], Y[:6], forgetting=ExponentialWeights(0.8))
     model.posterior(X)
     model.set_train_data(X, Y.squeeze(-1), strict=False)
-    full = TimeVaryingGP(X, Y, forgetting=ExponentialWeights(0.8), outcome_transform=None)
+    full = plain(X, Y, forgetting=ExponentialWeights(0.8))
     assert_same(model.posterior(X + 1), full.posterior(X + 1))
 
 

@@ -27,7 +27,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
@@ -117,22 +117,6 @@ def test_five_points_do_not_run_off(forgetting):
     assert all(p.abs().max() < 100 for p in model.parameters())
 
 
-@pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_batches_fit_as_their_members(forgetting):
-    """One step of gradient on each: the loss of a batch is the sum of its members'."""
-    model = build(forgetting, batch=(2,))
-    mll = ExactMarginalLogLikelihood(model.likelihood, model)
-    X, Y = data(batch=(2,))
-    together = mll(model(X), model.train_targets, X)
-    for member in range(2):
-        single = TimeVaryingGP(
-            X[member], Y[member], forgetting=FORGETTINGS[forgetting], outcome_transform=None
-        )
-        alone = ExactMarginalLogLikelihood(single.likelihood, single)
-        value = alone(single(X[member]), single.train_targets, X[member])
-        assert together[member].item() == pytest.approx(value.item(), rel=1e-10)
-
-
 def test_learn_forgetting_false_fixes_it():
     X, Y = data(n=15)
     both = (Markov(0.03), UncertaintyInjection(1.0, 0.2))
@@ -147,7 +131,7 @@ def test_learn_forgetting_false_fixes_it():
     assert model.likelihood.aging.log_factor(lag).exp().item() == pytest.approx(1.4, rel=1e-14)
 
 
-def test_parameters_start_exactly_where_they_are_told():
+def test_initial_values_are_exact():
     """In float64, not by way of float32."""
     X, Y = data()
     model = TimeVaryingGP(X, Y, forgetting=(Markov(0.03), ExponentialWeights(0.97)))
@@ -178,21 +162,16 @@ def test_transforms_of_space_and_outcomes(forgetting, m):
     )
     scaled = Normalize(3, indices=[0, 1])
     standard = Standardize(m)
-    plain = TimeVaryingGP(
-        scaled(X[:12]),
-        standard(Y[:12])[0],
-        forgetting=FORGETTINGS[forgetting],
-        outcome_transform=None,
-    )
+    bare = plain(scaled(X[:12]), standard(Y[:12])[0], forgetting=FORGETTINGS[forgetting])
     scaled.eval(), standard.eval()
     test_X = present(model)
     test_X[:, :2] = 3.0 + 5.0 * test_X[:, :2]
     for noise in (False, True):
-        expected = standard.untransform_posterior(plain.posterior(scaled(test_X), None, noise))
+        expected = standard.untransform_posterior(bare.posterior(scaled(test_X), None, noise))
         assert_same(model.posterior(test_X, observation_noise=noise), expected, atol=1e-9)
     grown = model.condition_on_observations(X[12:], Y[12:])
-    plain = plain.condition_on_observations(scaled(X[12:]), standard(Y[12:])[0])
-    expected = standard.untransform_posterior(plain.posterior(scaled(test_X)))
+    bare = bare.condition_on_observations(scaled(X[12:]), standard(Y[12:])[0])
+    expected = standard.untransform_posterior(bare.posterior(scaled(test_X)))
     assert_same(grown.posterior(test_X), expected, atol=1e-9)
     grown.train()
     assert torch.equal(grown.train_inputs[0].reshape(-1, 14, 3)[0], X)
@@ -205,24 +184,22 @@ def test_a_transform_for_each_member_of_a_batch(forgetting):
     X[1, :, :2] = 10 + 5 * X[1, :, :2]
     test_X = X[:, :4] + 0.1
     new_X, new_Y = X[:, -2:], Y[:, -2:]
-    model = TimeVaryingGP(
+    model = plain(
         X[:, :8],
         Y[:, :8],
         forgetting=FORGETTINGS[forgetting],
         input_transform=Normalize(3, indices=[0, 1], batch_shape=torch.Size([2])),
-        outcome_transform=None,
         now=30.0,
     )
     loss = ExactMarginalLogLikelihood(model.likelihood, model)
     together = loss(model(*model.train_inputs), model.train_targets, *model.train_inputs)
     grown = model.condition_on_observations(new_X, new_Y)
     for member, output in itertools.product(range(2), range(2)):
-        alone = TimeVaryingGP(
+        alone = plain(
             X[member, :8],
             Y[member, :8, output : output + 1],
             forgetting=FORGETTINGS[forgetting],
             input_transform=Normalize(3, indices=[0, 1]),
-            outcome_transform=None,
             now=30.0,
         )
         single = ExactMarginalLogLikelihood(alone.likelihood, alone)
@@ -244,11 +221,11 @@ def test_a_nonlinear_outcome_transform():
     """exp of a normal variable: moments of the log-normal, of the model of ln y; data come as y."""
     X, Y = data()
     model = TimeVaryingGP(X, Y.exp(), outcome_transform=Log(), forgetting=Markov(0.1))
-    plain = TimeVaryingGP(X, Y, outcome_transform=None, forgetting=Markov(0.1))
+    bare = plain(X, Y, forgetting=Markov(0.1))
     new_X, new_Y = X[:1] + torch.tensor([0.1, 0.1, 30.0], dtype=X.dtype), Y[:1]
     grown = model.condition_on_observations(new_X, new_Y.exp())
     assert isinstance(grown, TimeVaryingGP)
-    pairs = ((model, plain), (grown, plain.condition_on_observations(new_X, new_Y)))
+    pairs = ((model, bare), (grown, bare.condition_on_observations(new_X, new_Y)))
     for ours, logarithm in pairs:
         found, expected = ours.posterior(present(model)), logarithm.posterior(present(model))
         assert isinstance(found, TransformedPosterior)
@@ -262,7 +239,7 @@ def test_a_learned_input_transform():
     """The warp is learned with the rest, and what it gives is what the kernel sees."""
     X, Y = data()
     warp = Warp(d=3, indices=[0, 1])
-    model = fit(TimeVaryingGP(X, Y, input_transform=warp, outcome_transform=None))
+    model = fit(plain(X, Y, input_transform=warp))
     assert not torch.equal(warp.concentration0, torch.ones_like(warp.concentration0))
     at = present(model)
     with torch.no_grad():
@@ -368,7 +345,7 @@ def test_fantasize(forgetting, batch, m, known):
         assert empty.posterior(X).mean.shape == (4, 2, m)
 
 
-def test_fantasies_with_a_noise_of_ones_own():
+def test_fantasies_with_given_noise():
     for forgetting in ("markov", "weights"):
         model = build(forgetting)
         X = present(model, q=1)
@@ -509,13 +486,6 @@ def test_device(forgetting):
     X, Y = data()
     built = TimeVaryingGP(X.cuda(), Y.cuda(), forgetting=FORGETTINGS[forgetting], now=30.0)
     assert built.posterior(test_X.cuda()).mean.is_cuda
-
-
-def test_moving_a_model_drops_what_it_computed():
-    model = build("markov and weights")
-    model.posterior(present(model))
-    model.float()
-    assert model.posterior(present(model).float()).mean.dtype == torch.float32
 
 
 @with_pairs_in_the_suite

@@ -6,7 +6,7 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from models.cases import FORGETTINGS, assert_same, build, data, present
+from models.cases import FORGETTINGS, assert_same, build, data, plain, present
 
 from botorch_tv.forgetting import Decay, ExponentialWeights, Markov, UncertaintyInjection, Wiener
 from botorch_tv.models import TimeVaryingGP
@@ -26,9 +26,7 @@ def test_it_starts_as_it_was_told_and_makes_the_same_model(forgetting, learn):
     else:
         assert type(found) is type(wanted)
     X, Y = data()
-    again = TimeVaryingGP(
-        X, Y, forgetting=found or told, learn_forgetting=learn, outcome_transform=None
-    )
+    again = plain(X, Y, forgetting=found or told, learn_forgetting=learn)
     assert_same(model.posterior(present(model)), again.posterior(present(again)))
 
 

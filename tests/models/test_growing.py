@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 from gpytorch.kernels import RBFKernel
-from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
 
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
@@ -20,12 +20,11 @@ def test_equals_a_refit(forgetting, known, m, batch):
     full = build(forgetting, known=known, m=m, batch=batch)
     X, Y = data(m=m, batch=batch)
     Yvar = 0.02 + 0.1 * Y.abs()
-    grown = TimeVaryingGP(
+    grown = plain(
         X[..., :6, :],
         Y[..., :6, :],
         Yvar[..., :6, :] if known else None,
         forgetting=FORGETTINGS[forgetting],
-        outcome_transform=None,
     )
     before = grown.posterior(present(full))
     first = grown
@@ -122,10 +121,8 @@ def test_no_call_factors_the_old_rows_again(monkeypatch):
 def test_observations_out_of_order(forgetting):
     X, Y = data(n=10)
     order = [0, 1, 2, 3, 5, 6, 7, 9, 8, 4]
-    full = TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting], outcome_transform=None)
-    grown = TimeVaryingGP(
-        X[order[:8]], Y[order[:8]], forgetting=FORGETTINGS[forgetting], outcome_transform=None
-    )
+    full = plain(X, Y, forgetting=FORGETTINGS[forgetting])
+    grown = plain(X[order[:8]], Y[order[:8]], forgetting=FORGETTINGS[forgetting])
     for row in order[8:]:
         grown = grown.condition_on_observations(X[row : row + 1], Y[row : row + 1])
     assert_same(grown.posterior(present(full)), full.posterior(present(full)))
@@ -187,9 +184,9 @@ def test_given_noise_counts_in_a_fit(m, batch):
     """A marginal likelihood adds what the likelihood learned, which is not theirs."""
     X, Y = data(m=m, batch=batch)
     noise = 0.02 + Y[..., 8:, :].abs()
-    model = TimeVaryingGP(
-        X[..., :8, :], Y[..., :8, :], forgetting=Markov(0.1), outcome_transform=None
-    ).condition_on_observations(X[..., 8:, :], Y[..., 8:, :], noise)
+    model = plain(X[..., :8, :], Y[..., :8, :], forgetting=Markov(0.1)).condition_on_observations(
+        X[..., 8:, :], Y[..., 8:, :], noise
+    )
     model.likelihood.noise = 0.3
     model.train()
     (inputs,) = model.train_inputs

@@ -1,10 +1,10 @@
-"""Likelihoods of one's own are honoured or refused, by the factor as by a refit."""
+"""Custom likelihoods are honoured or refused."""
 
 import pytest
 import torch
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
-from models.cases import assert_same, build, data, present
+from models.cases import assert_same, build, data, plain, present
 
 from botorch_tv.forgetting import Markov
 from botorch_tv.models import TimeVaryingGP
@@ -17,9 +17,7 @@ def additional(rows):
     """Known variances, and 0.3 learned besides."""
     likelihood = FixedNoiseGaussianLikelihood(KNOWN[:rows], learn_additional_noise=True).double()
     likelihood.second_noise = torch.tensor(0.3, dtype=torch.float64)
-    return TimeVaryingGP(
-        X[:rows], Y[:rows], likelihood=likelihood, forgetting=Markov(0.05), outcome_transform=None
-    )
+    return plain(X[:rows], Y[:rows], likelihood=likelihood, forgetting=Markov(0.05))
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -61,16 +59,14 @@ class Louder(GaussianLikelihood):
 
 
 def test_noise_by_its_covariance_is_honoured():
-    louder, plain = Louder().double(), GaussianLikelihood().double()
-    louder.noise, plain.noise = 0.1, 0.4
-    models = [
-        TimeVaryingGP(X, Y, likelihood=one, outcome_transform=None) for one in (louder, plain)
-    ]
+    louder, usual = Louder().double(), GaussianLikelihood().double()
+    louder.noise, usual.noise = 0.1, 0.4
+    models = [plain(X, Y, likelihood=given) for given in (louder, usual)]
     test_X = present(models[0])
-    found, expected = (one.posterior(test_X) for one in models)
+    found, expected = (model.posterior(test_X) for model in models)
     assert_same(found, expected, atol=1e-7)
     found, expected = (
-        one.condition_on_observations(X[:2] + 0.1, Y[:2]).posterior(test_X) for one in models
+        model.condition_on_observations(X[:2] + 0.1, Y[:2]).posterior(test_X) for model in models
     )
     assert_same(found, expected, atol=1e-7)
 

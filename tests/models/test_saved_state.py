@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models.cases import FORGETTINGS, assert_same, build, data, present
+from models.cases import FORGETTINGS, assert_same, build, data, plain, present
 
 from botorch_tv.models import TimeVaryingGP
 
@@ -43,7 +43,7 @@ def test_loading_never_moves_time_back():
     X, Y = data(n=30)
     newest = X[-1, -1].item()
     assert newest > 20.0
-    more = TimeVaryingGP(X, Y, forgetting=FORGETTINGS["weights"], outcome_transform=None)
+    more = plain(X, Y, forgetting=FORGETTINGS["weights"])
     more.load_state_dict(saved)
     assert more.now.item() == newest
     again = more.condition_on_observations(X[-1:] + 5.0, Y[-1:])  # and goes on following

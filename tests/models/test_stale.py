@@ -10,11 +10,10 @@ from botorch.optim.fit import fit_gpytorch_mll_torch
 from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import GPInputWarning
-from models.cases import assert_same, build, data, present
+from models.cases import assert_same, build, data, plain, present
 
 from botorch_tv.acquisition.present import at_present
 from botorch_tv.forgetting import Wiener
-from botorch_tv.models import TimeVaryingGP
 from botorch_tv.strategies import Box, tv_gp_ucb
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.GPInputWarning")
@@ -79,10 +78,7 @@ def test_a_walk_begins_at_the_earliest_row():
     X, Y = data()
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
     assert order[0] != 0
-    models = [
-        TimeVaryingGP(X[rows], Y[rows], forgetting=Wiener(0.1), outcome_transform=None)
-        for rows in (torch.arange(12), order)
-    ]
+    models = [plain(X[rows], Y[rows], forgetting=Wiener(0.1)) for rows in (torch.arange(12), order)]
     assert models[1].covar_module.temporal.origin.item() == X[0, -1].item()
     test_X = present(models[0])
     assert_same(models[0].posterior(test_X), models[1].posterior(test_X))
@@ -93,38 +89,6 @@ GRID = torch.rand(80, 2, dtype=torch.float64, generator=torch.Generator().manual
 
 def at(time):
     return torch.cat([GRID, torch.full((80, 1), time).double()], 1)
-
-
-def predicted(model, X):
-    with torch.no_grad():
-        posterior = model.posterior(X.unsqueeze(1))
-        return posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
-
-
-def assert_fresh(model, X):
-    """As a copy predicts, which computes its own factor."""
-    for ours, theirs in zip(predicted(model, X), predicted(copy.deepcopy(model), X)):
-        assert torch.allclose(ours, theirs, rtol=0, atol=1e-11)
-
-
-def test_no_stale_predictions():
-    model = build("markov and weights", now=20.0)
-    X, Y = data(n=13)
-    predicted(model, at(20.0))
-    before = predicted(model, at(20.0))[1]
-    model.set_now(25.0)
-    assert (predicted(model, at(25.0))[1] > before).all()
-    assert_fresh(model, at(25.0))
-    model.set_train_data(X + 0.1, Y.squeeze(-1), strict=False)
-    assert_fresh(model, at(25.0))
-    model.train()
-    with torch.no_grad():
-        model.covar_module.spatial.raw_lengthscale.add_(0.4)
-    assert_fresh(model, at(25.0))
-    state = copy.deepcopy(model.state_dict())
-    state["covar_module.spatial.raw_lengthscale"] -= 0.4
-    model.load_state_dict(state)
-    assert_fresh(model, at(25.0))
 
 
 def test_acquisition_functions_preserve_the_factor():

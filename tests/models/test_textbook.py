@@ -5,7 +5,7 @@ import pytest
 import torch
 from conformance.strangers import HalfLife, Seasonal, Settling
 from gpytorch.kernels import RBFKernel
-from models.cases import data
+from models.cases import data, plain
 from oracles.dense import joint_regression, squared_exponential
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
@@ -46,14 +46,13 @@ def test_equals_the_textbook(decay, inflation, known):
     X, Y = data(n=10, m=2, batch=(2,))
     Yvar = 0.02 + 0.1 * Y.abs()
     now = X[..., -1].amax(-1) + torch.tensor([0.0, 3.5], dtype=torch.float64)
-    model = TimeVaryingGP(
+    model = plain(
         X,
         Y,
         Yvar if known else None,
         forgetting=(decay[0], inflation[0]),
         now=now,
         spatial_module=spatial(),
-        outcome_transform=None,
     )
     model.mean_module.constant = double(0.3)
     if not known:
@@ -118,7 +117,7 @@ def test_many_points_at_once_are_what_they_are_apart():
 @pytest.mark.parametrize("forgetting", [Markov(0.1), Wiener(0.1), ExponentialWeights(0.5)])
 def test_no_data_and_one_observation(n, forgetting):
     X, Y = data(n=max(n, 2))
-    model = TimeVaryingGP(X[:n], Y[:n], forgetting=forgetting, outcome_transform=None)
+    model = plain(X[:n], Y[:n], forgetting=forgetting)
     test_X = X[:2].clone()
     posterior = model.posterior(test_X, observation_noise=True)
     assert posterior.mean.isfinite().all()
