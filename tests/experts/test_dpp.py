@@ -125,13 +125,6 @@ def test_chain_follows_its_transition_matrix(steps: int) -> None:
     assert variation(f, expected) < 1.6 * expected_variation(expected, draws)
 
 
-def test_exact_samples_have_the_determinants_probabilities() -> None:
-    """Total variation over all subsets, of which about 0.012 is sampling error."""
-    K = line(8, 0.2)
-    subsets, p = law(K, 3)
-    assert variation(sampled(K, 3, 40000, "exact", subsets), p) <= 0.02
-
-
 class Reads(TorchDispatchMode):
     """Counts numbers that the host asks for."""
 

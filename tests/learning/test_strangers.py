@@ -1,7 +1,7 @@
 """Custom decays are learned like the decays of the package, or refused."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -144,34 +144,6 @@ def test_declared_and_custom_bounds():
     ):
         with pytest.raises(ValueError, match=message):
             objective(Refit(decay=free), decay)
-
-
-def test_a_strategy_uses_what_it_learned():
-    domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
-    strategy = GPStrategy(
-        kernel=unit_kernel("se", 0.5).double(),
-        noise=NOISE,
-        decay=Seasonal(rate=0.2, period=11.5),
-        learning=Refit(**FIXED, every=40),
-    )
-    X, times, y = observed(loops=2)
-    state = strategy.init(domain, batch_shape=(2,))
-    for t in range(40):
-        suggestion = strategy.suggestion_at(state, X[:, t], now=times[:, t])
-        state, _ = strategy.tell(state, suggestion, y[:, t])
-    decay, query = state.basis.decay, torch.rand(5, 2, dtype=D)
-    posterior = strategy.posterior(state, query, now=times[:, -1] + 0.7)
-    for i in range(2):
-        rate, period = (float(decay.value(name)[i]) for name in ("rate", "period"))
-        assert rate != pytest.approx(0.2)
-        fixed = replace(strategy, decay=Seasonal(rate, period), learning=None)
-        alone = fixed.init(domain)
-        for t in range(40):
-            suggestion = fixed.suggestion_at(alone, X[i, t], now=times[i, t])
-            alone, _ = fixed.tell(alone, suggestion, y[i, t])
-        wanted = fixed.posterior(alone, query, now=times[i, -1] + 0.7)
-        torch.testing.assert_close(posterior.mean[i], wanted.mean, rtol=0, atol=1e-9)
-        torch.testing.assert_close(posterior.variance[i], wanted.variance, rtol=0, atol=1e-9)
 
 
 @dataclass(frozen=True)
