@@ -81,7 +81,7 @@ def reply(script: str, t: int, shape: torch.Size) -> tuple[bool, Tensor | None, 
     random = np.random.default_rng([5, t])
     if script == "patchy":
         ok = torch.from_numpy(random.random(shape) < 0.6)
-        ok[t % TRIALS] &= t % 2 == 0  # nothing at all in one of the trials
+        ok[t % TRIALS] &= t % 2 == 0  # no answer in a trial
         return t % 7 != 0, ok, 0
     if script == "slow":
         return True, None, int(random.integers(0, 3))
@@ -148,7 +148,7 @@ def test_same_choices_as_the_textbook(kind: str, inference: str, script: str) ->
 def received(
     asked: Consultation, values: Tensor, good: Tensor, trial: int, t: int
 ) -> Answers | None:
-    """The answers that one trial gets; None if there are none."""
+    """The answers that a trial gets; None if there are none."""
     got = asked.mask[trial] & good[trial]
     if not got.any():
         return None
@@ -283,7 +283,7 @@ def test_consults_and_repr() -> None:
     assert plain.consult(plain.init(GRID)) is None
     strategy = w_sparq_gp_ucb(kernel=kernel, noise=0.1, alpha=2.0)
     assert strategy.consults
-    assert strategy.consult(strategy.init(GRID)) is None  # nothing has been told yet
+    assert strategy.consult(strategy.init(GRID)) is None  # no observation yet
     assert repr(strategy).startswith("SparQ(kernel=")
     assert "Windows(alpha=2.0, alpha_tilde=0.25)" in repr(strategy)
     assert Refresh(EveryRound(), 6.0).queries(500, 1) == math.ceil(6 * math.log(501))

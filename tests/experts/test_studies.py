@@ -75,7 +75,7 @@ def test_a_trial_does_not_notice_other_trials_or_strategies() -> None:
 
 
 def test_every_purpose_has_its_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Strategies that draw and ask experts besides share none, with each other or themselves."""
+    """Strategies that draw, and their experts, share no random numbers."""
     purposes: dict[str, torch.Tensor] = {}
 
     class Noted(Stream):
@@ -89,7 +89,7 @@ def test_every_purpose_has_its_own_numbers(monkeypatch: pytest.MonkeyPatch) -> N
     curious = replace(strategies()["SparQ"], exploration=Thompson())
     study({"a": curious, "b": curious, "expert a": curious}, trials=3, horizon=2)
     assert set(purposes) >= {"world", "noise"}
-    assert len(purposes) >= 2 + 2 * 3  # a stream to choose and one for the expert each
+    assert len(purposes) >= 2 + 2 * 3  # a stream to choose and a stream for the expert
     numbers = torch.cat(list(purposes.values())).flatten()
     assert len(numbers.unique()) == len(numbers)
 
@@ -110,7 +110,7 @@ def test_an_expert_has_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Silent(SparQ):
-    """Notes what its expert says, and about when."""
+    """Records the answers of its expert."""
 
     received: list = []  # noqa: RUF012 - shared by all copies on purpose
 
@@ -133,7 +133,7 @@ def test_experts_answer_with_the_present_objective() -> None:
     for t, (asked, y, ok) in enumerate(Silent.received):
         assert asked.told == t + 1
         truth = world.objective[t][asked.choice]
-        assert torch.equal(y, truth)  # a panel has no errors besides its own
+        assert torch.equal(y, truth)  # a panel adds no errors
         out = torch.tensor([3]) if 2 <= t < 6 else torch.tensor([-1])
         assert torch.equal(ok, asked.choice != out)
         missing += int((~ok & asked.mask).sum())

@@ -49,7 +49,7 @@ def rule_of(nu: float) -> WassersteinRemoval:
 
 @pytest.mark.parametrize("nu", THEIRS)
 def test_worth_equals_the_authors_package(nu):
-    """To 5e-5, for what is nearer than 1e-5 there, as a row to itself, is 1e-5 away."""
+    """To 5e-5, because their package replaces distances below 1e-5 by 1e-5."""
     worth = rule_of(nu).worth(log_of(**DATA))
     torch.testing.assert_close(worth, torch.tensor(THEIRS[nu], dtype=D), rtol=0, atol=5e-5)
 

@@ -46,8 +46,8 @@ def test_all_priors(decay, ard):
     """Lengthscales in the ranges of the domain, scales in the kernel's, rates over the gap."""
     ranges = RANGES if ard else [math.prod(RANGES) ** (1 / 3)]
     wanted = sum(
-        logarithmic(0.2 * math.sqrt(3) * side, 0.75).logpdf(one)
-        for side, one in zip(ranges, LENGTHS)
+        logarithmic(0.2 * math.sqrt(3) * side, 0.75).logpdf(item)
+        for side, item in zip(ranges, LENGTHS)
     )
     wanted += logarithmic(1.6, 1.0).logpdf(SCALE)
     wanted += logarithmic(1.6 * math.exp(-4), 1.0).logpdf(NOISE)
@@ -56,15 +56,15 @@ def test_all_priors(decay, ard):
 
 
 def test_fixed_or_free_hyperparameters_have_no_prior():
-    one = {name: None for name in ("lengthscale", "outputscale", "noise", "epsilon", "sigma_w2")}
+    item = {name: None for name in ("lengthscale", "outputscale", "noise", "epsilon", "sigma_w2")}
     for name, prior in (
         ("outputscale", logarithmic(1.6, 1.0).logpdf(SCALE)),
         ("noise", logarithmic(1.6 * math.exp(-4), 1.0).logpdf(NOISE)),
         ("epsilon", halfnorm(scale=0.25).logpdf(RATE)),
     ):
-        alone = Refit(**{**one, name: Free()})
+        alone = Refit(**{**item, name: Free()})
         assert density(alone, Markov(0.1)) == pytest.approx(prior, abs=1e-10)
-        assert density(Refit(**{**one, name: Free(prior=None)}), Markov(0.1)) == 0.0
+        assert density(Refit(**{**item, name: Free(prior=None)}), Markov(0.1)) == 0.0
 
 
 def test_a_custom_rate_prior_is_per_unit_of_the_user():
@@ -77,7 +77,7 @@ def test_a_custom_rate_prior_is_per_unit_of_the_user():
 
 
 def test_bounds_of_the_noise():
-    """From 1e-4 to 100 times the kernel's variance, or as far as what was given."""
+    """From 1e-4 to 100 times the kernel's variance, extended to the given value."""
     for given, low, high in ((0.05, 1.6e-4, 160.0), (1e-6, 1e-6, 160.0), (500.0, 1.6e-4, 500.0)):
         ranges = torch.tensor(RANGES, dtype=torch.float64)
         ordered = ParameterLayout(

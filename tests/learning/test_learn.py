@@ -52,8 +52,8 @@ def test_a_batch_is_its_loops(decay):
         pairs = [(together.vector[i], alone.vector), (together.noise[i], alone.noise)]
         for name in decay.parameters:
             pairs.append((together.decay.value(name)[i], alone.decay.value(name)))
-        for one, other in pairs:
-            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)
+        for item, other in pairs:
+            torch.testing.assert_close(item, other, rtol=1e-6, atol=1e-8)
         wanted = alone.kernel(X[i]).to_dense()
         torch.testing.assert_close(together.kernel(X).to_dense()[i], wanted, rtol=1e-6, atol=1e-8)
     assert float(together.noise[2]) == pytest.approx(0.05)

@@ -50,7 +50,7 @@ def data(seed=0):
         "live": random.random((LOOPS, ROUNDS)) < 0.7,
         "relative_noise": 0.5 + random.random((LOOPS, ROUNDS)),
     }
-    return {name: torch.from_numpy(one) for name, one in rows.items()}
+    return {name: torch.from_numpy(item) for name, item in rows.items()}
 
 
 def prepared(kernel, decay, estimates_mean=False, refit=None, **changes):
@@ -71,10 +71,10 @@ def matern(nu, r):
 
 
 def textbook(kernel, decay, loop, estimates_mean=False):
-    """-ln p(y) of one loop, rows not in use deleted."""
-    rows = {name: one[loop].numpy() for name, one in data().items()}
+    """-ln p(y) of a loop, without rows not in use."""
+    rows = {name: item[loop].numpy() for name, item in data().items()}
     live = rows.pop("live")
-    X, times, y, relative = (one[live] for one in rows.values())
+    X, times, y, relative = (item[live] for item in rows.values())
     base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
     scaled = (X[:, None] - X[None]) / base.lengthscale.detach().numpy().reshape(-1)
     r = np.sqrt((scaled**2).sum(-1))
@@ -116,7 +116,7 @@ def test_rows_not_in_use_may_hold_anything():
     failed = torch.where(dead, math.inf, rows["relative_noise"])
     for changes in (rows, {**rows, "relative_noise": failed, "live": torch.ones_like(dead)}):
         changes = {**changes, "y": changes["y"].nan_to_num(7.0)} if changes is not rows else changes
-        if changes is not rows:  # failed measurements are told by their infinite noise
+        if changes is not rows:  # failed measurements have infinite noise
             changes["X"], changes["times"] = data()["X"], data()["times"]
         _, objective, _ = prepared(kernel_of("se ard"), Markov(0.07), **changes)
         found = objective(at, loops)
@@ -142,7 +142,7 @@ def test_gradient_is_that_of_finite_differences(name, decay, estimates_mean):
 def test_inflated_rows_have_partial_weight():
     """One row, by quadrature: ∫ N(f; 0, k) N(y; f, σ²ρ)^w df."""
     kernel, y, ratio, factor = kernel_of("matern52"), 0.7, 1.4, 3.0
-    one = {
+    item = {
         "X": torch.zeros(1, 1, DIM, dtype=torch.float64),
         "times": torch.zeros(1, 1, dtype=torch.float64),
         "y": torch.full((1, 1), y, dtype=torch.float64),
@@ -150,7 +150,7 @@ def test_inflated_rows_have_partial_weight():
         "relative_noise": torch.full((1, 1), ratio, dtype=torch.float64),
         "inflation": torch.full((1, 1), factor, dtype=torch.float64),
     }
-    ordered, objective, _ = prepared(kernel, Static(), **one)
+    ordered, objective, _ = prepared(kernel, Static(), **item)
     at = ordered.given.expand(1, -1)
     found = objective(at, torch.zeros(1, dtype=torch.int64))[0] + ordered.log_prior(at)[0]
 
@@ -223,7 +223,7 @@ def test_with_parameters(name):
     torch.testing.assert_close(kernel(X).to_dense(), kernel_of(name)(X).to_dense())
 
 
-def test_active_columns_are_the_only_ones_seen():
+def test_only_active_columns_count():
     parts = LearnableKernel(ScaleKernel(RBFKernel(active_dims=(1,))).double())
     X = torch.rand(2, 4, 3, dtype=torch.float64)
     torch.testing.assert_close(parts.columns(X), X[..., 1:2])

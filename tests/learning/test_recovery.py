@@ -1,4 +1,4 @@
-"""The rate of change returns from what a bandit saw, one run at a time or in batches."""
+"""The rate of change is recovered from a bandit's observations, singly or in batches."""
 
 import math
 

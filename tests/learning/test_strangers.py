@@ -45,7 +45,7 @@ def observed(loops=3, rounds=40, decay=DECAY, unit=1.0, seed=0):
     D = np.exp(-decay.rate * apart) * np.cos(6.2832 * apart / decay.period)
     K = np.exp(-squares / (2 * 0.5**2)) * D + NOISE * np.eye(rounds)
     y = np.einsum("bij,bj->bi", np.linalg.cholesky(K), random.standard_normal((loops, rounds)))
-    return tuple(torch.from_numpy(one) for one in (X, unit * times, y))
+    return tuple(torch.from_numpy(item) for item in (X, unit * times, y))
 
 
 def textbook(X, times, y, rate, period):
@@ -81,7 +81,7 @@ def test_value_and_prior_by_the_textbook():
     own = Refit(**FIXED, decay={"rate": Free(prior=GammaPrior(2.0, 30.0)), "period": None})
     _, found, at, loops, _ = objective(own)
     prior = gamma(2.0, scale=1 / 30).logpdf(0.05)  # per unit of the user's
-    wanted = [one - halfnorm(scale=0.25).logpdf(0.05 * 0.8) + prior for one in wanted]
+    wanted = [item - halfnorm(scale=0.25).logpdf(0.05 * 0.8) + prior for item in wanted]
     np.testing.assert_allclose(-found(at, loops)[0].numpy(), wanted, rtol=0, atol=1e-9)
 
 
@@ -105,8 +105,8 @@ def test_it_is_found_in_any_unit():
         live = torch.ones_like(y, dtype=torch.bool)
         learned = learn(refit, unit_kernel("se", 0.5), start, NOISE, X, times, y, live).decay
         found[unit] = learned.value("rate") * unit, learned.value("period") / unit
-    for one, other in zip(*found.values(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-6)
+    for item, other in zip(*found.values(), strict=True):
+        torch.testing.assert_close(item, other, rtol=1e-2, atol=1e-6)
     rate, period = found[1.0]
     assert float(period.median()) == pytest.approx(10.0, rel=0.03)
     assert 0.02 < float(rate.median()) < 0.12
@@ -148,7 +148,7 @@ def test_declared_and_custom_bounds():
 
 @dataclass(frozen=True)
 class Capped(Decay):
-    """A share of the variance stays for ever, at most half: beyond, the formula is level."""
+    """A fraction of the variance stays for ever, at most half."""
 
     share: float = 0.25
     parameters = {"share": Parameter(upper=1.0)}  # noqa: RUF012
@@ -178,7 +178,7 @@ class Wrong(Decay):
 
 @dataclass(frozen=True)
 class Elsewhere(Wrong):
-    """Computed from what was there when it was made."""
+    """Uses a value derived at construction."""
 
     def __post_init__(self):
         object.__setattr__(self, "half", 0.5 * self.rate)

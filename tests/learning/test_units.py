@@ -70,7 +70,7 @@ def test_other_rates_are_the_same_too(per_hour, per_second):
 
 @pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03)], ids=repr)
 def test_loops_learn_the_same_rate(decay):
-    """Two loops of unlike steps, in one batch; starts and warm starts per unit."""
+    """Two loops with different gaps in a batch; starts and warm starts per unit of time."""
     sets = [DATA, default_rate.data_set(3)]
     X = torch.stack([data.X[:, :-1] for data in sets])
     y = torch.stack([(data.Y - data.Y.mean()).squeeze(-1) / data.Y.std() for data in sets])
@@ -141,7 +141,7 @@ def test_measure_changes_no_value(unit):
 
 def test_epsilon_over_any_duration():
     kernel = MarkovKernel().double()
-    kernel.measure(torch.tensor(1 / 8766, dtype=D))  # hours, told in years
+    kernel.measure(torch.tensor(1 / 8766, dtype=D))  # hours, in years
     kernel.set_epsilon_per(1 / 8766, 0.1)
     assert kernel.epsilon.item() == 1.0  # to all digits
     assert kernel.epsilon_per(1 / 8766).item() == pytest.approx(0.1, rel=1e-12)

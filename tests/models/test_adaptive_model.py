@@ -130,7 +130,7 @@ def test_jumps_ahead_are_enumerated():
     np.testing.assert_allclose(posterior.covariance_matrix, covariance, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("bank", [OFFSET, JUMPY], ids=["still", "jumpy"])
+@pytest.mark.parametrize("bank", [OFFSET, JUMPY], ids=["static", "jumpy"])
 def test_posterior_equals_the_strategy(bank):
     X, Y = data(20)
     player = adaptive_gp_ucb(bank=bank)
@@ -206,8 +206,8 @@ def test_outputs_of_a_list_are_independent():
     for seed in range(6):
         torch.manual_seed(seed)
         samples = get_sampler(posterior, torch.Size([count]))(posterior)
-        one, other = ((samples - samples.mean(0)) / samples.std(0)).unbind(-1)
-        correlation = (one * other).mean(0).abs()
+        item, other = ((samples - samples.mean(0)) / samples.std(0)).unbind(-1)
+        correlation = (item * other).mean(0).abs()
         assert float(correlation.max()) < 4.5 / count**0.5
 
 
@@ -218,12 +218,12 @@ def test_gradients_of_moments_follow_points_and_times():
     query[1, 0, -1] += 3.0
     for part in ("mean", "variance", "covariance_matrix"):
         torch.autograd.gradcheck(
-            lambda one, part=part: getattr(model.posterior(one), part), query.requires_grad_()
+            lambda item, part=part: getattr(model.posterior(item), part), query.requires_grad_()
         )
     joint = query_of(model, 3)
     joint[:, -1] += torch.tensor([0.0, 1.0, 2.0], dtype=D)
     torch.autograd.gradcheck(
-        lambda one: model.posterior(one).covariance_matrix, joint.requires_grad_()
+        lambda item: model.posterior(item).covariance_matrix, joint.requires_grad_()
     )
 
 
@@ -234,14 +234,15 @@ def test_gradients_of_samples_follow_points_and_their_time():
     base = torch.randn(4, 1, model.posterior(single)._width, dtype=D)
     wide = torch.randn(4, 1, model.posterior(pair)._width, dtype=D)
 
-    def drawn(one, base):
-        posterior = model.posterior(one, observation_noise=True)
+    def drawn(item, base):
+        posterior = model.posterior(item, observation_noise=True)
         return posterior.rsample_from_base_samples(torch.Size([4]), base)
 
-    torch.autograd.gradcheck(lambda one: drawn(one, base), single.requires_grad_())
+    torch.autograd.gradcheck(lambda item: drawn(item, base), single.requires_grad_())
     time = pair[..., 2:]
     torch.autograd.gradcheck(
-        lambda one: drawn(torch.cat([one, time], -1), wide), pair[..., :2].clone().requires_grad_()
+        lambda item: drawn(torch.cat([item, time], -1), wide),
+        pair[..., :2].clone().requires_grad_(),
     )
 
 
@@ -257,7 +258,7 @@ def test_conditioning_is_making_it_anew():
     whole = adaptive_model(X, Y, bank=JUMPY)
     query = query_of(whole, 4)
     for part in ("mean", "covariance_matrix"):
-        found, wanted = (getattr(one.posterior(query), part) for one in (more, whole))
+        found, wanted = (getattr(item.posterior(query), part) for item in (more, whole))
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
     assert torch.equal(more.train_inputs[0], X)
     assert torch.equal(more.now, X[-1, -1])
@@ -282,11 +283,11 @@ def test_a_batch_is_its_models():
     found_variance = batch.condition_on_observations(later, value)
     for i in range(3):
         single = adaptive_model(X[i], Y[i], bank=JUMPY)
-        one = single.posterior(query[:, i])
-        torch.testing.assert_close(posterior.mean[:, i], one.mean, rtol=0, atol=1e-10)
+        item = single.posterior(query[:, i])
+        torch.testing.assert_close(posterior.mean[:, i], item.mean, rtol=0, atol=1e-10)
         found = posterior.covariance_matrix[:, i]
-        torch.testing.assert_close(found, one.covariance_matrix, rtol=0, atol=1e-10)
-        mine = one.rsample_from_base_samples(torch.Size([5]), base[:, 0])
+        torch.testing.assert_close(found, item.covariance_matrix, rtol=0, atol=1e-10)
+        mine = item.rsample_from_base_samples(torch.Size([5]), base[:, 0])
         torch.testing.assert_close(drawn[:, :, i], mine, rtol=0, atol=1e-8)
         more = single.condition_on_observations(later[i], value[i])
         far = query_of(batch, 2, ahead=3.0)
@@ -307,8 +308,8 @@ def test_fantasies_are_conditioned_models_that_follow_points():
     y = sampler(model.posterior(query, observation_noise=True))
     far = query_of(model, 2, ahead=2.0)
     for i, j in itertools.product(range(3), range(2)):
-        one = model.condition_on_observations(query[j], y[i, j])
-        wanted = one.posterior(far).mean
+        item = model.condition_on_observations(query[j], y[i, j])
+        wanted = item.posterior(far).mean
         torch.testing.assert_close(fantasy.posterior(far).mean[i, j], wanted, rtol=0, atol=1e-9)
 
     def best(x):
@@ -378,7 +379,7 @@ def test_constrained_acquisition_functions_of_botorch_take_a_list(name):
 
 
 def test_beyond_the_bounds_a_process_extrapolates():
-    """By the kernel itself, of which features are a projection; variance grows from the wall on."""
+    """Posteriors equal those of the kernel, and the variance grows with the distance."""
     common = {"hazards": (0.0,), "lengthscales": (0.3,), "noise_ratios": (0.05,)}
     bank = Bank(rates=(0.02,), **common, outliers=0.0, tolerance=1e-7)
     out = torch.linspace(0, 0.25, 26, dtype=D)
@@ -386,8 +387,8 @@ def test_beyond_the_bounds_a_process_extrapolates():
         X, Y = data(20, seed)
         model = adaptive_model(X, Y, bank=bank)
         along = torch.rand(4, 1, dtype=D, generator=torch.Generator().manual_seed(seed))
-        walls = [torch.stack(torch.broadcast_tensors(one, along), -1) for one in (-out, 1 + out)]
-        x = torch.cat([*walls, *(one.flip(-1) for one in walls)])
+        walls = [torch.stack(torch.broadcast_tensors(item, along), -1) for item in (-out, 1 + out)]
+        x = torch.cat([*walls, *(item.flip(-1) for item in walls)])
         query = torch.cat([x, model.newest.expand(16, 26, 1)], -1)
         posterior = model.posterior(query)
         mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
@@ -398,7 +399,7 @@ def test_beyond_the_bounds_a_process_extrapolates():
         value, vectors = np.linalg.eigh(np.exp(-0.5 * apart / 0.3**2))
         root = vectors * np.sqrt(value.clip(0))
         _, wanted, covariance, _ = mixture.in_units_of_data(
-            [lambda one, root=root: root[:20] if len(one) == 20 else root[20:]],
+            [lambda item, root=root: root[:20] if len(item) == 20 else root[20:]],
             *(bank.rates, bank.noise_ratios),
             (X[:, :2].numpy(), Y[:, 0].numpy(), X[:, 2].numpy()),
             (points[20:], query[..., 2].flatten().numpy()),
@@ -427,8 +428,8 @@ def test_units_and_columns_make_no_difference():
     bounds = torch.tensor([[-7.0, 100.0], [33.0, 104.0]], dtype=D)
     side = bounds[1] - bounds[0]
 
-    def moved(one):
-        return torch.cat([3600.0 * one[..., 2:], one[..., :2] * side + bounds[0]], -1)
+    def moved(item):
+        return torch.cat([3600.0 * item[..., 2:], item[..., :2] * side + bounds[0]], -1)
 
     other = adaptive_model(moved(X), 3 - 0.01 * Y, bounds=bounds, time_dim=0, bank=JUMPY)
     wanted, found = plain.posterior(query), other.posterior(moved(query))

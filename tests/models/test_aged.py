@@ -25,17 +25,17 @@ LAST = {
 }
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", AGED)
-def test_noise_of_predicted_measurements(forgetting, known):
-    """Now and later as new ones, in the past by their lag; the mean of known variances."""
-    model = build(forgetting, known=known, now=20.0)
+def test_noise_of_predicted_measurements(forgetting, fixed):
+    """Present and future observations have lag 0, past observations their own lag."""
+    model = build(forgetting, fixed=fixed, now=20.0)
     test_X = present(model, q=4)
     test_X[:, -1] = torch.tensor([20.0, 23.0, 18.5, 5.0], dtype=torch.float64)
     plain = model.posterior(test_X).variance
     added = (model.posterior(test_X, observation_noise=True).variance - plain).squeeze(-1)
     factor = noise_factor(LAST[forgetting], [0.0, 0.0, 1.5, 15.0])
-    base = (0.02 + 0.1 * data()[1].abs()).mean() if known else model.likelihood.noise
+    base = (0.02 + 0.1 * data()[1].abs()).mean() if fixed else model.likelihood.noise
     expected = base.item() * torch.from_numpy(factor)
     assert torch.allclose(added, expected, rtol=1e-9)
 
@@ -43,7 +43,7 @@ def test_noise_of_predicted_measurements(forgetting, known):
 @pytest.mark.parametrize("forgetting", AGED)
 def test_noise_is_not_matched_by_shape(forgetting):
     """Noise is not matched by shape."""
-    model = build(forgetting, known=True)
+    model = build(forgetting, fixed=True)
     test_X = present(model, q=12)
     plain = model.posterior(test_X).variance
     added = model.posterior(test_X, observation_noise=True).variance - plain
@@ -51,11 +51,11 @@ def test_noise_is_not_matched_by_shape(forgetting):
 
 
 @pytest.mark.parametrize("forgetting", AGED)
-@pytest.mark.parametrize("known", [False, True])
-def test_leave_one_out_equals_a_model_without_the_row(forgetting, known):
-    model = build(forgetting, known=known, now=20.0)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_leave_one_out_equals_a_model_without_the_row(forgetting, fixed):
+    model = build(forgetting, fixed=fixed, now=20.0)
     X, Y = data()
-    Yvar = 0.02 + 0.1 * Y.abs() if known else None
+    Yvar = 0.02 + 0.1 * Y.abs() if fixed else None
     model.eval()
     fast = {noise: efficient_loo_cv(model, observation_noise=noise) for noise in (False, True)}
     for row in range(12):
@@ -63,7 +63,7 @@ def test_leave_one_out_equals_a_model_without_the_row(forgetting, known):
         without = plain(
             X[rest],
             Y[rest],
-            Yvar[rest] if known else None,
+            Yvar[rest] if fixed else None,
             forgetting=FORGETTINGS[forgetting],
             now=20.0,
         )
@@ -73,16 +73,16 @@ def test_leave_one_out_equals_a_model_without_the_row(forgetting, known):
         found = fast[False].posterior
         assert torch.allclose(found.mean[row], posterior.mean, rtol=0, atol=1e-9)
         assert torch.allclose(found.variance[row], posterior.variance, rtol=0, atol=1e-9)
-        if not known:
+        if not fixed:
             noisy = without.posterior(X[row : row + 1], observation_noise=True)
             assert torch.allclose(fast[True].posterior.variance[row], noisy.variance, rtol=1e-9)
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_cross_validation_in_a_batch(forgetting, known):
+def test_cross_validation_in_a_batch(forgetting, fixed):
     X, Y = data(n=7)
-    folds = gen_loo_cv_folds(X, Y, 0.05 + 0 * Y if known else None)
+    folds = gen_loo_cv_folds(X, Y, 0.05 + 0 * Y if fixed else None)
     results = batch_cross_validation(
         TimeVaryingGP,
         ExactMarginalLogLikelihood,

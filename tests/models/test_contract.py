@@ -84,10 +84,10 @@ def test_parts_and_shapes(forgetting, batch, m):
 
 
 @every_forgetting
-@pytest.mark.parametrize("known", [False, True])
-def test_fitting_improves_the_likelihood_and_moves_what_is_learned(forgetting, known):
+@pytest.mark.parametrize("fixed", [False, True])
+def test_fitting_improves_the_likelihood(forgetting, fixed):
     X, Y = data(n=25)
-    model = TimeVaryingGP(X, Y, 0.05 + 0 * Y if known else None, forgetting=FORGETTINGS[forgetting])
+    model = TimeVaryingGP(X, Y, 0.05 + 0 * Y if fixed else None, forgetting=FORGETTINGS[forgetting])
     mll = ExactMarginalLogLikelihood(model.likelihood, model)
 
     def value():
@@ -105,7 +105,7 @@ def test_fitting_improves_the_likelihood_and_moves_what_is_learned(forgetting, k
     for key, name in named.items():
         if forgetting == key:
             assert any(found.endswith(name) for found in moved), moved
-    assert any(name.endswith("raw_noise") for name in learned) != known
+    assert any(name.endswith("raw_noise") for name in learned) != fixed
     assert model.posterior(present(model)).variance.isfinite().all()
 
 
@@ -236,7 +236,7 @@ def test_a_nonlinear_outcome_transform():
 
 
 def test_a_learned_input_transform():
-    """The warp is learned with the rest, and what it gives is what the kernel sees."""
+    """The warp is learned, and the kernel sees its output."""
     X, Y = data()
     warp = Warp(d=3, indices=[0, 1])
     model = fit(plain(X, Y, input_transform=warp))
@@ -256,15 +256,15 @@ def test_a_learned_input_transform():
     torch.testing.assert_close(posterior.variance.squeeze(-1), variance, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_construct_inputs(forgetting, known):
+def test_construct_inputs(forgetting, fixed):
     X, Y = data()
     X = X.roll(1, -1)  # time first
     dataset = SupervisedDataset(
         X,
         Y,
-        Yvar=0.1 + 0 * Y if known else None,
+        Yvar=0.1 + 0 * Y if fixed else None,
         feature_names=["t", "a", "b"],
         outcome_names=["y"],
     )
@@ -273,7 +273,7 @@ def test_construct_inputs(forgetting, known):
     )
     assert torch.equal(inputs["train_X"], X)
     assert torch.equal(inputs["train_Y"], Y)
-    assert ("train_Yvar" in inputs) == known
+    assert ("train_Yvar" in inputs) == fixed
     model = TimeVaryingGP(**inputs)
     assert model.time_dim == 0
     assert model.now.item() == 50.0
@@ -281,12 +281,12 @@ def test_construct_inputs(forgetting, known):
 
 
 @every_forgetting
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("batch", [(), (2,)])
-def test_subset_output(forgetting, known, batch):
+def test_subset_output(forgetting, fixed, batch):
     model = build(
         forgetting,
-        known=known,
+        fixed=fixed,
         m=3,
         batch=batch,
         outcome_transform=Standardize(3, batch_shape=batch),
@@ -316,9 +316,9 @@ def test_subset_output(forgetting, known, batch):
 
 @every_forgetting
 @pytest.mark.parametrize(("batch", "m"), SHAPES)
-@pytest.mark.parametrize("known", [False, True])
-def test_fantasize(forgetting, batch, m, known):
-    model = build(forgetting, batch=batch, m=m, known=known)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_fantasize(forgetting, batch, m, fixed):
+    model = build(forgetting, batch=batch, m=m, fixed=fixed)
     X = present(model, q=2, batch=batch)
     sampler = SobolQMCNormalSampler(torch.Size([4]), seed=0)
     fantasy = model.fantasize(X, sampler)
@@ -332,8 +332,8 @@ def test_fantasize(forgetting, batch, m, known):
     added = (noisy.variance - before.variance).mean(-2)
     seen = fantasy.train_targets[..., -2:]
     assert seen.isfinite().all()
-    # A measurement at now is as noisy as a new one, however old the others are.
-    if not known:
+    # A measurement at now has lag 0 at any age of the others.
+    if not fixed:
         expected = model.likelihood.noise.squeeze(-1)
         expected = expected.unsqueeze(-1) if m == 1 else expected
     else:
@@ -371,9 +371,9 @@ def test_posterior_options():
 
 
 @every_forgetting
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("m", [1, 2])
-def test_state_dict_with_transforms(forgetting, known, m):
+def test_state_dict_with_transforms(forgetting, fixed, m):
     """Loaded onto the same data and onto fewer rows; the outcome scale comes along."""
     X, Y = data(n=14, m=m)
     Y = 3.0 + 2.0 * Y
@@ -382,7 +382,7 @@ def test_state_dict_with_transforms(forgetting, known, m):
         return TimeVaryingGP(
             X[rows],
             Y[rows],
-            0.05 + 0 * Y[rows] if known else None,
+            0.05 + 0 * Y[rows] if fixed else None,
             forgetting=FORGETTINGS[forgetting],
             input_transform=Normalize(3, indices=[0, 1]),
             now=30.0,
@@ -396,16 +396,16 @@ def test_state_dict_with_transforms(forgetting, known, m):
     fewer = make(slice(0, 9))
     fewer.load_state_dict(fitted.state_dict())
     assert torch.equal(fewer.outcome_transform.stdvs, fitted.outcome_transform.stdvs)
-    noise = 0.05 * torch.ones(5, m, dtype=torch.float64) if known else None
-    options = {"noise": noise / fitted.outcome_transform.stdvs**2} if known else {}
+    noise = 0.05 * torch.ones(5, m, dtype=torch.float64) if fixed else None
+    options = {"noise": noise / fitted.outcome_transform.stdvs**2} if fixed else {}
     regrown = fewer.condition_on_observations(X[9:], Y[9:], **options)
     assert_same(regrown.posterior(test_X), fitted.posterior(test_X), atol=1e-8)
 
 
 @every_forgetting
-@pytest.mark.parametrize("known", [False, True])
-def test_pickle_and_copies(forgetting, known):
-    model = build(forgetting, known=known, now=20.0)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_pickle_and_copies(forgetting, fixed):
+    model = build(forgetting, fixed=fixed, now=20.0)
     test_X = present(model)
     expected = model.posterior(test_X, observation_noise=True)
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):

@@ -1,4 +1,4 @@
-"""Conditioning on new observations: what a refit would be, at the cost of their rows."""
+"""Conditioning on new observations equals a model of all data, at the cost of the new rows."""
 
 import gc
 import weakref
@@ -12,31 +12,31 @@ from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", FORGETTINGS)
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize("batch", [(), (3,)])
-def test_equals_a_refit(forgetting, known, m, batch):
-    full = build(forgetting, known=known, m=m, batch=batch)
+def test_equals_a_refit(forgetting, fixed, m, batch):
+    full = build(forgetting, fixed=fixed, m=m, batch=batch)
     X, Y = data(m=m, batch=batch)
     Yvar = 0.02 + 0.1 * Y.abs()
     grown = plain(
         X[..., :6, :],
         Y[..., :6, :],
-        Yvar[..., :6, :] if known else None,
+        Yvar[..., :6, :] if fixed else None,
         forgetting=FORGETTINGS[forgetting],
     )
     before = grown.posterior(present(full))
     first = grown
     for rows in (slice(6, 7), slice(7, 10), slice(10, 12)):
-        noise = Yvar[..., rows, :] if known else None
+        noise = Yvar[..., rows, :] if fixed else None
         grown = grown.condition_on_observations(X[..., rows, :], Y[..., rows, :], noise)
     assert grown.batch_shape == full.batch_shape
     assert torch.equal(grown.train_targets, full.train_targets)
-    for noise in (False, True) if not known else (False,):
+    for noise in (False, True) if not fixed else (False,):
         ours = grown.posterior(present(full), observation_noise=noise)
         assert_same(ours, full.posterior(present(full), observation_noise=noise), atol=1e-11)
-    # Without its factor the grown model is what a new one would be, noises included.
+    # Without its factor the grown model equals a new model, including noise.
     grown.set_now(None)
     assert_same(grown.posterior(present(full)), full.posterior(present(full)), atol=1e-11)
     assert_same(first.posterior(present(full)), before, atol=0)
@@ -44,10 +44,7 @@ def test_equals_a_refit(forgetting, known, m, batch):
 
 @pytest.mark.parametrize("n", [120, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_many_chained_calls(n):
-    """With ``now`` set, so that age noise does not change under the factor.
-
-    The factor is told from a refit's, and so are predictions; no call leaves anything behind.
-    """
+    """Factor and predictions equal those of a refit, and no parent stays in memory."""
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(n + 1, 3, dtype=torch.float64, generator=generator)
     X[:, 2] = torch.arange(n + 1) * 0.1
@@ -84,7 +81,7 @@ def test_many_chained_calls(n):
 
 
 def test_no_call_factors_the_old_rows_again(monkeypatch):
-    """The largest matrix factored in a call is that of the new rows, while now stands still."""
+    """With a fixed now, the largest matrix factored in a call has the size of the new rows."""
     from botorch_tv.gp import cholesky
 
     sizes = []
@@ -172,7 +169,7 @@ def test_gradients_reach_new_inputs_and_answers():
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_given_noise_counts_in_a_fit(m, batch):
-    """A marginal likelihood adds what the likelihood learned, which is not theirs."""
+    """The marginal likelihood uses given variances instead of the learned noise."""
     X, Y = data(m=m, batch=batch)
     noise = 0.02 + Y[..., 8:, :].abs()
     model = plain(X[..., :8, :], Y[..., :8, :], forgetting=Markov(0.1)).condition_on_observations(
@@ -183,9 +180,9 @@ def test_given_noise_counts_in_a_fit(m, batch):
     (inputs,) = model.train_inputs
     found = model.likelihood(model(inputs), inputs).log_prob(model.train_targets)
     learned = model.likelihood.noise.detach().flatten()[0].requires_grad_()
-    known = torch.cat([learned.expand_as(Y[..., :8, :]), noise], -2)
-    known = known.mT if m > 1 else known.squeeze(-1)
-    covariance = model.covar_module(inputs).to_dense() + torch.diag_embed(known)
+    fixed = torch.cat([learned.expand_as(Y[..., :8, :]), noise], -2)
+    fixed = fixed.mT if m > 1 else fixed.squeeze(-1)
+    covariance = model.covar_module(inputs).to_dense() + torch.diag_embed(fixed)
     textbook = torch.distributions.MultivariateNormal(model.mean_module(inputs), covariance)
     expected = textbook.log_prob(model.train_targets)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)

@@ -10,23 +10,25 @@ from botorch_tv.forgetting import Markov
 from botorch_tv.models import TimeVaryingGP
 
 X, Y = data(n=12)
-KNOWN = 0.05 + 0.02 * torch.arange(12, dtype=torch.float64)
+VARIANCES = 0.05 + 0.02 * torch.arange(12, dtype=torch.float64)
 
 
 def additional(rows):
-    """Known variances, and 0.3 learned besides."""
-    likelihood = FixedNoiseGaussianLikelihood(KNOWN[:rows], learn_additional_noise=True).double()
+    """Given variances, and 0.3 learned in addition."""
+    likelihood = FixedNoiseGaussianLikelihood(
+        VARIANCES[:rows], learn_additional_noise=True
+    ).double()
     likelihood.second_noise = torch.tensor(0.3, dtype=torch.float64)
     return plain(X[:rows], Y[:rows], likelihood=likelihood, forgetting=Markov(0.05))
 
 
 @pytest.mark.parametrize("given", [True, False])
 def test_additional_noise_equals_a_refit(given):
-    noise = KNOWN[8:, None] if given else None
+    noise = VARIANCES[8:, None] if given else None
     grown = additional(8).condition_on_observations(X[8:], Y[8:], noise=noise)
     expected = additional(12)
     if not given:
-        expected.likelihood.noise_covar.noise[8:] = KNOWN[:8].mean()
+        expected.likelihood.noise_covar.noise[8:] = VARIANCES[:8].mean()
     test_X = present(expected)
     assert_same(grown.posterior(test_X), expected.posterior(test_X))
     grown.train()

@@ -150,15 +150,15 @@ METHODS = [
 
 
 @pytest.mark.parametrize("forgetting", ["markov", "markov and weights"])
-@pytest.mark.parametrize("known", [False, True])
-def test_methods(forgetting, known):
-    model = build(forgetting, known=known, now=LATE)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_methods(forgetting, fixed):
+    model = build(forgetting, fixed=fixed, now=LATE)
     before = model.posterior(X)
     for name, arguments, error, message in METHODS:
         with pytest.raises(error, match=message):
             getattr(model, name)(*arguments)
         assert_same(model.posterior(X), before, atol=0)
-    if known:
+    if fixed:
         with pytest.raises(SHAPE, match=r"12 given noise variances.*train_Yvar"):
             model.set_train_data(X[:5], Y[:5, 0], strict=False)
         assert_same(model.posterior(X), before, atol=0)

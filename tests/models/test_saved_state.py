@@ -14,7 +14,7 @@ def test_the_present_is_restored(forgetting, transform):
     X, Y = data()
     saved = TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting], now=30.0, **options)
     loaded = TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting], **options)
-    loaded.posterior(X)  # what was computed before does not stay
+    loaded.posterior(X)
     with torch.no_grad():
         for parameter in saved.covar_module.spatial.parameters():
             parameter.add_(0.3)
@@ -38,7 +38,7 @@ def test_a_present_that_follows_the_data_is_not_saved():
 
 
 def test_loading_never_moves_time_back():
-    """Parameters of the last round are loaded onto the data of this one."""
+    """Parameters of the last round are loaded onto newer data."""
     saved = build("weights", n=12, now=20.0).state_dict()
     X, Y = data(n=30)
     newest = X[-1, -1].item()

@@ -104,7 +104,7 @@ def test_acquisition_functions_preserve_the_factor():
 
 
 def test_the_clock_of_the_caller_may_change_in_place():
-    """Observations aged, and points moved on, without a word from the model."""
+
     clock = torch.tensor(20.0, dtype=torch.float64)
     model = build("weights", now=clock)
     likelihood = model.likelihood

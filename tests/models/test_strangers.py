@@ -1,4 +1,4 @@
-"""A model takes anybody's decay and inflation: learned in any unit, or refused with the cure."""
+"""Custom decays and inflations are learned in any unit of time, or refused with a hint."""
 
 import warnings
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ D = torch.float64
 
 
 def observed(n=70, seed=0):
-    """A draw of a seasonal objective of period 10, at one or two hours from the last."""
+    """A draw of a seasonal objective of period 10, at gaps of 1 or 2 hours."""
     random = np.random.default_rng(seed)
     X = random.random((n, 1))
     t = np.cumsum(random.choice([1.0, 2.0], n))
@@ -76,7 +76,7 @@ class HiddenUnit(Decay):
 
 
 def test_fixed_forgetting_uses_the_unit_of_the_user():
-    """Though it declares what could be learned, and not rightly."""
+    """Wrong declarations do not matter if nothing is learned."""
     X, Y = observed(12)
     scaled = X.clone()
     scaled[:, -1] *= 3  # gaps of 3 and 6
@@ -90,7 +90,7 @@ def test_fixed_forgetting_uses_the_unit_of_the_user():
 
 
 class AgedStatic(Static):
-    """Inherits both parts and changes one: nothing of it may be lost."""
+    """Inherits decay and inflation, and changes the inflation."""
 
     def log_factor(self, lag):
         return 0.5 * lag
@@ -98,10 +98,10 @@ class AgedStatic(Static):
 
 def test_a_part_of_both_kinds_counts_as_both():
     X, Y = observed(12)
-    known = torch.full_like(Y, 0.01)
+    fixed = torch.full_like(Y, 0.01)
     models = [
-        TimeVaryingGP(X, Y, known, forgetting=one, learn_forgetting=False)
-        for one in (AgedStatic(), Static())
+        TimeVaryingGP(X, Y, fixed, forgetting=item, learn_forgetting=False)
+        for item in (AgedStatic(), Static())
     ]
     means = [model.posterior(X).mean for model in models]
     assert not torch.allclose(means[0], means[1])

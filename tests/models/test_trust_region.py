@@ -28,7 +28,7 @@ def test_the_lengthscales_are_those_inside(spatial):
             torch.zeros(1, 3).double(), torch.tensor([[0.2, 0.5, 0.0]]).double()
         ).to_dense()
         same = spatial(torch.zeros(1, 2).double(), torch.tensor([[0.2, 0.5]]).double()).to_dense()
-    assert torch.equal(row, same)  # neither is changed by what is asked here
+    assert torch.equal(row, same)
 
 
 def test_a_product_has_none_of_its_own():

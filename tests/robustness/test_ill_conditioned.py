@@ -60,16 +60,16 @@ def test_grid_with_every_arm_twice(preset: Preset, engine: str) -> None:
     for t in range(16):
         if preset.draws:  # other features, other draws: the arms are given
             arms = torch.tensor([(5 * t) % 16, (3 * t + 1) % 16])
-            one = strategy.suggestion_at(states[0], single.X[arms])
+            item = strategy.suggestion_at(states[0], single.X[arms])
             two = strategy.suggestion_at(states[1], single.X[arms])
         else:
-            one, two = strategy.ask(states[0]), strategy.ask(states[1])
-            assert torch.equal(two.index, 2 * one.index), f"round {t + 1}"
-        y = world.observe(t, one.index)
-        assert torch.equal(one.X, two.X)
+            item, two = strategy.ask(states[0]), strategy.ask(states[1])
+            assert torch.equal(two.index, 2 * item.index), f"round {t + 1}"
+        y = world.observe(t, item.index)
+        assert torch.equal(item.X, two.X)
         for name in ("mean", "sd"):
-            assert_close(getattr(two, name), getattr(one, name), 1e-10, f"{name}, round {t + 1}")
-        states = [strategy.tell(s, a, y)[0] for s, a in zip(states, (one, two))]
+            assert_close(getattr(two, name), getattr(item, name), 1e-10, f"{name}, round {t + 1}")
+        states = [strategy.tell(s, a, y)[0] for s, a in zip(states, (item, two))]
     twins = strategy.posterior(states[1], double.X)
     mean, variance = twins.mean.view(2, -1, 2), twins.variance.view(2, -1, 2)
     assert_close(mean[..., 0], mean[..., 1], 1e-10, "mean of twins")
