@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 from botorch.cross_validation import batch_cross_validation, efficient_loo_cv, gen_loo_cv_folds
+from botorch.exceptions import UnsupportedError
 from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -12,7 +13,7 @@ from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, pre
 from oracles.dense import noise_factor
 
 from botorch_tv.forgetting import ExponentialWeights, Markov
-from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
+from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.models.aging_gp import rates
 
@@ -178,3 +179,28 @@ def test_listen_uses_the_unit_of_the_present_data():
     model.listen()
     assert float(part.unit) == 10
     assert float(part.epsilon) == pytest.approx(before)
+
+
+class Cubed(MarkovKernel):
+    def forward(self, x1, x2, diag=False, last_dim_is_batch=False):
+        return super().forward(x1, x2, diag, last_dim_is_batch) ** 3
+
+
+class Own(SpatioTemporalKernel):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (SpatioTemporalKernel(RBFKernel(), WienerKernel(0.1)), "WienerKernel"),
+        (SpatioTemporalKernel(RBFKernel(), MarkovKernel(1.0)), "epsilon = 1"),
+        (SpatioTemporalKernel(RBFKernel(), Cubed(0.1)), "Cubed"),
+        (Own(RBFKernel(), MarkovKernel(0.1)), "Own"),
+    ],
+)
+def test_kernels_without_features(kernel, message):
+    from botorch.sampling.pathwise.features import gen_kernel_features
+
+    with pytest.raises(UnsupportedError, match=message):
+        gen_kernel_features(kernel.double(), num_inputs=3, num_outputs=64)

@@ -15,6 +15,7 @@ NOISE = 0.04
 DECAYS = [
     (Static(), ("static",)),
     (Markov(0.08), ("markov", 0.08)),
+    (Markov(1.0), ("markov", 1.0)),
     (Wiener(0.1), ("wiener", 0.1)),
     (Seasonal(0.05, 6.2832 / 0.6), ("quasi-periodic", 0.05, 0.6)),
     (Settling(0.2), ("damped", 0.2, 3.0)),
