@@ -40,14 +40,8 @@ pytestmark = [
 ]
 SHAPES = list(itertools.product([(), (2,)], [1, 2]))
 every_forgetting = pytest.mark.parametrize("forgetting", FORGETTINGS)
-PAIRS = [name for name in FORGETTINGS if " and " in name]  # of two ways to forget
-with_pairs_in_the_suite = pytest.mark.parametrize(
-    "forgetting",
-    [
-        pytest.param(name, marks=() if name in PAIRS else (pytest.mark.slow,))
-        for name in FORGETTINGS
-    ],
-)
+PAIRS = [name for name in FORGETTINGS if " and " in name]
+pairs_of_forgettings = pytest.mark.parametrize("forgetting", PAIRS)
 
 
 def fit(model, maxiter=5):
@@ -109,7 +103,7 @@ def test_fitting_improves_the_likelihood(forgetting, fixed):
     assert model.posterior(present(model)).variance.isfinite().all()
 
 
-@with_pairs_in_the_suite
+@pairs_of_forgettings
 def test_five_points_do_not_run_off(forgetting):
     """Without priors raw parameters went to 1e4 and the fit raised."""
     X, Y = data(n=5)
@@ -420,14 +414,8 @@ def test_custom_mean_and_covariance(forgetting):
     X, Y = data()
     kernel = ScaleKernel(MaternKernel(ard_num_dims=3))
     decay, inflation = FORGETTINGS["markov and weights"]
-    mean = ZeroMean()
-    model = TimeVaryingGP(
-        X,
-        Y,
-        covar_module=kernel,
-        mean_module=mean,
-        forgetting=None if forgetting == "markov" else inflation,
-    )
+    mean, given = ZeroMean(), None if forgetting == "markov" else inflation
+    model = TimeVaryingGP(X, Y, covar_module=kernel, mean_module=mean, forgetting=given)
     assert model.covar_module is kernel
     assert model.mean_module is mean
     assert kernel.raw_outputscale.dtype == torch.float64
@@ -488,7 +476,7 @@ def test_device(forgetting):
     assert built.posterior(test_X.cuda()).mean.is_cuda
 
 
-@with_pairs_in_the_suite
+@pairs_of_forgettings
 def test_acquisition_at_the_present(forgetting):
     model = fit(build(forgetting))
     now = model.train_inputs[0][:, -1].max().item() + 1
