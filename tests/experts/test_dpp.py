@@ -142,31 +142,21 @@ class Reads(TorchDispatchMode):
 
 @pytest.mark.parametrize("steps", [None, "exact"])
 def test_batch_is_a_loop_of_singles(steps: str | None) -> None:
-    """With points, numbers of points and sizes that differ by trial."""
+    """With different points, numbers of points and sizes in each trial."""
     random = np.random.default_rng(3)
     n, sizes = 14, [14, 3, 9, 1]
     K = np.stack([line(n, scale) for scale in (0.05, 0.1, 0.3, 0.2)])
     there = np.zeros((4, n), dtype=bool)
     for trial, number in enumerate(sizes):
         there[trial, random.permutation(n)[:number]] = True
-    together = k_dpp(
-        torch.from_numpy(K).view(2, 2, n, n),
-        6,
-        Numbers((2, 2)),
-        points=torch.from_numpy(there).view(2, 2, n),
-        steps=steps,
-        clip=True,
-    )
+    points, options = torch.from_numpy(there).view(2, 2, n), {"steps": steps, "clip": True}
+    batch = torch.from_numpy(K).view(2, 2, n, n)
+    together = k_dpp(batch, 6, Numbers((2, 2)), points=points, **options)
     assert together[0].shape == together[1].shape == (2, 2, 6)
     for trial in range(4):
         places = np.flatnonzero(there[trial])
-        alone = k_dpp(
-            torch.from_numpy(K[trial][np.ix_(places, places)]),
-            6,
-            Numbers((), [trial]),
-            steps=steps,
-            clip=True,
-        )
+        single = torch.from_numpy(K[trial][np.ix_(places, places)])
+        alone = k_dpp(single, 6, Numbers((), [trial]), **options)
         index = together[0].view(4, 6)[trial][together[1].view(4, 6)[trial]]
         assert len(index) == min(6, sizes[trial])
         assert set(index.tolist()) <= set(places.tolist())

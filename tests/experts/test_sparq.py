@@ -97,7 +97,7 @@ def test_same_choices_as_the_textbook(kind: str, inference: str, script: str) ->
     on_box = inference == "box"
     strategy = make(kind, inference="exact" if on_box else inference)
     state = strategy.init(CANDIDATES if on_box else GRID, batch_shape=(TRIALS,))
-    books = [Sparse(K, NOISE, ALPHA[kind]) for _ in range(TRIALS)]
+    learners = [Sparse(K, NOISE, ALPHA[kind]) for _ in range(TRIALS)]
     generators = [torch.Generator().manual_seed(trial) for trial in range(TRIALS)]
     late: list[tuple[int, Consultation, Tensor, list[Answers | None]]] = []
     total = np.zeros(TRIALS, dtype=int)
@@ -106,7 +106,7 @@ def test_same_choices_as_the_textbook(kind: str, inference: str, script: str) ->
         if on_box and t == 1:  # without data a box plays its middle, a grid its first arm
             suggestion = strategy.suggestion_at(state, torch.zeros(TRIALS, 2).double())
         arms = GRID.index_of(suggestion.X).tolist()
-        for trial, book in enumerate(books):
+        for trial, book in enumerate(learners):
             arm, mean, sd, sqrt_beta = book.choose()
             assert arms[trial] == arm, f"round {t}, trial {trial}"
             assert suggestion.mean[trial] == pytest.approx(mean, abs=1e-8)
@@ -118,13 +118,13 @@ def test_same_choices_as_the_textbook(kind: str, inference: str, script: str) ->
         state, info = strategy.tell(state, suggestion, torch.tensor(y).double(), ok=ok)
         assert info.side_queries.tolist() == total.tolist()
         total[:] = 0
-        for book, arm, value in zip(books, arms, y):
+        for book, arm, value in zip(learners, arms, y):
             book.log.append((arm, math.nan if failed else value, float(t)))
         asked = strategy.consult(state, generator=generators)
         assert (asked is not None) == (t in STARTS[kind])
         if asked is not None:
             asked = asked._replace(choice=GRID.index_of(asked.X)) if on_box else asked
-            check_points(asked, books, t, SCALE[kind])
+            check_points(asked, learners, t, SCALE[kind])
             answering, good, delay = reply(script, t, asked.mask.shape)
             values = answers_to(asked, t, list(range(TRIALS)))
             good = torch.ones_like(asked.mask) if good is None else good
@@ -141,7 +141,7 @@ def test_same_choices_as_the_textbook(kind: str, inference: str, script: str) ->
             state = strategy.absorb(state, question, values, ok=values.isfinite())
             newest = question.told
             total += question.side_queries.numpy()
-            for book, answers in zip(books, got):
+            for book, answers in zip(learners, got):
                 book.answers = answers or book.answers
 
 
@@ -155,11 +155,11 @@ def received(
     return Answers(asked.choice[trial][got].tolist(), values[trial][got].tolist(), float(t), t)
 
 
-def check_points(asked: Consultation, books: list[Sparse], t: int, scale: float) -> None:
+def check_points(asked: Consultation, learners: list[Sparse], t: int, scale: float) -> None:
     """Distinct past points, as many as the formula says."""
     assert asked.told == t
     assert asked.time.tolist() == [float(t)] * TRIALS
-    for arms, mask, book in zip(asked.choice, asked.mask, books):
+    for arms, mask, book in zip(asked.choice, asked.mask, learners):
         points = arms[mask].tolist()
         past = {arm for arm, _, _ in book.log}
         assert len(set(points)) == len(points)

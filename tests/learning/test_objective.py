@@ -113,11 +113,13 @@ def test_rows_not_in_use_may_hold_anything():
     wanted = objective(at, loops)
     for name in ("X", "times", "y", "relative_noise"):
         rows[name][dead] = math.nan
-    failed = torch.where(dead, math.inf, rows["relative_noise"])
-    for changes in (rows, {**rows, "relative_noise": failed, "live": torch.ones_like(dead)}):
-        changes = {**changes, "y": changes["y"].nan_to_num(7.0)} if changes is not rows else changes
-        if changes is not rows:  # failed measurements have infinite noise
-            changes["X"], changes["times"] = data()["X"], data()["times"]
+    failed = {
+        **data(),
+        "y": rows["y"].nan_to_num(7.0),
+        "relative_noise": torch.where(dead, math.inf, rows["relative_noise"]),
+        "live": torch.ones_like(dead),
+    }
+    for changes in (rows, failed):
         _, objective, _ = prepared(kernel_of("se ard"), Markov(0.07), **changes)
         found = objective(at, loops)
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)

@@ -228,10 +228,10 @@ def test_wrong_declarations_are_refused(kind):
 
 
 def test_undeclared_parameters_are_refused_unless_fixed():
-    parts, sides = LearnableKernel(unit_kernel("se", 0.5).double()), torch.ones(2, dtype=D)
+    parts, ranges = LearnableKernel(unit_kernel("se", 0.5).double()), torch.ones(2, dtype=D)
     with pytest.raises(ValueError, match=r"declares no parameters.*Refit\(decay=None\)"):
-        ParameterLayout(Refit(), parts, DampedDrift(), NOISE, sides)
-    assert ParameterLayout(Refit(), parts, Static(), NOISE, sides).size == 3
+        ParameterLayout(Refit(), parts, DampedDrift(), NOISE, ranges)
+    assert ParameterLayout(Refit(), parts, Static(), NOISE, ranges).size == 3
     X, times, y = observed()
     live = torch.ones_like(y, dtype=torch.bool)
     retained = learn(

@@ -422,10 +422,10 @@ def test_units_and_columns_make_no_difference():
     plain = adaptive_model(X, Y, bank=JUMPY)
     query = query_of(plain, 3)
     bounds = torch.tensor([[-7.0, 100.0], [33.0, 104.0]], dtype=D)
-    side = bounds[1] - bounds[0]
+    extent = bounds[1] - bounds[0]
 
     def moved(item):
-        return torch.cat([3600.0 * item[..., 2:], item[..., :2] * side + bounds[0]], -1)
+        return torch.cat([3600.0 * item[..., 2:], item[..., :2] * extent + bounds[0]], -1)
 
     other = adaptive_model(moved(X), 3 - 0.01 * Y, bounds=bounds, time_dim=0, bank=JUMPY)
     wanted, found = plain.posterior(query), other.posterior(moved(query))
