@@ -113,7 +113,6 @@ def require_same(data: Data, trials: list[Trial]) -> None:
 @pytest.mark.parametrize("looks", [True, False], ids=["looked at", "not waited for"])
 @pytest.mark.parametrize("seed", range(60))
 def test_what_is_left(seed: int, looks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is answered, of failed measurements too, before a choice and after it."""
     monkeypatch.setattr(module, "_looks", lambda data: looks)
     draw = random.Random(seed)
     strategy = gp_ucb(kernel=torch.eye(4, dtype=torch.float64), noise=0.1)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import Size, Tensor
+from torch.testing import assert_close
 
 from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
 from botorch_tv.gp.basis import Basis
@@ -52,7 +53,6 @@ def cases() -> list[tuple[type[RunningPosterior], str]]:
 
 @pytest.mark.parametrize(("form", "kind"), cases())
 def test_covariance_after_many_observations(form: type[RunningPosterior], kind: str) -> None:
-    """Two trials: one returns to few arms, the other wanders; each past every threshold."""
     basis = factor(K, GRID.shape, kind)
     generator = torch.Generator().manual_seed(2)
     rounds = 120
@@ -70,9 +70,9 @@ def test_covariance_after_many_observations(form: type[RunningPosterior], kind: 
             for trial in range(2):
                 expected = dense(played[:number, trial].tolist()) if number else K
                 found = covariance(before, basis)[trial]
-                torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+                assert_close(found, expected, rtol=0, atol=1e-9)
                 variance = before.variance[trial]
-                torch.testing.assert_close(variance, expected.diagonal(), rtol=0, atol=1e-9)
+                assert_close(variance, expected.diagonal(), rtol=0, atol=1e-9)
         observe(posterior, basis, index)
         assert len(before.mean) == 2
 
@@ -87,9 +87,7 @@ def test_a_trial_that_forgets_starts_again(form: type[RunningPosterior]) -> None
     assert not posterior.mean[0].any()
     observe(posterior, basis, torch.tensor([3, 3]))
     expected = [dense([3]), dense([*(2 * number for number in range(10)), 3])]
-    torch.testing.assert_close(
-        covariance(posterior, basis), torch.stack(expected), rtol=0, atol=1e-9
-    )
+    assert_close(covariance(posterior, basis), torch.stack(expected), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -100,16 +98,15 @@ def test_an_observation_removed_was_never_there(form: type[RunningPosterior]) ->
         observe(posterior, basis, torch.tensor([arm]))
     ones = torch.ones(1, dtype=torch.float64)
     posterior.observe(basis, torch.tensor([9]), ones, NOISE * ones, remove=True)
-    torch.testing.assert_close(covariance(posterior, basis)[0], dense([4, 4]), rtol=0, atol=1e-9)
+    assert_close(covariance(posterior, basis)[0], dense([4, 4]), rtol=0, atol=1e-9)
     index = torch.tensor([4, 4])
     noisy = K[index][:, index] + NOISE * torch.eye(2, dtype=torch.float64)
     mean = K[:, index] @ torch.linalg.solve(noisy, torch.ones(2, dtype=torch.float64))
-    torch.testing.assert_close(posterior.mean[0], mean, rtol=0, atol=1e-9)
+    assert_close(posterior.mean[0], mean, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_samples_have_the_posterior_covariance(form: type[RunningPosterior]) -> None:
-    """The map from normal variates to a sample is linear: its square is the covariance."""
     basis = factor(K, GRID.shape, "features")
     played = [5, 17, 17, 30, 44]
     posterior = prior(form, basis, basis.normals)
@@ -117,13 +114,12 @@ def test_samples_have_the_posterior_covariance(form: type[RunningPosterior]) -> 
         observe(posterior, basis, torch.full((basis.normals,), arm))
     unit = torch.eye(basis.normals, dtype=torch.float64)
     samples = basis.expand(posterior.draw(basis, None, None, unit))
-    torch.testing.assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)
+    assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("lengthscale", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize("kind", ["exact", "features"])
 def test_more_rounds_never_take_less_memory(kind: str, lengthscale: float) -> None:
-    """Of as many features as arms, and of fewer."""
     smooth = torch.exp(-0.5 * torch.cdist(GRID.X, GRID.X).square() / lengthscale**2)
     basis = factor(smooth, GRID.shape, inference=kind)
     assert kind == "exact" or (basis.size < len(GRID)) == (lengthscale > 0.5)
@@ -134,7 +130,6 @@ def test_more_rounds_never_take_less_memory(kind: str, lengthscale: float) -> No
 
 
 def test_rows_become_a_root() -> None:
-    """Before and after they have been absorbed, and it is gone on with."""
     basis = factor(K, GRID.shape, "features")
     generator = torch.Generator().manual_seed(4)
     played = torch.randint(len(GRID), (70, 2), generator=generator)
@@ -148,4 +143,4 @@ def test_rows_become_a_root() -> None:
             for trial in range(2):
                 expected = dense([*played[: number + 1, trial].tolist(), int(played[-1, trial])])
                 found = covariance(root, basis)[trial]
-                torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+                assert_close(found, expected, rtol=0, atol=1e-9)

@@ -28,7 +28,6 @@ def ready(name):
 
 @pytest.mark.parametrize("name", ["rbf", "matern12", "matern32", "matern52", "columns"])
 def test_inner_products_are_the_kernel(name):
-    """Each set of features within 5 / sqrt(F); the mean of sixty sets within 5 / sqrt(60 F)."""
     kernel = ready(name)
     generator = torch.Generator().manual_seed(0)
     shape = (TRIALS, FREQUENCIES, 2 + spectral_normals(kernel))

@@ -12,6 +12,7 @@ import pytest
 import torch
 from gpytorch.kernels import RBFKernel
 from oracles.dense import regression, squared_exponential
+from torch.testing import assert_close
 
 from botorch_tv.forgetting import (
     ExponentialWeights,
@@ -95,7 +96,6 @@ def told(strategy: Strategy, state: State, rounds: int, seed: int = 0, *, asks: 
 
 @pytest.mark.parametrize("name", CASES)
 def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
-    """In every third of 27 rounds; a copy begins with nothing that was computed before."""
     strategy, parts = CASES[name]
     state, left = strategy.init(SQUARE, batch_shape=(TRIALS,)), []
     for third in range(9):
@@ -103,8 +103,8 @@ def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
         now = state.time + 0.7
         found = strategy.posterior(state, QUERY, now=now)
         fresh = strategy.posterior(copy.deepcopy(state), QUERY, now=now)
-        torch.testing.assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
-        torch.testing.assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
+        assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
+        assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
         data = strategy.decision(state, now).data
         for trial in range(TRIALS):
             retained = data.retained[trial].nonzero().squeeze(-1) + data.dropped
@@ -154,8 +154,8 @@ def test_histories_that_part_do_not_meet_again() -> None:
     futures += [told(strategy, futures[0], 5, 7, asks=True)]
     for state in (*futures, root, *reversed(futures)):
         found, fresh = (strategy.posterior(one, QUERY) for one in (state, copy.deepcopy(state)))
-        torch.testing.assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
-        torch.testing.assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
+        assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
+        assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
     assert all(torch.equal(*pair) for pair in zip(before, early.at(X)))
 
 
@@ -195,19 +195,16 @@ def test_products_are_those_of_the_inverse(n: int) -> None:
     inverse = torch.linalg.inv(dense)
     columns = torch.rand(3, 6, n, dtype=D)
     close = {"rtol": 1e-11, "atol": 1e-12}
-    torch.testing.assert_close(factor.whitened(columns), columns @ inverse.mT, **close)
-    torch.testing.assert_close(factor.returned(columns), columns @ inverse, **close)
+    assert_close(factor.whitened(columns), columns @ inverse.mT, **close)
+    assert_close(factor.returned(columns), columns @ inverse, **close)
     gain = dense.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    torch.testing.assert_close(factor.log_diagonal, gain, **close)
+    assert_close(factor.log_diagonal, gain, **close)
     some = factor.select(torch.tensor([2, 0]))
-    torch.testing.assert_close(
-        some.whitened(columns[[2, 0]]), (columns @ inverse.mT)[[2, 0]], **close
-    )
+    assert_close(some.whitened(columns[[2, 0]]), (columns @ inverse.mT)[[2, 0]], **close)
 
 
 @pytest.mark.parametrize("changed", ["prior", "root", "beside"])
 def test_another_log_is_another_factor(changed: str) -> None:
-    """From the row that differs in one trial on, or from the first where the kernel does."""
     matrix, log = problem(20)
     other = matrix.clone()
     other[1, 13], other[1, :, 13] = 0.5 * other[1, 13], 0.5 * other[1, :, 13]
@@ -230,11 +227,10 @@ def test_another_log_is_another_factor(changed: str) -> None:
     asked.clear()
     found = growing.factor(*second, rows(other))
     assert min(asked, default=None) == (0 if changed == "prior" else 12)
-    torch.testing.assert_close(found.base, factor_of(rows(other), log.root).base, rtol=0, atol=0)
+    assert_close(found.base, factor_of(rows(other), log.root).base, rtol=0, atol=0)
 
 
 def test_threads_that_grow_at_once_do_not_write_over_each_other() -> None:
-    """Two futures of one past, the second asked for while the first is being computed."""
     n, past = 40, 36
     matrix, log = problem(n)
     others = matrix.clone()
@@ -265,4 +261,4 @@ def test_threads_that_grow_at_once_do_not_write_over_each_other() -> None:
         found = growing.factor(*log, slow)
     for factor, of in ((found, matrix), (other.result(), others)):
         alone = factor_of(lambda first, last, of=of: of[:, first:last, :last].clone(), log.root)
-        torch.testing.assert_close(factor.base, alone.base, rtol=0, atol=0)
+        assert_close(factor.base, alone.base, rtol=0, atol=0)

@@ -14,6 +14,7 @@ from gpytorch.kernels import (
     RQKernel,
     ScaleKernel,
 )
+from torch.testing import assert_close
 
 from botorch_tv.gp.point_kernel import General, Stationary, point_kernel
 
@@ -71,14 +72,14 @@ def test_as_gpytorch_evaluates_it(name):
     X1, X2 = points(4, 5), points(4, 6, seed=1)
     X2[:, 0] = X1[:, 2]
     wanted = torch.stack([kernel(a, b).to_dense().reshape(5, 6) for a, b in zip(X1, X2)])
-    torch.testing.assert_close(ready.covariance(X1, X2), wanted, rtol=0, atol=1e-7)
+    assert_close(ready.covariance(X1, X2), wanted, rtol=0, atol=1e-7)
     apart = (X1.unsqueeze(2) - X2.unsqueeze(1)).abs().amax(-1) > 0
-    torch.testing.assert_close(ready.covariance(X1, X2)[apart], wanted[apart], rtol=0, atol=1e-12)
+    assert_close(ready.covariance(X1, X2)[apart], wanted[apart], rtol=0, atol=1e-12)
     diagonal = torch.stack([kernel(a, a).to_dense().reshape(5, 5).diagonal() for a in X1])
-    torch.testing.assert_close(ready.variance(X1), diagonal, rtol=0, atol=1e-7)
+    assert_close(ready.variance(X1), diagonal, rtol=0, atol=1e-7)
     some = torch.tensor([3, 1])
     picked = ready.select(some).covariance(X1[some], X2[some])
-    torch.testing.assert_close(picked, wanted[some], rtol=0, atol=1e-7)
+    assert_close(picked, wanted[some], rtol=0, atol=1e-7)
     assert ready.covariance(X1, X2[:, :0]).shape == (4, 5, 0)  # before any observation
 
 
@@ -94,12 +95,11 @@ def test_slopes_by_finite_differences_and_finite_at_data(name):
 @pytest.mark.parametrize("name", ["rbf", "matern12", "matern52", "scaled"])
 @pytest.mark.parametrize("offset", [0.0, 1e3])
 def test_single_precision_and_far_from_the_origin(name, offset):
-    """In float32 off by its rounding of coordinates, also a thousand lengthscales away."""
     ready = point_kernel(ALL[name])
     single = point_kernel(copy.deepcopy(ALL[name]).float())
     X1, X2 = (points(2, 8, seed=s, offset=offset).float() for s in (0, 1))
     wanted = ready.covariance(X1.double(), X2.double())
-    torch.testing.assert_close(
+    assert_close(
         single.covariance(X1, X2).double(), wanted, rtol=0, atol=2e-5 if offset == 0 else 1e-3
     )
     gram = single.covariance(X1, X1).double()
@@ -116,18 +116,16 @@ def test_one_kernel_per_trial():
     kernel.requires_grad_(False)
     ready, X1, X2 = point_kernel(kernel), points(3, 4), points(3, 5, seed=1)
     wanted = kernel(X1, X2).to_dense()
-    torch.testing.assert_close(ready.covariance(X1, X2), wanted, rtol=0, atol=1e-12)
+    assert_close(ready.covariance(X1, X2), wanted, rtol=0, atol=1e-12)
     some = torch.tensor([2, 0])
     picked = ready.select(some).covariance(X1[some], X2[some])
-    torch.testing.assert_close(picked, wanted[some], rtol=0, atol=1e-12)
+    assert_close(picked, wanted[some], rtol=0, atol=1e-12)
     assert ready.variance(X1).tolist() == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
     with pytest.raises(ValueError, match="batch shape"):
         point_kernel(RQKernel(batch_shape=shape))
 
 
 def test_a_formula_of_single_precision_is_taken_in_the_dtype_of_the_points():
-    """A stranger's kernel may round to float32; what is computed from it stays float64."""
-
     class Single(RBFKernel):
         def forward(self, x1, x2, **how):
             return super().forward(x1, x2, **how).float()
@@ -135,5 +133,5 @@ def test_a_formula_of_single_precision_is_taken_in_the_dtype_of_the_points():
     X = torch.rand(1, 4, 2, dtype=torch.float64)
     ready = General(Single().double())
     usual = RBFKernel().double()(X).to_dense()
-    torch.testing.assert_close(ready.covariance(X, X), usual, rtol=0, atol=1e-7)
+    assert_close(ready.covariance(X, X), usual, rtol=0, atol=1e-7)
     assert ready.variance(X).dtype == torch.float64

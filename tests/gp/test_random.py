@@ -43,7 +43,6 @@ def mix_gamma(word: int) -> int:
 
 
 def test_the_published_sequence() -> None:
-    """SplitMix64 from state 1234567: the first words of its reference implementation."""
     expected = [
         6457827717110365317,
         3203168211198807973,

@@ -54,7 +54,6 @@ def test_a_copy_has_memory_of_its_own() -> None:
 
 
 def test_a_row_of_several_sequences_at_a_time() -> None:
-    """Of other dtypes, one broadcast; a sequence that another future has continued is copied."""
     first = Rows.empty(torch.Size([2]), dtype=torch.float64, device=torch.device("cpu"), capacity=1)
     other = Rows.empty(torch.Size([2]), dtype=torch.float32, device=torch.device("cpu"))
     rows = [torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor(3.0)]

@@ -10,6 +10,7 @@ import torch
 from gpytorch.constraints import Interval
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
+from numpy.testing import assert_allclose
 from oracles.dense import decay_between
 
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel, WienerKernel
@@ -27,7 +28,7 @@ def markov(epsilon, dtype=torch.float64):
 def test_markov_is_its_formula(epsilon):
     dense = markov(epsilon)(TIMES.unsqueeze(-1)).to_dense().detach().numpy()
     expected = decay_between(("markov", epsilon), TIMES.numpy(), TIMES.numpy(), 0.0)
-    np.testing.assert_allclose(dense, expected, rtol=1e-13, atol=0)
+    assert_allclose(dense, expected, rtol=1e-13, atol=0)
 
 
 def test_markov_forgets_nothing_at_zero():
@@ -52,7 +53,6 @@ def test_markov_gradient_at_zero_is_minus_half_the_distance():
 
 
 def test_long_times_keep_their_digits():
-    """Unix time, half a minute apart."""
     start = 1.7e9
     x = torch.tensor([[start], [start + 30.0]], dtype=torch.float64)
     entry = markov(0.01)(x).to_dense()[0, 1].item()
@@ -68,9 +68,9 @@ def test_wiener_is_its_formula_per_batch():
         expected = decay_between(
             ("wiener", gain), TIMES.numpy(), TIMES.numpy(), origin[member].item()
         )
-        np.testing.assert_allclose(dense[member], expected, rtol=1e-14)
+        assert_allclose(dense[member], expected, rtol=1e-14)
     diagonal = kernel(TIMES.unsqueeze(-1), diag=True).detach().numpy()
-    np.testing.assert_allclose(diagonal, np.einsum("bii->bi", dense), rtol=0, atol=0)
+    assert_allclose(diagonal, np.einsum("bii->bi", dense), rtol=0, atol=0)
 
 
 def test_wiener_has_not_begun_before_its_origin():
@@ -144,7 +144,7 @@ def test_a_batch_with_one_member_at_one():
     dense = kernel(TIMES.unsqueeze(-1)).to_dense().detach().numpy()
     for member, epsilon in enumerate((0.3, 1.0)):
         expected = decay_between(("markov", epsilon), TIMES.numpy(), TIMES.numpy(), 0.0)
-        np.testing.assert_allclose(dense[member], expected, rtol=1e-13)
+        assert_allclose(dense[member], expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.0 - 1e-8, 1.1, float("nan")])
@@ -179,7 +179,6 @@ def test_fused_without_a_temporal_factor_ignores_time():
 
 
 def test_fused_batches_with_active_dims_can_be_expanded_and_indexed():
-    """GPyTorch's own product cannot: it indexes the columns as if they were the batch."""
     spatial = ScaleKernel(RBFKernel(batch_shape=torch.Size([3]), active_dims=(1,)))
     spatial.base_kernel.lengthscale = torch.tensor([0.2, 0.5, 1.0])[:, None, None]
     kernel = SpatioTemporalKernel(spatial, MarkovKernel(0.3), active_dims=(0, 2, 3))
@@ -202,7 +201,6 @@ def test_fused_knows_whether_it_is_stationary():
 
 
 def test_many_points_of_one_time_share_its_decay():
-    """The same values as one by one, and gradients in the time of each."""
     kernel = SpatioTemporalKernel(RBFKernel().double(), markov(0.2))
     x, points = torch.rand(9, 3, dtype=torch.float64), torch.rand(70, 3, dtype=torch.float64)
     x[:, 2] = torch.arange(9)

@@ -75,7 +75,6 @@ def test_kernel_form_is_noise_form(inflation, part):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 def test_both_forms_are_finite_at_age_ten_thousand(dtype):
-    """γ^(-10,000) = 1e457 for γ = 0.9 is beyond float64; the old rows are as good as not there."""
     X = torch.tensor([[0.1, 0.2, 0.0], [0.8, 0.4, 1.0], [0.5, 0.5, 10_000.0]], dtype=dtype)
     y = torch.tensor([3.0, -2.0, 1.0], dtype=dtype)
     test_X = torch.tensor([[0.1, 0.2, 10_000.0], [0.5, 0.6, 10_000.0]], dtype=dtype)
@@ -104,7 +103,6 @@ def test_weights_are_those_of_the_oracle():
 @pytest.mark.filterwarnings("ignore:.*last_dim_is_batch:DeprecationWarning")
 @pytest.mark.parametrize("diag", [False, True])
 def test_a_column_at_a_time_has_the_weights_of_all(diag):
-    """w(x) depends on all columns, the base kernel on one after the other."""
     X, other = torch.rand(2, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     kernel = WeightedKernel(spatial_kernel(), lambda x: x.sum(-1))
     found = kernel(X, other, diag=diag, last_dim_is_batch=True)

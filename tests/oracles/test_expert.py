@@ -8,7 +8,6 @@ from oracles.expert import Consultant, greedy
 
 
 def test_greedy_takes_what_is_known_least() -> None:
-    """Variances 1, 4, 4, 2; arms 1 and 2 are one, and arm 3 is half known with them."""
     K = np.array([[1.0, 0, 0, 0], [0, 4, 4, 2], [0, 4, 4, 2], [0, 2, 2, 2]])
     assert greedy(K, [0, 1, 2, 3], 2) == [1, 0]  # left of arm 3: 2 - 4 / 4 = 1, a tie with arm 0
     assert greedy(K, [3, 2, 1, 0], 3) == [2, 3, 0]

@@ -81,7 +81,6 @@ def residuals(
 def test_mean_and_sd_are_calibrated(
     model: str, parameter: float, name: str, level: float, extra: bool
 ) -> None:
-    """Residuals are standard normal (Kolmogorov-Smirnov), and mean +- z sd covers P(|u| < z)."""
     strategy = BY_NAME[name].strategy(SETTING.module(), SETTING.noise)
     for residual in residuals(strategy, model, parameter, level, extra):
         assert kstest(residual, "norm").pvalue > LEVEL
@@ -94,7 +93,6 @@ def test_mean_and_sd_are_calibrated(
 
 
 def test_calibration_is_told_from_its_lack() -> None:
-    """A strategy that believes in a slower world than it lives in is caught."""
     strategy = tv_gp_ucb(kernel=SETTING.module(), noise=SETTING.noise, epsilon=0.01)
     *_, chosen, _ = residuals(strategy, "markov", 0.05, 0.0, extra=False)
     assert kstest(chosen, "norm").pvalue < LEVEL
@@ -173,7 +171,6 @@ def test_bands_cover_a_ball_uniformly(make: Any, B: float, R: float, delta: floa
 
 
 def test_band_that_is_too_narrow_is_noticed() -> None:
-    """A tenth of the norm and of the noise scale."""
     f = of_norm(1.0, 500, seed=8)
     strategy = gp_ucb(kernel=SETTING.module(), noise=LAMBDA, width=IGPUCB(B=0.1, R=0.1, delta=0.1))
     assert share_covered(strategy, [f] * 20, 1.0, 20) < 0.5
@@ -194,7 +191,6 @@ def test_bayes_band_covers_a_moving_objective() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_gains_told_on_the_way_add_up_to_the_gain_in_the_width(engine: str) -> None:
-    """1/2 ln det(I + N^-1/2 K N^-1/2) = sum of 1/2 ln(1 + var / n), for uneven n too."""
     strategy = replace(BY_NAME["IGP-UCB"].strategy(SETTING.module(), 0.05), inference=engine)
     state = strategy.init(SETTING.domain)
     total = 0.0

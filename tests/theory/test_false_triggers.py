@@ -47,13 +47,11 @@ def share_of_alarms(preset: Preset, delta: float, jump: int | None = None) -> fl
 @pytest.mark.parametrize("delta", [0.1, pytest.param(0.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("preset", RIGHT, ids=lambda preset: preset.name)
 def test_at_most_delta_of_the_trials_alarm(preset: Preset, delta: float) -> None:
-    """In trials of 100 rounds the share is at most delta plus three binomial errors."""
     share = share_of_alarms(preset, delta)
     assert share <= delta + 3.0 * math.sqrt(delta * (1.0 - delta) / TRIALS)
 
 
 def test_the_trigger_is_not_asleep() -> None:
-    """It alarms falsely now and then, more so for a larger delta, and at a jump nearly always."""
     (preset,) = (one for one in RIGHT if one.name == "ET-GP-UCB")
     rare, common = share_of_alarms(preset, 0.1), share_of_alarms(preset, 0.9)
     assert 0.0 < rare < common < 0.9

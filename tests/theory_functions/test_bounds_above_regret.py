@@ -126,17 +126,9 @@ def test_w_gp_ucb_on_functions_that_are_replaced() -> None:
     regret = cumulative(world, strategy, T)
     horizons = rounds(T)
     gain = theory.greedy_information_gain(K, lam, T)[1:]  # above either weighted gain
+    ball = {"gamma": gamma, "noise": lam, "B": B, "R": R, "delta": DELTA, "features": len(grid)}
+    budget, memory = change * (horizons >= 30), theory.analysis_memory(T, gamma)
     bound = theory.w_gp_ucb_regret(
-        horizons,
-        gain=gain,
-        double_gain=gain,
-        budget=change * (horizons >= 30),
-        gamma=gamma,
-        noise=lam,
-        B=B,
-        R=R,
-        delta=DELTA,
-        memory=theory.analysis_memory(T, gamma),
-        features=len(grid),
+        horizons, gain=gain, double_gain=gain, budget=budget, memory=memory, **ball
     )
     assert (regret <= bound.numpy()).all()

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 from gp.mixture.still import OFFSET, by_the_book
+from numpy.testing import assert_allclose
 from oracles import mixture
+from torch.testing import assert_close
 
 from botorch_tv import Box, Loop, adaptive_gp_ucb
 from botorch_tv.acquisition import IGPUCB
@@ -50,7 +52,6 @@ def told(player, X, t, y, shape=()):
     ],
 )
 def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
-    """After 8, 16, ... measurements, as if it had been that of all so far from the beginning."""
     X, t, y = data(gaps)
     clock = float(t[:counted].diff().median())
     player = adaptive_gp_ucb(bank=OFFSET)
@@ -62,14 +63,13 @@ def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
     there = torch.cat([query, torch.full((3, 1), now, dtype=torch.float64)], -1)
     _, mean, covariance, _ = by_the_book(model, rows, y.unsqueeze(-1), there, clock)
     posterior = player.posterior(state, query, now=now)
-    np.testing.assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
-    np.testing.assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
+    assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
+    assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
+    assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("n", [8, 13])
 def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
-    """½ ln(1 + var / noise) of each measurement, given those before, in the clock found last."""
     X, t, y = data([0.001] * 4 + [1.0] * (n - 4))
     width = IGPUCB(B=0.0, R=1.0, delta=math.exp(-1))
     player = adaptive_gp_ucb(bank=OFFSET, width=width)
@@ -92,30 +92,6 @@ def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
         weight = mixture.mixture(members)[0]
         wanted += weight @ [0.5 * math.log1p(one.covariance.item() / one.noise) for one in members]
     assert gain == pytest.approx(wanted, abs=1e-8)
-
-
-def test_trials_begin_anew_each_for_itself():
-    """One whose clock is far off, one whose clock is not, and one that has no units yet."""
-    player, n = adaptive_gp_ucb(bank=JUMPY), 18
-    gaps = torch.ones(n, 3, dtype=torch.float64)
-    gaps[:4, 0] = 1e-3
-    X, _, _ = data([1.0] * n)
-    t, level = gaps.cumsum(0), torch.linspace(0, 2, n, dtype=torch.float64)
-    y = torch.stack([level.sin(), level.cos(), torch.where(level < 1.3, 0.0, level)], -1)
-    batch = player.init(Box(SQUARE), batch_shape=(3,))
-    for row in range(n):
-        at = player.suggestion_at(batch, X[row].expand(3, 2), now=t[row])
-        batch, _ = player.tell(batch, at, y[row])
-    query = SQUARE.new_tensor([[0.3, 0.3]])
-    for trial in range(3):
-        state = told(player, X, t[:, trial], y[:, trial])
-        wanted = player.posterior(state, query, now=float(t[-1, trial]) + 1)
-        got = player.posterior(batch, query.expand(3, 1, 2), now=t[-1] + 1)
-        torch.testing.assert_close(got.mean[trial], wanted.mean, rtol=0, atol=1e-9)
-        torch.testing.assert_close(got.variance[trial], wanted.variance, rtol=0, atol=1e-9)
-        jump = player.jump(batch)[trial]
-        torch.testing.assert_close(jump, player.jump(state), rtol=0, atol=1e-9)
-    assert player.step(batch)[:2].tolist() == pytest.approx([1.0, 1.0])
 
 
 def test_it_is_looked_at_whenever_the_data_have_doubled():
@@ -167,12 +143,11 @@ def by_model(X, t, y):
 @pytest.mark.parametrize("gaps", [SIX, TWO_AND_FOUR], ids=["six", "two and four"])
 @pytest.mark.parametrize("way", [by_strategy, by_batch, by_loop, by_model])
 def test_the_order_of_measurements_at_one_time_makes_no_difference(way, gaps):
-    """The fourth set the units, whichever it was: predictions differed by tenths of their sd."""
     X, t, y = data(gaps)
     found = [way(X[order], t, y[order]) for order in orders(gaps)]
     for one in found[1:]:
-        torch.testing.assert_close(one.mean, found[0].mean, rtol=0, atol=1e-9)
-        torch.testing.assert_close(one.variance, found[0].variance, rtol=0, atol=1e-9)
+        assert_close(one.mean, found[0].mean, rtol=0, atol=1e-9)
+        assert_close(one.variance, found[0].variance, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -189,13 +164,12 @@ def test_units_are_those_of_all_measurements_up_to_the_time_that_completed_them(
     X, t, y = data(gaps)
     model = adaptive_model(torch.cat([X, t.unsqueeze(-1)], -1), y.unsqueeze(-1), bank=OFFSET)
     units = model.running.units
-    np.testing.assert_allclose(units.centre, [y[:counted].numpy().mean()], rtol=1e-12)
-    np.testing.assert_allclose(units.spread, [y[:counted].numpy().std()], rtol=1e-12)
-    torch.testing.assert_close(by_strategy(X, t, y).mean, by_model(X, t, y).mean, rtol=0, atol=1e-9)
+    assert_allclose(units.centre, [y[:counted].numpy().mean()], rtol=1e-12)
+    assert_allclose(units.spread, [y[:counted].numpy().std()], rtol=1e-12)
+    assert_close(by_strategy(X, t, y).mean, by_model(X, t, y).mean, rtol=0, atol=1e-9)
 
 
 def test_a_batch_in_which_trials_complete_their_units_at_other_times():
-    """Each for itself: by six at once, by two and four, after a failure, and one by one."""
     player = adaptive_gp_ucb(bank=JUMPY)
     gaps = torch.tensor([SIX, TWO_AND_FOUR, SIX, [1.0] * 10], dtype=torch.float64)
     X, _, y = data([1.0] * 10)
@@ -216,4 +190,4 @@ def test_a_batch_in_which_trials_complete_their_units_at_other_times():
     together = played([0, 1, 2, 3])
     for trial in range(4):
         for whole, alone in zip(together, played([trial])):
-            torch.testing.assert_close(whole[trial], alone[0], rtol=0, atol=1e-9)
+            assert_close(whole[trial], alone[0], rtol=0, atol=1e-9)

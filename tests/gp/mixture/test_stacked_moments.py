@@ -5,13 +5,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.gp.mixture.bank import with_constant
-from botorch_tv.gp.mixture.features import (
-    Features,
-    Products,
-    features,
-    features_among,
-    stacked,
-)
+from botorch_tv.gp.mixture.features import Features, Products, features, features_among, stacked
 from botorch_tv.gp.mixture.posterior import Moments, StackedMoments
 from botorch_tv.gp.points import SMALLEST_VARIANCE
 
