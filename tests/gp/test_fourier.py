@@ -13,13 +13,10 @@ TRIALS = 60
 
 
 def ready(name):
-    base = {
-        "rbf": lambda: RBFKernel(ard_num_dims=2),
-        "matern12": lambda: MaternKernel(nu=0.5, ard_num_dims=2),
-        "matern32": lambda: MaternKernel(nu=1.5, ard_num_dims=2),
-        "matern52": lambda: MaternKernel(nu=2.5, ard_num_dims=2),
-        "columns": lambda: MaternKernel(nu=2.5, ard_num_dims=2, active_dims=[2, 0]),
-    }[name]().double()
+    active = [2, 0] if name == "columns" else None
+    nu = {"matern12": 0.5, "matern32": 1.5}.get(name, 2.5)
+    base = MaternKernel(nu=nu, ard_num_dims=2, active_dims=active)
+    base = (RBFKernel(ard_num_dims=2) if name == "rbf" else base).double()
     base.lengthscale = torch.tensor([[0.3, 0.6]], dtype=D)
     kernel = ScaleKernel(base).double()
     kernel.outputscale = torch.tensor(2.0, dtype=D)

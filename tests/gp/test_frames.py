@@ -66,26 +66,16 @@ def drawn(basis: Basis, form: str) -> Tensor:
     return basis.expand(posterior.draw(basis, None, unit))
 
 
-@pytest.mark.parametrize("form", ["prior", "few rows", "many rows"])
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [("features", form) for form in ("prior", "few rows", "many rows")] + [("exact", "few rows")],
+)
 @pytest.mark.parametrize("name", NAMES)
-def test_samples_do_not_depend_on_eigenvectors(
-    name: str, form: str, request: pytest.FixtureRequest
-) -> None:
+def test_samples_do_not_depend_on_eigenvectors(name: str, kind: str, form: str, request) -> None:
     K = covariance(name)
-    before = drawn(factor(K, SQUARE.shape, "features"), form)
+    before = drawn(factor(K, SQUARE.shape, kind), form)
     request.getfixturevalue("other_eigenvectors")
-    after = drawn(factor(K, SQUARE.shape, "features"), form)
-    assert_close(after, before, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_samples_of_arms_do_not_depend_on_eigenvectors(
-    name: str, request: pytest.FixtureRequest
-) -> None:
-    K = covariance(name)
-    before = drawn(factor(K, SQUARE.shape, "exact"), "few rows")
-    request.getfixturevalue("other_eigenvectors")
-    after = drawn(factor(K, SQUARE.shape, "exact"), "few rows")
+    after = drawn(factor(K, SQUARE.shape, kind), form)
     assert_close(after, before, rtol=0, atol=1e-8)
 
 

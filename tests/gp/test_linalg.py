@@ -22,10 +22,7 @@ def test_same_tolerance_where_arms_are_many() -> None:
     assert first_maximum(score, 1e-7, Scratch()).tolist() == [20_000, 30_000]
     assert first_maximum(score[:, :32_000], 1e-7, Scratch()).tolist() == [20_000, 30_000]
     assert first_maximum(score, 0.0, Scratch()).tolist() == [30_000, 30_000]
-
-
-def test_many_arms_do_not_overflow_the_count() -> None:
-    score = torch.zeros(2, 40_000, dtype=torch.float64)
+    score[:] = 0
     score[0, 39_999] = 1
     assert first_maximum(score, 1e-7, Scratch()).tolist() == [39_999, 0]
 

@@ -7,9 +7,7 @@ import torch
 
 from botorch_tv.gp.random import (
     GOLDEN,
-    mixed,
     normals,
-    shifted,
     signed,
     trial_keys,
     uniforms,
@@ -70,14 +68,6 @@ def test_keys_and_words_are_those_of_exact_integers() -> None:
     for row, one, by in zip(found.tolist(), starts, steps):
         wanted = [mix64((one + (n + 1) * by) % FULL) for n in numbers.tolist()]
         assert [word % FULL for word in row] == wanted
-
-
-def test_arguments_are_left_alone() -> None:
-    word = torch.tensor([5, LEAST, -1])
-    before = word.clone()
-    mixed(word), shifted(word, 3), uniforms(word), normals(word, word), trial_keys(1, 2, word)
-    words(word, word, word)
-    assert torch.equal(word, before)
 
 
 def test_uniforms_lie_below_one() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from conformance.strangers import DampedDrift, Seasonal, Settling
 from gpytorch.constraints import Interval
-from gpytorch.priors import GammaPrior, UniformPrior
+from gpytorch.priors import GammaPrior
 from torch.testing import assert_close
 
 from botorch_tv.forgetting import Decay, Markov, Parameter, Wiener
@@ -110,7 +110,10 @@ def test_a_rate_too_high_to_learn_from_is_moved():
     assert kernel.value("epsilon").item() == pytest.approx(0.05, rel=1e-5)
 
 
-def test_several_columns_need_a_distance():
+def test_several_columns_count_by_their_euclidean_distance():
+    markov = made(Markov(0.1))
+    x1, x2 = torch.zeros(1, 2, dtype=D), torch.tensor([[3.0, -4.0]], dtype=D)
+    assert markov(x1, x2, diag=True).item() == pytest.approx(0.9**2.5, rel=1e-14)
     x = torch.rand(5, 2, dtype=D)
     apart = torch.cdist(x, x)
     wanted = Seasonal(0.05, 9.0).attenuation(apart)
@@ -125,8 +128,6 @@ def test_own_bounds_keep_the_unit():
     assert kernel.unit.item() == 1
     with pytest.raises(ValueError, match="out of bounds"):
         kernel.set_value("epsilon", 0.6)
-    prior = DecayKernel(Markov(0.1), priors={"epsilon": UniformPrior(0.0, 1.0)})
-    assert [name for name, *_ in prior.named_priors()] == ["epsilon_prior"]
 
 
 class Growing(Decay):

@@ -31,11 +31,6 @@ def test_markov_is_its_formula(epsilon):
     assert_allclose(dense, expected, rtol=1e-13, atol=0)
 
 
-def test_markov_forgets_nothing_at_zero():
-    kernel = markov(0.0)
-    assert torch.equal(kernel(TIMES.unsqueeze(-1)).to_dense(), torch.ones(6, 6).double())
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.3, 1 - 1e-6])
 @pytest.mark.parametrize("diag", [False, True])
 def test_markov_has_finite_gradients_up_to_its_bounds(epsilon, diag):
@@ -147,18 +142,6 @@ def test_a_batch_with_one_member_at_one():
         assert_allclose(dense[member], expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("epsilon", [-0.1, 1.0 - 1e-8, 1.1, float("nan")])
-def test_markov_refuses_what_cannot_be_learned(epsilon):
-    with pytest.raises(ValueError, match="epsilon is"):
-        MarkovKernel(epsilon=epsilon)
-
-
-@pytest.mark.parametrize("sigma_w2", [-0.1, float("inf")])
-def test_wiener_refuses_what_is_no_variance(sigma_w2):
-    with pytest.raises(ValueError, match="sigma_w2 is"):
-        WienerKernel(sigma_w2=sigma_w2)
-
-
 def test_fused_is_the_product_wherever_time_is():
     x = torch.rand(9, 3, dtype=torch.float64)
     spatial = ScaleKernel(RBFKernel(ard_num_dims=2)).double()
@@ -176,6 +159,9 @@ def test_fused_without_a_temporal_factor_ignores_time():
     x = torch.rand(9, 3, dtype=torch.float64)
     kernel = SpatioTemporalKernel(RBFKernel().double(), None)
     assert torch.equal(kernel(x).to_dense(), RBFKernel().double()(x[:, :2]).to_dense())
+    assert kernel.is_stationary
+    assert SpatioTemporalKernel(RBFKernel(), MarkovKernel()).is_stationary
+    assert not SpatioTemporalKernel(RBFKernel(), WienerKernel()).is_stationary
 
 
 def test_fused_batches_with_active_dims_can_be_expanded_and_indexed():
@@ -192,12 +178,6 @@ def test_fused_batches_with_active_dims_can_be_expanded_and_indexed():
     assert wide.temporal.epsilon.shape == (2, 3, 1, 1)
     with pytest.raises(RuntimeError, match=r"cannot be expanded|[Bb]roadcast|must match"):
         kernel.expand_batch(torch.Size([4]))
-
-
-def test_fused_knows_whether_it_is_stationary():
-    assert SpatioTemporalKernel(RBFKernel(), MarkovKernel()).is_stationary
-    assert SpatioTemporalKernel(RBFKernel(), None).is_stationary
-    assert not SpatioTemporalKernel(RBFKernel(), WienerKernel()).is_stationary
 
 
 def test_many_points_of_one_time_share_its_decay():

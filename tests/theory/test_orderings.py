@@ -39,7 +39,7 @@ def beats(result: StudyResult, better: str, worse: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def still() -> StudyResult:
+def static() -> StudyResult:
     return study(
         0.0,
         {
@@ -71,12 +71,12 @@ def moving() -> StudyResult:
 
 
 @pytest.mark.parametrize("informed", ["UCB", "EI", "PI", "TS"])
-def test_anything_beats_chance_where_nothing_moves(still: StudyResult, informed: str) -> None:
-    assert beats(still, informed, "random")
+def test_anything_beats_chance_where_nothing_moves(static: StudyResult, informed: str) -> None:
+    assert beats(static, informed, "random")
 
 
-def test_forgetting_costs_where_nothing_moves(still: StudyResult) -> None:
-    assert beats(still, "UCB", "forgetful")
+def test_forgetting_costs_where_nothing_moves(static: StudyResult) -> None:
+    assert beats(static, "UCB", "forgetful")
 
 
 @pytest.mark.parametrize("adapting", ["TV", "UI", "W"])
@@ -89,6 +89,6 @@ def test_the_right_rate_of_change_is_best(moving: StudyResult) -> None:
     assert beats(moving, "TV", "wrong TV")
 
 
-def test_the_comparison_can_say_no(still: StudyResult) -> None:
-    assert not beats(still, "random", "UCB")
-    assert not beats(still, "UCB", "UCB")
+def test_the_comparison_can_say_no(static: StudyResult) -> None:
+    assert not beats(static, "random", "UCB")
+    assert not beats(static, "UCB", "UCB")

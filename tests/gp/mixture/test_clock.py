@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from gp.mixture.still import OFFSET, by_the_book
+from gp.mixture.static_bank import OFFSET, by_the_book
 from numpy.testing import assert_allclose
 from oracles import mixture
 from torch.testing import assert_close

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from botorch_tv import Box, Grid, adaptive_gp_ucb
 from botorch_tv.gp.mixture.bank import Bank, with_constant
-from botorch_tv.gp.mixture.features import LEAST, WALLS, axis_features, features, features_among
+from botorch_tv.gp.mixture.features import LEAST, WALLS, axis_features, features
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Number, Space
 
 MIXED = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c")})
@@ -19,18 +19,6 @@ LISTED = Space({"n": Number(0, 8, step=1), "c": Choice("a", "b")})
 def gaussian(X: torch.Tensor, lengthscale: float) -> torch.Tensor:
     apart = torch.cdist(X, X, compute_mode="donot_use_mm_for_euclid_dist")
     return torch.exp(-0.5 * (apart / lengthscale).square())
-
-
-@pytest.mark.parametrize("lengthscale", [0.1, 0.3, 1.0])
-def test_kernel_of_the_points_is_told_to_the_tolerance(lengthscale: float) -> None:
-    among = MixedSearch(MIXED).among(256, 3)[1]
-    own = features_among(among, lengthscale, 1e-3, 320, among)
-    phi = own.at(among)
-    assert_close(phi @ phi.T, gaussian(among, lengthscale), atol=1.1e-3, rtol=0)
-    engine = torch.quasirandom.SobolEngine(2, scramble=True, seed=7)
-    others = MIXED.spread(engine.draw(300, dtype=torch.float64))
-    told = own.at(others)
-    assert_close(told @ told.T, gaussian(others, lengthscale), atol=3e-3, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +106,6 @@ def test_features_are_found_once(columns: int) -> None:
     single = features(0.87, columns, 1e-3, 320, X.float())
     assert own.at(X).dtype == torch.float64
     assert single.at(X.float()).dtype == torch.float32
-
-
-def test_no_more_features_than_values() -> None:
-    among = MixedSearch(LISTED).among(512, 2)[1]
-    own = features_among(among, 0.01, 1e-9, 320, among)
-    assert own.size == 18
-    few = features_among(among, 0.01, 1e-9, 7, among)
-    assert few.size == 7
 
 
 def test_a_box_of_listed_values_believes_what_a_grid_of_them_does() -> None:

@@ -98,23 +98,6 @@ def test_a_member_without_jumps_is_student_t_regression(rate):
     assert jumps == [(-np.inf, 1.0)] * 12
 
 
-def without(case: dict, number: int) -> dict:
-    rows = {key: np.delete(case[key], number, 0) for key in ("phi", "y", "times", "noise")}
-    return {**case, **rows}
-
-
-@pytest.mark.parametrize("hazard", [0.0, 0.02])
-def test_a_surely_wrong_reading_is_as_none_but_for_the_certainty_of_the_scale(hazard):
-    case = data(6, seed=2)
-    now = case["times"][-1] + 1.0
-    case["y"][3] = 1e150
-    # The mean does not depend on A where there is no jump to weigh.
-    *_, mean, covariance = filtered(case, now, 0.03, hazard, log_wrong={3: -5.0})
-    *_, wanted, spread = filtered(without(case, 3), now, 0.03, hazard)
-    assert_allclose(mean, wanted, rtol=0, atol=1e-10 if hazard == 0 else 0.02)
-    assert_allclose(covariance, spread, rtol=0.1, atol=0)
-
-
 @pytest.mark.parametrize("y", [0.3, 2.5, 6.0])
 def test_a_reading_that_may_be_wrong_is_weighed_by_both_predictions(y):
     case = {key: one[:1] if key != "points" else one for key, one in data(1, seed=4).items()}
@@ -146,20 +129,6 @@ def test_the_first_jumps_are_weighed_exactly(hazard, n):
         found = by_the_book(case, now, 0.03, hazard)
         assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-10)
         assert_allclose(mean, dense.mixture(found)[0], rtol=0, atol=1e-10)
-
-
-def test_where_there_can_be_no_doubt_about_jumps_nothing_is_lost():
-    case = data(7, seed=3)
-    hazard = 1 - 1e-15
-    case["times"] = np.arange(7.0)
-    logs, jumps, mean, covariance = filtered(case, 6.0, 0.03, hazard)
-    found = by_the_book(case, 6.0, 0.03, hazard)
-    assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-9)
-    wanted_mean, wanted = dense.mixture(found)
-    assert_allclose(mean, wanted_mean, rtol=0, atol=1e-9)
-    assert_allclose(covariance, wanted, rtol=0, atol=1e-9)
-    assert [time for time, _ in jumps[1:]] == list(case["times"][1:])
-    assert min(chance for _, chance in jumps[1:]) > 1 - 1e-9
 
 
 def in_function_space(

@@ -1,4 +1,4 @@
-"""A bank without jumps and wrong readings, and what its textbook says of raw measurements."""
+"""A bank without jumps and outliers, and its dense posterior."""
 
 from __future__ import annotations
 
