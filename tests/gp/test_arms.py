@@ -18,6 +18,7 @@ def test_the_limit_is_a_share_of_the_largest_prior_variance(variance):
     basis = ArmBasis(covariance)
     assert amplifies(0.999 * LEAST_NOISE * variance, basis)
     assert not amplifies(1.001 * LEAST_NOISE * variance, basis)
+    assert amplifies(1e3 * variance, ArmBasis(covariance.float()))
 
 
 class Restarting(Retention):

@@ -55,7 +55,7 @@ def test_answers_are_those_of_the_matrix(number: int, shape: tuple[int, ...]) ->
 
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize(("trials", "rows"), [(1, 3), (4, 20), (30, 2)])
-def test_squares_take_the_memory_that_is_said(number: int, trials: int, rows: int) -> None:
+def test_squares_take_the_estimated_memory(number: int, trials: int, rows: int) -> None:
     basis = bases()[number][0]
     terms = torch.ones(trials, rows, basis.size, dtype=torch.float64)
     with LiveNumbers() as live:
@@ -85,12 +85,12 @@ def test_the_unit_of_the_objective_decides_on_no_feature(unit: float) -> None:
     scattered = Grid(torch.rand(60, 2, generator=torch.Generator().manual_seed(0)).double())
     for lengthscale in (0.4, 0.8):
         K = matrix(scattered, lengthscale)
-        basis, other = (factor(one, inference="features") for one in (K, unit * K))
+        basis, other = (factor(item, inference="features") for item in (K, unit * K))
         assert basis.size == other.size < 60
         assert_close(other.row(torch.arange(60)).square().sum(-1), unit * K.diagonal())
 
 
-def test_a_product_is_recognised_only_where_it_is_one() -> None:
+def test_only_a_product_kernel_is_recognised_as_such() -> None:
     grid = Grid.regular(9, 2)
     turned = grid.X @ torch.tensor([[1.0, 0.5], [0.0, 1.0]], dtype=torch.float64)
     K = torch.exp(-0.5 * torch.cdist(turned, turned).square())

@@ -27,7 +27,7 @@ def test_copies_are_not_saved() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (0,), (3,), (2, 3)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64])
-def test_a_repeated_number_stays_what_it_is(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_a_repeated_number_is_read_only(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     given = Size(shape), dtype, torch.device("cpu")
     with torch.inference_mode():
         number = repeated(2.0, *given)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import RBFKernel
+from gp.kernels import made
 from oracles.dense import regression, squared_exponential
 from torch.testing import assert_close
 
@@ -36,16 +36,11 @@ LENGTHSCALE, NOISE, TRIALS = 0.4, 0.02, 2
 QUERY = torch.rand(5, 2, dtype=D, generator=torch.Generator().manual_seed(9))
 
 
-def kernel() -> RBFKernel:
-    made = RBFKernel().double()
-    made.lengthscale = torch.tensor(LENGTHSCALE, dtype=D)
-    return made
-
-
-BASE = gp_ucb(kernel=kernel(), noise=NOISE, inference="exact")
+COMMON = {"kernel": made("rbf", LENGTHSCALE), "noise": NOISE, "inference": "exact"}
+BASE = gp_ucb(**COMMON)
 MOVING = replace(BASE, decay=Markov(0.05))
-SAMPLER = gp_ts(kernel=kernel(), noise=NOISE, B=1.0, R=0.1, inference="exact")
-TRIGGER = et_gp_ucb(kernel=kernel(), noise=NOISE, inference="exact")
+SAMPLER = gp_ts(B=1.0, R=0.1, **COMMON)
+TRIGGER = et_gp_ucb(**COMMON)
 STAYS, MOVES, WALKS = {}, {"decay": ("markov", 0.05)}, {"decay": ("wiener", 0.1)}
 REMOVAL = WassersteinRemoval(0.05, LENGTHSCALE, alpha=2.0)
 WALK, AGES = Wiener(0.1), ExponentialWeights(0.97)
@@ -88,7 +83,7 @@ def played(strategy: Strategy, state: State, rounds: int, seed: int = 0, *, asks
 @pytest.mark.parametrize("name", CASES)
 def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
     strategy, parts = CASES[name]
-    state, left = strategy.init(SQUARE, batch_shape=(TRIALS,)), []
+    state, rest = strategy.init(SQUARE, batch_shape=(TRIALS,)), []
     for third in range(9):
         state = played(strategy, state, 3, third, asks=True)
         now = state.time + 0.7
@@ -99,8 +94,8 @@ def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
         data = strategy.decision(state, now).data
         for trial in range(TRIALS):
             retained = data.retained[trial].nonzero().squeeze(-1) + data.dropped
-            X, y, noise, time = (one.tensor()[trial, retained].numpy() for one in data.history)
-            left.append(len(y))
+            X, y, noise, time = (item.tensor()[trial, retained].numpy() for item in data.history)
+            rest.append(len(y))
             K = squared_exponential(np.concatenate([X, QUERY.numpy()]), LENGTHSCALE)
             mean, variance = regression(
                 K, range(len(y)), time, y, float(now[trial]), noise=noise,
@@ -109,8 +104,8 @@ def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
             gap = found.mean[trial, :, 0].numpy() - mean[len(y) :]
             assert np.abs(gap).max() < 1e-10
             assert np.abs(found.variance[trial, :, 0].numpy() - variance[len(y) :]).max() < 1e-10
-    assert max(left) >= 8  # two whole blocks
-    assert (min(left[-2:]) < 27) == bool(strategy.process.retention)
+    assert max(rest) >= 8  # two whole blocks
+    assert (min(rest[-2:]) < 27) == bool(strategy.process.retention)
 
 
 @pytest.mark.parametrize("strategy", [BASE, MOVING, SAMPLER])
@@ -140,11 +135,11 @@ def test_histories_that_part_do_not_meet_again() -> None:
         root.data, Present(root.time, root.time)
     )
     X = QUERY.expand(TRIALS, -1, -1)
-    before = [one.clone() for one in early.at(X)]
+    before = [item.clone() for item in early.at(X)]
     futures = [played(strategy, root, 11, seed, asks=True) for seed in (1, 2, 3)]
     futures += [played(strategy, futures[0], 5, 7, asks=True)]
     for state in (*futures, root, *reversed(futures)):
-        found, fresh = (strategy.posterior(one, QUERY) for one in (state, copy.deepcopy(state)))
+        found, fresh = (strategy.posterior(item, QUERY) for item in (state, copy.deepcopy(state)))
         assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
         assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
     assert all(torch.equal(*pair) for pair in zip(before, early.at(X)))

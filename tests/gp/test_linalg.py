@@ -10,7 +10,7 @@ from botorch_tv.gp.linalg import clear_, first_maximum
 from botorch_tv.gp.tensors import Scratch
 
 
-def test_first_of_what_is_within_the_tolerance_wins() -> None:
+def test_the_first_score_within_the_tolerance_wins() -> None:
     score = torch.tensor([[0.0, 1.0 - 5e-8, 1.0], [0.0, 1.0 - 2e-7, 1.0]], dtype=torch.float64)
     assert first_maximum(score, 1e-7, Scratch()).tolist() == [1, 2]
 
@@ -87,6 +87,12 @@ def test_some_trials_are_cleared_in_place(shape: tuple[int, ...], device: str) -
         assert clear_(part, trials, value) is part
         assert torch.equal(part, torch.where(trials.unsqueeze(-1), value, torch.ones_like(part)))
         assert bool((memory[..., 2:] == 1).all())
+
+
+def test_other_devices_are_cleared_in_place_without_reading_which_trials() -> None:
+    memory = torch.ones(3, 4, device="meta")
+    trials = torch.ones(3, dtype=torch.bool, device="meta")
+    assert clear_(memory, trials, 0.0) is clear_(memory, trials, memory[0]) is memory
 
 
 def test_scratch_keeps_names_apart_and_grows() -> None:

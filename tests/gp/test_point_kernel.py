@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gp.kernels import made, scaled
 from gpytorch.kernels import (
     AdditiveKernel,
     LinearKernel,
@@ -19,34 +20,21 @@ from botorch_tv.gp.point_kernel import General, Stationary, point_kernel
 D = torch.float64
 
 
-def with_parameters(kernel, *lengthscale, outputscale=None):
-    base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
-    base.double().lengthscale = torch.tensor(lengthscale, dtype=D)
-    if outputscale is not None:
-        kernel.double().outputscale = torch.tensor(outputscale, dtype=D)
-    return kernel.double().requires_grad_(False)
-
-
+SINGLE = torch.Size([1])
 WRITTEN_OUT = {
-    "rbf": with_parameters(RBFKernel(), 0.4),
-    "rbf ard": with_parameters(RBFKernel(ard_num_dims=3), 0.4, 0.9, 0.2),
-    "rbf column": with_parameters(RBFKernel(active_dims=[1]), 0.4),
-    "rbf columns ard": with_parameters(RBFKernel(active_dims=[2, 0], ard_num_dims=2), 0.4, 0.8),
-    "matern12": with_parameters(MaternKernel(nu=0.5), 0.4),
-    "matern32": with_parameters(MaternKernel(nu=1.5), 0.4),
-    "matern52": with_parameters(MaternKernel(nu=2.5), 0.4),
-    "matern52 ard": with_parameters(MaternKernel(nu=2.5, ard_num_dims=3), 0.4, 0.9, 0.2),
-    "scaled": with_parameters(ScaleKernel(MaternKernel(nu=1.5)), 0.4, outputscale=2.5),
-    "scaled column": with_parameters(ScaleKernel(RBFKernel(active_dims=[2])), 0.4, outputscale=2.5),
-    "column scaled": with_parameters(
-        ScaleKernel(RBFKernel(), active_dims=[0, 2]), 0.4, outputscale=0.3
-    ),
-    "batch of one": with_parameters(RBFKernel(batch_shape=torch.Size([1])), 0.4),
-    "scaled batch of one": with_parameters(
-        ScaleKernel(RBFKernel(batch_shape=torch.Size([1])), batch_shape=torch.Size([1])),
-        0.4,
-        outputscale=2.5,
-    ),
+    "rbf": made("rbf", 0.4),
+    "rbf ard": made("rbf", 0.4, 0.9, 0.2),
+    "rbf column": made("rbf", 0.4, active_dims=[1]),
+    "rbf columns ard": made("rbf", 0.4, 0.8, active_dims=[2, 0]),
+    "matern12": made(0.5, 0.4),
+    "matern32": made(1.5, 0.4),
+    "matern52": made(2.5, 0.4),
+    "matern52 ard": made(2.5, 0.4, 0.9, 0.2),
+    "scaled": made(1.5, 0.4, scale=2.5),
+    "scaled column": made("rbf", 0.4, scale=2.5, active_dims=[2]),
+    "column scaled": scaled(made("rbf", 0.4), 0.3, active_dims=[0, 2]),
+    "batch of 1": made("rbf", 0.4, batch_shape=SINGLE),
+    "scaled batch of 1": scaled(made("rbf", 0.4, batch_shape=SINGLE), 2.5, batch_shape=SINGLE),
 }
 OTHERS = {
     "product": ProductKernel(WRITTEN_OUT["rbf column"], WRITTEN_OUT["matern52 ard"]),
@@ -90,7 +78,7 @@ def test_slopes_by_finite_differences_and_finite_at_data(name):
     assert slope.isfinite().all()
 
 
-def test_one_kernel_per_trial():
+def test_a_kernel_per_trial():
     shape = torch.Size([3])
     kernel = ScaleKernel(
         MaternKernel(nu=2.5, batch_shape=shape, active_dims=[0, 1]), batch_shape=shape

@@ -4,7 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import AdditiveKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from gp.kernels import made, scaled
+from gpytorch.kernels import AdditiveKernel, PeriodicKernel
 from numpy.testing import assert_allclose
 from oracles import exact
 from oracles.dense import decay_between
@@ -17,27 +18,10 @@ from botorch_tv.gp.regression import Observations
 D = torch.float64
 
 
-def module(kind="rbf", lengthscale=0.4):
-    kernel = {
-        "rbf": RBFKernel,
-        "matern12": lambda: MaternKernel(nu=0.5),
-        "matern32": lambda: MaternKernel(nu=1.5),
-        "matern52": lambda: MaternKernel(nu=2.5),
-    }[kind]().double()
-    kernel.lengthscale = torch.tensor(lengthscale, dtype=D)
-    return kernel.requires_grad_(False)
-
-
-def scaled(kernel, outputscale):
-    kernel = ScaleKernel(kernel).double()
-    kernel.outputscale = torch.tensor(outputscale, dtype=D)
-    return kernel.requires_grad_(False)
-
-
 KERNELS = {
-    "rbf": module(),
-    "scaled matern52": scaled(module("matern52"), 1.7),
-    "general": AdditiveKernel(module(), scaled(PeriodicKernel().double(), 0.5)),
+    "rbf": made("rbf", 0.4),
+    "scaled matern52": made(2.5, 0.4, scale=1.7),
+    "general": AdditiveKernel(made("rbf", 0.4), scaled(PeriodicKernel().double(), 0.5)),
 }
 DECAYS = {
     "static": ("static",),
@@ -135,7 +119,7 @@ def test_noise_of_1e_10_against_fifty_digits():
     y = np.sin(6 * X[..., 0])
     noise, query = np.full((1, 12), 1e-10), np.array([[[0.05], [0.5], [0.77], [0.999]]])
     rows = observations(X, y, noise, X[..., 0], noise > 0, ("static",), 1.0)
-    kernel = module(lengthscale=0.3)
+    kernel = made("rbf", 0.3)
     mean, sd = point_posterior(point_kernel(kernel), rows).at(torch.tensor(query))
     with mpmath.workdps(exact.DIGITS):
         points = [mpmath.mpf(x) for x in (*X[0, :, 0].tolist(), *query[0, :, 0].tolist())]
@@ -165,20 +149,20 @@ TRIALS = 3000
 
 
 @pytest.mark.parametrize("decay", DECAYS)
-@pytest.mark.parametrize("kind", ["rbf", "matern12", "matern32", "matern52"])
+@pytest.mark.parametrize("kind", ["rbf", 0.5, 1.5, 2.5])
 def test_functions_drawn_have_the_posteriors_moments(kind, decay):
-    kernel = scaled(module(kind), 1.5)
+    kernel = made(kind, 0.4, scale=1.5)
     X, y, noise, times, live = data(1, 6, seed=4)
     live = np.array([[True, True, False, True, True, True]])
     times[0, 4] = times[0, 3]
     X[0, 5] = X[0, 4]
     now = float(times.max()) + 0.5
     query = np.random.default_rng(9).random((3, 2))
-    one = observations(X, y, noise, times, live, DECAYS[decay], now)
+    item = observations(X, y, noise, times, live, DECAYS[decay], now)
     rows = Observations(
         *(
             part.expand(TRIALS, *part.shape[1:]) if isinstance(part, torch.Tensor) else part
-            for part in one
+            for part in item
         )
     )
     ready = point_kernel(kernel)
@@ -202,7 +186,7 @@ def test_a_drawn_function_passes_through_exact_data_and_ignores_rows_not_in_use(
     live = np.array([[True, True, True, False, True], [False] * 4 + [True]])
     noise = np.full_like(noise, 1e-8)
     rows = observations(X, y, noise, times, live, ("markov", 0.1), float(times.max()))
-    ready = point_kernel(module())
+    ready = point_kernel(made("rbf", 0.4))
     draw = drawn(ready, rows, torch.Generator().manual_seed(0))
     posterior = point_posterior(ready, rows, draw)
     at = rows.choice[:, 4:]

@@ -182,7 +182,7 @@ def test_equal_bounds_hold_a_coordinate():
     assert_close(found.x, torch.tensor([[0.3, 0.6]] * 3, dtype=D), rtol=0, atol=1e-5)
 
 
-def test_no_problems_and_flat_ones():
+def test_no_problems_and_flat_functions():
     none = minimize(rosenbrock, torch.empty(0, 2, dtype=D), 0.0, 1.0)
     assert none.x.shape == (0, 2)
     start = torch.full((2, 2), 0.4, dtype=D)

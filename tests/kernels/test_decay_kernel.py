@@ -25,7 +25,7 @@ def made(decay, **options):
     return kernel
 
 
-@pytest.mark.parametrize("decay", STRANGERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("decay", STRANGERS, ids=lambda entry: type(entry).__name__)
 @pytest.mark.parametrize("origin", [0.0, 0.5, -3.0])
 def test_the_formula_of_the_decay(decay, origin):
     kernel, since = made(decay, origin=origin), (TIMES - origin).clamp_min(0)
@@ -67,14 +67,14 @@ def test_a_batch_is_its_members():
 @pytest.mark.parametrize("decay", [Seasonal(0.05, 9.0), Settling(0.2, 4.0)], ids=repr)
 def test_measuring_changes_no_value(decay, unit):
     start = {Seasonal: Seasonal(0.05 / unit, 9.0 * unit), Settling: Settling(0.2 / unit, 4.0)}
-    told = made(start[type(decay)], unit=torch.tensor(unit, dtype=D))
+    observed = made(start[type(decay)], unit=torch.tensor(unit, dtype=D))
     wanted = made(decay)(TIMES).to_dense()
-    assert_close(told(unit * TIMES).to_dense(), wanted, rtol=1e-7, atol=1e-12)
+    assert_close(observed(unit * TIMES).to_dense(), wanted, rtol=1e-7, atol=1e-12)
     for name in decay.parameters:
         given = getattr(start[type(decay)], name)
-        assert told.value(name).item() == pytest.approx(given, rel=1e-9)
-    told.measure(torch.tensor(2 * unit, dtype=D))
-    assert_close(told(unit * TIMES).to_dense(), wanted, rtol=1e-7, atol=1e-12)
+        assert observed.value(name).item() == pytest.approx(given, rel=1e-9)
+    observed.measure(torch.tensor(2 * unit, dtype=D))
+    assert_close(observed(unit * TIMES).to_dense(), wanted, rtol=1e-7, atol=1e-12)
 
 
 def test_bounds_hold_in_the_unit_it_is_learned_in():
@@ -87,7 +87,7 @@ def test_bounds_hold_in_the_unit_it_is_learned_in():
         kernel.set_value("period", 30.0)
 
 
-def test_priors_as_declared_and_of_ones_own():
+def test_declared_and_user_priors():
     priors = {name for name, *_ in DecayKernel(Seasonal(0.05, 9.0)).named_priors()}
     assert priors == {"rate_prior"}
     own = {"rate": None, "period": GammaPrior(2.0, 0.2)}
@@ -144,7 +144,7 @@ class WrongPower(Decay):
         return torch.exp(-self.rate * elapsed)
 
 
-def test_what_is_no_covariance_or_not_rightly_declared_is_refused():
+def test_no_covariance_or_a_wrong_declaration_is_refused():
     with pytest.raises(ValueError, match="is no covariance"):
         DecayKernel(Growing())
     with pytest.raises(ValueError, match="another formula once time is counted in another unit"):

@@ -87,7 +87,7 @@ def test_columns_can_be_a_batch(kernel):
         assert torch.allclose(diagonal[column], alone.diagonal())
 
 
-def test_priors_ship_and_can_be_left_out():
+def test_priors_by_default_own_and_none():
     assert [name for name, *_ in MarkovKernel().named_priors()] == ["epsilon_prior"]
     assert [name for name, *_ in WienerKernel().named_priors()] == ["sigma_w2_prior"]
     assert not list(MarkovKernel(epsilon_prior=None).named_priors())
@@ -115,7 +115,7 @@ def test_prior_is_finite_where_nothing_is_forgotten():
 
 @pytest.mark.parametrize("diag", [False, True])
 @pytest.mark.parametrize("columns", [1, 2])
-def test_markov_at_one_keeps_only_what_is_of_the_same_instant(columns, diag):
+def test_markov_at_1_correlates_equal_times_only(columns, diag):
     kernel = MarkovKernel(epsilon=1.0).double()
     assert not kernel.raw_epsilon.requires_grad
     assert not list(kernel.named_priors())
@@ -132,7 +132,7 @@ def test_markov_at_one_keeps_only_what_is_of_the_same_instant(columns, diag):
     assert x.grad.isfinite().all()
 
 
-def test_a_batch_with_one_member_at_one():
+def test_a_batch_with_a_member_at_1():
     own = Interval(0.0, 1.0, transform=None)
     kernel = MarkovKernel(batch_shape=torch.Size([2]), epsilon_constraint=own).double()
     kernel.epsilon = torch.tensor([0.3, 1.0], dtype=torch.float64)[:, None, None]
@@ -180,7 +180,7 @@ def test_fused_batches_with_active_dims_can_be_expanded_and_indexed():
         kernel.expand_batch(torch.Size([4]))
 
 
-def test_many_points_of_one_time_share_its_decay():
+def test_many_points_with_a_common_time_share_its_decay():
     kernel = SpatioTemporalKernel(RBFKernel().double(), markov(0.2))
     x, points = torch.rand(9, 3, dtype=torch.float64), torch.rand(70, 3, dtype=torch.float64)
     x[:, 2] = torch.arange(9)

@@ -116,7 +116,7 @@ def test_a_column_at_a_time_has_the_weights_of_all(diag):
         torch.testing.assert_close(found[column].detach(), wanted, rtol=0, atol=1e-12)
 
 
-def test_what_comes_after_now_counts_in_full():
+def test_later_times_have_full_weight():
     X = torch.tensor([[0.0, 4.0], [0.0, 6.0], [0.0, 9.0]], dtype=torch.float64)
     weight = AgeWeight(ExponentialWeights(0.8), now=6.0)(X)
     assert weight[1:].tolist() == [0.0, 0.0]

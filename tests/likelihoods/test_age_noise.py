@@ -72,17 +72,17 @@ def test_without_inputs_or_data_nothing_can_age():
     assert_allclose(added(likelihood(Static(), now=9.0)), 0.1)
 
 
-def test_known_variances_stay_with_their_rows():
-    known = torch.linspace(0.1, 0.5, 5, dtype=torch.float64)
-    aged = likelihood(ExponentialWeights(0.5), now=7.0, noise=known)
+def test_given_variances_stay_with_their_rows():
+    given = torch.linspace(0.1, 0.5, 5, dtype=torch.float64)
+    aged = likelihood(ExponentialWeights(0.5), now=7.0, noise=given)
     aged.set_training_data(X)
     assert not hasattr(aged.noise_covar, "raw_noise")
-    expected = known.numpy() * 0.5 ** (np.array(TIMES) - 7.0)
+    expected = given.numpy() * 0.5 ** (np.array(TIMES) - 7.0)
     assert_allclose(added(aged.eval(), X), expected, rtol=1e-12)
     other = X.clone()
     other[:, 0] += 1
     assert_allclose(added(aged, other)[-1], 0.3, rtol=1e-12)
-    learned = likelihood(Static(), noise=torch.where(known > 0.3, torch.nan, known)).eval()
+    learned = likelihood(Static(), noise=torch.where(given > 0.3, torch.nan, given)).eval()
     learned.set_training_data(X)
     assert_allclose(added(learned, X), [0.1, 0.2, 0.3, 0.1, 0.1], rtol=1e-12)
 
@@ -137,7 +137,7 @@ def test_parameters_have_priors_and_can_be_drawn():
                 assert closure(module).allclose(double(0.25))
 
 
-def test_priors_of_ones_own():
+def test_user_priors():
     prior = GammaPrior(2.0, 20.0)
     aging = ExponentialAging(0.9, discount_prior=prior)
     aged = AgeNoiseLikelihood(aging, noise_prior=None)
@@ -150,7 +150,7 @@ class Doubling(Inflation):
         return lag * 0.6931471805599453
 
 
-def test_an_inflation_of_ones_own_is_used_as_it_is():
+def test_a_user_inflation_may_be_fixed():
     with pytest.raises(ValueError, match=r"declares no parameters.*FixedAging"):
         likelihood(Doubling(), now=7.0)
     aged = likelihood(FixedAging(Doubling()), now=7.0)

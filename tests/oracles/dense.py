@@ -334,7 +334,7 @@ class DenseBandit:
     def live(self, now: float) -> list[Row]:
         """The rows that count when the next round is decided at ``now``."""
         if self.rules is not None:
-            return [self.rows[one] for one in self.rules.before_choice(now)[0].live]
+            return [self.rows[item] for item in self.rules.before_choice(now)[0].live]
         kind = self.retention[0]
         if kind == "all":
             return [*self.answers, *self.rows[self.answered :]]

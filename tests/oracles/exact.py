@@ -93,4 +93,4 @@ def joint_regression(
 
 
 def rounded(matrix: mpmath.matrix) -> NDArray[np.float64]:
-    return np.array([[float(one) for one in row] for row in matrix.tolist()])
+    return np.array([[float(item) for item in row] for row in matrix.tolist()])

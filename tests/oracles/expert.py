@@ -49,13 +49,13 @@ def greedy(K: Array, candidates: list[int], most: int) -> list[int]:
     variances: list[float] = []
     unit = max(K[arm, arm] for arm in candidates)
     while len(chosen) < min(most, len(candidates)):
-        left = [arm for arm in candidates if arm not in chosen]
-        k = K[np.ix_(chosen, left)]
+        rest = [arm for arm in candidates if arm not in chosen]
+        k = K[np.ix_(chosen, rest)]
         explained = np.linalg.solve(K[np.ix_(chosen, chosen)], k) if chosen else k
-        variance = K[left, left] - (k * explained).sum(0)
+        variance = K[rest, rest] - (k * explained).sum(0)
         place = int(np.argmax(variance >= variance.max() - TIES * unit))
         variances.append(float(variance[place]))
         if variances[-1] <= KNOWN * variances[0]:
             break
-        chosen.append(left[place])
+        chosen.append(rest[place])
     return chosen

@@ -59,7 +59,7 @@ class Question(NamedTuple):
     """The input of a rule: all rows, and the numbers of the retained rows."""
 
     rows: Sequence[Row]
-    left: Sequence[int]
+    rest: Sequence[int]
     now: float
     since: int
     newest: Seen | None
@@ -67,7 +67,7 @@ class Question(NamedTuple):
 
     @property
     def usable(self) -> list[Row]:
-        return [self.rows[one] for one in self.left if self.rows[one].usable]
+        return [self.rows[item] for item in self.rest if self.rows[item].usable]
 
 
 Answer = tuple[Callable[[int], bool], bool]
@@ -99,11 +99,11 @@ def answered(rule: tuple, asked: Question) -> Answer:
 
         present = block(asked.now)
         ended = before_choice and block(rows[-1].time) != present
-        return (lambda one: block(rows[one].time) == present), ended
+        return (lambda item: block(rows[item].time) == present), ended
     if kind == "window" and rule[2] == "rounds":
-        return (lambda one: one >= rounds - int(rule[1])), False
+        return (lambda item: item >= rounds - int(rule[1])), False
     if kind == "window":
-        return (lambda one: asked.now - rows[one].time <= rule[1]), False
+        return (lambda item: asked.now - rows[item].time <= rule[1]), False
     if kind == "sessions":
         fresh = asked.now - rows[-1].time > rule[1]
         return (nothing if fresh else everything), fresh
@@ -111,9 +111,9 @@ def answered(rule: tuple, asked: Question) -> Answer:
         best = max((row.y for row in asked.usable), default=math.nan)
         if math.isnan(best):
             return everything, False
-        return (lambda one: rows[one].usable and rows[one].y >= best - rule[1]), False
+        return (lambda item: rows[item].usable and rows[item].y >= best - rule[1]), False
     if kind == "thinned":
-        return (lambda one: rounds - one <= rule[1] or (rounds - one + rounds) % 3 == 0), False
+        return (lambda item: rounds - item <= rule[1] or (rounds - item + rounds) % 3 == 0), False
     if kind == "restart":
         return everything, before_choice and rounds % int(rule[1]) == 0
     if kind == "blank":
@@ -122,17 +122,17 @@ def answered(rule: tuple, asked: Question) -> Answer:
     if seen is None or (math.isinf(seen.noise) and kind not in ("replaced", "cusum", "glr")):
         return everything, False
     if kind == "agreeing":
-        return (lambda one: not rows[one].usable or abs(rows[one].y - seen.y) <= rule[1]), False
+        return (lambda item: not rows[item].usable or abs(rows[item].y - seen.y) <= rule[1]), False
     if kind == "replaced":
-        return (lambda one: one == rounds - 1 or rows[one].index != rows[-1].index), False
+        return (lambda item: item == rounds - 1 or rows[item].index != rows[-1].index), False
     off = abs(seen.y - seen.mean)
     if kind == "confirmed":
         before, after = suspects(asked, False), suspects(asked, True, rule)
         fired = len(after) > rule[2]
         if fired:
-            return (lambda one: one >= after[0]), True
+            return (lambda item: item >= after[0]), True
         if before and not after:
-            return (lambda one: not before[0] <= one < rounds - 1), False
+            return (lambda item: not before[0] <= item < rounds - 1), False
         return everything, False
     fired = {
         "trigger": lambda: off > trigger_threshold(seen.sd, seen.noise, asked.since, rule[1]),
@@ -143,14 +143,14 @@ def answered(rule: tuple, asked: Question) -> Answer:
     }[kind]()
     if kind == "panic":
         return (nothing if fired else everything), fired
-    return (lambda one: not fired or one == rounds - 1), fired and kind != "surprise"
+    return (lambda item: not fired or item == rounds - 1), fired and kind != "surprise"
 
 
 def suspects(asked: Question, newest: bool, rule: tuple = ()) -> tuple[int, ...]:
     """Rows since the last reset that contradicted in a row, the newest included or not."""
     rounds = asked.since - (asked.newest is None)
     memory = asked.memory if isinstance(asked.memory, tuple) else ()
-    before = tuple(int(one) for one in memory if one >= len(asked.rows) - rounds)
+    before = tuple(int(item) for item in memory if item >= len(asked.rows) - rounds)
     seen = asked.newest
     if not newest or seen is None or math.isinf(seen.noise):
         return before
@@ -210,7 +210,7 @@ class Rules:
 
     rules: tuple[tuple, ...]
     rows: list[Row] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
+    rest: list[int] = field(default_factory=list)
     began: int = 0  # rounds at the last reset
     origin: float | None = None  # time of the first observation since then
     memory: list[Memory] = field(default_factory=list)
@@ -229,42 +229,42 @@ class Rules:
     def asked(self, now: float, newest: Seen | None) -> tuple[Rules, bool]:
         """The rows that all rules retain, and whether there was a reset."""
         rows = self.rows
-        if not self.left:
+        if not self.rest:
             return self, False
         since = len(rows) - self.began + (newest is None)
         asked = [Question(rows, self.live, now, since, newest, memory) for memory in self.memory]
-        answers = [answered(*one) for one in zip(self.rules, asked)]
+        answers = [answered(*item) for item in zip(self.rules, asked)]
         aside: Sequence[int] = ()
-        for rule, one in zip(self.rules, asked):
-            suspected = suspects(one, True, rule) if rule[0] == "confirmed" else ()
+        for rule, item in zip(self.rules, asked):
+            suspected = suspects(item, True, rule) if rule[0] == "confirmed" else ()
             if 0 < len(suspected) <= rule[2]:
                 aside = range(suspected[0], len(rows))
-        left = [one for one in self.left if all(stays(one) for stays, _ in answers)]
+        rest = [item for item in self.rest if all(stays(item) for stays, _ in answers)]
         reset = any(resets for _, resets in answers)
         began, origin = self.began, self.origin
         if reset:
             began = len(rows)
-            origin = next((rows[one].time for one in left if rows[one].usable), None)
-        return Rules(self.rules, list(rows), left, began, origin, list(self.memory), aside), reset
+            origin = next((rows[item].time for item in rest if rows[item].usable), None)
+        return Rules(self.rules, list(rows), rest, began, origin, list(self.memory), aside), reset
 
     @property
     def live(self) -> list[int]:
         """The retained rows that count."""
-        return [one for one in self.left if one not in self.aside]
+        return [item for item in self.rest if item not in self.aside]
 
     def observed(self, row: Row, newest: Seen) -> tuple[Rules, bool]:
         """The state after an observation: first its time passes, then rules see it."""
         before, expired = self.before_choice(row.time)
         origin = row.time if before.origin is None and row.usable else before.origin
         rows = [*before.rows, row]
-        left = [*before.left, len(rows) - 1]
+        rest = [*before.rest, len(rows) - 1]
         with_it = Rules(
-            self.rules, rows, left, before.began, origin, list(before.memory), before.aside
+            self.rules, rows, rest, before.began, origin, list(before.memory), before.aside
         )
         after, forgot = with_it.asked(row.time, newest)
         since = len(rows) - before.began
         after.memory = [
-            remembered(rule, Question(rows, left, row.time, since, newest, memory), expired, forgot)
+            remembered(rule, Question(rows, rest, row.time, since, newest, memory), expired, forgot)
             for rule, memory in zip(self.rules, before.memory)
         ]
         return after, expired or forgot

@@ -147,7 +147,7 @@ def test_what_is_retained(retention: tuple, live: list[int]) -> None:
     assert [int(row.time) for row in bandit.live(bandit.default_now())] == live
 
 
-def test_trigger_keeps_its_point_and_restarts_its_clock() -> None:
+def test_trigger_retains_its_point_and_restarts_its_clock() -> None:
     bandit = DenseBandit(K, NOISE, retention=("trigger", 0.1))
     assert not bandit.tell(bandit.consider(4), 0.1)
     assert not bandit.tell(bandit.consider(4), 0.1)
@@ -185,7 +185,7 @@ def test_round_without_data_plays_index_zero() -> None:
     assert bandit.choose().index == 1
 
 
-def test_covariance_is_what_an_observation_moves() -> None:
+def test_an_observation_moves_by_the_covariance() -> None:
     data = {"noise": NOISE, "decay": ("markov", 0.05)}
     mean, covariance = joint_regression(K, INDEX, TIMES, Y, NOW, **data)
     assert_allclose(covariance, covariance.T, atol=1e-12)
@@ -238,7 +238,7 @@ def test_improvement_by_hand() -> None:
     assert observed(maximize=False, sqrt_beta=lambda t, g, gbar: 3.5).choose().index == 2
 
 
-def test_incumbent_is_the_best_mean_among_arms_still_remembered() -> None:
+def test_incumbent_is_the_best_mean_among_retained_arms() -> None:
     bandit = observed(exploration="ei", retention=("window", 1, "rounds"))
     assert bandit.choose().index == 0
     bandit = observed(exploration="pi", retention=("window", 1, "rounds"))

@@ -52,7 +52,7 @@ def test_at_most_delta_of_the_trials_trigger(preset: Preset, delta: float) -> No
 
 
 def test_the_trigger_is_not_asleep() -> None:
-    (preset,) = (one for one in RIGHT if one.name == "ET-GP-UCB")
+    (preset,) = (item for item in RIGHT if item.name == "ET-GP-UCB")
     rare, common = share_of_triggers(preset, 0.1), share_of_triggers(preset, 0.9)
     assert 0.0 < rare < common < 0.9
     assert share_of_triggers(preset, 0.1, jump=60) > 0.5

@@ -54,7 +54,7 @@ def rounds(horizon: int) -> Tensor:
     return torch.arange(1, horizon + 1, dtype=torch.float64)
 
 
-def test_igp_ucb_and_gp_ts_on_functions_of_known_norm() -> None:
+def test_igp_ucb_and_gp_ts_on_functions_of_given_norm() -> None:
     """[C17] Theorems 3 and 4, with λ = 1 + 2/T. IGP-UCB's bound says more than 2 B T."""
     T, B, R = 100, 1.0, 0.1
     grid, K = line(11, 0.4)

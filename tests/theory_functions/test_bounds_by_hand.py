@@ -157,8 +157,8 @@ def test_deng_appendix_c5(feature_error: float) -> None:
 
 
 def test_deng_corollary_5() -> None:
-    known = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, constant=3)
-    assert_allclose(known, 3 * 2**7 * 2 * T**0.75)
+    settled = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, constant=3)
+    assert_allclose(settled, 3 * 2**7 * 2 * T**0.75)
     unknown = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, budget_given=False)
     assert_allclose(unknown, 2**7 * 16 * T**0.75)
     assert theory.analysis_memory(100, 0.9) == ceil(10 * log(100)) == 47
@@ -178,10 +178,10 @@ def test_mauduit_orders() -> None:
 
 
 def test_horizons_of_any_shape_and_type() -> None:
-    one = theory.igp_ucb_regret(10, gain=4, B=1.5, R=0.3, delta=0.1)
+    item = theory.igp_ucb_regret(10, gain=4, B=1.5, R=0.3, delta=0.1)
     many = theory.igp_ucb_regret(torch.full((2, 3), 10), gain=4, B=1.5, R=0.3, delta=0.1)
-    assert one.dtype == many.dtype == torch.float64
-    assert torch.equal(many, one.expand(2, 3))
+    assert item.dtype == many.dtype == torch.float64
+    assert torch.equal(many, item.expand(2, 3))
     T = torch.full((4,), 10.0, dtype=torch.float32)
     model = {"gain": 2.5, "epsilon": 0.01, "noise": VARIANCE, **SLOPES, **TAIL}
     for bound in (

@@ -1,4 +1,4 @@
-"""[W22] Theorems 6-8: by hand, and above the gains of a kernel whose eigenvalues are known."""
+"""[W22] Theorems 6-8: by hand, and above the gains of a kernel with given eigenvalues."""
 
 import math
 

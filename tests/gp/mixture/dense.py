@@ -78,16 +78,16 @@ def histories(
 
 def marginal_likelihood(found: list[History]) -> float:
     """Log density of the data."""
-    return float(logsumexp([one.log_marginal_likelihood for one in found]))
+    return float(logsumexp([item.log_marginal_likelihood for item in found]))
 
 
 def mixture(found: list[History]) -> tuple[Array, Array]:
     """Mean and covariance over histories."""
-    logs = np.array([one.log_marginal_likelihood for one in found])
+    logs = np.array([item.log_marginal_likelihood for item in found])
     weight = np.exp(logs - logsumexp(logs))
-    mean = sum(w * one.mean for w, one in zip(weight, found))
+    mean = sum(w * item.mean for w, item in zip(weight, found))
     covariance = sum(
-        w * (one.covariance + np.outer(one.mean - mean, one.mean - mean))
-        for w, one in zip(weight, found)
+        w * (item.covariance + np.outer(item.mean - mean, item.mean - mean))
+        for w, item in zip(weight, found)
     )
     return mean, covariance

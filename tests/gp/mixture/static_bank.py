@@ -32,12 +32,12 @@ def by_the_book(
         clock: The unit of time.
     """
 
-    def features(one):
-        return lambda points: one.at(torch.from_numpy(points)).numpy()
+    def features(item):
+        return lambda points: item.at(torch.from_numpy(points)).numpy()
 
     X, at = train_X.numpy(), query.numpy()
     return mixture.in_units_of_data(
-        [features(one) for one in model.prior.features],
+        [features(item) for item in model.prior.features],
         *(OFFSET.rates, OFFSET.noise_ratios),
         *((X[:, :-1], train_Y[:, 0].numpy(), X[:, -1]), (at[:, :-1], at[:, -1])),
         first=FIRST,

@@ -33,7 +33,7 @@ def data(gaps):
     return X, t, 50 + 5 * torch.cos(3 * X.sum(-1) - 0.3 * t) + 0.3 * error
 
 
-def told(player, X, t, y, shape=()):
+def observed(player, X, t, y, shape=()):
     state = player.init(Box(SQUARE), batch_shape=shape)
     for row in range(len(y)):
         suggestion = player.suggestion_at(state, X[row].expand(*shape, 2), now=float(t[row]))
@@ -55,7 +55,7 @@ def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
     X, t, y = data(gaps)
     clock = float(t[:counted].diff().median())
     player = adaptive_gp_ucb(bank=OFFSET)
-    state = told(player, X, t, y)
+    state = observed(player, X, t, y)
     assert float(player.step(state)) == pytest.approx(clock, rel=1e-12)
     rows = torch.cat([X, t.unsqueeze(-1)], -1)
     model = adaptive_model(rows, y.unsqueeze(-1), bank=OFFSET)
@@ -69,13 +69,13 @@ def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
 
 
 @pytest.mark.parametrize("n", [8, 13])
-def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
+def test_information_counts_by_the_corrected_clock(n):
     X, t, y = data([0.001] * 4 + [1.0] * (n - 4))
     width = IGPUCB(B=0.0, R=1.0, delta=math.exp(-1))
     player = adaptive_gp_ucb(bank=OFFSET, width=width)
-    state = told(player, X, t, y)
+    state = observed(player, X, t, y)
     gain = float(player.suggestion_at(state, X[0]).sqrt_beta) ** 2 / 2 - 2
-    phis = [one.at(X).numpy() for one in state.data.prior.features]
+    phis = [entry.at(X).numpy() for entry in state.data.prior.features]
     times, unit = t.numpy() / float(t[:8].diff().median()), y[:FIRST]
     values = ((y - unit.mean()) / unit.std(correction=0)).numpy()
     wanted = 0.0
@@ -90,7 +90,9 @@ def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
                 else mixture.Member(0.0, np.zeros(1), np.full((1, 1), 2.0), noise)
             )
         weight = mixture.mixture(members)[0]
-        wanted += weight @ [0.5 * math.log1p(one.covariance.item() / one.noise) for one in members]
+        wanted += weight @ [
+            0.5 * math.log1p(entry.covariance.item() / entry.noise) for entry in members
+        ]
     assert gain == pytest.approx(wanted, abs=1e-8)
 
 
@@ -118,12 +120,12 @@ def orders(gaps):
 
 def by_strategy(X, t, y, *, bank=OFFSET):
     player = adaptive_gp_ucb(bank=bank)
-    return player.posterior(told(player, X, t, y), QUERY, now=float(t[-1]) + 1)
+    return player.posterior(observed(player, X, t, y), QUERY, now=float(t[-1]) + 1)
 
 
 def by_batch(X, t, y):
     player = adaptive_gp_ucb(bank=OFFSET)
-    state = told(player, X, t, y, (2,))
+    state = observed(player, X, t, y, (2,))
     return player.posterior(state, QUERY.expand(2, -1, -1), now=float(t[-1]) + 1)
 
 
@@ -142,12 +144,12 @@ def by_model(X, t, y):
 
 @pytest.mark.parametrize("gaps", [SIX, TWO_AND_FOUR], ids=["six", "two and four"])
 @pytest.mark.parametrize("way", [by_strategy, by_batch, by_loop, by_model])
-def test_the_order_of_measurements_at_one_time_makes_no_difference(way, gaps):
+def test_simultaneous_measurements_have_no_order(way, gaps):
     X, t, y = data(gaps)
     found = [way(X[order], t, y[order]) for order in orders(gaps)]
-    for one in found[1:]:
-        assert_close(one.mean, found[0].mean, rtol=0, atol=1e-9)
-        assert_close(one.variance, found[0].variance, rtol=0, atol=1e-9)
+    for entry in found[1:]:
+        assert_close(entry.mean, found[0].mean, rtol=0, atol=1e-9)
+        assert_close(entry.variance, found[0].variance, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(

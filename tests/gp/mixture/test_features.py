@@ -1,4 +1,4 @@
-"""Features of what may be chosen tell the kernel there, with fewer of them than for the cube."""
+"""Features of a bank reproduce the kernel, on the cube and on feasible subsets."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def gaussian(X: torch.Tensor, lengthscale: float) -> torch.Tensor:
     ("columns", "lengthscale"),
     [(1, 0.05), (1, 0.4), (2, 0.1), (2, 0.4), (3, 0.4), (3, 0.8), (4, 0.924)],
 )
-def test_kernel_of_the_cube_is_told_to_the_tolerance(columns: int, lengthscale: float) -> None:
+def test_kernel_of_the_cube_within_the_tolerance(columns: int, lengthscale: float) -> None:
     generator = torch.Generator().manual_seed(1)
     X = torch.rand(300, columns, dtype=torch.float64, generator=generator)
     X = torch.cat([X, (1.6 * X - 0.3).clamp(0, 1), (1.02 * X - 0.01).clamp(0, 1), X.round()])
@@ -45,7 +45,7 @@ def test_no_feature_more_than_the_tolerance_asks_for(lengthscale: float) -> None
 
 
 @pytest.mark.parametrize("lengthscale", [0.05, 0.3, 2.0])
-def test_features_of_a_side_are_orthogonal_and_have_its_variances(lengthscale: float) -> None:
+def test_features_of_an_axis_are_orthogonal_with_its_variances(lengthscale: float) -> None:
     inner, weight = np.polynomial.legendre.leggauss(300)
     places = np.append((inner + 1) / 2, [0.0, 1.0])
     weight = np.append((1 - WALLS) * weight / 2, [WALLS / 2] * 2)
@@ -61,19 +61,19 @@ def test_features_of_a_side_are_orthogonal_and_have_its_variances(lengthscale: f
     np.testing.assert_allclose(integrals, np.diag(exact[: own.size]), atol=1e-9)
 
 
-def test_no_product_that_is_left_out_has_a_larger_variance() -> None:
+def test_dropped_products_have_smaller_variances() -> None:
     lengthscale, columns, most = 0.4, 3, 60
     own = features(lengthscale, columns, 1e-10, most, torch.zeros((), dtype=torch.float64))
     variance = axis_features(lengthscale)[2].tolist()
     every = itertools.product(range(len(variance)), repeat=columns)
-    largest = sorted((np.prod([variance[n] for n in one]) for one in every), reverse=True)
-    taken = [np.prod([variance[n] for n in one]) for one in own.number.tolist()]
+    largest = sorted((np.prod([variance[n] for n in item]) for item in every), reverse=True)
+    taken = [np.prod([variance[n] for n in item]) for item in own.number.tolist()]
     np.testing.assert_allclose(taken, largest[:most], rtol=1e-5)
     assert len(set(map(tuple, own.number.tolist()))) == most
 
 
 @pytest.mark.parametrize(
-    ("columns", "left"),
+    ("columns", "remaining"),
     [
         (4, (0.05, 1e-3, 1e-3)),
         (6, (0.33, 0.01, 1e-3)),
@@ -82,9 +82,9 @@ def test_no_product_that_is_left_out_has_a_larger_variance() -> None:
         (20, (0.89, 0.19, 8e-3)),
     ],
 )
-def test_what_is_left_out_in_more_coordinates(columns: int, left: tuple[float, ...]) -> None:
+def test_missing_variance_in_more_coordinates(columns: int, remaining: tuple[float, ...]) -> None:
     X = torch.rand(500, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    for lengthscale, most in zip(Bank().lengthscales_of(columns), left):
+    for lengthscale, most in zip(Bank().lengthscales_of(columns), remaining):
         own = features(lengthscale, columns, 1e-3, 320, X)
         phi, rest = with_constant(own.at(X))
         assert own.size <= 320
@@ -108,7 +108,7 @@ def test_features_are_found_once(columns: int) -> None:
     assert single.at(X.float()).dtype == torch.float32
 
 
-def test_a_box_of_listed_values_believes_what_a_grid_of_them_does() -> None:
+def test_a_box_of_listed_values_has_the_posterior_of_a_grid() -> None:
     X = torch.tensor([LISTED.point({"n": n, "c": c}) for c in "ab" for n in range(9)]).double()
     strategy = adaptive_gp_ucb(bank=Bank(tolerance=1e-6))
     cube = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
@@ -118,10 +118,13 @@ def test_a_box_of_listed_values_believes_what_a_grid_of_them_does() -> None:
         place = int(torch.randint(18, (), generator=random))
         y = float(torch.randn((), generator=random))
         states = [
-            strategy.tell(one, strategy.suggestion_at(one, X[place], now=n + 1.0), y)[0]
-            for one in states
+            strategy.tell(item, strategy.suggestion_at(item, X[place], now=n + 1.0), y)[0]
+            for item in states
         ]
-    mine, its = (strategy.posterior(one, X, now=16.0) for one in states)
+    mine, its = (strategy.posterior(item, X, now=16.0) for item in states)
     assert_close(mine.mean, its.mean, atol=2e-4, rtol=0)
     assert_close(mine.variance, its.variance, atol=2e-4, rtol=0)
+    suggestion = strategy.ask(states[1], now=16.0)
+    assert_close(suggestion.mean, its.mean[suggestion.index, 0])
+    assert_close(suggestion.sd.square(), its.variance[suggestion.index, 0])
     assert_close(strategy.weights(states[0]), strategy.weights(states[1]), atol=2e-4, rtol=0)

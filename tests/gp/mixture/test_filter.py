@@ -59,7 +59,7 @@ def filtered(
     for i in range(len(case["y"])):
         learns = good is None or good[i]
         time = torch.tensor([case["times"][i]])
-        told = dict(
+        given = dict(
             features=[(torch.tensor([[[*case["phi"][i], 1.0]]]), zero.new_zeros(1, 1))],
             y=torch.tensor([case["y"][i]]),
             noise=zero.unsqueeze(0) + (case["noise"][i] if learns else torch.inf),
@@ -68,7 +68,7 @@ def filtered(
             log_wrong=torch.tensor([(log_wrong or {}).get(i, -np.inf)], dtype=torch.float64),
         )
         gap = 0.0 if last is None else case["times"][i] - last
-        running, _ = observed(prior, running, passage(gap, prior), **told)
+        running, _ = observed(prior, running, passage(gap, prior), **given)
         if learns:
             running, last = running._replace(shape=running.shape + 0.5), case["times"][i]
         logs.append(float(running.log_weight.logsumexp(-1)))
@@ -100,7 +100,7 @@ def test_a_member_without_jumps_is_student_t_regression(rate):
 
 @pytest.mark.parametrize("y", [0.3, 2.5, 6.0])
 def test_a_reading_that_may_be_wrong_is_weighed_by_both_predictions(y):
-    case = {key: one[:1] if key != "points" else one for key, one in data(1, seed=4).items()}
+    case = {key: item[:1] if key != "points" else item for key, item in data(1, seed=4).items()}
     case["y"], log_wrong = np.array([y]), -3.0
     logs, _, mean, covariance = filtered(case, case["times"][0], 0.0, 0.0, log_wrong={0: log_wrong})
     phi, points = case["phi"][0], case["points"]
@@ -138,7 +138,7 @@ def in_function_space(
 
     A new jump takes the place of the least likely history, but of neither of the two newest; the
     others inherit its weight. Histories that end in one jump become one of their mean and
-    covariance, that of y / s being known up to E[1 / s²] = A / B after the observation.
+    covariance, y / s having the unit E[1 / s²] = A / B after the observation.
     """
     phi = np.concatenate([case["phi"], case["points"]])
     n, K = len(case["y"]), np.zeros((len(phi) + 1,) * 2)
@@ -173,19 +173,19 @@ def in_function_space(
                 learned(log + np.log(H), *passed(mean, P, gap, True), B, i)
                 for log, mean, P, B, _ in retained
             ]
-            logs = np.array([one[0] for one in ended])
+            logs = np.array([item[0] for item in ended])
             share = np.exp(logs - logsumexp(logs))
-            mean, B = (sum(w * one[part] for w, one in zip(share, ended)) for part in (1, 3))
+            mean, B = (sum(w * item[part] for w, item in zip(share, ended)) for part in (1, 3))
             P = sum(
-                w * (one[2] + (A + 0.5) / B * np.outer(one[1] - mean, one[1] - mean))
-                for w, one in zip(share, ended)
+                w * (item[2] + (A + 0.5) / B * np.outer(item[1] - mean, item[1] - mean))
+                for w, item in zip(share, ended)
             )
             if len(on) == most:
-                newest = sorted(one[4] for one in on)[-2:]
-                gone = min((one for one in on if one[4] not in newest), key=lambda one: one[0])
-                total = logsumexp([one[0] for one in on])
-                on = [one for one in on if one is not gone]
-                more = total - logsumexp([one[0] for one in on])
+                newest = sorted(item[4] for item in on)[-2:]
+                gone = min((item for item in on if item[4] not in newest), key=lambda item: item[0])
+                total = logsumexp([item[0] for item in on])
+                on = [item for item in on if item is not gone]
+                more = total - logsumexp([item[0] for item in on])
                 on = [(log + more, *rest) for log, *rest in on]
             on.append((float(logsumexp(logs)), mean, P, B, time))
         retained, A = on, A + 0.5
@@ -197,12 +197,12 @@ def in_function_space(
             points = np.eye(len(K))[n:-1] + np.eye(len(K))[-1]
             covariance = B / (A - 1) * points @ spread @ points.T
             found.append(dense.History(log + np.log(chance), points @ at, covariance))
-    return logsumexp([one[0] for one in retained]), found
+    return logsumexp([item[0] for item in retained]), found
 
 
 @pytest.mark.parametrize("histories", [4, 6])
 @pytest.mark.parametrize("seed", range(4))
-def test_what_takes_whose_place_is_that_of_the_book(seed, histories):
+def test_histories_are_replaced_as_in_function_space(seed, histories):
     case = data(12, seed)
     now = case["times"][-1] + 0.7
     logs, _, mean, covariance = filtered(case, now, 0.03, 0.1, histories=histories)
@@ -239,15 +239,15 @@ def test_a_function_drawn_has_the_mean_and_covariance_of_both_cases(a, H):
     )
     normal = torch.zeros(count, 1 + size, dtype=torch.float64)
     normal[1:, 1:] = torch.eye(size)
-    passage = tuple(torch.tensor([one], dtype=torch.float64) for one in (a, H))
+    passage = tuple(torch.tensor([item], dtype=torch.float64) for item in (a, H))
     (weights,) = drawn(running, passage, normal)
     images = (weights[1:] - weights[0]).numpy()
     carried = np.diag([a] * FEATURES + [1.0])
-    still = s2 * (carried @ P @ carried + np.diag([1 - a**2] * FEATURES + [0.0]))
+    static = s2 * (carried @ P @ carried + np.diag([1 - a**2] * FEATURES + [0.0]))
     jumped = s2 * np.diag([1.0] * FEATURES + [P[-1, -1]])
-    m_still, m_jumped = carried @ z, np.append(np.zeros(FEATURES), z[-1])
-    mean = (1 - H) * m_still + H * m_jumped
-    apart = m_still - m_jumped
-    covariance = (1 - H) * still + H * jumped + H * (1 - H) * np.outer(apart, apart)
+    m_static, m_jumped = carried @ z, np.append(np.zeros(FEATURES), z[-1])
+    mean = (1 - H) * m_static + H * m_jumped
+    apart = m_static - m_jumped
+    covariance = (1 - H) * static + H * jumped + H * (1 - H) * np.outer(apart, apart)
     assert_allclose(weights[0], mean, rtol=0, atol=1e-12)
     assert_allclose(images.T @ images, covariance, rtol=0, atol=1e-9)
