@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from gpytorch.constraints import Interval
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 from numpy.testing import assert_allclose
@@ -130,16 +129,6 @@ def test_markov_at_1_correlates_equal_times_only(columns, diag):
     kernel(x).to_dense().sum().backward()
     assert kernel.raw_epsilon.grad.isfinite().all()
     assert x.grad.isfinite().all()
-
-
-def test_a_batch_with_a_member_at_1():
-    own = Interval(0.0, 1.0, transform=None)
-    kernel = MarkovKernel(batch_shape=torch.Size([2]), epsilon_constraint=own).double()
-    kernel.epsilon = torch.tensor([0.3, 1.0], dtype=torch.float64)[:, None, None]
-    dense = kernel(TIMES.unsqueeze(-1)).to_dense().detach().numpy()
-    for member, epsilon in enumerate((0.3, 1.0)):
-        expected = decay_between(("markov", epsilon), TIMES.numpy(), TIMES.numpy(), 0.0)
-        assert_allclose(dense[member], expected, rtol=1e-13)
 
 
 def test_fused_is_the_product_wherever_time_is():

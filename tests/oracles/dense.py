@@ -101,55 +101,10 @@ def noise_factor(inflation: Part, lag: Array) -> Array:
     raise ValueError(inflation)
 
 
-def regression(
-    K: Array,
-    index: Sequence[int],
-    times: Sequence[float],
-    y: Sequence[float],
-    now: float,
-    *,
-    noise: ArrayLike,
-    decay: Part = ("static",),
-    inflation: Part = ("constant",),
-    reference: float | None = None,
-    origin: float | None = None,
-    mean: Mean = 0.0,
-) -> tuple[Array, Array]:
-    """Posterior mean and variance of f_now at every arm from the given observations alone.
-
-        mean = m + k~' (K~ + N)^-1 (y - m),    var = k(x, x) D(now, now) - k~' (K~ + N)^-1 k~
-
-    Args:
-        K: kernel matrix of the arms, `M x M`.
-        index: arms observed, `n`.
-        times: times of the observations, `n`.
-        y: observations, `n`.
-        now: time of the prediction.
-        noise: observation noise variance at lag 0, a number or `n`; inf for a failed observation.
-        decay: how covariance decays with time.
-        inflation: how noise grows with lag.
-        reference: lags count back from here; the newest of ``times`` where None.
-        origin: zero of the Wiener model's time; the oldest of ``times`` (``now`` without data)
-            where None.
-        mean: prior mean m, or ``"estimated"`` by generalised least squares.
-
-    Returns:
-        Mean and variance, `M` each.
-    """
-    posterior_mean, covariance = joint_regression(
-        K,
-        index,
-        times,
-        y,
-        now,
-        noise=noise,
-        decay=decay,
-        inflation=inflation,
-        reference=reference,
-        origin=origin,
-        mean=mean,
-    )
-    return posterior_mean, covariance.diagonal().copy()
+def regression(*data: Any, **options: Any) -> tuple[Array, Array]:
+    """As :func:`joint_regression`, with the variance of every arm, `M`."""
+    mean, covariance = joint_regression(*data, **options)
+    return mean, covariance.diagonal().copy()
 
 
 def joint_regression(
@@ -166,7 +121,27 @@ def joint_regression(
     origin: float | None = None,
     mean: Mean = 0.0,
 ) -> tuple[Array, Array]:
-    """As :func:`regression`, with the covariance between all arms, `M x M`."""
+    """Posterior mean and covariance of f_now at all arms from the given observations alone.
+
+        mean = m + k~' (K~ + N)^-1 (y - m),    cov = k(x, x') D(now, now) - k~' (K~ + N)^-1 k~
+
+    Args:
+        K: kernel matrix of the arms, `M x M`.
+        index: arms observed, `n`.
+        times: times of the observations, `n`.
+        y: observations, `n`.
+        now: time of the prediction.
+        noise: observation noise variance at lag 0, a number or `n`; inf for a failed observation.
+        decay: how covariance decays with time.
+        inflation: how noise grows with lag.
+        reference: lags count back from here; the newest of ``times`` where None.
+        origin: zero of the Wiener model's time; the oldest of ``times`` (``now`` without data)
+            where None.
+        mean: prior mean m, or ``"estimated"`` by generalised least squares.
+
+    Returns:
+        Mean, `M`, and covariance, `M x M`.
+    """
     t = np.asarray(times, dtype=np.float64)
     at = np.asarray([now], dtype=np.float64)
     if origin is None:

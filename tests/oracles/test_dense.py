@@ -185,18 +185,6 @@ def test_round_without_data_plays_index_zero() -> None:
     assert bandit.choose().index == 1
 
 
-def test_an_observation_moves_by_the_covariance() -> None:
-    data = {"noise": NOISE, "decay": ("markov", 0.05)}
-    mean, covariance = joint_regression(K, INDEX, TIMES, Y, NOW, **data)
-    assert_allclose(covariance, covariance.T, atol=1e-12)
-    after, smaller = joint_regression(
-        K, [*INDEX, 4], [*TIMES, NOW], [*Y, mean[4] + 0.3], NOW, **data
-    )
-    step = covariance[:, 4] / (covariance[4, 4] + NOISE)
-    assert_allclose(after, mean + 0.3 * step, atol=1e-10)
-    assert_allclose(smaller, covariance - np.outer(step, covariance[4]), atol=1e-10)
-
-
 @pytest.mark.parametrize("u", [2e3, 60.0, 5.0, 1.0, 0.0, -0.5, -1.0, -3.0, -10.0, -40.0, -300.0])
 def test_log_improvement_to_many_digits(u: float) -> None:
     with mpmath.workdps(60):
@@ -205,14 +193,6 @@ def test_log_improvement_to_many_digits(u: float) -> None:
             tail = mpmath.erfc(-mpmath.mpf(u) / mpmath.sqrt(2)) / 2
             exact = mpmath.log(mpmath.npdf(u) + mpmath.mpf(u) * tail)
     assert float(log_improvement(np.array(u))) == pytest.approx(float(exact), rel=1e-9, abs=1e-12)
-
-
-def test_expected_improvement_is_an_expectation() -> None:
-    mean, sd, best = 0.3, 0.7, 0.9
-    f = np.linspace(best, mean + 12 * sd, 200_001)
-    density = np.exp(-0.5 * ((f - mean) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
-    expected = np.trapezoid((f - best) * density, f)
-    assert sd * np.exp(log_improvement((mean - best) / sd)) == pytest.approx(expected, rel=1e-8)
 
 
 def observed(**arguments: object) -> DenseBandit:

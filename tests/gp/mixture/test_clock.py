@@ -96,12 +96,10 @@ def test_information_counts_by_the_corrected_clock(n):
     assert gain == pytest.approx(wanted, abs=1e-8)
 
 
-def test_it_is_looked_at_whenever_the_data_have_doubled():
+def test_the_clock_is_checked_whenever_the_data_have_doubled():
     assert [n for n in range(100) if checks_clock(n)] == [8, 16, 32, 64]
     assert float(median_gap(torch.tensor([0.0, 1.0, 2.0, 12.0]))) == 1
 
-
-# ---------------------------------------------------------------- measurements at one time
 
 SIX = [0.0] * 6 + [2.0, 1.0, 1.0, 2.0]
 TWO_AND_FOUR = [0.0] * 2 + [1.0] + [0.0] * 3 + [2.0, 1.0, 1.0, 2.0]
@@ -123,12 +121,6 @@ def by_strategy(X, t, y, *, bank=OFFSET):
     return player.posterior(observed(player, X, t, y), QUERY, now=float(t[-1]) + 1)
 
 
-def by_batch(X, t, y):
-    player = adaptive_gp_ucb(bank=OFFSET)
-    state = observed(player, X, t, y, (2,))
-    return player.posterior(state, QUERY.expand(2, -1, -1), now=float(t[-1]) + 1)
-
-
 def by_loop(X, t, y):
     loop = Loop(adaptive_gp_ucb(bank=OFFSET), Box(SQUARE))
     for row in range(len(y)):
@@ -143,7 +135,7 @@ def by_model(X, t, y):
 
 
 @pytest.mark.parametrize("gaps", [SIX, TWO_AND_FOUR], ids=["six", "two and four"])
-@pytest.mark.parametrize("way", [by_strategy, by_batch, by_loop, by_model])
+@pytest.mark.parametrize("way", [by_strategy, by_loop, by_model])
 def test_simultaneous_measurements_have_no_order(way, gaps):
     X, t, y = data(gaps)
     found = [way(X[order], t, y[order]) for order in orders(gaps)]
@@ -179,14 +171,12 @@ def test_a_batch_in_which_trials_complete_their_units_at_other_times():
     ok[2, 3] = ok[2, 5] = False
 
     def played(trials):
-        state = player.init(Box(SQUARE), batch_shape=(len(trials),))
+        size = len(trials)
+        state = player.init(Box(SQUARE), batch_shape=(size,))
         for row in range(10):
-            at = player.suggestion_at(state, X[row].expand(len(trials), 2), now=t[trials, row])
-            value = y[row].expand(len(trials))
-            state, _ = player.tell(state, at, value, ok=ok[trials, row])
-        posterior = player.posterior(
-            state, QUERY.expand(len(trials), -1, -1), now=t[trials, -1] + 1
-        )
+            at = player.suggestion_at(state, X[row].expand(size, 2), now=t[trials, row])
+            state, _ = player.tell(state, at, y[row].expand(size), ok=ok[trials, row])
+        posterior = player.posterior(state, QUERY.expand(size, -1, -1), now=t[trials, -1] + 1)
         return posterior.mean, posterior.variance
 
     together = played([0, 1, 2, 3])
