@@ -205,3 +205,12 @@ def test_problems_that_are_done_are_evaluated_where_they_are() -> None:
     assert len(seen) > 5
     assert all(x.isfinite().all() for x in seen)
     assert found.x[0].tolist() == [0.0, 0.0]
+
+
+def test_the_first_step_has_the_same_length_for_all_slopes():
+    slopes = torch.tensor([[1e-3, 2e-3], [3e3, -1e3]], dtype=D)
+    call = counted(lambda x, rows: ((x * slopes[rows]).sum(-1), slopes[rows]))
+    minimize(call, torch.full((2, 2), 0.5, dtype=D), 0.0, 1.0, evaluations=2)
+    for number, slope in enumerate(slopes):
+        start, second = call.seen[number]
+        assert_close(second, start - 0.1 * slope / slope.norm(), rtol=0, atol=1e-12)

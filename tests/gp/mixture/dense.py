@@ -39,19 +39,10 @@ def histories(
     A: float,
     B: float,
 ) -> list[History]:
-    """All histories of jumps between observations, and between the last and now.
+    """All histories of jumps between observations, and between the last observation and now.
 
-    Args:
-        phi: whitened features of the observations, `n x r`.
-        y: `n`.
-        times: `n`.
-        noise: in units of s², `n`.
-        points: features of the points asked about, `q x r`.
-        now: time asked about.
-        rate: ε.
-        hazard: h.
-        A: of the prior of s².
-        B: of the same.
+    ``phi``, `n x r`, and ``points``, `q x r`, are whitened features of observations and of query
+    points; ``noise``, `n`, is in units of s², whose prior has parameters A and B.
     """
     n, q = len(y), len(points)
     rows = np.concatenate([phi, points])

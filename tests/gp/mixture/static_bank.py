@@ -24,12 +24,7 @@ def by_the_book(
 ) -> tuple[mixture.Array, mixture.Array, mixture.Array, float]:
     """Weights, mean, covariance and noise by dense members of :data:`OFFSET`, in the data's units.
 
-    Args:
-        model: Whose features are taken, and nothing else.
-        train_X: Points and, in the last column, times, `n x (d + 1)`.
-        train_Y: Raw numbers, `n x 1`.
-        query: Points and times, `q x (d + 1)`.
-        clock: The unit of time.
+    Only the features come from the model; the last columns of inputs are times, in units ``clock``.
     """
 
     def features(item):
