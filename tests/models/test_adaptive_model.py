@@ -28,7 +28,7 @@ from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.get_sampler import get_sampler
-from gp.mixture.still import OFFSET, by_the_book
+from gp.mixture.static_bank import OFFSET, by_the_book
 from oracles import mixture
 
 from botorch_tv import Box, adaptive_gp_ucb

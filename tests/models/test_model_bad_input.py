@@ -83,7 +83,7 @@ CONSTRUCTOR = [
     ((X, Y), {"forgetting": (Markov(0.1), Wiener(0.1))}, ValueError, "one decay"),
     ((X, Y), {"forgetting": (WEIGHTS, UncertaintyInjection(1.0))}, ValueError, "one inflation"),
     ((X, Y), {"forgetting": Custom()}, ValueError, "declares no parameters"),
-    ((X, Y), {"forgetting": Markov(1.0 - 1e-8)}, ValueError, r"too near 1"),
+    ((X, Y), {"forgetting": Markov(1.0 - 1e-8)}, ValueError, "too close to 1 .* 1 - 1e-6 at most"),
     ((X, Y), MARKOV | {"covar_module": RBFKernel()}, ValueError, "spatial_module"),
     (
         (X, Y),
