@@ -81,7 +81,7 @@ def test_what_most_people_need_is_at_hand():
         homes = [one for one in (strategies, loop, models, simulation) if hasattr(one, name)]
         assert all(getattr(botorch_tv, name) is getattr(one, name) for one in homes)
         assert homes
-    with pytest.raises(AttributeError, match="botorch_tv offers no 'gp_ubc'"):
+    with pytest.raises(AttributeError, match="botorch_tv has no 'gp_ubc'"):
         _ = botorch_tv.gp_ubc
 
 

@@ -36,7 +36,9 @@ def test_a_number_comes_back_as_python_has_it(value):
 
 @pytest.mark.parametrize("value", [None, "0.5", True, 0.5 + 0j, [0.5], torch.tensor(0.5)])
 def test_no_number(value):
-    with pytest.raises(ValueError, match=r"p is .*, which is no plain number, but it must lie in"):
+    with pytest.raises(
+        ValueError, match=r"p is .*, which is not a plain number, but it must lie in"
+    ):
         require_number("p", value, "[0, 1]", "give 0.5.")
 
 

@@ -234,7 +234,7 @@ class TestRefused:
     def test_too_few_trials_and_times_before(self):
         client = client_of()
         play(client, 5.0)
-        with pytest.raises(UserInputError, match="3 trials are measured, but the model begins w"):
+        with pytest.raises(UserInputError, match="3 trials are measured, but the model needs"):
             best_now(client, {"hour": 6.0})
         for _ in range(2):
             play(client, 5.0)
@@ -258,7 +258,9 @@ class TestRefused:
         client.configure_experiment([MIXED[0], *sides], parameter_constraints=["a + b <= 9"])
         client.configure_optimization(objective="y")
         client.set_generation_strategy(adaptive_generation_strategy("hour"))
-        with pytest.raises(UnsupportedError, match="takes none among parameters; use time_vary"):
+        with pytest.raises(
+            UnsupportedError, match="supports no parameter constraints; use time_vary"
+        ):
             client.get_next_trials(1, fixed_parameters={"hour": 1.0})
 
     def test_numbers(self):
@@ -299,7 +301,7 @@ def test_trials_out_of_the_search_space_are_left_out():
     within, beyond = clients
     index = beyond.attach_trial(parameters={"hour": 3.5, "rate": 50.0})
     beyond.complete_trial(index, {"cost": -100.0})
-    with pytest.warns(InputDataWarning, match="Trial 4 has .*50.0.*out of the search space"):
+    with pytest.warns(InputDataWarning, match="drops trial 4: .*50.0.*out of the search space"):
         told = best_now(beyond, {"hour": 4.0})
     assert told == best_now(within, {"hour": 4.0})
 

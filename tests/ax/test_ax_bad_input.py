@@ -35,7 +35,7 @@ ROWS = [(0.0, 0.1, 1.0), (2.0, 0.5, 2.0), (4.0, 0.7, 0.0)]
         ([X, LOG], "'t' is RangeParameter.*log_scale=True.* a linear scale"),
         ([X, CHOICE], "'t' is ChoiceParameter.* a linear scale"),
         ([X, WHOLE], "'t' is RangeParameter.*INT.* of floats"),
-        ([T], "no parameter to choose but 't'"),
+        ([T], "only tunable parameter is 't'"),
     ],
     ids=["missing", "log", "choice", "integers", "alone"],
 )
@@ -66,7 +66,9 @@ def test_width_with_outcome_constraints(experiment, ask, tell):
     for t, x, y in ROWS:
         index = client.attach_trial(parameters={"t": t, "x": x})
         client.complete_trial(trial_index=index, raw_data={"y": y, "z": x})
-    with pytest.raises(UserInputError, match="knows no outcome constraints; leave out the width"):
+    with pytest.raises(
+        UserInputError, match="does not support outcome constraints; drop the width"
+    ):
         ask(client, 5.0)
 
 
@@ -95,10 +97,10 @@ def test_data_that_ax_refuses_leave_no_trial_running(experiment, ask):
     [
         ({"t": float("nan")}, ValueError, "t is nan, but it must be finite"),
         ({"t": float("inf")}, ValueError, "t is inf, but it must be finite"),
-        ({"t": True}, ValueError, "t is True, which is no plain number"),
-        ({"t": "12"}, ValueError, "t is '12', which is no plain number"),
-        ({"t": np.ma.masked}, ValueError, "t is masked, which is no plain number"),
-        ({"t": None}, ValueError, "t is None, which is no plain number"),
+        ({"t": True}, ValueError, "t is True, which is not a plain number"),
+        ({"t": "12"}, ValueError, "t is '12', which is not a plain number"),
+        ({"t": np.ma.masked}, ValueError, "t is masked, which is not a plain number"),
+        ({"t": None}, ValueError, "t is None, which is not a plain number"),
         ({"t": -7.0}, UserInputError, r"at -7\.0, but its bounds are \(0\.0, 100\.0\)"),
         ({"t": 5000}, UserInputError, r"at 5000, but its bounds are \(0\.0, 100\.0\)"),
         ({"x": 0.3}, UserInputError, r"is \{'x': 0\.3\}, .* give fixed_parameters=\{'t': now\}"),
@@ -142,7 +144,7 @@ def test_times_with_a_strategy_that_knows_none(kind):
         with pytest.raises((UserInputError, ValueError), match=r"; (give|configure)"):
             complete_trial_at(client, index, {"y": 1.0}, given)
     if kind == "int":
-        with pytest.raises(UserInputError, match=r"'t' is 3\.5, but it takes whole"):
+        with pytest.raises(UserInputError, match=r"'t' is 3\.5, but it must be an integer"):
             complete_trial_at(client, index, {"y": 1.0}, {"t": 3.5})
     assert len(client._experiment.trials) == 1
     late = complete_trial_at(client, index, {"y": 1.0}, {"t": np.float64(3)})

@@ -86,7 +86,7 @@ def test_only_settings_that_are_expected_to_keep_constraints(experiment):
     assert parameters["x"] == 0.2
     assert predicted["z"][0] < 1
     client.configure_optimization(objective="y", outcome_constraints=["z <= -9"])
-    with pytest.raises(UserInputError, match=r"Each of the 4 .* predicted to break"):
+    with pytest.raises(UserInputError, match=r"Each of the 4 .* predicted to violate"):
         best_now(client, {"t": 4.0})
 
 
@@ -109,7 +109,7 @@ def test_a_sum_of_outcomes(experiment):
 
 def test_what_is_refused(experiment, ask, tell):
     client = experiment(**MODEL)
-    with pytest.raises(UserInputError, match="No trial has its objective measured"):
+    with pytest.raises(UserInputError, match="No trial has a value of the objective"):
         best_now(client, {"t": 1.0})
     tell(client, ROWS[:3])
     with pytest.raises(
@@ -139,5 +139,5 @@ def test_a_strategy_that_knows_no_time(experiment):
         best_now(Client(), {"t": 1.0})
     client = experiment(**MODEL)
     client.configure_generation_strategy(method="random_search")
-    with pytest.raises(UserInputError, match=r"which knows no present time"):
+    with pytest.raises(UserInputError, match=r"has no time parameter"):
         best_now(client, {"t": 1.0})

@@ -154,16 +154,13 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--lengthscale", "0"], "lengthscale is 0"),
         (["compare", "--kernel", "cubic"], "invalid choice: 'cubic'"),
         (["compare", "--points", "0"], "points is 0"),
-        (["compare", "--dim", "9"], r"--dim 9: [\d,]+ arms; take .* at most"),
+        (["compare", "--dim", "9"], r"--dim 9: [\d,]+ arms; give at most"),
         (
             ["compare", "--device", "abacus"],
             "device is 'abacus', but PyTorch knows no such device; give 'cpu'",
         ),
         (["compare", "--device", "cuda:99"], "CUDA devices; give 'cpu'"),
-        (
-            ["paper", "et-fig5"],
-            "Unknown experiment 'et-fig5'; known: b16-fig2a.*et-fig",
-        ),
+        (["paper", "et-fig5"], "Unknown experiment 'et-fig5'; known: b16-fig2a.*et-fig"),
         (["paper", "et-fig3", "--data", "absent"], "absent has no era5"),
         (["plot", "absent.nc"], "no file absent.nc"),
     ],
@@ -221,8 +218,8 @@ def test_save_to_goes_on(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ([], "with --save-to FOLDER the next one can go on where it ended"),
-        (["--save-to", "kept"], "the same command goes on from the trials kept in kept"),
+        ([], "with --save-to FOLDER a study can be resumed"),
+        (["--save-to", "kept"], "the same command resumes from the trials in kept"),
     ],
 )
 def test_an_interrupted_comparison_tells_how_to_go_on(options, told, tmp_path, monkeypatch, capsys):

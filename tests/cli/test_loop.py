@@ -64,37 +64,31 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (("new", "F", "x=0:1"), "is there already"),
-        (("new", "G", "x=0"), "'x=0' is no parameter"),
-        (
-            ("new", "G", "x=20-80"),
-            "'x=20-80' is no parameter: a range is missing, or a number",
-        ),
+        (("new", "F", "x=0:1"), "exists; give another name"),
+        (("new", "G", "x=0"), "'x=0' is not a parameter"),
+        (("new", "G", "x=20-80"), "'x=20-80' is not a parameter: a range is missing, or a number"),
         (
             ("new", "G", "x=1:0"),
-            "'x=1:0' is no parameter: Float: low is 1.0 and high 0.0, but high must ex",
+            "'x=1:0' is not a parameter: Float: low is 1.0 and high 0.0, but high must ex",
         ),
-        (
-            ("new", "G", "x=0:1:log"),
-            "low is 0.0, but it must lie in (0, 1e150); choose another",
-        ),
-        (("new", "G", "x=0.5:8:int"), "whole numbers lie between whole numbers; give NAME=LOW"),
-        (("discard", "F"), "open (none is); give its number, ask for one"),
+        (("new", "G", "x=0:1:log"), "low is 0.0, but it must lie in (0, 1e150); choose another"),
+        (("new", "G", "x=0.5:8:int"), "bounds of an integer must be integers; give NAME=LOW"),
+        (("discard", "F"), "open are: none; give the number of an open suggestion, ask for"),
         (("new", "G", "x=20,5:80,5"), "a range is missing, or a number has a decimal comma"),
         (("new", "G", "x=1.5:2,5"), "a range is missing, or a number has a decimal comma"),
         (("new", "G", "x=1e-4:1,5:log"), "a range is missing, or a number has a decimal comma"),
         (("new", "G", "x=-1:0,5:log"), "a range is missing, or a number has a decimal comma"),
         (("observe", "F", "1.5", "x=0,5"), "x is '0,5', but it must be a number"),
         (("new", "G", "x=0:1:cat"), "NAME=LOW:HIGH:int"),
-        (("tell", "F", "1"), "open (none is); give its number, ask for one"),
-        (("tell", "F", "one"), "'one' is no number; give what came out, such as -3.7"),
-        (("observe", "F", "1,5", "x=0"), "'1,5' is no number"),
-        (("tell", "F"), "either Y, what came out, or --failed"),
+        (("tell", "F", "1"), "open are: none; give the number of an open suggestion, ask for"),
+        (("tell", "F", "one"), "'one' is not a number; give an observation such as -3.7"),
+        (("observe", "F", "1,5", "x=0"), "'1,5' is not a number"),
+        (("tell", "F"), "either the observation Y or --failed"),
         (("ask", "F", "--time", "noon"), "neither a number nor a date"),
         (("ask", "F", "--time", "3"), "the times of this loop are datetimes"),
         (("ask", "F", "--now", "3"), "the times of this loop are datetimes"),
         (("observe", "F", "1", "x=3"), "x is 3.0, but it must be a number from 0 to 1; give one"),
-        (("ask", "nowhere"), "is not there; begin: botorch-tv loop new"),
+        (("ask", "nowhere"), "does not exist; run botorch-tv loop new"),
         (("ask", "F", "--when", "3"), "--when 3 (see botorch-tv --help)"),
     ],
 )
@@ -157,15 +151,15 @@ def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         told[name] = capsys.readouterr().err
     for name, words in told.items():
         assert not re.search(r"\w\(|\+=|suggestion=|datetime\.|loop\.\w+\(", words), (name, words)
-    assert "ask for one" in told["none"]
-    assert "tell or discard one by its number, or set pending to 3" in told["full"]
-    assert "give its number" in told["which"]
+    assert "ask for a new one" in told["none"]
+    assert "tell or discard a suggestion by its number, or set pending to 3" in told["full"]
+    assert "give the number" in told["which"]
     assert "x is 'one', but it must be a number from 0 to 1" in told["no number"]
-    assert "'x' is no value of a parameter; give NAME=VALUE" in told["no value"]
-    assert "x x: one is given twice" in told["given twice"]
+    assert "'x' is not a parameter with a value; give NAME=VALUE" in told["no value"]
+    assert "x x: a parameter is given twice" in told["given twice"]
     for name in ("no date", "no zone", "no time"):
         assert "such as 2026-03-01T08:30+01:00" in told[name]
-    assert "amend an answer, or observe what was not suggested" in told["twice"]
+    assert "amend an answer, or observe a point that was not suggested" in told["twice"]
 
 
 TABLE = """\
@@ -186,7 +180,7 @@ def test_a_table_is_taken_in_and_given_back(
     capsys.readouterr()
     columns = ("--y", "gain", "--times", "when")
     assert run("import", file, str(tmp_path / "past.csv"), *columns) == 0
-    told = "Taken in: 2 measurements; 1 without gain are left out\nNot looked at: remark\n"
+    told = "Imported: 2 measurements; 1 row without gain skipped\nIgnored columns: remark\n"
     assert capsys.readouterr().out == told
     frame = Loop.load(file).table()
     assert frame[["kind", "x", "n", "y"]].to_numpy().tolist() == [
@@ -202,7 +196,7 @@ def test_a_table_is_taken_in_and_given_back(
     (tmp_path / "past.csv").write_text(grown)
     capsys.readouterr()
     assert run("import", again, str(tmp_path / "past.csv"), *columns) == 0
-    assert capsys.readouterr().out.startswith("Taken in: 1 measurement; 2 were there already; 1 w")
+    assert capsys.readouterr().out.startswith("Imported: 1 measurement; 2 already present; 1 row w")
     assert Loop.load(again).table()["time"].iloc[-1] == datetime(2026, 3, 1, 11)
 
 
@@ -234,17 +228,17 @@ def test_a_table_newest_first_is_told_oldest_first(
         (
             "x,y\n0.5,1\n",
             (),
-            "has not one column 'time', used once, but x, y; .* dates by --y and --times",
+            "needs exactly one column 'time', but has x, y; .* by --y and --times",
         ),
         (
             "time,X,y\n2026-03-01,1,1\n",
             (),
-            "not one column 'x', used once, but time, X, y; name columns as parameters are",
+            "needs exactly one column 'x', but has time, X, y; name columns like the parameters",
         ),
         (
             "time,x,x,y\n2026-03-01,1,1,1\n",
             (),
-            "has not one column 'x', used once, but time, x, x, y",
+            "needs exactly one column 'x', but has time, x, x, y",
         ),
         (
             "time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1\n",
@@ -252,14 +246,14 @@ def test_a_table_newest_first_is_told_oldest_first(
             "x is 2.0, .* In line 3 of .*past.csv",
         ),
         ("time,x,y\n2026-03-01,0.5,1\n3,0,1\n", (), "time is 3.* with another unit. In line 3"),
-        ("time,x,y\n2026-03-01,0.5,good\n", (), "'good' is no number; .* In line 2"),
+        ("time,x,y\n2026-03-01,0.5,good\n", (), "'good' is not a number; .* In line 2"),
         ("time,x,y\n01.03.2026,0.5,1\n", (), "neither a number nor a date; .* In line 2"),
         ("time,x,y\n,0.5,1\n", (), "'' is neither a number nor a date"),
         ("time;x;y\n2026-03-01;0,5;1.000,5\n", (), "may have a thousands separator; write all"),
         ("time;x;y\n2026-03-01;0,5;2.5\n", (), "may have a thousands separator; write all"),
         ("time;x;y\n2026-03-01;1;1,234\n", (), "may have a thousands separator; write all"),
-        ("time,x,y\n", (), "no rows below a line of names"),
-        ("x,y\n0.5,1\n", ("--times", "when"), "has not one column 'when'"),
+        ("time,x,y\n", (), "no rows below its header"),
+        ("x,y\n0.5,1\n", ("--times", "when"), "needs exactly one column 'when'"),
     ],
 )
 def test_tables_that_are_refused(
@@ -297,7 +291,7 @@ def test_a_loop_of_rounds_tells_that_its_first_date_makes_it_count_hours(
     monkeypatch.chdir(tmp_path)
     Path("past.csv").write_text("time,x,y\n2026-03-01,0.5,1\n")
     name, *rest = command
-    for unit, told in (("rounds", "Times are dates from now on, counted in hours"), ("days", "")):
+    for unit, told in (("rounds", "From now on times are dates, counted in hours"), ("days", "")):
         assert run("new", f"{unit}.json", "x=0:1", "--unit", unit) == 0
         capsys.readouterr()
         assert run(name, f"{unit}.json", *rest) == 0
@@ -400,7 +394,7 @@ def test_more_may_be_open_from_now_on(tmp_path: Path) -> None:
 
 def test_parameters_are_given_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("new", str(tmp_path / "loop.json"), "x=0:1", "x=0:2") == cli.EXIT_ERROR
-    assert "x x: one is given twice" in capsys.readouterr().err
+    assert "x x: a parameter is given twice" in capsys.readouterr().err
     assert not (tmp_path / "loop.json").exists()
 
 
@@ -410,12 +404,12 @@ def test_loops_that_a_shell_cannot_play_or_draw(
     file = str(tmp_path / "loop.json")
     for argv in (("status",), ("ask",), ("observe", "1", "x=1")):
         assert run(argv[0], file, *argv[1:]) == cli.EXIT_ERROR
-        assert f"{file} is not there; begin: botorch-tv loop new" in capsys.readouterr().err
+        assert f"{file} does not exist; run botorch-tv loop new" in capsys.readouterr().err
     Loop(random_search(kernel=RBFKernel(), noise=0.1), {"x": (0, 1)}).save(file)
     for argv in (("status",), ("ask",)):
         assert run(argv[0], file) == cli.EXIT_ERROR
         told = capsys.readouterr().err
-        assert "give that, in Python, or begin a new loop with the table" in told
+        assert "or start a new loop with the table" in told
     Loop({"x": (0, 1)}).save(file)
     assert run("status", file, "--plot", str(tmp_path / "loop.png")) == cli.EXIT_ERROR
     assert "observe a measurement first" in capsys.readouterr().err
@@ -482,7 +476,7 @@ def test_what_is_measured_in_the_future_is_told(
     run("observe", file, "1", "x=0.5", "--time", "2026-02-01")
     assert not capsys.readouterr().err
     assert run("import", file, str(tmp_path / "past.csv")) == 0
-    assert "measurement is of 9026-03-02 00:00:00, later than the clock" in capsys.readouterr().err
+    assert "measurement is at 9026-03-02 00:00:00, in the future" in capsys.readouterr().err
 
 
 def test_readings_are_amended_and_removed(
@@ -505,10 +499,10 @@ def test_readings_are_amended_and_removed(
     capsys.readouterr()
     before = Path(file).read_text()
     for argv, words in (
-        (("amend", file, "3", "--failed", "--number", "1"), "give either Y"),
+        (("amend", file, "3", "--failed", "--number", "1"), "give either the observation Y"),
         (("amend", file, "--number", "1"), "measurement 1 is 4.0 already; give another y"),
-        (("remove", file, "--number", "-3"), "as in the table."),
-        (("remove", file, "--number", "8"), "as in the table."),
+        (("remove", file, "--number", "-3"), "give a number of the table"),
+        (("remove", file, "--number", "8"), "give a number of the table"),
         (("tell", file, "1", "--number", "1"), "amend an answer"),
     ):
         assert run(*argv) == 2
@@ -525,11 +519,9 @@ def test_failures_that_nobody_suggested(tmp_path: Path, capsys: pytest.CaptureFi
     capsys.readouterr()
     for argv in (("--failed", "1", "x=0.5"), ("x=0.5",)):
         assert run("observe", file, *argv) == 2
-        assert "give either Y, what came out, before NAME=VALUE" in capsys.readouterr().err
+        assert "give either the observation Y before NAME=VALUE" in capsys.readouterr().err
     assert run("observe", file, "nan", "x=0.5") == 2
-    assert (
-        "a failed measurement is one with ok=False, --failed in a shell" in capsys.readouterr().err
-    )
+    assert "for a failed measurement pass ok=False, or --failed" in capsys.readouterr().err
 
 
 def test_a_printed_table_goes_in_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -543,7 +535,7 @@ def test_a_printed_table_goes_in_again(tmp_path: Path, capsys: pytest.CaptureFix
     run("table", file)
     Path(table).write_text(capsys.readouterr().out)
     run("new", other, "x=0:1", "--unit", "rounds")
-    for said in ("Taken in: 5 measurements\n", "Taken in: 0 measurements; 5 were there already\n"):
+    for said in ("Imported: 5 measurements\n", "Imported: 0 measurements; 5 already present\n"):
         capsys.readouterr()
         assert run("import", other, table) == 0
         assert capsys.readouterr().out.startswith(said)
@@ -563,7 +555,7 @@ def test_the_column_ok_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[
     capsys.readouterr()
     table.write_text("x,y,ok\n0.1,,True\n0.2,9,FALSE\n0.3,,0\n0.4,4,1\n0.5,5,\n")
     assert run("import", file, str(table)) == 0
-    assert capsys.readouterr().out == "Taken in: 4 measurements; 1 without y are left out\n"
+    assert capsys.readouterr().out == "Imported: 4 measurements; 1 row without y skipped\n"
     assert Loop.load(file).table()["y"].fillna(99).tolist() == [99, 99, 4, 5]
     table.write_text("x,y,ok\n0.1,1,perhaps\n")
     assert run("import", file, str(table)) == 2
@@ -594,7 +586,7 @@ def test_a_table_without_times_is_counted_once(tmp_path, capsys):
     assert run("import", file, str(table)) == 0
     table.write_text("t,y\n30,1\n30,1\n31,2\n32,2\n")
     assert run("import", file, str(table)) == 0
-    assert "Taken in: 1 measurement; 3 were there already" in capsys.readouterr().out
+    assert "Imported: 1 measurement; 3 already present" in capsys.readouterr().out
     assert Loop.load(file).history.y.tolist() == [1.0, 1.0, 2.0, 2.0]
 
 
@@ -611,7 +603,7 @@ def test_a_printed_table_of_parameters_called_as_its_columns_is_taken_in(tmp_pat
     assert (point["y"], point["time"], value) == (pytest.approx(2.0), pytest.approx(0.25), 7.5)
     table.write_text("y,time\n1,0.5\n")
     assert run("import", new, str(table)) == 2
-    assert "has not one column 'y', used once" in capsys.readouterr().err
+    assert "needs exactly one column 'y'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("step", ["new", "ask", "tell", "observe", "import", "table", "status"])
@@ -626,9 +618,9 @@ def test_refusals_name_commands_that_help(tmp_path, capsys):
     file = str(tmp_path / "loop.json")
     assert run("new", file, "x=0:1", "--unit", "rounds") == 0
     assert run("tell", file, "1") == 2
-    assert f"botorch-tv loop ask {file} makes one" in capsys.readouterr().err
+    assert f"botorch-tv loop ask {file} makes a new suggestion" in capsys.readouterr().err
     assert run("ask", file, "--time", "1") == 0
     assert run("ask", file, "--time", "2") == 2
     said = capsys.readouterr().err
-    assert f"botorch-tv loop tell {file} Y --number N answers one" in said
+    assert f"botorch-tv loop tell {file} Y --number N answers a suggestion" in said
     assert f"botorch-tv loop ask {file} --pending N allows more" in said

@@ -312,8 +312,7 @@ def test_a_study_is_not_resumed_with_an_edited_kernel(user: Any, tmp_path: Path)
     study(folder, trials=2, strategies=strategies(user()))
     assert study(folder, trials=2, strategies=strategies(user())).data.attrs["trials_found"] == 2
     with pytest.raises(
-        ValueError,
-        match=r"mine.kernel.\(code\).Own.forward.helper.source is '.*there and",
+        ValueError, match=r"mine.kernel.\(code\).Own.forward.helper.source is '.*there and"
     ):
         study(folder, trials=2, strategies=strategies(user(SOURCE.replace("SCALE * x", "x"))))
 

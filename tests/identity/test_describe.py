@@ -162,7 +162,7 @@ def test_use_does_not_change_a_kernel_or_a_grid() -> None:
 
 
 def test_what_cannot_be_told_apart_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"world\.a\.b is .*Opaque.* begins with an underscore"):
+    with pytest.raises(ValueError, match=r"world\.a\.b is .*Opaque.* leading underscore"):
         describe(Thing({"b": Opaque()}), "world")
 
 

@@ -167,29 +167,20 @@ def test_numbers_are_not_used_again(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     "nothing": (lambda loop: loop.amend(1), r"measurement 1 is 0.5 already"),
-    "the same": (
-        lambda loop: loop.amend(1, 0.5, time=1.0),
-        "is 0.5 already; give another y",
-    ),
+    "the same": (lambda loop: loop.amend(1, 0.5, time=1.0), "is 0.5 already; give another y"),
     "failed already": (lambda loop: loop.amend(2, ok=False), "measurement 2 is failed already"),
     "no value": (lambda loop: loop.amend(2, ok=True), "y is None.*ok=False"),
     "not finite": (lambda loop: loop.amend(1, math.nan), "y is nan, but it must be finite"),
     "text": (lambda loop: loop.amend(1, "0,5"), "y is '0,5'"),
     "time": (lambda loop: loop.amend(1, time=math.inf), "time is inf"),
     "truth": (lambda loop: loop.amend(1, ok="no"), "give True or False"),  # type: ignore[arg-type]
-    "open": (lambda loop: loop.amend(3, 1.0), "no measurement 3: give the number .*table"),
-    "removed": (lambda loop: loop.amend(4, 1.0), "no measurement 4: give the number"),
-    "unknown": (lambda loop: loop.remove(0), "no measurement 0: give the number .*table"),
-    "twice": (lambda loop: loop.remove(4), "no measurement 4: give the number"),
+    "open": (lambda loop: loop.amend(3, 1.0), "no measurement 3; give a number of the table"),
+    "removed": (lambda loop: loop.amend(4, 1.0), "no measurement 4; give a number"),
+    "unknown": (lambda loop: loop.remove(0), "no measurement 0; give a number"),
+    "twice": (lambda loop: loop.remove(4), "no measurement 4; give a number"),
     "text number": (lambda loop: loop.remove("1"), "no measurement '1'"),  # type: ignore[arg-type]
-    "told again": (
-        lambda loop: loop.tell(1.0, suggestion=1),
-        "suggestion is 1, .*amend an answer",
-    ),
-    "told removed": (
-        lambda loop: loop.tell(1.0, suggestion=4),
-        "suggestion is 4, .*observe",
-    ),
+    "told again": (lambda loop: loop.tell(1.0, suggestion=1), "suggestion is 1, .*amend an answer"),
+    "told removed": (lambda loop: loop.tell(1.0, suggestion=4), "suggestion is 4, .*observe"),
     "too large": (lambda loop: loop.amend(1, 1e300), "too large"),
 }
 

@@ -76,25 +76,21 @@ SAME: dict[str, tuple[Callable[[Content], object], Callable[[Loop], object], str
         lambda loop: loop.amend(4, time=7.9),
         r"measurement 4 was changed\.",
     ),
-    "gone": (
-        lambda c: without(c, 4),
-        lambda loop: loop.remove(4),
-        "measurement 4 is gone",
-    ),
+    "gone": (lambda c: without(c, 4), lambda loop: loop.remove(4), "measurement 4 was deleted"),
     "newest gone": (
         lambda c: without(c, 8),
         lambda loop: loop.remove(8),
-        "measurement 8 is gone",
+        "measurement 8 was deleted",
     ),
     "several": (
         lambda c: (without(c, -1), row(c, 2).update(y=1.0), c.update(pending=3)),
         lambda loop: (loop.remove(-1), loop.amend(2, 1.0), setattr(loop, "pending", 3)),
-        r"pending was changed; measurement 2 was changed; measurement -1 is gone\.",
+        r"pending was changed; measurement 2 was changed; measurement -1 was deleted\.",
     ),
     "open gone": (
         lambda c: c["open"].clear(),
         lambda loop: loop.discard(9),
-        "open suggestion 9 is gone",
+        "open suggestion 9 was deleted",
     ),
 }
 
@@ -173,9 +169,9 @@ def test_many_changes_and_spaces_alone(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[Callable[[Content], object], str]] = {
     "twice": (lambda c: c["answers"].append(row(c, 2)), "not in order of time"),
     "observed twice": (lambda c: c["answers"].append(row(c, -1)), "not in order of time"),
-    "unknown": (lambda c: row(c, 2).update(number=99), "99.* are there, but 9 were made"),
+    "unknown": (lambda c: row(c, 2).update(number=99), "99.* are not from 1 to 9"),
     "outside": (lambda c: row(c, 2).update(point=[7.0, 7.0]), "is no point of Grid|not arm"),
-    "text": (lambda c: row(c, 2).update(y="0,5"), 'y is "0,5", which is no finite number'),
+    "text": (lambda c: row(c, 2).update(y="0,5"), 'y is "0,5", not a finite number'),
     "no number": (lambda c: row(c, 2).pop("number"), "KeyError: 'number'"),
     "no row": (lambda c: c["answers"].append(3), "TypeError"),
     "digests": (lambda c: c.update(digests=[1]), "TypeError"),
@@ -188,7 +184,7 @@ def test_what_is_not_valid_is_refused(name: str, tmp_path: Path) -> None:
     loop = night(STRATEGIES["window"]())
     change, words = REFUSED[name]
     edited(loop, tmp_path / "loop.json", change)
-    with pytest.raises(ValueError, match=rf"(?s)loop\.json .*({words}).*; give a"):
+    with pytest.raises(ValueError, match=rf"(?s)loop\.json .*({words}).*; load a"):
         Loop.load(tmp_path / "loop.json", loop.strategy)
 
 
@@ -200,7 +196,7 @@ def test_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         loop.observe({"x": 0.5}, 0.25, time=t)
     loop.ask(now=4.0)
     edited(loop, file, lambda c: without(c, -2))
-    with pytest.warns(UserWarning, match="measurement -2 is gone"):
+    with pytest.warns(UserWarning, match="measurement -2 was deleted"):
         assert cli.main(["loop", "tell", str(file), "0.75"]) == 0
     assert Loop.load(file).table()["y"].tolist() == [0.25, 0.25, 0.75]
     assert torch.equal(Loop.load(file).history.number, torch.tensor([-1, -3, 1]))

@@ -10,16 +10,7 @@ import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv import (
-    Box,
-    Choice,
-    Float,
-    Integer,
-    Loop,
-    adaptive_gp_ucb,
-    random_search,
-    tv_gp_ucb,
-)
+from botorch_tv import Box, Choice, Float, Integer, Loop, adaptive_gp_ucb, random_search, tv_gp_ucb
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.cli import command as cli
 from botorch_tv.gp.mixture.bank import Bank
@@ -258,4 +249,4 @@ def test_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert point["kind"] in ("sand", "salt")
     assert cli.main(["loop", "tell", file, "1.5"]) == 0
     assert cli.main(["loop", "new", str(tmp_path / "other.json"), "kind=sand,"]) == cli.EXIT_ERROR
-    assert "'kind=sand,' is no parameter" in capsys.readouterr().err
+    assert "'kind=sand,' is not a parameter" in capsys.readouterr().err

@@ -12,18 +12,7 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from experts.by_the_book import window_starts
-from loop.loops import (
-    BOX,
-    GRID,
-    NOISE,
-    PLACES,
-    fantasized,
-    kernel,
-    made,
-    measured,
-    number,
-    tensor,
-)
+from loop.loops import BOX, GRID, NOISE, PLACES, fantasized, kernel, made, measured, number, tensor
 from oracles.dense import squared_exponential
 
 from botorch_tv.experts import Consultation, ExpertWarning, SparQ, sparq_gp_ucb, w_sparq_gp_ucb
@@ -341,7 +330,9 @@ def test_an_expert_that_says_it_does_not_know() -> None:
     before = loop.posterior(GRID.X).mean
     asked = loop.consult()
     assert asked is not None
-    with pytest.warns(ExpertWarning, match="no answer at all to consultation 1; the loop goes on"):
+    with pytest.warns(
+        ExpertWarning, match="answered no point of consultation 1; the loop continues"
+    ):
         assert loop.absorb(asked, ok=False) == 2
     torch.testing.assert_close(loop.posterior(GRID.X).mean, before, atol=1e-12, rtol=0.0)
     assert loop.consult() is None
@@ -465,15 +456,9 @@ REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
     ),
     "too many": (lambda loop: loop.absorb(5, [0.1] * 5), "y has 5 rows, but there are 4 points"),
     "one": (lambda loop: loop.absorb(5, 0.1), "y has 1 row, but there are 4 points"),
-    "none": (
-        lambda loop: loop.absorb(5),
-        "y has 1 row, but there are 4 points",
-    ),
+    "none": (lambda loop: loop.absorb(5), "y has 1 row, but there are 4 points"),
     "text": (lambda loop: loop.absorb(5, "good"), "y in row 0 is 'g', but it must be one number"),
-    "NaN": (
-        lambda loop: loop.absorb(5, [0.1, 0.2, nan, 0.4]),
-        "y in row 2 is nan, .* ok=False",
-    ),
+    "NaN": (lambda loop: loop.absorb(5, [0.1, 0.2, nan, 0.4]), "y in row 2 is nan, .* ok=False"),
     "gap": (
         lambda loop: loop.absorb(5, [0.1, None, 0.3, 0.4]),
         "y in row 1 is None, but it must be one number",
@@ -486,10 +471,7 @@ REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
         lambda loop: loop.absorb(5, [0.1] * 4, ok=[True]),
         "ok has 1 row, but there are 4 points",
     ),
-    "ok in numbers": (
-        lambda loop: loop.absorb(5, [0.1] * 4, ok=[1, 2, 0, 1]),
-        "ok is 2; give",
-    ),
+    "ok in numbers": (lambda loop: loop.absorb(5, [0.1] * 4, ok=[1, 2, 0, 1]), "ok is 2; give"),
 }
 
 

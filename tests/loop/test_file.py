@@ -204,7 +204,7 @@ def test_a_search_of_ones_own_is_given_again(tmp_path: Path) -> None:
     loop = Loop(STRATEGIES["static"](), domain)
     loop.tell(measured(loop.ask().point, 0))
     loop.save(file)
-    with pytest.raises(ValueError, match="the file does not hold all of it; pass domain="):
+    with pytest.raises(ValueError, match="the file only describes it; pass domain="):
         Loop.load(file, loop.strategy)
     assert Loop.load(file, loop.strategy, domain).ask().point == loop.ask().point
     with pytest.raises(ValueError, match=r"domain.search is Thorough there and MultiStart here"):
@@ -258,13 +258,13 @@ def test_another_domain_is_refused_by_name(domain: Domain, message: str, saved: 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text[: len(text) // 2], "holds no loop, or is damaged"),
-        (lambda text: "", "holds no loop, or is damaged"),
-        (lambda text: "[1, 2]", "holds no loop, or is damaged"),
-        (lambda text: text.replace("botorch_tv loop", "study"), r"it is \('study', 3\), but"),
+        (lambda text: text[: len(text) // 2], "damaged or not the file of a loop"),
+        (lambda text: "", "damaged or not the file of a loop"),
+        (lambda text: "[1, 2]", "damaged or not the file of a loop"),
+        (lambda text: text.replace("botorch_tv loop", "study"), r"it is \('study', 3\), not"),
         (
             lambda text: text.replace('"version": 3', '"version": 2'),
-            r"it is \(.*, 2\), but here is \(.*, 3\)",
+            r"it is \(.*, 2\), not \(.*, 3\)",
         ),
         (lambda text: text.replace('"arrival"', '"arrived"'), "KeyError: 'arrival'"),
         (

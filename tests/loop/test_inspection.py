@@ -163,7 +163,7 @@ def test_the_picture_shows_measurements_and_slices(tmp_path: Path) -> None:
 
 def test_pictures_of_grids_contexts_and_axes_of_ones_own() -> None:
     loop = made(("Markov", "grid"))
-    with pytest.raises(InputDataError, match="nothing has been measured"):
+    with pytest.raises(InputDataError, match="no measurements to draw"):
         loop.plot()
     for t in range(4):
         loop.tell(answered(loop.ask().point, t))

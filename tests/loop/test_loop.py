@@ -380,14 +380,14 @@ def test_choices_come_one_by_one():
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no such folder; make it first.*'.*night'$"):
+    with pytest.raises(FileNotFoundError, match=r"no such folder; create it.*'.*night'$"):
         Loop([(0.0, 1.0)]).save(tmp_path / "night" / "loop.json")
 
 
 @pytest.mark.parametrize("maximize", [True, False])
 def test_of_two_directions_neither_is_taken(maximize):
     strategy = adaptive_gp_ucb(maximize=not maximize)
-    with pytest.raises(ValueError, match="say it to the strategy alone"):
+    with pytest.raises(ValueError, match="pass it to the strategy alone"):
         Loop(strategy, [(0.0, 1.0)], maximize=maximize)
     assert Loop(strategy, [(0.0, 1.0)], maximize=not maximize).describe()
 

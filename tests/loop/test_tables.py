@@ -149,47 +149,35 @@ def test_a_failure_that_nobody_suggested() -> None:
 FRAME = pd.DataFrame({"x0": [0.1], "x1": [0.2], "y": [1.0], "ok": [True], "noise": [0.1]})
 REFUSED: dict[str, tuple[Callable[[Strategy], object], str]] = {
     "ok": (lambda s: Loop.from_table(s, BOX, X, Y), r"(?s)y is nan, .* ok=False.*In row 1 of"),
-    "rows": (
-        lambda s: Loop.from_table(s, BOX, X, Y, ok=[True]),
-        "ok has 1 row, but there are 3",
+    "rows": (lambda s: Loop.from_table(s, BOX, X, Y, ok=[True]), "ok has 1 row, but there are 3"),
+    "one": (lambda s: Loop.from_table(s, BOX, X, Y, ok=False), "ok has 1 row, but there are 3"),
+    "words": (lambda s: Loop.from_table(s, BOX, X, Y, ok=["no"] * 3), r"(?s)ok is 'no'.*In row"),
+    "lacks": (
+        lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]),
+        "give y, or .*missing columns: x1",
     ),
-    "one": (
-        lambda s: Loop.from_table(s, BOX, X, Y, ok=False),
-        "ok has 1 row, but there are 3",
-    ),
-    "words": (
-        lambda s: Loop.from_table(s, BOX, X, Y, ok=["no"] * 3),
-        r"(?s)ok is 'no'.*In row",
-    ),
-    "lacks": (lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]), "X has no column x1; give y"),
-    "no y": (
-        lambda s: Loop.from_table(s, BOX, X),
-        "X has no column x0, x1, y; give y",
-    ),
+    "no y": (lambda s: Loop.from_table(s, BOX, X), "give y, or .*missing columns: x0, x1, y"),
     "both": (
         lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]),
-        "X is a table as loop.table\\(\\) returns it, alone, but X, ok came",
+        "give y, or X alone, .*given: X, ok;",
     ),
-    "noise": (
-        lambda s: Loop.from_table(s, BOX, X[:1], [1.0], noise=[np.nan]),
-        "noise is nan",
-    ),
+    "noise": (lambda s: Loop.from_table(s, BOX, X[:1], [1.0], noise=[np.nan]), "noise is nan"),
     "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=np.nan)), r"(?s)y is nan.*In row 0"),
     "order": (lambda s: Loop.from_table(BOX, s, X, Y), "in this order, or by name"),
     "many": (
         lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]),
-        "list came by position, but it takes str",
+        "positional arguments are .*list, but it takes str",
     ),
     "two": (
         lambda s: Loop.from_table(s, BOX, X, Y, strategy=s),
-        "came by position, but it takes",
+        "positional arguments are .*, but it takes",
     ),
     "loop": (
         lambda s: Loop(BOX, BOX, strategy=s),
-        "Loop: Box, Box came by position, but",
+        "Loop: the positional arguments are Box, Box, but",
     ),
     "swapped": (lambda s: Loop(BOX, s), "in this order, or by name"),  # type: ignore[arg-type]
-    "none": (lambda s: Loop(strategy=BOX), "Loop: Box came"),  # type: ignore[arg-type]
+    "none": (lambda s: Loop(strategy=BOX), "Loop: the positional arguments are Box, but"),  # type: ignore[arg-type]
 }
 
 
@@ -226,13 +214,13 @@ def test_columns_in_capitals_are_refused(name):
 
 def test_two_columns_of_one_name_are_refused():
     frame = pd.DataFrame([[0.2, 0.9], [0.4, 0.8]], columns=["t", "t"])
-    with pytest.raises(InputDataError, match="X has two columns of one name"):
+    with pytest.raises(InputDataError, match="X has two columns of the same name"):
         Loop.from_table({"t": (0.0, 1.0)}, frame, [1.0, 2.0])
 
 
 @pytest.mark.parametrize("X", [[[True], [False]], np.array([[1 + 2j], [0.5]]), [["0.5"], ["0.2"]]])
 def test_points_that_are_no_real_numbers_are_refused(X):
-    with pytest.raises(InputDataError, match="points here have 1 coordinate"):
+    with pytest.raises(InputDataError, match="a point has 1 coordinate"):
         Loop.from_table(Box([(0.0, 1.0)]), X, [1.0, 2.0])
 
 

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gpytorch.kernels import RBFKernel
-from optuna.distributions import (
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 
 from botorch_tv.optuna.trials import StudySpace, axis

@@ -123,7 +123,7 @@ def test_trials_of_one_time_set_the_units_in_the_order_of_their_numbers(monkeypa
         )
     listed = study.get_trials()
     monkeypatch.setattr(study, "get_trials", lambda **_: listed[::-1])
-    known = study.sampler.known(study, StudySpace(ranges))
+    known = study.sampler._data(study, StudySpace(ranges))
     assert known.unit[0] == pytest.approx((2**8 - 1) / 8)
 
 
@@ -163,7 +163,7 @@ def test_startup_fills_the_space(told):
     [
         ({"strategy": 3}, "must be a Strategy"),
         ({"strategy": "hour"}, "time_key= is the user attribute"),
-        ({"unit": 3600}, "positive span of time"),
+        ({"unit": 3600}, "positive timedelta"),
         ({"n_startup_trials": 0}, "n_startup_trials"),
         ({"seed": -1}, "seed"),
     ],
@@ -175,21 +175,19 @@ def test_arguments_out_of_range_are_refused(settings, words):
 
 def test_experts_have_no_place(told):
     strategy = sparq_gp_ucb(kernel=told.kernel, noise=0.02)
-    with pytest.raises(
-        ValueError, match=r"consults an expert, or must be told .* for which Optuna has no place"
-    ):
+    with pytest.raises(ValueError, match=r"consults an expert or needs the member"):
         DriftSampler(strategy)
 
 
 def test_best_now_says_what_it_lacks(told):
     study = optuna.create_study()
-    with pytest.raises(ValueError, match=r"pass one, best_now\(study, DriftSampler\(\)\)"):
+    with pytest.raises(ValueError, match=r"give best_now\(study, DriftSampler\(\)\)"):
         best_now(study)
     sampler = DriftSampler(told, n_startup_trials=3)
-    with pytest.raises(ValueError, match="no parameter is in all complete trials"):
+    with pytest.raises(ValueError, match="no parameter with the same distribution"):
         best_now(study, sampler)
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
-    with pytest.raises(ValueError, match="2 trials have a value, but the model begins with 3"):
+    with pytest.raises(ValueError, match="2 trials have a value, but the model needs 3"):
         best_now(study, sampler)
     several = optuna.create_study(directions=["minimize", "maximize"])
     with pytest.raises(ValueError, match="multi-objective"):

@@ -223,4 +223,4 @@ def test_trials_beyond_a_range_are_left_out(world, caplog):
     assert best_now(study, now=9.0) == before
     optuna.logging.disable_propagation()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    assert "Trial 10 has {'c': 'a', 'x': 9.0}, which is out of range" in caplog.text
+    assert "trial 10: {'c': 'a', 'x': 9.0} is out of range" in caplog.text

@@ -120,7 +120,7 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
         patched.setattr(executors, "play_block", counted)
         patched.setattr("torch.get_num_threads", lambda: 1)
         assert cli.main(command) == cli.EXIT_INTERRUPTED
-    told = f"the same command goes on from the trials kept in {tmp_path}"
+    told = f"the same command resumes from the trials in {tmp_path}"
     assert told in capsys.readouterr().err
     folders = list(small.chunk_folders(tmp_path).values())
     retained = [len({file.name for file in folder.glob("*/*.npz")}) for folder in folders]

@@ -164,8 +164,7 @@ def test_a_prior_probability_below_one_percent():
 
 
 @pytest.mark.parametrize(
-    ("ratios", "edge"),
-    [((0.01, 0.05), " or less"), ((1e-4, 1e-3), " or more"), ((1e-4,), "")],
+    ("ratios", "edge"), [((0.01, 0.05), " or less"), ((1e-4, 1e-3), " or more"), ((1e-4,), "")]
 )
 def test_noise_at_the_edge_of_the_bank(ratios, edge):
     _, state = observed(jump=False)

@@ -146,7 +146,7 @@ def test_bad_files(tmp_path):
     broken = {"b.csv.gz": gzip.compress(b"1,2\n" * 1000)[:-9], "c.csv": b"\xff\xfe\x00"}
     for name, content in broken.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=f"{name} is no table"):
+        with pytest.raises(ValueError, match=f"{name} is not a table"):
             load_panel(tmp_path / name)
 
 
@@ -193,9 +193,9 @@ def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no table"),
+        ("", "is not a table"),
         ("a,b\n", "no readings; add some below"),
-        ("a,b\n1,2,3\n", "is no table .*Expected 2 fields in line 2, saw 3"),
+        ("a,b\n1,2,3\n", "is not a table .*Expected 2 fields in line 2, saw 3"),
         ("a,b\n1,2\n3,cold\n", "line 3: 'cold' is not a number; leave the cell empty"),
         ("a,b\n1,inf\n", r"the readings at \[\[0, 1\]\], row and arm, are infinite"),
         ("d,b\n2020-01-01,1\nlater,2\n", "line 3: 'later' is not a date"),
