@@ -212,7 +212,7 @@ def _paper(arguments: argparse.Namespace) -> int:
         print(f"\n{outcome_text(outcome)}\n")
         print(f"Written: {folder}/{experiment.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    if not arguments.quick:  # after the last run, so that an interrupted 'all' resumes
+    if not arguments.quick:  # after the last run, because an interrupted 'all' resumes
         for experiment in chosen:
             for chunks in experiment.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", experiment.trials))

@@ -42,7 +42,7 @@ OF_PANEL: dict[str, Any] = {"strategies": "GP,R,TV,ET,Random", "c1": 0.8, "c2": 
 
 
 def add_compare_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options, except for those of the run."""
+    """Add all options, except for the options of the run."""
     text = f"comma list of {', '.join(STRATEGIES)} (default: {OF_DRAWN['strategies']}, in float32 "
     text += f"without Adaptive; with --panel {OF_PANEL['strategies']})"
     option(parser, "--strategies", text)

@@ -108,7 +108,7 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
 
     Returns:
         The content with rows as :class:`Measurement` and :class:`Question`; and the numbers of
-        answers and open suggestions whose prediction used rows that were changed by hand.
+        answers and open suggestions with predictions from rows that were changed by hand.
 
     Raises:
         ValueError: If the file is damaged, of another version, or not the file of a loop.
@@ -212,7 +212,7 @@ def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
         touched: Numbers of the answers and open suggestions that were changed or added.
 
     Returns:
-        Numbers of the rows whose prediction must be recomputed.
+        Numbers of the rows with predictions to recompute.
     """
     answers = content["answers"]
     rows = (*answers, *content["open"])

@@ -100,7 +100,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
         name: Name of the argument, for errors.
         value: Points or one point; numbers if there is one column.
         columns: Number of coordinates of a point.
-        state: The state whose dtype and device the points get.
+        state: The state, which has the dtype and device of the points.
 
     Raises:
         InputDataError: If the points have another shape.
@@ -157,7 +157,7 @@ def parameters_of(domain: Domain) -> Parameters | None:
 
 
 def check_labels(columns: Mapping[str, Any]) -> None:
-    """Refuse columns of pandas whose rows have different labels.
+    """Refuse columns of pandas with different row labels.
 
     This package matches rows by position, pandas by label. Sorting or filtering a single column
     changes the order of its labels.

@@ -27,7 +27,7 @@ from botorch_tv.strategies.state import Consultation, State, Suggestion
 OPEN = -1
 """The ``arrival`` of a suggestion without an answer."""
 OLDEST = 32
-"""Number of newest trials whose earlier states are retained."""
+"""Largest age of a retained state, in trials."""
 RECENT = 16
 """Number of newest trials among which running trials count."""
 Place = tuple[float, tuple[float, ...]]
@@ -218,7 +218,7 @@ class MeasurementLog(NamedTuple):
 
         Args:
             answer: The answer.
-            oldest: Number of newest answers whose earlier states are retained.
+            oldest: Largest age of a retained state, in answers.
 
         Raises:
             InputDataError: If the strategy refuses the answer.

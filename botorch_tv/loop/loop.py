@@ -112,7 +112,7 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Decorate a method of a loop so that it holds the lock of the loop."""
+    """Decorate a method of a loop, which then runs under the lock of the loop."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
@@ -234,7 +234,7 @@ class Loop:
         self._consultations: dict[int, Question] = {}
         self._superseded: list[Measurement] = []
         self._saved: tuple[object, ...] | None = None  # version of its file
-        # On the CPU, so that a file can be resumed on any device.
+        # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
 
     @classmethod
@@ -991,7 +991,7 @@ class Loop:
 
     @property
     def _oldest(self) -> int:
-        """Number of answers whose earlier states are retained for late answers."""
+        """Largest age of a retained state, in answers."""
         return oldest_for(2 * self.pending - 1)
 
     @property

@@ -254,7 +254,7 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
     """The arguments of :meth:`Loop.from_table` from the columns of a table in X.
 
     Args:
-        given: The arguments, of which X is a table of :meth:`Loop.table` and all others are None.
+        given: The arguments; X is a table of :meth:`Loop.table`, all others are None.
         domain: The domain.
 
     Raises:

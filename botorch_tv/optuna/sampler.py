@@ -167,7 +167,7 @@ class DriftSampler(BaseSampler):
         self._seed = secrets.randbits(62) if seed is None else seed
         self._independent_sampler = independent_sampler
         self._warns = warn_independent_sampling
-        # Immutable, so that threads may share the sampler.
+        # Immutable, because threads may share the sampler.
         self._before: tuple[MeasurementLog, StudySpace] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -375,7 +375,7 @@ def best_now(
 
     Args:
         study: The study.
-        sampler: The sampler whose model is used; the sampler of the study by default.
+        sampler: The sampler with the model; the sampler of the study by default.
         now: The present time. With time stamps a datetime, by default the time of the call. With a
             user attribute a number, by default the time of the newest trial. Times before the
             newest trial are replaced by its time.

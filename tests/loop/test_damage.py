@@ -1,9 +1,7 @@
-"""Whatever stands in a file, loading it gives a loop or says what is wrong with which file."""
+"""Damaged files load or raise an error with the path."""
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from loop.loops import BOX, GRID, NOISE, kernel, measured
@@ -11,9 +9,9 @@ from mutations import survivors
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import Strategy, gp_ei, gp_ts
+from botorch_tv.strategies import gp_ei, gp_ts
 
-STRATEGIES: dict[str, Callable[[], Strategy]] = {
+STRATEGIES = {
     "expert": lambda: sparq_gp_ucb(kernel=kernel(), noise=NOISE),
     "chance": lambda: gp_ts(kernel=kernel(), noise=NOISE, B=0.5, R=0.1),
     "improvement": lambda: gp_ei(kernel=kernel(), noise=NOISE),
@@ -22,7 +20,7 @@ PLACES = {"expert": BOX, "chance": GRID, "improvement": GRID}
 
 
 @pytest.fixture(params=STRATEGIES)
-def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Strategy]:
+def saved(request, tmp_path):
     strategy = STRATEGIES[request.param]()
     loop = Loop(strategy, PLACES[request.param], pending=2)
     for t in range(3):
@@ -40,7 +38,7 @@ def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Strateg
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_every_place_of_a_file(saved: tuple[Path, Strategy]) -> None:
+def test_every_place_of_a_file(saved):
     file, strategy = saved
     text = file.read_text()
     wrong = survivors(
@@ -49,7 +47,7 @@ def test_every_place_of_a_file(saved: tuple[Path, Strategy]) -> None:
     assert wrong == []
 
 
-def test_pieces_of_a_file(saved: tuple[Path, Strategy]) -> None:
+def test_pieces_of_a_file(saved):
     file, strategy = saved
     content = file.read_bytes()
     for length in range(97, len(content) - 3, 197):
@@ -59,7 +57,7 @@ def test_pieces_of_a_file(saved: tuple[Path, Strategy]) -> None:
                 Loop.load(file, strategy)
 
 
-REFUSED: dict[str, tuple[Callable[[dict], object], str]] = {
+REFUSED = {
     "outside": (
         lambda c: c["answers"][1].update(point=[0.2, 9.0], arm=None),
         "is no point of Grid",
@@ -91,7 +89,7 @@ REFUSED: dict[str, tuple[Callable[[dict], object], str]] = {
 
 @pytest.mark.parametrize("saved", ["chance"], indirect=True)
 @pytest.mark.parametrize("name", REFUSED)
-def test_numbers_that_contradict_each_other(name: str, saved: tuple[Path, Strategy]) -> None:
+def test_numbers_that_contradict_each_other(name, saved):
     change, message = REFUSED[name]
     file, strategy = saved
     content = json.loads(file.read_text())
@@ -102,7 +100,7 @@ def test_numbers_that_contradict_each_other(name: str, saved: tuple[Path, Strate
 
 
 @pytest.mark.parametrize("saved", ["expert"], indirect=True)
-def test_points_outside_the_box(saved: tuple[Path, Strategy]) -> None:
+def test_points_outside_the_box(saved):
     file, strategy = saved
     for rows in ("answers", "open", "replies", "consultations"):
         content = json.loads(file.read_text())

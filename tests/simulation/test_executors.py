@@ -226,7 +226,7 @@ def test_a_block_that_is_not_seen_here_is_brought(whole, tmp_path, monkeypatch) 
 
 def test_blocks_of_other_processes_are_waited_for(whole, tmp_path) -> None:
     child = Child(hold_lock, tmp_path, number=2)
-    child.told()
+    child.received()
     executor = Queue()
     fetch = executor.fetch
 

@@ -28,7 +28,7 @@ def test_a_lock_that_is_never_released_is_not_waited_for_forever(
 ) -> None:
     monkeypatch.setattr(executors, "PATIENCE_SECONDS", 0.5)
     holder = Child(hold_lock, tmp_path, number=1)
-    assert holder.told() == "started"
+    assert holder.received() == "started"
     assert same(study(tmp_path), study())
     assert len(files(tmp_path)) == FILES
     holder.kill()
@@ -38,7 +38,7 @@ def test_an_interrupt_ends_the_wait_for_a_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holder = Child(hold_lock, tmp_path, number=1)
-    assert holder.told() == "started"
+    assert holder.received() == "started"
     claim, claimed = executors.Store.claim, 0
 
     def interrupted(*arguments: Any) -> Any:
