@@ -1,10 +1,10 @@
 """Time-varying Gaussian-process bandits for BoTorch.
 
-Forgetting decides what an old measurement is worth now. It acts at three places in one
-formula, ``mean = k~ᵀ (K ∘ D + N)⁻¹ y``: *decay* of covariance (D), *inflation* of noise with age
-(N) and *retention* of rows. Every algorithm here is decay x inflation x retention x exploration.
+Forgetting discounts old measurements. It acts at three places of the formula
+``mean = k~ᵀ (K ∘ D + N)⁻¹ y``: *decay* of covariance (D), *inflation* of noise with age (N) and
+*retention* of rows. Every algorithm here is decay x inflation x retention x exploration.
 
-Papers are cited throughout by these tags:
+Papers are cited by these tags:
 
 * [B16] Bogunovic, Scarlett, Cevher, "Time-Varying Gaussian Process Bandit Optimization", 2016.
 * [ET] Brunzema, von Rohr, Solowjow, Trimpe, "Event-Triggered Time-Varying Bayesian Optimization".
@@ -14,7 +14,7 @@ Papers are cited throughout by these tags:
 * [M] Mauduit, Berthier, Simonetto, "No-Regret Gaussian Process Optimization of Time-Varying
   Functions".
 
-The most used names can be imported from here; submodules are imported on first access.
+The most common names can be imported from here; submodules are imported on first access.
 """
 
 import importlib
@@ -67,12 +67,12 @@ ELSEWHERE = {"Loop": "loop", "TimeVaryingGP": "models", "run_study": "simulation
 """Modules of the names that are not in ``botorch_tv.strategies``."""
 
 
-if not TYPE_CHECKING:  # checkers would take any name for one that is there
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             here = sys.modules[__name__]
-            raise AttributeError(f"botorch_tv offers no {name!r}", name=name, obj=here)
+            raise AttributeError(f"botorch_tv has no {name!r}", name=name, obj=here)
         home = importlib.import_module(f"{__name__}.{ELSEWHERE.get(name, 'strategies')}")
         return globals().setdefault(name, getattr(home, name))
 

@@ -1,4 +1,4 @@
-"""What all plots share: colours, empty figures, axes, and saving."""
+"""Shared parts of all plots: colours, empty figures, axes, and saving."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ except ImportError as error:
 
 from botorch_tv.validation import require
 
-# Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
+# Colours of Okabe and Ito for colour-blind readers, without yellow, which is too pale for lines.
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
 COLORS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)
 GRAY, SILVER, WINE = "#555555", "#888888", "#882255"
 Where = str | os.PathLike[str] | None
 """The file of a picture; its extension selects the format."""
-FILE_DPI = 150  # dots per inch of pictures written, whatever notebooks are set to
+FILE_DPI = 150  # dots per inch of files
 
 
 class Picture(Figure):
-    """A figure that shows itself in a notebook, whether or not pyplot was ever imported."""
+    """A figure that notebooks display without pyplot."""
 
     def _repr_png_(self) -> bytes:
         memory = io.BytesIO()
@@ -42,19 +42,19 @@ class Picture(Figure):
 
 
 def canvas(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches, outside pyplot's global state."""
+    """An empty figure of a size in inches, without pyplot."""
     return Picture(figsize=(width, height), dpi=FILE_DPI, layout="constrained")
 
 
 def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
-    """The figure of axes that a caller gives to be drawn on.
+    """The figure of a caller's axes.
 
     Args:
         ax: The axes.
-        path: The path given together with them; must be None.
+        path: The path given with them; must be None.
 
     Raises:
-        ValueError: If there is a path: the rest of that figure belongs to the caller.
+        ValueError: If there is a path, since the caller saves the figure.
     """
     require(path is None, "path and ax are both given; save the figure of ax by its savefig().")
     figure = ax.get_figure(root=True)
@@ -65,7 +65,7 @@ def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
 def panel(
     ax: Axes | None, path: str | os.PathLike[str] | None, width: float, height: float
 ) -> tuple[Figure, Axes]:
-    """A figure and axes: those of the caller, or new ones of this size in inches."""
+    """The caller's figure and axes, or a new figure and axes of a size in inches."""
     if ax is not None:
         return figure_of(ax, path), ax
     figure = canvas(width, height)
@@ -73,26 +73,26 @@ def panel(
 
 
 def lighten(axes: Axes) -> None:
-    """Remove two sides of the frame, and draw a pale grid behind the lines."""
+    """Remove the top and right of the frame, and draw a pale grid behind the lines."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
 
 
 def settle_rounds(axes: Axes, rounds: np.ndarray) -> None:
-    """Set up a horizontal axis of whole rounds."""
+    """Set up a horizontal axis of rounds."""
     axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
 def settle_whole(axis: Axis, values: Iterable[float]) -> None:
-    """Use ticks at whole numbers only, if all values are whole."""
+    """Use ticks at integers only, if all values are integers."""
     if all(float(value).is_integer() for value in values):
         axis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
 
 
 def settle_log(axis: Axis, low: float, high: float) -> None:
-    """Use few ticks on a logarithmic axis, as plain numbers, so that labels do not overlap."""
+    """Use few ticks with plain numbers on a logarithmic axis, which avoids overlap."""
     subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=6))
     axis.set_major_formatter(FormatStrFormatter("%g"))
@@ -100,7 +100,7 @@ def settle_log(axis: Axis, low: float, high: float) -> None:
 
 
 def settle_times(axes: Axes) -> None:
-    """Use small labels on a horizontal axis of times, and short ones for dates."""
+    """Use small labels on a horizontal axis of times, and short dates."""
     axes.tick_params(axis="x", labelsize="small")
     locator = axes.xaxis.get_major_locator()
     if isinstance(locator, AutoDateLocator):
@@ -108,12 +108,12 @@ def settle_times(axes: Axes) -> None:
 
 
 def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = "") -> Figure:
-    """The figure with a caption, saved to the path where there is one; its folder is made.
+    """Add a caption to a figure and save it, if a path is given; missing folders are created.
 
-    A notebook shows it in the resolution that Matplotlib's ``figure.dpi`` asks for.
+    Notebooks show the figure in the resolution of Matplotlib's ``figure.dpi``.
 
     Raises:
-        ValueError: If the path has the extension of no picture format.
+        ValueError: If the extension of the path is not a picture format.
     """
     FigureCanvasAgg(figure)
     if caption:
@@ -122,5 +122,5 @@ def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = 
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file)
-    figure.set_dpi(rcParams["figure.dpi"])  # only now, for places of names depend on it by a hair
+    figure.set_dpi(rcParams["figure.dpi"])  # after saving, because positions of labels depend on it
     return figure

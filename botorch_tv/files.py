@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and tables whose numbers can be read in one way."""
+"""Atomic writing and locking of files, and unambiguous reading of tables."""
 
 from __future__ import annotations
 
@@ -19,28 +19,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ENDING = ".part"
-"""Ending of the hidden files that are written first and renamed once complete."""
+"""Ending of hidden files that are renamed once complete."""
 POSIX = os.name == "posix"
 
 
 def require_regular(path: Path) -> None:
-    """Raise a ``ValueError`` if there is something at a path that is no regular file.
-
-    Such as a folder, or a device, which may never end.
-    """
+    """Raise a ``ValueError`` if a path is a folder, a device or a pipe."""
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a device or a pipe"
-        raise ValueError(f"{path} is {kind}, but it must be a regular file; give the name of one.")
+        raise ValueError(f"{path} is {kind}, but it must be a regular file; give another path.")
 
 
 def read_cells(path: Path) -> pd.DataFrame:
     """The cells of a text table by line of the file, with decimal points.
 
-    Commas, semicolons or tabs separate cells; a file may be compressed by gzip. Lines without a
-    cell are left out, and where a line ends early the missing cells are empty.
+    Commas, semicolons or tabs separate cells; a file may be compressed by gzip. Empty lines are
+    dropped, and missing cells at the end of a line are empty.
 
     Raises:
-        ValueError: If it is no table, or a comma or point may separate decimals or thousands.
+        ValueError: If the file is not a table, or a comma or point may separate thousands.
     """
     import pandas as pd
 
@@ -49,7 +46,8 @@ def read_cells(path: Path) -> pd.DataFrame:
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as opened:
             text = opened.read()
-        separator = next((one for one in ";\t" if one in text.partition("\n")[0]), ",")
+        header = text.partition("\n")[0]
+        separator = next((mark for mark in ";\t" if mark in header), ",")
         cells = pd.read_csv(
             io.StringIO(text),
             sep=separator,
@@ -59,12 +57,14 @@ def read_cells(path: Path) -> pd.DataFrame:
             skip_blank_lines=False,
         )
     except (EOFError, OSError, ValueError) as error:
-        raise ValueError(f"{path.name} is no table ({error}); give a CSV file in UTF-8.") from error
+        raise ValueError(
+            f"{path.name} is not a table ({error}); give a CSV file in UTF-8."
+        ) from error
     cells = cells.fillna("").map(str.strip)
     cells.index += 1
     cells = cells[(cells != "").any(axis=1)]
     if not len(cells):
-        raise ValueError(f"{path.name} is empty; give a line of names and rows below it.")
+        raise ValueError(f"{path.name} is empty; give a header and rows.")
     if separator == ",":
         return cells
     comma, point = (rf"[+-]?\d*{mark}\d+(?:[eE][+-]?\d+)?" for mark in (",", r"\."))
@@ -77,11 +77,11 @@ def read_cells(path: Path) -> pd.DataFrame:
         alike = marked.str.fullmatch(r"[+-]?[1-9]\d{0,2}[.,]\d{3}").all()
         if alike and (commas or column.str.fullmatch(r"[+-]?\d+").any()):
             _refuse_cells(path, marked)
-    return cells.map(lambda one: one.replace(",", ".") if re.fullmatch(comma, one) else one)
+    return cells.map(lambda cell: cell.replace(",", ".") if re.fullmatch(comma, cell) else cell)
 
 
 def _refuse_cells(path: Path, wrong: pd.Series) -> None:
-    """Refuse a table for the first of these cells, which have the numbers of their lines."""
+    """Refuse a table if there are wrong cells, indexed by their lines."""
     for line, cell in wrong.items():
         raise ValueError(
             f"{path.name} line {line}: {cell!r} may have a thousands separator; write all numbers "
@@ -90,16 +90,16 @@ def _refuse_cells(path: Path, wrong: pd.Series) -> None:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file that appears under its name only once it is complete and on the disk.
+    """Write a file atomically: it appears under its name once it is complete and on the disk.
 
-    Several processes may write the same file: it is always one of theirs, whole.
+    Of several processes that write the same file, one wins.
 
     Args:
-        path: The file. One that is there keeps its mode; a new one has that of any new file.
-        write: Given the open file, writes its content.
+        path: The file; an existing file retains its mode.
+        write: Writes the content to the open file.
 
     Raises:
-        OSError: If that fails; an older file is then as it was.
+        OSError: If the file cannot be written; an existing file is then unchanged.
     """
     with replacing(path) as unfinished, unfinished.open("wb") as file:
         write(file)
@@ -107,22 +107,22 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A name to write to in place of a file, which is replaced at the end of the block.
+    """Replace a file atomically at the end of the block, as :func:`write_whole`.
 
-    For libraries that want a name rather than an open file; else as :func:`write_whole`.
+    For libraries that need the name of a file.
 
     Args:
         path: The file.
 
     Yields:
-        The name of an empty file in the same folder; it is gone after an error.
+        The path of an empty file in the same folder; it is removed after an error.
 
     Raises:
-        OSError: If the file cannot be written; an older one is then as it was.
+        OSError: If the file cannot be written; an existing file is then unchanged.
     """
     if not path.parent.exists():
-        told = "there is no such folder; make it first, or give another"
-        raise FileNotFoundError(errno.ENOENT, told, str(path.parent))
+        reason = "there is no such folder; create it, or give another path"
+        raise FileNotFoundError(errno.ENOENT, reason, str(path.parent))
     try:
         old = path.stat()
     except OSError:
@@ -134,14 +134,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a whole file unless there is one of that name, which is then left as it is.
+    """Write a file atomically unless it exists; of several processes, one wins.
 
     Args:
         path: The file.
-        write: Given the open file, writes its content; of several processes at once, that of one.
+        write: Writes the content to the open file.
 
     Raises:
-        OSError: If that fails.
+        OSError: If the file cannot be written.
     """
     if path.exists():
         return
@@ -153,31 +153,28 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
             os.link(unfinished, path)
         except FileExistsError:
             return
-        except (OSError, AttributeError):  # no links here: not every file system has them
+        except (OSError, AttributeError):  # not every file system has hard links
             if not path.exists():
                 os.replace(unfinished, path)
 
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Wait until no other process is within such a block for the same file, then keep others out.
+    """Exclude other processes from such blocks for the same file, by a lock.
 
-    For reading a file, changing it and writing it again. The system ends the turn of a process that
-    is killed. A hidden file of its own, which stays, is what processes wait for: the file itself is
-    replaced when it is written.
+    The lock is a hidden file beside it, which stays. It is released if a process is killed.
 
     Args:
-        path: The file, which need not be there.
+        path: The file, which need not exist.
 
     Raises:
-        OSError: If the system, or the file system, has no locks, or the folder is not there.
+        OSError: If the system has no locks, or the folder does not exist.
     """
     try:
         import fcntl
     except ImportError as error:
         raise OSError(
-            f"{path} cannot be guarded against other processes on this system; use Loop in Python, "
-            "in one process."
+            f"{path} cannot be locked on this system; use Loop in Python, in a single process."
         ) from error
     handle = os.open(beside(path, "lock"), os.O_CREAT | os.O_RDWR, 0o666)
     try:
@@ -188,19 +185,19 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """A hidden file that belongs to another, and lies next to where that really is.
+    """The path of a hidden file beside another, after resolving links.
 
     Args:
-        path: The other.
-        ending: The end of its name.
+        path: The other file.
+        ending: The end of the name.
     """
     path = path.resolve()
     return path.with_name(f"{_beginning(path)}{ending}")
 
 
 def this_host() -> str:
-    """A name for this machine or container, fit for a file name."""
-    name = "".join(one if one.isalnum() else "-" for one in socket.gethostname())[:40]
+    """The name of this machine or container, valid in file names."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in socket.gethostname())[:40]
     try:
         return f"{name}-{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
@@ -209,22 +206,22 @@ def this_host() -> str:
 
 @contextmanager
 def _unfinished(path: Path, old: os.stat_result | None) -> Iterator[Path]:
-    """An empty file of a unique name beside another, with its permissions; gone afterwards.
+    """An empty file of a unique name beside another, with its permissions; removed at the end.
 
     Args:
-        path: The other.
-        old: The status of the file under its name; None if there is none.
+        path: The other file.
+        old: The status of the other file; None if it does not exist.
     """
-    _remove_left_over(path)
-    # The umask takes its part of the mode; what is written has to be writable meanwhile.
+    _remove_abandoned(path)
+    # The umask applies to the mode; the file must be writable until it is renamed.
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666 | 0o600
-    # Short, since names of files are bounded.
+    # Names of files are bounded.
     own = f"{_beginning(path)}{this_host()}.{os.getpid()}.{secrets.token_hex(4)}{ENDING}"
     unfinished = path.with_name(own)
     handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
     try:
         if old is not None and POSIX:
-            with suppress(OSError):  # only root may give files away
+            with suppress(OSError):  # only root may change owners
                 os.fchown(handle, old.st_uid, old.st_gid)
         os.close(handle)
         yield unfinished
@@ -238,7 +235,7 @@ def _beginning(path: Path) -> str:
     return f".{path.name[:40]}."
 
 
-def _remove_left_over(path: Path) -> None:
+def _remove_abandoned(path: Path) -> None:
     """Remove unfinished files of killed processes of this machine."""
     beginning = f"{_beginning(path)}{this_host()}."
     with suppress(OSError):
@@ -249,7 +246,7 @@ def _remove_left_over(path: Path) -> None:
                     os.kill(int(process), 0)
                 except ProcessLookupError:
                     Path(entry.path).unlink(missing_ok=True)
-                except (OSError, OverflowError):  # it runs, and is somebody else's
+                except (OSError, OverflowError):  # the process runs, for another user
                     continue
 
 
@@ -265,10 +262,10 @@ def _synchronise(file: Path, mode: int | None) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power failure, where the system offers that."""
+    """Make a rename survive a power failure, if the system supports it."""
     if not POSIX:
         return
-    with suppress(OSError):  # some network file systems refuse; the rename itself is done
+    with suppress(OSError):  # some network file systems refuse
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

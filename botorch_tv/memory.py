@@ -1,4 +1,4 @@
-"""Free memory, so that work that does not fit in it is refused early, and PyTorch's threads."""
+"""Free memory of devices, and the number of PyTorch's threads."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from pathlib import Path
 
 import torch
 
-_KERNEL_TELLS = Path("/proc/meminfo")
-_PROCESS_TELLS = Path("/proc/self/statm")
+_MEMINFO = Path("/proc/meminfo")
+_STATM = Path("/proc/self/statm")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def free_bytes(device: torch.device) -> int:
-    """Free memory of a device in bytes; caches that can be released count as free."""
+    """Free memory of a device in bytes, including caches that can be released."""
     if device.type == "cuda":
-        # PyTorch keeps the memory of deleted tensors for new ones.
+        # PyTorch retains the memory of deleted tensors.
         retained = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + retained
     with suppress(OSError):
-        told = re.search(r"^MemAvailable: +(\d+) kB$", _KERNEL_TELLS.read_text(), re.MULTILINE)
-        if told is not None:
-            return min(1024 * int(told[1]), _allowed())
+        found = re.search(r"^MemAvailable: +(\d+) kB$", _MEMINFO.read_text(), re.MULTILINE)
+        if found is not None:
+            return min(1024 * int(found[1]), _allowed())
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system has these
+    except (AttributeError, ValueError, OSError):  # not on every system
         return 2 * 2**30
 
 
 def _allowed() -> int:
-    """What `ulimit -v` leaves this process, on Linux."""
+    """The memory that `ulimit -v` allows this process to add, on Linux."""
     import resource
 
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
     if most == resource.RLIM_INFINITY:
         return sys.maxsize
-    taken = int(_PROCESS_TELLS.read_text().split()[0]) * resource.getpagesize()
+    taken = int(_STATM.read_text().split()[0]) * resource.getpagesize()
     return max(0, most - taken)
 
 
@@ -55,7 +55,7 @@ def bytes_text(size: float) -> str:
 def torch_threads(count: int) -> Iterator[None]:
     """Set PyTorch's number of threads per operation within a ``with`` block."""
     before = torch.get_num_threads()
-    if before == count:  # so that no Python thread undoes the setting of another
+    if before == count:  # another Python thread may have set it
         yield
         return
     torch.set_num_threads(count)

@@ -1,4 +1,4 @@
-"""Checks of arguments, whose errors name the value, the limit and the fix."""
+"""Checks of arguments; their errors contain the value, the limit and the fix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
-    """Data, domain or clock are orders of magnitude from what a prior expects."""
+    """Data, domain or clock differ by orders of magnitude from the prior."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -24,50 +24,53 @@ def require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
-MISSING = "the number, ok=False for a measurement that failed, or leave the row out"
+MISSING = "the number, ok=False for a failed measurement, or drop the row"
 
 
 def refuse_masked(name: object, value: object, fix: str = MISSING) -> None:
     """Raise an ``InputDataError`` if NumPy masks a value, or an entry of an array, list or dict.
 
-    PyTorch would take whatever number lies under the mask.
+    PyTorch would use the number under the mask.
 
     Args:
-        name: What it is, for the error.
-        value: Anything.
-        fix: What to give instead, in words that follow "give".
+        name: Name of the argument, for the error.
+        value: The value, of any type.
+        fix: Text after "give" in the error.
+
+    Raises:
+        InputDataError: If the value or an entry is masked.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         rows = np.argwhere(np.ma.getmaskarray(value))[0].tolist()
         name = f"{name}: row {rows[0]}" if rows else name
-        raise InputDataError(f"{name} is masked, which means that it is missing; give {fix}.")
+        raise InputDataError(f"{name} is masked, that is, missing; give {fix}.")
     if isinstance(value, (list, tuple)):
-        for one in value:
-            refuse_masked(name, one, fix)
+        for entry in value:
+            refuse_masked(name, entry, fix)
     elif isinstance(value, Mapping):
-        for key, one in value.items():
-            refuse_masked(f"{name}: {key}", one, fix)
+        for key, entry in value.items():
+            refuse_masked(f"{name}: {key}", entry, fix)
 
 
 def require_number(name: str, value: object, within: str, fix: str) -> float:
     """A plain number inside an interval.
 
     Args:
-        name: What it is, for the error.
-        value: Anything; numbers of Python and NumPy are accepted, bools and tensors are not.
-        within: The interval, such as ``"[0, 1]"`` or ``"(0, inf)"``; round brackets leave out the
-            end. The error says it in words.
-        fix: What to give, in words that follow it.
+        name: Name of the argument, for the error.
+        value: A number of Python or NumPy; bools and tensors are refused.
+        within: The interval, such as ``"[0, 1]"`` or ``"(0, inf)"``; round brackets exclude the
+            end.
+        fix: The fix, at the end of the error.
 
     Returns:
         The number as a Python int or float.
 
     Raises:
-        ValueError: If it is no number, NaN, or outside.
+        ValueError: If the value is not a number, NaN, or outside the interval.
     """
     limit = f"but it must {INTERVALS.get(within, f'lie in {within}')}; {fix}"
     if not _is_number(value, numbers.Real):
-        raise ValueError(f"{name} is {shown(value)}, which is no plain number, {limit}")
+        raise ValueError(f"{name} is {shown(value)}, which is not a plain number, {limit}")
     number: float = value if type(value) in (int, float) else float(value)  # type: ignore[arg-type, assignment]
     least, most = (float(end) for end in within[1:-1].split(","))
     low = least < number if within[0] == "(" else least <= number
@@ -84,24 +87,24 @@ INTERVALS = {
     "[-inf, inf]": "be a number",
     "[0, inf)": "be finite and at least 0",
 }
-"""Errors describe these intervals in words, and others by their ends."""
+"""Texts of errors for common intervals."""
 
 
 def require_noise(name: str, value: object) -> float:
     """A noise variance, positive and finite, as a Python number.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If the value is not positive and finite.
     """
     fix = "use 1e-6 times the kernel's variance for nearly exact measurements."
     return require_number(name, value, "(0, inf)", fix)
 
 
 def require_integer(name: str, value: object, least: int, fix: str) -> int:
-    """An integer no smaller than ``least``; 29.0 counts as one, and 29 is returned.
+    """An integer of at least ``least``; 29.0 is accepted and returned as 29.
 
     Raises:
-        ValueError: If ``value`` is none, or smaller.
+        ValueError: If the value is not an integer, or smaller.
     """
     whole = _is_number(value, numbers.Real) and value % 1 == 0  # type: ignore[operator]
     if not whole or value < least:  # type: ignore[operator]
@@ -115,20 +118,20 @@ def settle_number(part: object, name: str, within: str, fix: str) -> None:
     """Check a number of a frozen dataclass and store it as a Python number.
 
     Args:
-        part: The dataclass, from its ``__post_init__``.
+        part: The dataclass, in its ``__post_init__``.
         name: The field.
         within: As in :func:`require_number`.
-        fix: As there.
+        fix: As in :func:`require_number`.
 
     Raises:
-        ValueError: As there.
+        ValueError: As in :func:`require_number`.
     """
     full = f"{type(part).__name__}: {name}"
     object.__setattr__(part, name, require_number(full, getattr(part, name), within, fix))
 
 
 def settle_integer(part: object, name: str, least: int, fix: str) -> None:
-    """The same for a whole number; arguments and errors are those of :func:`require_integer`."""
+    """Check an integer of a frozen dataclass and store it; see :func:`require_integer`."""
     full = f"{type(part).__name__}: {name}"
     object.__setattr__(part, name, require_integer(full, getattr(part, name), least, fix))
 
@@ -137,39 +140,38 @@ def settle_integer(part: object, name: str, least: int, fix: str) -> None:
 def largest(dtype: torch.dtype) -> float:
     """The largest number accepted as data: 1e150 in float64, 1e15 in float32.
 
-    The sum of the squares of 10⁸ such numbers is still finite, so nothing computed from data
-    overflows.
+    The sum of the squares of 10⁸ such numbers is finite.
     """
     return float(10.0 ** math.floor(math.log10(torch.finfo(dtype).max) / 2 - 4))
 
 
 def latest(dtype: torch.dtype) -> float:
-    """The last time that differs from the next whole one: 2^53 in float64, 2^24 in float32."""
+    """The largest t with t ≠ t + 1: 2^53 in float64, 2^24 in float32."""
     return 2 / torch.finfo(dtype).eps
 
 
 def require_trials(
-    good: Tensor, value: Tensor, what: str, fix: str, limit: Tensor | None = None
+    good: Tensor, value: Tensor, problem: str, fix: str, limit: Tensor | None = None
 ) -> None:
-    """Raise an ``InputDataError`` naming the first trial for which ``good`` is false.
+    """Raise an ``InputDataError`` with the first trial for which ``good`` is false.
 
     Args:
         good: A bool per trial, `batch_shape`.
-        value: The offending values, `batch_shape`.
-        what: What is wrong, in words that follow the value.
-        fix: What the caller can do.
-        limit: The limit of each value, `batch_shape`; named after ``what``.
+        value: The values, `batch_shape`.
+        problem: Text after the value in the error.
+        fix: The fix, at the end of the error.
+        limit: The limit of each value, `batch_shape`; printed after ``problem``.
     """
     if bool(good if good.dim() == 0 else good.all()):
         return
     position = (~good).nonzero()[0].tolist()
-    held = "" if limit is None else f" {limit[tuple(position)].item()}"
+    limit_text = "" if limit is None else f" {limit[tuple(position)].item()}"
     number = value[tuple(position)].item()
-    raise InputDataError(f"{number}{of_trial(position)} {what}{held}; {fix}")
+    raise InputDataError(f"{number}{of_trial(position)} {problem}{limit_text}; {fix}")
 
 
 def of_trial(position: Sequence[int]) -> str:
-    """The trial of an error, by its position in the `batch_shape`; empty for a single trial."""
+    """The text of a trial by its position in the `batch_shape`; empty for a single trial."""
     return f" of trial {position[0] if len(position) == 1 else tuple(position)}" if position else ""
 
 
@@ -180,7 +182,7 @@ def require_floating(dtype: torch.dtype) -> None:
 
 
 def shown(value: object) -> str:
-    """A value in an error: its repr; a matrix or a tensor of many numbers by its shape."""
+    """The text of a value in an error: its repr, or the shape of a large tensor."""
     if isinstance(value, Tensor) and (value.dim() > 1 or value.numel() > 8):
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, numbers.Real) and not isinstance(value, int | float):
@@ -192,7 +194,7 @@ def _is_number(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
-# ---------------- Spans of time and numbers of things in words
+# ---------------- texts of spans of time and counts
 
 
 UNIT_SYMBOLS = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d"}
@@ -213,7 +215,7 @@ def span_text(length: float, unit: str) -> str:
 
 
 def counted(number: float, things: str) -> str:
-    """How many of some things, said in the plural, there are: ``1 point``, ``3 points``."""
+    """A count with a noun given in the plural: ``1 point``, ``3 points``."""
     first, *rest = things.split(" ", 1)
     first = first.removesuffix("s") if number == 1 else first
     return " ".join([f"{number:g}", first, *rest])

@@ -1,4 +1,4 @@
-"""Packages that are not installed, as far as this one can tell."""
+"""Simulate packages that are not installed."""
 
 import sys
 from collections.abc import Iterator

@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No test is played on a misfit unawares.
+    """No test runs into a model misspecification by accident.
 
     Said here and not in pyproject.toml, where pytest imports the warning, and so PyTorch, before
     the number of threads above is known; and also in the process that plays no test itself.
@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _only_look_at(handle: int) -> None:
-    os.fstat(handle)  # so that one that is closed is still refused
+    os.fstat(handle)  # a closed file is refused
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""Strategies whose rounds are compiled or captured, each kind of them by name."""
+"""Strategies with compiled or captured rounds, by kind."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ KERNEL = unit_kernel("se", 0.25)
 
 
 class StumblingWorld(MarkovWorld):
-    """Fails as one chunk begins; which one is no part of what the world is."""
+    """A world that fails at the start of a chunk, which is not part of its identity."""
 
     def __init__(self, stumble_at: int, error: type[BaseException]) -> None:
         super().__init__(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
@@ -75,9 +75,9 @@ def study(save_to: Path | None = None, **changes: Any) -> StudyResult:
 
 def same(first: StudyResult, second: StudyResult) -> bool:
     """Whether two results agree: choices and resets exactly, numbers up to rounding."""
-    one, other = first.data.drop_attrs(), second.data.drop_attrs()
+    item, other = first.data.drop_attrs(), second.data.drop_attrs()
     try:
-        assert_allclose(one, other, rtol=0, atol=1e-10)  # also of whole numbers: equal
+        assert_allclose(item, other, rtol=0, atol=1e-10)  # also of whole numbers: equal
     except AssertionError:
         return False
     return True
@@ -92,7 +92,7 @@ def files(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-# ------------------------------------------------------------------ what children do
+# ------------------------------------------------------------------ work of child processes
 
 
 def run_through(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ def run_into_full_disk(pipe: Connection, folder: Path, settings: dict[str, Any])
 
 
 def die_while_writing(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
-    """Die with two blocks and a third of the next kept, at one step of writing another file."""
+    """Die at a step of writing a file, after two blocks and a third of the next."""
     step = settings.pop("step")
     where, name = {
         "write": (os, "fsync"),
@@ -156,7 +156,7 @@ def die_while_writing(pipe: Connection, folder: Path, settings: dict[str, Any]) 
 
 
 def hold_lock(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
-    """Hold the lock of one block until killed."""
+    """Hold the lock of a block until killed."""
     (folder / ".locks").mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".locks" / f"{CHUNK * settings['number']:07}.lock")
     lock.acquire(timeout=0)
@@ -165,7 +165,7 @@ def hold_lock(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
 
 
 def write_again_and_again(pipe: Connection, file: Path, settings: dict[str, Any]) -> None:
-    """Write a file of one letter until killed."""
+    """Write a file until killed."""
     size = settings["size"]
     content = bytes([65 + size % 7]) * size
     whole_files.write_whole(file, lambda opened: opened.write(content))
@@ -175,7 +175,7 @@ def write_again_and_again(pipe: Connection, file: Path, settings: dict[str, Any]
 
 
 def ask_and_tell(pipe: Connection, file: Path, settings: dict[str, Any]) -> None:
-    """Ask a loop and tell it from its command line until killed, and note what was told.
+    """Ask and tell a loop from the command line until killed, and note the answers.
 
     One measurement in ``fails`` fails, as in an hour of so many.
     """
@@ -188,12 +188,12 @@ def ask_and_tell(pipe: Connection, file: Path, settings: dict[str, Any]) -> None
             y = str(-((point["rate"] - 0.3) ** 2) - 0.01 * abs(point["layers"] - 3))
             answer = y if number % settings["fails"] else "--failed"
             assert cli.main(["loop", "tell", str(file), answer, "--number", str(number)]) == 0
-        with settings["told"].open("a") as told:
-            print(number, answer, file=told, flush=True)
+        with settings["done"].open("a") as notes:
+            print(number, answer, file=notes, flush=True)
 
 
 def play_without_netcdf(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
-    """Compare studies as on a GPU, and keep, sum up, draw and save one; tell why not."""
+    """Compare studies without netCDF; report errors."""
     assert not {"h5netcdf", "h5py"} & sys.modules.keys(), "imported before it is asked for"
     sys.modules.update(dict.fromkeys(("h5netcdf", "h5py")))
     from benchmarks.gpu import choices
@@ -216,17 +216,17 @@ Work = Callable[[Connection, Any, dict[str, Any]], None]
 
 
 def prepared() -> ForkServerContext:
-    """Where processes come from that start in milliseconds, for what they need is there."""
+    """A server for processes that start in milliseconds."""
     context = get_context("forkserver")
     context.set_forkserver_preload(["ready"])
-    with pytest.MonkeyPatch.context() as patched:  # a server is not told where pytest looks
+    with pytest.MonkeyPatch.context() as patched:  # the server needs the path of pytest
         patched.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         ensure_running()
     return context
 
 
 class Child:
-    """A process at work on a folder, a file or what a storage holds."""
+    """A child process."""
 
     def __init__(self, work: Work, place: Path | str, **settings: Any) -> None:
         context = prepared()
@@ -237,7 +237,7 @@ class Child:
         self.process.start()
         other.close()
 
-    def told(self, seconds: float = 60) -> Any:
+    def received(self, seconds: float = 60) -> Any:
         """The next thing that the child says."""
         assert self.pipe.poll(seconds), "the child is silent"
         return self.pipe.recv()

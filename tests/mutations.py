@@ -19,12 +19,12 @@ def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
     entries = content.items() if isinstance(content, dict) else ()
     if isinstance(content, list):
         entries = enumerate(content)
-    for key, one in entries:
-        yield from places(one, (*path, key))
+    for key, entry in entries:
+        yield from places(entry, (*path, key))
 
 
 def mutated(text: str, seed: int, many: int) -> Iterator[tuple[str, str]]:
-    """Contents with one place replaced or missing, and what was done to each.
+    """Contents with a place replaced or missing, and the change.
 
     Every place is reached at least once, ``many`` in all.
     """

@@ -28,7 +28,7 @@ def objective(trial):
 
 
 def work(pipe: Connection, storage: str, settings: dict[str, Any]) -> None:
-    """Run so many trials of what a storage holds, and say what the next would be."""
+    """Run trials of a stored study, and print the next suggestion."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.load_study(study_name="line", storage=storage, sampler=sampler())
     if settings["trials"]:

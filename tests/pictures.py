@@ -37,7 +37,9 @@ def assert_curves(axes: Axes, wanted: Mapping[str, np.ndarray]) -> None:
 
 def assert_bands(axes: Axes, wanted: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
     """Every curve lies in a band of its own colour, from the lower to the upper edge given."""
-    bands = [one for one in axes.collections if isinstance(one, PolyCollection)]
+    bands = [
+        collection for collection in axes.collections if isinstance(collection, PolyCollection)
+    ]
     by_color = {to_rgb(band.get_facecolor()[0]): band for band in bands}
     for name, line in named_curves(axes).items():
         corners = by_color[to_rgb(line.get_color())].get_paths()[0].vertices

@@ -18,11 +18,7 @@ class RecordedStream(Stream):
     """A stream that keeps all it has drawn, in order."""
 
     def __init__(
-        self,
-        trials: int,
-        first: int = 0,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float64,
+        self, trials: int, first: int = 0, seed: int = 0, dtype: torch.dtype = torch.float64
     ) -> None:
         super().__init__(seed, "world", first, trials, dtype=dtype, device=CPU)
         self.drawn: list[np.ndarray] = []

@@ -18,7 +18,7 @@ from botorch_tv.strategies import Grid
 
 
 class Promise:
-    """Does what was asked for when somebody wants to know what came of it."""
+    """Runs a task when its result is requested."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.work = work
@@ -55,7 +55,7 @@ class Remote:
 
 
 class Queue(Remote):
-    """Begins nothing before all of it is known, as an array of jobs."""
+    """Runs tasks once all are submitted, as an array of jobs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,10 +127,10 @@ class StumblingWorld(PlainWorld):
 
 
 class Peculiar(Exception):
-    """Cannot be sent: it wants to be made of two things and remembers one."""
+    """Cannot be pickled."""
 
-    def __init__(self, one: str, two: str) -> None:
-        super().__init__(f"{one} and {two}")
+    def __init__(self, item: str, two: str) -> None:
+        super().__init__(f"{item} and {two}")
 
 
 class PeculiarWorld(PlainWorld):

@@ -16,7 +16,7 @@ def make_result(
     resets: Mapping[str, np.ndarray] | None = None,
     **attributes: str | int | float,
 ) -> StudyResult:
-    """A result from one `trials x rounds` array of regret (and of resets) per strategy."""
+    """A result from a `trials x rounds` array of regret (and of resets) per strategy."""
     stacked = np.stack([np.asarray(values, dtype=float) for values in regret.values()])
     fired = np.zeros(stacked.shape, dtype=bool)
     for position, label in enumerate(regret):
@@ -64,7 +64,7 @@ def make_diagnosed(
     Variables that are not given: sd and sqrt_beta 1, no band, all else 0.
     """
     defaults = {name: 0.0 for name in VARIABLES} | {"sd": 1.0, "sqrt_beta": 1.0, "band": np.nan}
-    shape = next(np.shape(one) for given in recorded.values() for one in given.values())
+    shape = next(np.shape(item) for given in recorded.values() for item in given.values())
     plain = make_result({label: np.zeros(shape) for label in recorded}, resets)
     stacked = {
         name: np.stack(
@@ -72,7 +72,7 @@ def make_diagnosed(
         ).astype(float)
         for name, default in defaults.items()
     }
-    variables = {name: (("strategy", "trial", "round"), one) for name, one in stacked.items()}
+    variables = {name: (("strategy", "trial", "round"), item) for name, item in stacked.items()}
     noises = xr.full_like(plain.data["regret"], model_noise)
     return StudyResult(plain.data.assign(variables).assign(model_noise=noises))
 
@@ -87,7 +87,7 @@ def drawn_diagnosis(
     seed: int = 0,
     trigger_of: str = "",
 ) -> StudyResult:
-    """Predictions whose errors are normal, with a spread of each width times the sd told.
+    """Predictions whose errors are normal, with a spread of each width times the predicted sd.
 
     The objective lies in mean ± z sd with probability 2Φ(z / width) - 1. The noise is the model's.
     The strategy named last has a trigger with a band of 2.5 (sd + σ), which resets for its record

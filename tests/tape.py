@@ -44,13 +44,13 @@ class Tape(TorchDispatchMode):
             raise RuntimeError(f"operation not permitted when stream is capturing: {name}")
         given = tensors((args, kwargs))
         if func._schema.is_mutable:
-            for one in given:
-                if place(one) not in self._own and place(one) not in self._before:
-                    whole = one.new_empty(0).set_(one.untyped_storage())
-                    self._before[place(one)] = whole, whole.clone()
+            for item in given:
+                if place(item) not in self._own and place(item) not in self._before:
+                    whole = item.new_empty(0).set_(item.untyped_storage())
+                    self._before[place(item)] = whole, whole.clone()
         result = func(*args, **kwargs)
-        places = {place(one) for one in given}
-        fresh = [one for one in tensors(result) if place(one) not in places]
+        places = {place(item) for item in given}
+        fresh = [tensor for tensor in tensors(result) if place(tensor) not in places]
         self._own.update(map(place, fresh))
         self._kept.append((args, kwargs, result))
         if fresh or func._schema.is_mutable:  # and not a view
@@ -67,8 +67,8 @@ class Tape(TorchDispatchMode):
             result = func(*args, **kwargs)
             if func._schema.is_mutable:
                 continue
-            for where, one in zip(places, tensors(result)):
-                where.copy_(one)
+            for where, place in zip(places, tensors(result)):
+                where.copy_(place)
 
 
 def taped(work: Callable[[], None]) -> Callable[[], None]:

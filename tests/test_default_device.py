@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 import botorch_tv
 from botorch_tv.learning import Refit
@@ -28,7 +26,6 @@ from botorch_tv.strategies import (
     GPStrategy,
     Grid,
     PriorElimination,
-    Strategy,
     adaptive_gp_ucb,
     bob_gp_ucb,
     et_gp_ucb,
@@ -48,7 +45,7 @@ from botorch_tv.strategies import (
 )
 
 GIVEN = {"kernel": unit_kernel("se", 0.3), "noise": 0.05}
-ON_GRIDS: dict[str, Callable[[], Strategy]] = {
+ON_GRIDS = {
     "et": lambda: et_gp_ucb(**GIVEN),
     "tv": lambda: tv_gp_ucb(**GIVEN, epsilon=0.05),
     "sw": lambda: sw_gp_ucb(**GIVEN, window=5),
@@ -63,7 +60,7 @@ ON_GRIDS: dict[str, Callable[[], Strategy]] = {
     "phases": lambda: r_perp(**GIVEN, period=4, beta=2.0),
     "sparq": lambda: sparq_gp_ucb(**GIVEN, steps=20),
 }
-ON_BOXES: dict[str, Callable[[], Strategy]] = {
+ON_BOXES = {
     "regression": lambda: gp_ucb(**GIVEN, inference="exact"),
     "features": lambda: et_gp_ucb(**GIVEN, inference="features"),
     "walk": lambda: ui_tvbo(**GIVEN, sigma_w2=0.05),
@@ -75,7 +72,7 @@ ON_BOXES: dict[str, Callable[[], Strategy]] = {
 
 
 @contextmanager
-def default_device(name: str | None) -> Iterator[None]:
+def default_device(name):
     before = torch.get_default_device()
     torch.set_default_device(name)
     try:
@@ -84,26 +81,26 @@ def default_device(name: str | None) -> Iterator[None]:
         torch.set_default_device(before)
 
 
-def told(X: Tensor, t: int) -> Tensor:
+def measured(X, t):
     return torch.cos(3 * X - 0.1 * t).sum(-1)
 
 
-def played(strategy: Strategy, domain: Grid | Box, shape: tuple[int, ...], rounds: int) -> Tensor:
+def played(strategy, domain, shape, rounds):
     """What is chosen in some rounds, `rounds x shape x d`."""
     state, generator = strategy.init(domain, batch_shape=shape), torch.Generator("cpu")
     generator.manual_seed(3)
     chosen = []
     for t in range(rounds):
         suggestion = strategy.ask(state, generator=generator)
-        state, _ = strategy.tell(state, suggestion, told(suggestion.X, t))
+        state, _ = strategy.tell(state, suggestion, measured(suggestion.X, t))
         consultation = strategy.consult(state, generator=generator)
         if consultation is not None:
-            state = strategy.absorb(state, consultation, told(consultation.X, t))
+            state = strategy.absorb(state, consultation, measured(consultation.X, t))
         chosen.append(suggestion.X)
     return torch.stack(chosen)
 
 
-def require_same(make: Callable[[], Tensor]) -> None:
+def require_same(make):
     usual = make()
     with default_device("meta"):
         found = make()
@@ -112,43 +109,43 @@ def require_same(make: Callable[[], Tensor]) -> None:
 
 
 @pytest.mark.parametrize("name", ON_GRIDS)
-def test_choices_on_a_grid(name: str) -> None:
+def test_choices_on_a_grid(name):
     shape = (3,) if name != "sparq" else ()
     require_same(lambda: played(ON_GRIDS[name](), Grid.regular(6, 2), shape, 12))
 
 
 @pytest.mark.parametrize("name", ON_BOXES)
-def test_choices_on_a_box(name: str) -> None:
+def test_choices_on_a_box(name):
     require_same(lambda: played(ON_BOXES[name](), Box([(0.0, 1.0)] * 2), (), 9))
 
 
-def test_studies() -> None:
+def test_studies():
     grid = Grid.regular(6, 2)
     world = MarkovWorld(grid, kernel=GIVEN["kernel"], epsilon=0.05, noise=0.05)
     players = {name: ON_GRIDS[name]() for name in ("et", "w", "ts")}
 
-    def regret() -> Tensor:
+    def regret():
         study = run_study(world, players, trials=3, horizon=10, progress=False)
         return torch.tensor(study.data["regret"].values, device="cpu")
 
     require_same(regret)
 
 
-def test_models() -> None:
+def test_models():
     X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     X = torch.cat([X, torch.arange(12.0).double().unsqueeze(-1)], -1)
-    y = told(X[:, :2], 0).unsqueeze(-1)
+    y = measured(X[:, :2], 0).unsqueeze(-1)
     at = X[:3] + torch.tensor([0.0, 0.0, 12.0], dtype=torch.float64)
 
-    def moments() -> Tensor:
+    def moments():
         posterior = adaptive_model(X, y).posterior(at)
         return torch.cat([posterior.mean, posterior.variance]).detach()
 
     require_same(moments)
 
 
-def test_loops() -> None:
-    def points() -> Tensor:
+def test_loops():
+    def points():
         loop = Loop(Box({"x": Float(0, 1), "kind": Choice("a", "b")}))
         chosen = []
         for t in range(5):
@@ -177,7 +174,7 @@ MAKE = (
 )
 
 
-def test_whoever_makes_a_tensor_says_where() -> None:
+def test_every_tensor_has_an_explicit_device():
     package, silent = Path(botorch_tv.__file__).parent, []
     for file in package.rglob("*.py"):
         if str(file.relative_to(package)) in MODULES:
@@ -186,7 +183,7 @@ def test_whoever_makes_a_tensor_says_where() -> None:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             of_torch = isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
-            said = {keyword.arg for keyword in node.keywords} & {"device", None}
-            if of_torch and node.func.attr in MAKE and not said:
+            given = {keyword.arg for keyword in node.keywords} & {"device", None}
+            if of_torch and node.func.attr in MAKE and not given:
                 silent.append(f"{file.relative_to(package)}:{node.lineno}")
     assert not silent

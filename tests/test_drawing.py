@@ -27,7 +27,7 @@ def test_notebooks_set_the_resolution_shown_and_not_that_of_files(tmp_path):
 
 
 @pytest.mark.parametrize("drawing", ["simulation.plots", "loop.plots"])
-def test_missing_matplotlib_says_what_to_install(drawing):
+def test_a_missing_matplotlib_has_the_install_command(drawing):
     with not_installed("matplotlib"):
         importlib.import_module("botorch_tv.simulation.result")  # needs none
         with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[study\]'"):

@@ -3,10 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -17,12 +14,12 @@ from botorch_tv.files import replacing, write_new, write_whole
 from botorch_tv.simulation.datasets import read_dataset, write_dataset
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(one.name for one in folder.iterdir())
+def names(folder):
+    return sorted(file.name for file in folder.iterdir())
 
 
 @contextmanager
-def umask(mask: int) -> Iterator[None]:
+def umask(mask):
     before = os.umask(mask)
     try:
         yield
@@ -30,12 +27,11 @@ def umask(mask: int) -> Iterator[None]:
         os.umask(before)
 
 
-def test_two_writers_and_no_damaged_read(tmp_path: Path) -> None:
-    """With one temporary name for both, about a tenth of the reads found half a file."""
+def test_two_writers_and_no_damaged_read(tmp_path):
     file = tmp_path / "shared"
     sizes = (200_000, 50_000)
     writers = [Child(write_again_and_again, file, size=size) for size in sizes]
-    assert [one.told() for one in writers] == ["started"] * 2
+    assert [writer.received() for writer in writers] == ["started"] * 2
     whole = {bytes([65 + size % 7]) * size for size in sizes}
     seen = set()
     for read in range(20_000):
@@ -44,15 +40,15 @@ def test_two_writers_and_no_damaged_read(tmp_path: Path) -> None:
         seen.add(len(found))
         if read > 300 and len(seen) == 2:
             break
-    for one in writers:
-        one.kill()
+    for writer in writers:
+        writer.kill()
     assert seen == set(sizes)
     write_whole(file, lambda opened: opened.write(b"the last"))
-    assert names(tmp_path) == ["shared"], "what killed writers left is cleared away"
+    assert names(tmp_path) == ["shared"], "files of killed writers are removed"
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
-def test_a_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+def test_a_file_retains_its_mode(tmp_path, mode):
     file = tmp_path / "one"
     for writing in (write_whole, lambda path, _: write_dataset(xr.Dataset({"a": 1}), path)):
         file.write_text("old")
@@ -64,27 +60,25 @@ def test_a_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077])
-def test_a_new_file_has_the_mode_of_new_files(tmp_path: Path, mask: int) -> None:
+def test_a_new_file_has_the_mode_of_new_files(tmp_path, mask):
     with umask(mask):
         write_whole(tmp_path / "whole", lambda opened: opened.write(b"1"))
         write_new(tmp_path / "new", lambda opened: opened.write(b"1"))
         write_dataset(xr.Dataset({"a": 1}), tmp_path / "set.nc")
-    assert {stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()} == {0o666 & ~mask}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o666 & ~mask}
 
 
-def full(*_: object) -> None:
+def full(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-def test_a_full_disk_leaves_the_older_file(
-    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_does_not_change_the_old_file(tmp_path, step, monkeypatch):
     file, data = tmp_path / "one.nc", xr.Dataset({"a": ("n", np.arange(5.0))})
     write_dataset(data, file)
     before = file.read_bytes()
 
-    def write(opened: BinaryIO) -> None:
+    def write(opened):
         opened.write(b"half")
         if step == "write":
             full()
@@ -101,17 +95,15 @@ def test_a_full_disk_leaves_the_older_file(
     assert read_dataset(file).equals(data)
 
 
-def test_a_dataset_is_on_the_disk_before_it_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dataset_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     steps = []
     honest = os.fsync, os.replace
 
-    def fsync(handle: int) -> None:
+    def fsync(handle):
         steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
         honest[0](handle)
 
-    def replace(*paths: Path) -> None:
+    def replace(*paths):
         steps.append("rename")
         honest[1](*paths)
 
@@ -121,10 +113,8 @@ def test_a_dataset_is_on_the_disk_before_it_has_its_name(
     assert steps == ["file", "rename", "folder"]
 
 
-def test_of_several_that_write_a_new_file_one_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def late(opened: BinaryIO) -> None:
+def test_a_single_writer_of_a_new_file_wins(tmp_path, monkeypatch):
+    def late(opened):
         (tmp_path / "one").write_bytes(b"first")
         opened.write(b"second")
 
@@ -138,7 +128,7 @@ def test_of_several_that_write_a_new_file_one_does(
     assert (tmp_path / "one").read_bytes() == b"first"
 
 
-def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+def test_files_of_running_processes_stay(tmp_path):
     with replacing(tmp_path / "one") as mine:
         write_whole(tmp_path / "one", lambda opened: opened.write(b"other"))
         assert mine.exists()
@@ -146,7 +136,7 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() == b"mine"
 
 
-def test_long_names(tmp_path: Path) -> None:
+def test_long_names(tmp_path):
     name = "ü" * 127
     write_whole(tmp_path / name, lambda opened: opened.write(b"1"))
     assert names(tmp_path) == [name]

@@ -48,7 +48,7 @@ def modules():
 
 
 def imports(tree):
-    """Names of what a module imports when it is loaded, or for its types."""
+    """Names of a module's imports at load time or for types."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("botorch_tv"):
             yield from ((node.module, f"{node.module}.{alias.name}") for alias in node.names)

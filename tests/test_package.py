@@ -31,21 +31,21 @@ def test_licence_citation_and_changes_agree_with_the_project():
 
 def test_papers_to_cite_have_the_same_addresses_everywhere():
     urls = {name.split()[1].rstrip(":"): url for name, url in PROJECT["project"]["urls"].items()}
-    told = (PACKAGE.parent / "README.md").read_text()
+    readme = (PACKAGE.parent / "README.md").read_text()
     for tag in ("B16", "C17", "ET", "M", "W22"):
-        (line,) = re.findall(rf"^- \[{tag}\].*?(?=^[-\n])", told, re.DOTALL | re.MULTILINE)
+        (line,) = re.findall(rf"^- \[{tag}\].*?(?=^[-\n])", readme, re.DOTALL | re.MULTILINE)
         (address,) = re.findall(r"\((https://arxiv\.org/abs/[\d.]+)\)", line)
         assert urls[tag] == address
     cited = (PACKAGE / "CITATION.cff").read_text()
     assert set(re.findall(r"url: (\S+)", cited)) == set(urls.values())
 
 
-def test_what_docstrings_refer_to_is_there():
+def test_references_of_docstrings_exist():
     modules = {
-        ".".join(one.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
+        ".".join(item.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
             ".__init__"
-        ): one
-        for one in PACKAGE.rglob("*.py")
+        ): item
+        for item in PACKAGE.rglob("*.py")
     }
     for file in modules.values():
         text = file.read_text()
@@ -60,10 +60,10 @@ def test_what_docstrings_refer_to_is_there():
 def test_they_are_installed_with_it():
     shipped = PROJECT["tool"]["setuptools"]["package-data"]["botorch_tv"]
     assert all((PACKAGE / name).is_file() for name in shipped)
-    assert {"py.typed", "LICENSE", *(one.name for one in PACKAGE.glob("*.md"))} <= set(shipped)
+    assert {"py.typed", "LICENSE", *(file.name for file in PACKAGE.glob("*.md"))} <= set(shipped)
 
 
-def test_what_most_people_need_is_at_hand():
+def test_common_names_are_importable():
     presets = {name for name in strategies.__all__ if inspect.isfunction(getattr(strategies, name))}
     parameters = {"Choice", "Float", "Integer"}
     others = {
@@ -78,10 +78,10 @@ def test_what_most_people_need_is_at_hand():
     assert set(botorch_tv.__all__) == presets | others
     assert set(botorch_tv.__all__) <= set(dir(botorch_tv))
     for name in botorch_tv.__all__:
-        homes = [one for one in (strategies, loop, models, simulation) if hasattr(one, name)]
-        assert all(getattr(botorch_tv, name) is getattr(one, name) for one in homes)
+        homes = [item for item in (strategies, loop, models, simulation) if hasattr(item, name)]
+        assert all(getattr(botorch_tv, name) is getattr(home, name) for home in homes)
         assert homes
-    with pytest.raises(AttributeError, match="botorch_tv offers no 'gp_ubc'"):
+    with pytest.raises(AttributeError, match="botorch_tv has no 'gp_ubc'"):
         _ = botorch_tv.gp_ubc
 
 

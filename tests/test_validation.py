@@ -1,4 +1,4 @@
-"""The checks themselves: what counts as a number, and what comes back."""
+"""Checks of numbers and their results."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from botorch_tv.validation import require_integer, require_number
 
 
 @pytest.mark.parametrize("whole", [29, 29.0, np.int64(29), np.float32(29), np.uint8(29)])
-def test_an_integer_comes_back_as_one(whole):
+def test_an_integer_is_returned_as_int(whole):
     number = require_integer("n", whole, 1, "give one.")
     assert type(number) is int
     assert number == 29
@@ -36,7 +36,9 @@ def test_a_number_comes_back_as_python_has_it(value):
 
 @pytest.mark.parametrize("value", [None, "0.5", True, 0.5 + 0j, [0.5], torch.tensor(0.5)])
 def test_no_number(value):
-    with pytest.raises(ValueError, match=r"p is .*, which is no plain number, but it must lie in"):
+    with pytest.raises(
+        ValueError, match=r"p is .*, which is not a plain number, but it must lie in"
+    ):
         require_number("p", value, "[0, 1]", "give 0.5.")
 
 
@@ -58,8 +60,7 @@ def test_ends_of_an_interval(within, inside, outside):
             require_number("p", value, within, "")
 
 
-def test_parts_keep_plain_numbers():
-    """What is saved, compared and used as a size later is what the check returned."""
+def test_parts_store_python_numbers():
     retained = [
         PeriodicReset(29.0).period,
         SlidingWindow(np.int64(29)).window,
@@ -67,14 +68,13 @@ def test_parts_keep_plain_numbers():
         Refit(every=29.0).every,
         RKHSFunctions(torch.eye(3), terms=29.0).terms,
     ]
-    assert [type(one) for one in retained] == [int] * len(retained)
+    assert [type(stamp) for stamp in retained] == [int] * len(retained)
     assert set(retained) == {29}
     assert type(Markov(np.float32(0.25)).epsilon) is float
     assert len(Grid.regular(points=3.0, dim=2.0)) == 9
 
 
 def test_thompson_sampling_takes_half_of_a_probability():
-    """Not of any number: 1.5 / 2 would pass as one."""
     common = {"kernel": torch.eye(3, dtype=torch.float64), "noise": 0.1}
     assert gp_ts(delta=0.1, **common).width.delta == igp_ucb(delta=0.05, **common).width.delta
     with pytest.raises(ValueError, match=r"delta is 1\.5"):

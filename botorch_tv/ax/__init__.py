@@ -1,13 +1,13 @@
 """Time-varying objectives in Ax: a generation strategy whose trials each have a time.
 
-Importing this registers with Ax what it needs to build, save and load these models.
+The import registers these models with Ax, which then builds, saves and loads them.
 """
 
 try:
     import ax.api.client  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "botorch_tv.ax needs Ax, which is not installed or cannot be imported; install it by "
+        "botorch_tv.ax needs Ax, which is not installed or cannot be imported; run "
         "pip install 'botorch-tv[ax]'."
     ) from error
 

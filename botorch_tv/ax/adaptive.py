@@ -1,4 +1,4 @@
-"""Ax's parameters as axes of a space."""
+"""The adaptive strategy as a generation strategy for Ax."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_integer
 
-INSTEAD = "use time_varying_generation_strategy, which knows it, or leave it out."
+INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 
 
 class TrialSpace(Space):
-    """The parameters of an experiment that are chosen, side by side.
+    """The parameters of an experiment, except for time, as columns of points.
 
-    Ranges are numbers, on a logarithmic scale where Ax uses one. Ordered choices are whole numbers;
-    unordered choices are as far apart as the ends of a range.
+    Ranges are linear or logarithmic as in Ax. Ordered choices are integers; the distance of two
+    unordered choices is that of the ends of a range.
 
     Args:
         search_space: The search space of the experiment.
-        time_parameter: The parameter that is fixed, which is left out.
+        time_parameter: Name of the time parameter.
 
     Raises:
         UnsupportedError: If there are constraints among parameters, or a parameter is of an
@@ -68,31 +68,40 @@ class TrialSpace(Space):
         if search_space.parameter_constraints:
             raise UnsupportedError(
                 f"The search space has the constraints {search_space.parameter_constraints}, but "
-                f"the adaptive strategy takes none among parameters; {INSTEAD}"
+                f"the adaptive strategy supports no parameter constraints; {INSTEAD}"
             )
-        chosen = [one for one in search_space.parameters.values() if one.name != time_parameter]
-        self.everything = {one.name: one.clone() for one in chosen}  # Ax changes ranges in place
-        self.fixed = {one.name: one.value for one in chosen if isinstance(one, FixedParameter)}
-        self.parameters = {one.name: one for one in chosen if one.name not in self.fixed}
-        super().__init__({name: _axis(one) for name, one in self.parameters.items()})
+        parameters = search_space.parameters.items()
+        chosen = {name: parameter for name, parameter in parameters if name != time_parameter}
+        # Clones, because Ax changes ranges in place.
+        self.everything = {name: parameter.clone() for name, parameter in chosen.items()}
+        self.fixed = {
+            name: parameter.value
+            for name, parameter in chosen.items()
+            if isinstance(parameter, FixedParameter)
+        }
+        self.parameters = {
+            name: parameter for name, parameter in chosen.items() if name not in self.fixed
+        }
+        super().__init__({name: _axis(parameter) for name, parameter in self.parameters.items()})
 
     def covers(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether a trial lies in the search space; one outside would be moved to its boundary."""
-        return all(one.validate(parameters[name]) for name, one in self.everything.items())
+        """Whether parameters lie in the search space."""
+        return all(own.validate(parameters[name]) for name, own in self.everything.items())
 
     def place(self, parameters: Mapping[str, Any]) -> tuple[float, ...]:
-        """A trial's parameters as a point, `D` numbers."""
+        """The point of some parameters, `D` numbers."""
         inner = {}
-        for name, one in self.parameters.items():
+        for name, parameter in self.parameters.items():
             value = parameters[name]
-            inner[name] = one.values.index(value) if _ordered(one) else value
+            inner[name] = parameter.values.index(value) if _ordered(parameter) else value
         return self.point(inner)
 
     def parameterization(self, point: Any) -> TParameterization:
-        """A point `D` as a trial's parameters, but for time."""
+        """The parameters of a point `D`, without time."""
         inner, outer = self.params(point), dict(self.fixed)
-        for name, one in self.parameters.items():
-            outer[name] = one.values[inner[name]] if _ordered(one) else one.cast(inner[name])
+        for name, parameter in self.parameters.items():
+            value = inner[name]
+            outer[name] = parameter.values[value] if _ordered(parameter) else parameter.cast(value)
         return outer
 
 
@@ -106,8 +115,8 @@ def _axis(parameter: Parameter) -> BoxParameter | Choice:
             return Number(0, len(parameter.values) - 1, step=1)
         return Choice(*parameter.values)
     raise UnsupportedError(
-        f"The parameter {parameter.name!r} is {parameter}, but the adaptive strategy takes ranges "
-        f"on a linear or logarithmic scale, choices and fixed values; {INSTEAD}"
+        f"The parameter {parameter.name!r} is {parameter}, but the adaptive strategy supports "
+        f"ranges on a linear or logarithmic scale, choices and fixed values; {INSTEAD}"
     )
 
 
@@ -118,18 +127,18 @@ def _ordered(parameter: Parameter) -> bool:
 def adaptive_generation_strategy(
     time_parameter: str, initialization_trials: int = FIRST, seed: int = 0
 ) -> GenerationStrategy:
-    """A strategy for Ax that needs no prior knowledge and discounts old trials.
+    """A generation strategy for Ax without prior knowledge, which discounts old trials.
 
-    It is :func:`~botorch_tv.strategies.adaptive_gp_ucb`: no kernel, noise, scale or rate of change,
-    and nothing is fitted. Parameters may be numbers, also on logarithmic scales, integers and
-    choices, up to 20 columns, where a choice among k takes k - 1. Time is a range parameter, as for
-    :func:`time_varying_generation_strategy`. Noise is learned, so standard errors that come with
-    measurements are not used; that strategy uses them.
+    It is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats, also on
+    logarithmic scales, integers and choices, up to 20 columns; a choice among k has k - 1 columns.
+    Time is a range parameter, as in :func:`time_varying_generation_strategy`. The noise is learned,
+    so standard errors of measurements are not used.
 
     Args:
-        time_parameter: Name of that parameter.
-        initialization_trials: Measured trials before which points fill the space, at least 2.
-        seed: Of these points.
+        time_parameter: Name of the time parameter.
+        initialization_trials: Number of measured trials during which points fill the space, at
+            least 2.
+        seed: Seed of the filling points.
 
     Returns:
         A strategy for ``client.set_generation_strategy``, saved and loaded with the client.
@@ -149,16 +158,18 @@ def adaptive_generation_strategy(
 class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     """The node of :func:`adaptive_generation_strategy`, for combination with other nodes.
 
-    Running trials are treated as if their result were the predicted mean (Desautels et al., 2014),
-    so that the next trial goes elsewhere; recent early-stopped ones as if it were the median of all
-    values, or the predicted mean if that is worse. Failed trials lower the probability that trials
-    near them succeed, see :mod:`botorch_tv.strategies.outcomes`, and say nothing about values.
-    Suggestions depend only on the experiment.
+    Running trials count as if their value were the predicted mean (Desautels et al., 2014). Recent
+    early-stopped trials count as if it were the median of all values, or the predicted mean if that
+    is worse. Failed trials lower the probability that trials nearby succeed; see
+    :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment.
 
     Args:
-        time_parameter: See :func:`adaptive_generation_strategy`.
-        initialization_trials: See :func:`adaptive_generation_strategy`.
-        seed: See :func:`adaptive_generation_strategy`.
+        time_parameter: As in :func:`adaptive_generation_strategy`.
+        initialization_trials: As in :func:`adaptive_generation_strategy`.
+        seed: As in :func:`adaptive_generation_strategy`.
+
+    Raises:
+        ValueError: If a number is out of range.
     """
 
     def __init__(
@@ -167,14 +178,14 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         super().__init__(
             name="Adaptive",
             suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
-            should_deduplicate=False,  # settings are tried again, since they may have changed
+            should_deduplicate=False,  # settings are tried again
         )
         self.time_parameter = time_parameter
         self.initialization_trials = require_integer(
             "initialization_trials", initialization_trials, 2, "a spread takes two."
         )
-        self.seed = require_integer("seed", seed, 0, "give a whole number.")
-        self._known: tuple[MeasurementLog, TrialSpace] | None = None
+        self.seed = require_integer("seed", seed, 0, "give an integer.")
+        self._model: tuple[MeasurementLog, TrialSpace] | None = None
         self._begun: Experiment | None = None
         self._failed: list[Place] = []
         self._stopped: list[Place] = []
@@ -182,10 +193,10 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._now: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The attributes, without what can be recomputed from the experiment."""
-        return self.__dict__ | {"_known": None, "_begun": None, "_failed": [], "_stopped": []}
+        """The attributes, except those that are recomputed from the experiment."""
+        return self.__dict__ | {"_model": None, "_begun": None, "_failed": [], "_stopped": []}
 
-    # ---------------------------------------------------------------- what Ax asks
+    # ---------------------------------------------------------------- the interface of Ax
 
     def _gen(
         self,
@@ -197,22 +208,26 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         given = {} if fixed_features is None else fixed_features.parameters
         if set(given) != {self.time_parameter}:
             raise UserInputError(
-                f"fixed_parameters has {sorted(given)}, but the adaptive strategy chooses all but "
-                f"the time; give fixed_parameters={{{self.time_parameter!r}: now}}, and make "
-                "others fixed parameters of the experiment."
+                f"fixed_parameters has {sorted(given)}, but the adaptive strategy chooses all "
+                f"parameters except time; give fixed_parameters={{{self.time_parameter!r}: now}}, "
+                "and make others fixed parameters of the experiment."
             )
         self._now = float(given[self.time_parameter])
         check_now(self._now, experiment.search_space.parameters[self.time_parameter])
-        # Of several asked for at once, the experiment has none yet.
+        # Several trials of one call are not in the experiment yet.
         self._made = max(self._made, len(experiment.trials))
         return super()._gen(experiment=experiment, **rest)
 
     @without_gradients
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
-        """Tell the strategy of all trials that have ended since.
+        """Update the model with the ended trials of an experiment.
+
+        Args:
+            experiment: The experiment.
+            data: All observations.
 
         Raises:
-            UserInputError: If the parameter of time is missing or unfit, or there is no objective.
+            UserInputError: If the time parameter is missing or invalid, or there is no objective.
             UnsupportedError: If parameters, objective or constraints are not supported.
         """
         check_search_space(experiment.search_space, self.time_parameter)
@@ -224,93 +239,102 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             raise UnsupportedError(
                 f"The objective is {config.objective.expression!r} with the constraints "
                 f"{config.outcome_constraints}, but the adaptive strategy takes one outcome and no "
-                "constraint; use time_varying_generation_strategy, which knows both."
+                "constraint; use time_varying_generation_strategy, which supports both."
             )
         metric, weight = weights[0]
         maximize, space = weight > 0, TrialSpace(experiment.search_space, self.time_parameter)
-        log, before = self._known or (None, None)
+        log, before = self._model or (None, None)
         alike = before is not None and before.everything == space.everything
         alike = alike and self._begun is experiment
         if log is None or not alike or log.strategy.maximize != maximize:
             log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment
         rows = measured(experiment, data, metric, space, self.time_parameter)
-        self._known = (log.changed(rows, OLDEST), space)
+        self._model = (log.changed(rows, OLDEST), space)
         trials = experiment.trials.values()
-        recent = [one for one in trials if one.status.is_terminal][-RECENT:]
+        recent = [trial for trial in trials if trial.status.is_terminal][-RECENT:]
         self._failed = self._ended(trials, TrialStatus.FAILED)
         self._stopped = self._ended(recent, TrialStatus.EARLY_STOPPED)
 
     def _ended(self, trials: Iterable[BaseTrial], status: TrialStatus) -> list[Place]:
-        """When and where trials ended without a value."""
-        assert self._known is not None
-        _, space = self._known
-        ended = [one for one in trials if one.status == status and isinstance(one, Trial)]
-        settings = [one.arm.parameters for one in ended if one.arm]
+        """The times and points of trials that ended without a value."""
+        assert self._model is not None
+        _, space = self._model
+        ended = [trial for trial in trials if trial.status == status and isinstance(trial, Trial)]
+        settings = [trial.arm.parameters for trial in ended if trial.arm]
         return [
-            (float(one[self.time_parameter]), space.place(one))
-            for one in settings
-            if space.covers(one)
+            (float(setting[self.time_parameter]), space.place(setting))
+            for setting in settings
+            if space.covers(setting)
         ]
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
-        """Which settings are likelier to succeed than to fail."""
-        if self._known is None:  # another node predicts
+        """Whether settings are more likely to succeed than to fail.
+
+        Args:
+            points: The settings.
+            now: The present time.
+        """
+        if self._model is None:  # another node predicts
             return [True] * len(points)
-        log, space = self._known
+        log, space = self._model
         chance = log.success(now, self._failed)
         if chance is None or chance.fails:
             return [chance is None] * len(points)
-        places = [space.place(one) for one in points]
+        places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
         likely: list[bool] = chance.strict().allows(X).tolist()
         return likely
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        """The parameters to try at the given time.
+        """The parameters of the next trial at the given time.
 
         Args:
             pending_parameters: Parameters of running trials.
         """
-        assert self._known is not None
+        assert self._model is not None
         assert self._now is not None
-        (log, space), now, number = self._known, self._now, self._made
+        (log, space), now, number = self._model, self._now, self._made
         self._made += 1
         if len(log.answers) < self.initialization_trials:
             X = space.filling(number, self.seed)
         else:
             now = max(now, float(log.state.time))
-            running = [(now, space.place(one)) for one in pending_parameters if space.covers(one)]
+            running = [
+                (now, space.place(pending))
+                for pending in pending_parameters
+                if space.covers(pending)
+            ]
             state = log.as_if_answered(running, now, self._stopped)
             X = log.choice(state, now, log.success(now, self._failed), retry=True).X
         return space.parameterization(X) | {self.time_parameter: self._now}
 
-    # ---------------------------------------------------------------- what people ask
+    # ---------------------------------------------------------------- predictions
 
     @without_gradients
     def predicted(
         self, experiment: Experiment, points: list[TParameterization], now: float
     ) -> list[tuple[float, float]]:
-        """Mean of the objective at some settings now, and its standard deviation without noise.
+        """Posterior mean and standard deviation of the objective at some settings now.
 
         Args:
-            experiment: All that is known.
-            points: Settings, with or without a time, which is not looked at.
-            now: The present, from the newest trial on.
+            experiment: The experiment.
+            points: The settings; a time in them is ignored.
+            now: The present time, no earlier than the newest trial.
 
         Raises:
-            UserInputError: If fewer trials are measured than units take.
-            InputDataError: If ``now`` lies before one.
+            UserInputError: If fewer than ``initialization_trials`` are measured.
+            InputDataError: If ``now`` lies before a trial.
         """
         self.update_generator_state(experiment, experiment.lookup_data())
-        assert self._known is not None
-        log, space = self._known
+        assert self._model is not None
+        log, space = self._model
         if len(log.answers) < self.initialization_trials:
             raise UserInputError(
-                f"{len(log.answers)} trials are measured, but the model begins with "
+                f"{len(log.answers)} trials are measured, but the model needs "
                 f"{self.initialization_trials}; run more, or lower initialization_trials."
             )
-        places = [space.place(one) for one in points]
+        places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
         posterior = log.strategy.posterior(log.state, X, now=now)
         sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
@@ -320,9 +344,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
 ) -> list[Measurement]:
-    """The trials in the search space that have ended with a value."""
+    """The rows of trials in the search space that have ended with a value."""
     rows = data.df.to_dict("records")
-    values = {one["trial_index"]: one["mean"] for one in rows if one["metric_name"] == metric}
+    values = {row["trial_index"]: row["mean"] for row in rows if row["metric_name"] == metric}
     found = []
     for index, trial in experiment.trials.items():
         value = float(values.get(index, math.nan))
@@ -335,8 +359,8 @@ def measured(
         parameters = trial.arm.parameters
         if not space.covers(parameters):
             warnings.warn(
-                f"Trial {index} has {parameters}, which is out of the search space, so the "
-                "adaptive strategy leaves it out; configure an experiment whose ranges hold it.",
+                f"The adaptive strategy drops trial {index}: {parameters} is out of the search "
+                "space; configure an experiment with wider ranges.",
                 InputDataWarning,
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""What settings would give now, and the best of those tried so far."""
+"""Predictions of settings now, and the best setting tried so far."""
 
 from __future__ import annotations
 
@@ -29,14 +29,12 @@ MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 def best_now(
     client: Client, fixed_parameters: dict[str, float]
 ) -> tuple[TParameterization, dict[str, tuple[float, float]], int, str]:
-    """The tried setting whose predicted objective is best at present.
+    """The tried setting with the best predicted objective now.
 
-    ``client.get_best_parameterization`` compares trials as they were when they ran, and an old
-    success stays the best for ever. This compares their settings at one time, now, by the posterior
-    mean of the model, fitted to all that has been measured. Where there are outcome constraints,
-    only settings whose predicted outcomes satisfy them count. With
-    :func:`adaptive_generation_strategy` settings that are likelier to fail than to succeed do not
-    count.
+    ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
+    function compares the posterior means now. Settings that are predicted to violate an outcome
+    constraint are excluded and, with :func:`adaptive_generation_strategy`, settings more likely to
+    fail than to succeed.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or
@@ -44,16 +42,17 @@ def best_now(
         fixed_parameters: The present time, ``{"t": 12.5}``.
 
     Returns:
-        As ``client.get_best_parameterization``: the parameters, with the present time; mean and
-        standard deviation predicted for every metric there; the index of the trial which ran that
-        setting last; and the name of its arm.
+        As ``client.get_best_parameterization``: the parameters, with the present time; predicted
+        mean and standard deviation of every metric; the index of the newest trial with that
+        setting; and the name of its arm.
 
     Raises:
-        UserInputError: If the strategy is another one, the time is not that of its parameter, lies
-            before a trial or out of bounds, nothing has been measured, or each setting is predicted
-            to break an outcome constraint or is more likely to fail than to succeed.
-        KeyError: If no trial has measured an outcome under a constraint.
-        ValueError: If the time is no finite number.
+        UserInputError: If the generation strategy is of another kind, ``fixed_parameters`` is not
+            the time, the time lies before a trial or out of bounds, there are no measurements, or
+            every setting is predicted to violate a constraint or more likely to fail than to
+            succeed.
+        KeyError: If no trial has measured the outcome of a constraint.
+        ValueError: If the time is not a finite number.
         UnsupportedError: If there are several objectives, or a constraint is relative.
     """
     part, name = _timed(client)
@@ -63,23 +62,23 @@ def best_now(
     if config is None:
         raise UserInputError("There is no objective; call client.configure_optimization first.")
     if config.objective.is_multi_objective or any(
-        one.relative for one in config.outcome_constraints
+        constraint.relative for constraint in config.outcome_constraints
     ):
         raise UnsupportedError(
             f"The objective is {config.objective.expression!r} with the constraints "
-            f"{config.outcome_constraints}, but one objective has a best setting, and constraints "
-            "are in units of the outcome; ask client.get_pareto_frontier, or give such bounds."
+            f"{config.outcome_constraints}, but best_now supports a single objective and absolute "
+            "constraints; call client.get_pareto_frontier, or give absolute bounds."
         )
     tried = _tried(client._experiment, config, name, node)
     points = [{**arm.parameters, name: now} for _, arm in tried]
     predicted = _predicted(part, client._experiment, points, now)
-    # After a prediction, which makes the strategy learn.
+    # The prediction has updated the model of the node.
     likely = [True] * len(points) if node is None else node.likely(points, now)
-    eligible = [i for i, one in enumerate(predicted) if likely[i] and _allowed(config, one)]
+    eligible = [i for i, outcome in enumerate(predicted) if likely[i] and _allowed(config, outcome)]
     if not eligible:
         raise UserInputError(
             f"Each of the {len(tried)} settings tried is more likely to fail than to succeed at "
-            f"{now}, or predicted to break an outcome constraint; run more trials, or loosen the "
+            f"{now}, or predicted to violate an outcome constraint; run more trials, or relax the "
             "constraints."
         )
     best = max(eligible, key=lambda i: _weighted(config.objective.metric_weights, predicted[i]))
@@ -90,35 +89,35 @@ def best_now(
 def predict_now(
     client: Client, points: Sequence[TParameterization], fixed_parameters: dict[str, float]
 ) -> list[dict[str, tuple[float, float]]]:
-    """Predicted outcomes of settings at present, tried or not.
+    """Predicted outcomes of settings now, tried or not.
 
     Args:
-        client: As for :func:`best_now`.
-        points: Settings; a time in them is ignored.
+        client: As in :func:`best_now`.
+        points: The settings; a time in them is ignored.
         fixed_parameters: The present time, ``{"t": 12.5}``.
 
     Returns:
-        As ``client.predict``: for each, mean and standard deviation of every metric, without
-        observation noise.
+        As ``client.predict``: posterior mean and standard deviation of every metric, by setting.
 
     Raises:
-        UserInputError, ValueError: As :func:`best_now`, or if a point is not in the search space.
+        UserInputError, ValueError: As in :func:`best_now`, or if a point is not in the search
+            space.
     """
     part, name = _timed(client)
     now = float(_time(client, fixed_parameters, name)[name])
-    settings = [{**one, name: now} for one in points]
-    for one in settings:
+    settings = [{**point, name: now} for point in points]
+    for setting in settings:
         client._experiment.search_space.check_membership(
-            one, raise_error=True, check_all_parameters_present=True
+            setting, raise_error=True, check_all_parameters_present=True
         )
     return _predicted(part, client._experiment, settings, now)
 
 
 def _timed(client: Client) -> tuple[AdaptiveNode | GeneratorSpec, str]:
-    """The node or generator of a client's strategy that predicts, and its parameter of time.
+    """The node or generator of a client's strategy that predicts, and its time parameter.
 
     Raises:
-        UserInputError: If none knows a time.
+        UserInputError: If the strategy has no time parameter.
     """
     strategy = client._maybe_generation_strategy
     for node in [] if strategy is None else strategy._nodes:
@@ -129,9 +128,9 @@ def _timed(client: Client) -> tuple[AdaptiveNode | GeneratorSpec, str]:
             if "surrogate_spec" in settings and Clock in settings.get("transforms", ()):
                 return spec, settings["transform_configs"]["Clock"]["time_parameter"]
     raise UserInputError(
-        f"The generation strategy is {None if strategy is None else strategy.name!r}, which knows "
-        "no present time; give client.set_generation_strategy that of "
-        "time_varying_generation_strategy, or ask client.get_best_parameterization."
+        f"The generation strategy {None if strategy is None else strategy.name!r} has no time "
+        "parameter; give client.set_generation_strategy a time_varying_generation_strategy, or "
+        "call client.get_best_parameterization."
     )
 
 
@@ -141,15 +140,15 @@ def _predicted(
     points: list[TParameterization],
     now: float,
 ) -> list[dict[str, tuple[float, float]]]:
-    """Mean and standard deviation of every metric, for each of some settings."""
+    """Posterior mean and standard deviation of every metric, by setting."""
     if isinstance(part, AdaptiveNode):
         predicted = part.predicted(experiment, points, now)
         (metric,) = experiment.optimization_config.objective.metric_names
-        return [{metric: one} for one in predicted]
+        return [{metric: outcome} for outcome in predicted]
     adapter = part.generator_enum(experiment=experiment, **part.generator_kwargs)
     assert isinstance(adapter, TorchAdapter)
     set_present(adapter.generator.surrogate, now, adapter.parameters)
-    mean, covariance = adapter.predict([ObservationFeatures(parameters=one) for one in points])
+    mean, covariance = adapter.predict([ObservationFeatures(parameters=point) for point in points])
     return [
         {name: (float(mean[name][i]), float(covariance[name][name][i]) ** 0.5) for name in mean}
         for i in range(len(points))
@@ -159,20 +158,20 @@ def _predicted(
 def _tried(
     experiment: Experiment, config: OptimizationConfig, name: str, node: AdaptiveNode | None
 ) -> list[tuple[int, Arm]]:
-    """Each known setting whose objective was measured, with the trial that ran it last."""
+    """The settings whose objective was measured, each with its newest trial."""
     space = None if node is None else TrialSpace(experiment.search_space, name)
     rows = experiment.lookup_data().df.to_dict("records")
-    measured = {(one["trial_index"], one["metric_name"]) for one in rows}
+    measured = {(row["trial_index"], row["metric_name"]) for row in rows}
     last: dict[str, tuple[int, Arm]] = {}
     for index, trial in sorted(experiment.trials.items()):
         if not isinstance(trial, Trial) or trial.arm is None or trial.status not in MEASURED:
             continue
-        done = all((index, one) in measured for one in config.objective.metric_names)
+        done = all((index, metric) in measured for metric in config.objective.metric_names)
         if done and (space is None or space.covers(trial.arm.parameters)):
             setting = {key: value for key, value in trial.arm.parameters.items() if key != name}
             last[Arm.md5hash(setting)] = (index, trial.arm)
     if not last:
-        raise UserInputError("No trial has its objective measured; run one before.")
+        raise UserInputError("No trial has a value of the objective; complete a trial first.")
     return list(last.values())
 
 
@@ -192,26 +191,25 @@ def _allowed(config: OptimizationConfig, predicted: dict[str, tuple[float, float
 def complete_trial_at(
     client: Client, trial_index: int, raw_data: TOutcome, fixed_parameters: dict[str, float]
 ) -> int:
-    """Complete a trial with its measurements and the time they were made.
+    """Complete a trial with its measurements and their actual time.
 
-    A trial of Ax keeps the parameters it was suggested with. Where the time turned out to be
-    another one, a second trial is attached with the same setting and the true time, and the one
-    suggested is abandoned, so that only the true one counts.
+    Ax does not change the parameters of a trial. If the time differs from the suggested time, a new
+    trial with the actual time is attached and completed, and the suggested trial is abandoned.
 
     Args:
         client: The client.
-        trial_index: The trial that was suggested.
-        raw_data: What was measured, as ``Client.complete_trial`` takes it.
-        fixed_parameters: The time as it really was, ``{"t": 12.5}``. With a strategy of another
-            library, any one range parameter is taken for time.
+        trial_index: Index of the suggested trial.
+        raw_data: The measurements, as for ``Client.complete_trial``.
+        fixed_parameters: The actual time, ``{"t": 12.5}``. With a strategy of another library, any
+            range parameter counts as time.
 
     Returns:
-        The index of the trial that has the data: ``trial_index`` if the time is the one suggested.
+        The index of the completed trial; ``trial_index`` if the time is as suggested.
 
     Raises:
-        UserInputError: If the trial is not running, ``fixed_parameters`` is not that of time, the
-            time is out of its bounds, or Ax refuses the data. A running trial runs on.
-        ValueError: If the time is no finite number; the trial runs on.
+        UserInputError: If the trial is not running, ``fixed_parameters`` is not the time, the time
+            is out of bounds, or Ax refuses the data. A running trial stays running.
+        ValueError: If the time is not a finite number. The trial stays running.
     """
     trial = client._experiment.trials[trial_index]
     if not trial.status.is_running:
@@ -231,7 +229,7 @@ def complete_trial_at(
     try:
         client.complete_trial(trial_index=index, raw_data=raw_data)
     except Exception:
-        client.mark_trial_abandoned(trial_index=index)  # or it would count as running for ever
+        client.mark_trial_abandoned(trial_index=index)  # otherwise it counts as running
         raise
     client.mark_trial_abandoned(trial_index=trial_index)
     return index
@@ -240,7 +238,7 @@ def complete_trial_at(
 def _time(
     client: Client, fixed_parameters: dict[str, float], name: str | None
 ) -> dict[str, float | int]:
-    """The time by its parameter's name, which is None where no strategy knows it."""
+    """The time by the name of its parameter; ``name`` is None for a strategy without time."""
     given = list(fixed_parameters) if isinstance(fixed_parameters, Mapping) else []
     own = name or (given[0] if given else "")
     parameter = client._experiment.search_space.parameters.get(own)
@@ -252,5 +250,5 @@ def _time(
     time = require_number(own, fixed_parameters[own], "(-inf, inf)", "give the time.")
     check_now(time, parameter)
     if parameter.cast(time) != time:
-        raise UserInputError(f"{own!r} is {time}, but it takes whole numbers; give one.")
+        raise UserInputError(f"{own!r} is {time}, but it must be an integer; round it.")
     return {own: parameter.cast(time)}

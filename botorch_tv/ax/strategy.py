@@ -1,4 +1,4 @@
-"""A generation strategy for an ``ax.api.client.Client``, and how Ax saves and loads it."""
+"""A generation strategy for an ``ax.api.client.Client``, and its storage by Ax."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ from botorch_tv.models import TimeVaryingGP
 from botorch_tv.models.time_varying_gp import Forgetting
 from botorch_tv.validation import require_integer
 
-# Ax's own but for the scaling to the unit cube, which Sobol points do without: through it and back
-# a time of 7.25 is another one.
+# The transforms of Ax without the scaling to the unit cube, which would round times.
 RANDOM_TRANSFORMS = [transform for transform in Cont_X_trans if transform is not UnitX]
-# Ax's own but for winsorising: an objective that has just fallen is news, not an outlier.
+# The transforms of Ax without winsorising, which would clip the values after a jump.
 OUTCOME_TRANSFORMS = [Derelativize, BilogY, StandardizeY]
 
 
@@ -53,19 +52,19 @@ def time_varying_generation_strategy(
     initialization_trials: int = 5,
     seed: int | None = None,
 ) -> GenerationStrategy:
-    """A strategy for Ax: Sobol points, then those expected to be best at each trial's time.
+    """A generation strategy for Ax: Sobol points, then a ``TimeVaryingGP`` at each trial's time.
 
-    Time is a range parameter of the experiment, in its own unit, and fixed for each trial:
-    ``client.get_next_trials(max_trials=1, fixed_parameters={"t": now})``. It reaches the model
-    untransformed, so rates of change are per unit of it; everything else is scaled as usual in Ax.
+    Time is a range parameter of the experiment, fixed for each trial:
+    ``client.get_next_trials(max_trials=1, fixed_parameters={"t": now})``. The model gets it
+    untransformed, so rates of change are per unit of time; other parameters are scaled as in Ax.
 
     Args:
         time_parameter: Name of the time parameter.
         forgetting: The forgetting of :class:`TimeVaryingGP`; ``Markov`` if None.
-        learn_forgetting: Whether its rates are learned from the data.
+        learn_forgetting: Whether the rates of ``forgetting`` are learned from the data.
         width: Confidence width of an upper (or, when minimising, lower) confidence bound, in units
             of the standardised objective. By default noisy expected improvement at the present
-            time, as Ax selects it for one or several objectives.
+            time, as Ax selects it for single or multiple objectives.
         initialization_trials: Number of initial Sobol points, at least 1; attached trials count.
         seed: Seed of the Sobol sequence.
 
@@ -83,7 +82,7 @@ def time_varying_generation_strategy(
         >>> trials = client.get_next_trials(max_trials=1, fixed_parameters={"t": now})
     """
     initialization_trials = require_integer(
-        "initialization_trials", initialization_trials, 1, "a model needs data to begin with."
+        "initialization_trials", initialization_trials, 1, "the model needs data."
     )
     config = time_varying_model_config(time_parameter, forgetting, learn_forgetting)
     clock = {"Clock": {"time_parameter": time_parameter}}
@@ -97,7 +96,7 @@ def time_varying_generation_strategy(
         bayesian["botorch_acqf_class"] = UpperConfidenceBound
         bayesian["acquisition_options"] = {"width": width}
     random = {"seed": seed, "transforms": [Clock, *RANDOM_TRANSFORMS], "transform_configs": clock}
-    # So many suggested or attached, and half of them measured.
+    # The number of suggested or attached trials, half of them measured.
     enough = [
         MinTrials(
             threshold=initialization_trials,
@@ -131,7 +130,7 @@ def time_varying_generation_strategy(
     return GenerationStrategy(name="Sobol+TimeVaryingGP", nodes=[sobol, present])
 
 
-# ---------------- What Ax needs to know to save and load a time-varying experiment
+# ---------------- storage of generation strategies by Ax
 
 VALUES: tuple[type[Any], ...] = tuple(
     kind
@@ -143,24 +142,24 @@ VALUES: tuple[type[Any], ...] = tuple(
 
 
 def label(kind: type[Any]) -> str:
-    """The name under which a class is saved, which no class of Ax has."""
+    """The name under which a class is saved, unlike that of any class of Ax."""
     return f"botorch_tv.{kind.__name__}"
 
 
 def encode(value: Any) -> dict[str, Any]:
-    """A dataclass as Ax writes it."""
+    """A dataclass in the format of Ax."""
     retained = {field.name: getattr(value, field.name) for field in fields(value)}
     return {"__type": label(type(value)), **retained}
 
 
 def encode_node(node: AdaptiveNode) -> dict[str, Any]:
-    """A node as Ax writes it; what it learned is recomputed from the experiment."""
+    """A node in the format of Ax; its model is recomputed from the experiment."""
     names = ("time_parameter", "initialization_trials", "seed")
     return {"__type": label(AdaptiveNode)} | {name: getattr(node, name) for name in names}
 
 
 def register() -> None:
-    """Register with Ax how time-varying strategies are saved and loaded; may be repeated."""
+    """Register the storage of time-varying strategies with Ax; repeated calls are harmless."""
     register_model(TimeVaryingGP)
     register_acquisition(PresentAcquisition)
     for function in (

@@ -1,4 +1,4 @@
-"""Time in Ax: its parameter, the model that is built with it, and acquisition at the present."""
+"""Time in Ax: its parameter, the model, and acquisition at the present time."""
 
 from __future__ import annotations
 
@@ -37,20 +37,19 @@ from botorch_tv.models.time_varying_gp import Forgetting, separate
 
 
 class Clock(Transform):  # type: ignore[misc]
-    """Refuses a search space that transforms time; changes nothing else.
+    """Checks the time parameter, which must reach the model untransformed; changes no data.
 
-    Rates of change count per unit of time, so time has to reach the model as the trial has it. Put
-    first among the transforms, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.
+    It must be the first transform, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.
 
     Args:
-        search_space: The search space, in the user's terms.
-        experiment_data: The data so far; not used.
+        search_space: The search space before all transforms.
+        experiment_data: Not used.
         adapter: The adapter that uses this transform.
-        config: The name of the parameter, under ``"time_parameter"``.
+        config: The name of the time parameter, under ``"time_parameter"``.
 
     Raises:
-        UserInputError: If the parameter is missing, not a range, on another than a linear scale, or
-            the only one that can be chosen.
+        UserInputError: If the time parameter is missing, not a range of floats on a linear scale,
+            or the only tunable parameter.
     """
 
     no_op_for_experiment_data = True
@@ -74,21 +73,30 @@ class Clock(Transform):  # type: ignore[misc]
         adapter: Adapter | None = None,
         fixed_features: ObservationFeatures | None = None,
     ) -> OptimizationConfig:
+        """The config, unchanged, after a check of the present time.
+
+        Args:
+            optimization_config: The config.
+            adapter: The adapter that uses this transform.
+            fixed_features: The fixed parameters, with the present time.
+
+        Raises:
+            UserInputError: If the time is out of bounds, or missing for a random design.
+        """
         now = None if fixed_features is None else fixed_features.parameters.get(self.time_parameter)
         if now is not None:
             check_now(now, self.parameter)
         elif isinstance(adapter, RandomAdapter):
-            # A random design would draw a time like any other parameter; of models this is asked
-            # also when nothing is suggested.
+            # A random design would draw the time. Models call this also without a suggestion.
             check_fixed(now, self.time_parameter)
         return super().transform_optimization_config(optimization_config, adapter, fixed_features)
 
 
 def check_search_space(search_space: SearchSpace, time_parameter: str) -> None:
-    """Raise unless ``time_parameter`` is a range on a linear scale beside other parameters.
+    """Check that ``time_parameter`` is a linear range and that there are other parameters.
 
     Raises:
-        UserInputError: If it is not.
+        UserInputError: If not.
     """
     parameter = search_space.parameters.get(time_parameter)
     if (
@@ -98,56 +106,56 @@ def check_search_space(search_space: SearchSpace, time_parameter: str) -> None:
         or parameter.logit_scale
     ):
         raise UserInputError(
-            f"The time parameter {time_parameter!r} is {parameter}, but rates of change count per "
-            f"unit of a range of floats on a linear scale; give configure_experiment a "
+            f"The time parameter {time_parameter!r} is {parameter}, but it must be a range of "
+            f"floats on a linear scale; give configure_experiment a "
             f'RangeParameterConfig of that name, parameter_type="float", bounds=(0, horizon).'
         )
     if len(search_space.tunable_parameters) < 2:
         raise UserInputError(
-            f"The search space has no parameter to choose but {time_parameter!r}, which is time; "
-            "add those that are tuned."
+            f"The only tunable parameter is {time_parameter!r}, which is time; add the parameters "
+            "that are tuned."
         )
 
 
 def check_now(now: float, parameter: RangeParameter) -> None:
-    """Raise if the present lies out of the bounds of the parameter of time.
+    """Check that the present time lies in the bounds of the time parameter.
 
     Raises:
-        UserInputError: If so.
+        UserInputError: If not.
     """
     if not parameter.lower <= now <= parameter.upper:
         raise UserInputError(
             f"{parameter.name!r} is fixed at {now}, but its bounds are "
             f"({parameter.lower}, {parameter.upper}); configure the experiment with bounds that "
-            "hold the whole run, they may be as wide as you like."
+            "contain all times of the run."
         )
 
 
 def check_fixed(now: object, time_parameter: str) -> None:
-    """Raise unless the present time was given.
+    """Check that the present time is given.
 
     Raises:
         UserInputError: If ``now`` is None.
     """
     if now is None:
         raise UserInputError(
-            f"The time of the trial is not given, but {time_parameter!r} is time and cannot be "
-            f"chosen; call get_next_trials(..., fixed_parameters={{{time_parameter!r}: now}})."
+            f"{time_parameter!r} is the time of the trial, which must be given; "
+            f"call get_next_trials(..., fixed_parameters={{{time_parameter!r}: now}})."
         )
 
 
 def time_varying_model_config(
     time_parameter: str, forgetting: Forgetting = None, learn_forgetting: bool = True
 ) -> ModelConfig:
-    """The model config that makes Ax's ``SurrogateSpec`` use a ``TimeVaryingGP`` per outcome.
+    """A model config for Ax's ``SurrogateSpec`` with a ``TimeVaryingGP`` per outcome.
 
     Args:
-        time_parameter: Name of the parameter that is time.
-        forgetting: As for :class:`TimeVaryingGP`; rates count per unit of ``time_parameter``.
-        learn_forgetting: Whether fitting changes it.
+        time_parameter: Name of the time parameter.
+        forgetting: As in :class:`TimeVaryingGP`; rates are per unit of ``time_parameter``.
+        learn_forgetting: Whether fitting changes ``forgetting``.
 
     Raises:
-        ValueError: If ``forgetting`` is none that the model knows.
+        ValueError: If the model does not support ``forgetting``.
     """
     separate(forgetting)
     return ModelConfig(
@@ -169,20 +177,20 @@ def construct_time_varying_inputs(
     search_space_digest: SearchSpaceDigest,
     surrogate: Surrogate,
 ) -> dict[str, Any]:
-    """Arguments of the model, given what Ax knows.
+    """The arguments of the model, from Ax's config and data.
 
-    As for Ax's own models, but for the column of time: ``time_parameter`` among the options finds
-    it by name (``time_dim`` by number), and Ax's default scaling to the unit cube leaves it out.
+    As for the models of Ax, except for the time column: the option ``time_parameter`` (a name) or
+    ``time_dim`` (an index) selects it, and Ax's default scaling to the unit cube excludes it.
 
     Args:
-        botorch_model_class: The model.
-        model_config: Its options.
-        dataset: Its training data.
+        botorch_model_class: The class of the model.
+        model_config: The options of the model.
+        dataset: The training data.
         search_space_digest: Bounds and names of the columns.
-        surrogate: Whose model it is.
+        surrogate: The surrogate of the model.
 
     Raises:
-        ValueError: If the time parameter is none of the columns.
+        ValueError: If there is no column of the time parameter.
     """
     options = dict(model_config.model_options)
     names = list(dataset.feature_names)
@@ -205,19 +213,23 @@ def construct_time_varying_inputs(
 
 
 class PresentAcquisition(Acquisition):  # type: ignore[misc]
-    """Ax's acquisition, with all previous trials moved to the present.
+    """Ax's acquisition at the present time, the fixed value of the time parameter.
 
-    Now is the value at which the time parameter is fixed. The model's observations age until then.
-    Observed and pending points, which an acquisition function compares candidates with, are
-    evaluated by their predicted values now.
+    The observations of the model age until now. Observed and pending points enter an acquisition
+    function with their predicted values now. With pending suggestions, analytic functions use the
+    model conditioned on its mean there ([D14]).
 
-    Arguments are those of Ax's ``Acquisition``. The option ``"width"`` is a confidence width, which
-    sets the beta of ``UpperConfidenceBound``; its round is the number of observations plus 1, its
-    dimension that of the parameters other than time. If suggestions are pending, analytic functions
-    use the model conditioned on its own mean there ([D14]).
+    The option ``"width"`` is a confidence width, which sets the beta of ``UpperConfidenceBound``.
+    Its round is the number of observations plus 1; its dimension excludes time.
+
+    Args:
+        surrogate: As in Ax's ``Acquisition``.
+        search_space_digest: As in Ax's ``Acquisition``.
+        torch_opt_config: As in Ax's ``Acquisition``; its fixed features contain the time.
+        more: Further arguments of Ax's ``Acquisition``.
 
     Raises:
-        UserInputError: If the parameter of time is not fixed.
+        UserInputError: If the time parameter is not fixed.
 
     [D14] Desautels, Krause, Burdick, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
     Process Bandit Optimization", 2014.
@@ -238,11 +250,11 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         check_fixed(now, names[time])
         assert now is not None
         place = set_present(surrogate, now, names)
-        # On a copy, so that the data that the surrogate was fitted to do not change.
+        # A copy, because the surrogate must not change.
         present = copy(surrogate)
         present._training_data = [_placed(data, place) for data in surrogate.training_data]
         pending = torch_opt_config.pending_observations
-        if pending is not None:  # of an outcome for which nothing is pending it has no columns
+        if pending is not None:  # outcomes without pending points have no columns
             pending = [place(X) if X.numel() else X for X in pending]
         super().__init__(
             surrogate=present,
@@ -259,23 +271,23 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
     ) -> AcquisitionFunction:
         pending = self.X_pending
         if self.X_observed is not None:
-            # The same setting measured twice is one point now, and the covariance of both singular.
+            # Duplicates would make the covariance singular.
             self.X_observed = torch.unique(self.X_observed, dim=0)
         if issubclass(botorch_acqf_class, AnalyticAcquisitionFunction):
             if self._outcome_constraints is not None:
                 raise UserInputError(
-                    f"{botorch_acqf_class.__name__} knows no outcome constraints; leave out the "
-                    "width to let Ax choose an acquisition function that does."
+                    f"{botorch_acqf_class.__name__} does not support outcome constraints; drop the "
+                    "width, and Ax chooses an acquisition function that does."
                 )
             width = self.options.get("width")
             if width is not None:
-                told = model.train_targets.shape[-1]
-                bound = upper_confidence_bound(model, width, t=told + 1)
+                count = model.train_targets.shape[-1]
+                bound = upper_confidence_bound(model, width, t=count + 1)
                 botorch_acqf_options = {**botorch_acqf_options, "beta": bound.acq_function.beta}
             if pending is not None:
                 mean = model.posterior(pending).mean.detach()
                 model = model.condition_on_observations(pending, mean)
-                self.X_pending = None  # analytic functions refuse it
+                self.X_pending = None  # analytic functions do not support it
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, botorch_acqf_options, model
         )
@@ -284,7 +296,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
 
 
 def _models(model: Model) -> list[TimeVaryingGP]:
-    """The models of the outcomes, one for all or a list."""
+    """The models of all outcomes."""
     return list(model.models) if isinstance(model, ModelList) else [model]
 
 
@@ -292,12 +304,12 @@ def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement
     """Age the observations of a surrogate until now.
 
     Args:
-        surrogate: A fitted one.
-        now: The present.
-        names: Of the columns.
+        surrogate: The fitted surrogate.
+        now: The present time.
+        names: Names of the columns.
 
     Returns:
-        The placement that moves points to that time.
+        The placement of points at that time.
 
     Raises:
         UserInputError: If ``now`` lies before an observation.
@@ -308,7 +320,7 @@ def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement
     if now < newest:
         raise UserInputError(
             f"{names[time]!r} is fixed at {now}, but a trial was measured at {newest}; "
-            "what is asked for is for that time or later."
+            "give that time or a later time."
         )
     for model in models:
         model.set_now(now)
@@ -316,7 +328,7 @@ def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement
 
 
 def _placed(data: SupervisedDataset, place: Placement) -> SupervisedDataset:
-    """A dataset whose points are moved to the present."""
+    """A dataset with all points at the present time."""
     return SupervisedDataset(
         X=place(data.X),
         Y=data.Y,

@@ -1,6 +1,6 @@
 """The command `botorch-tv`: compare strategies, rerun papers, plot studies, run loops in files.
 
-Nothing heavy is imported before a command needs it, so `--help` and `--version` answer at once.
+Heavy imports are inside functions, which makes `--help` and `--version` fast.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 EXIT_REFUTED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 EXIT_UNREAD = 141
-"""As the shell reports a program that wrote to a closed pipe."""
+"""The usual code of a program that wrote to a closed pipe."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: Arguments; those of the process unless given.
+        argv: Arguments; the arguments of the process by default.
 
     Returns:
-        The exit code: 0 if all went well, 1 if a paper's claim did not hold or the doctor found
-        numbers that are not exact, 2 for bad input (told in one line on standard error), 130 when
-        interrupted, 141 if the output was piped to a program that stopped reading, such as head.
+        The exit code: 0 for success, 1 if a paper's claim does not hold or results of `doctor` are
+        not exact, 2 for bad input (with a line on standard error), 130 when interrupted, 141 if the
+        reader of the output has stopped.
     """
     arguments = argparse.Namespace()
     try:
         _parser().parse_args(argv, arguments)
         with warnings.catch_warnings():
-            # Libraries that this package imports use it; a user cannot change that.
+            # Imported libraries use it.
             warnings.filterwarnings(
                 "ignore", "`torch.jit.script` is deprecated", FutureWarning, r"torch\.jit"
             )
@@ -49,34 +49,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        print(f"\nbotorch-tv: interrupted{_how_to_go_on(arguments)}", file=sys.stderr)
+        print(f"\nbotorch-tv: interrupted{_resume_text(arguments)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Python flushes the output once more as it ends; what is left of it has no reader.
+        # Python flushes the output once more at exit, into the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     except Exception as error:
         from botorch.exceptions import BotorchError
         from torch import OutOfMemoryError
 
-        # Their messages say what to change; other errors are bugs and keep their traceback.
-        told = (ValueError, OSError, ImportError, MemoryError, BotorchError, OutOfMemoryError)
-        if not isinstance(error, told):
+        # Messages of these errors contain a fix; other errors are bugs and print a traceback.
+        expected = (ValueError, OSError, ImportError, MemoryError, BotorchError, OutOfMemoryError)
+        if not isinstance(error, expected):
             raise
-        words = [str(error) or type(error).__name__, *getattr(error, "__notes__", [])]
+        texts = [str(error) or type(error).__name__, *getattr(error, "__notes__", [])]
         if isinstance(error, BotorchError) and "hint" in arguments:
-            words.append(arguments.hint.format(file=arguments.file))
-        print("botorch-tv: error:", " ".join(" ".join(words).split()), file=sys.stderr)
+            texts.append(arguments.hint.format(file=arguments.file))
+        print("botorch-tv: error:", " ".join(" ".join(texts).split()), file=sys.stderr)
         return EXIT_ERROR
 
 
-def _how_to_go_on(arguments: argparse.Namespace) -> str:
-    """How an interrupted study can be resumed."""
+def _resume_text(arguments: argparse.Namespace) -> str:
+    """How to resume an interrupted study."""
     given = vars(arguments)
     if given.get("run") is _compare and "save_to" not in given:
-        return "; with --save-to FOLDER the next one can go on where it ended"
+        return "; with --save-to FOLDER a study can be resumed"
     folder = given.get("save_to", given.get("out") if given.get("quick") is False else None)
-    return f"; the same command goes on from the trials kept in {folder}" if folder else ""
+    return f"; the same command resumes from the trials in {folder}" if folder else ""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -95,38 +95,38 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser(
         "compare",
         formatter_class=defaults,
-        help="which strategy pays least regret when the objective drifts",
-        description="Play strategies against each other on the same drifting objectives.",
+        help="compare the regret of strategies on drifting objectives",
+        description="Compare the regret of strategies on the same drifting objectives.",
     )
     compare.set_defaults(run=_compare)
     add_compare_options(compare)
-    told = "also write why strategies reset, how their bands are calibrated, simple regret"
-    compare.add_argument("--diagnose", action="store_true", help=told)
-    told = "also map how far every strategy's posterior mean was from the objective"
-    compare.add_argument("--prediction-error", action="store_true", help=told)
-    told = "keep finished trials there; the same command goes on from them, more --trials extend"
-    option(compare, "--save-to", told, type=Path, metavar="FOLDER")
+    text = "also write resets with their causes, calibration of the bands, simple regret"
+    compare.add_argument("--diagnose", action="store_true", help=text)
+    text = "also map the prediction error of every strategy"
+    compare.add_argument("--prediction-error", action="store_true", help=text)
+    text = "store finished trials; the same command resumes from them, more --trials extend them"
+    option(compare, "--save-to", text, type=Path, metavar="FOLDER")
     _add_run_options(compare, out="botorch-tv-compare")
 
     paper = commands.add_parser(
         "paper",
         formatter_class=defaults,
-        help="rerun a figure or table of a paper and judge it",
-        description="Rerun a figure or table of a paper. Exit code 1 says its claims did not hold.",
+        help="rerun a figure or table of a paper and check its claims",
+        description="Rerun a figure or table of a paper. Exit code 1: a claim did not hold.",
     )
     paper.set_defaults(run=_paper)
-    paper.add_argument("id", metavar="ID", help="an experiment, 'list' to see them, or 'all'")
-    option(paper, "--trials", "(default: its own)", type=int)
-    option(paper, "--noise", "variance of the noise (default: its own)", type=float)
-    told = "the records that some experiments play (default: made-up ones, and no verdict)"
-    option(paper, "--data", told, type=Path, metavar="FOLDER")
-    told = "few trials of few rounds, to see everything run, in OUT/quick; nothing is judged"
-    paper.add_argument("--quick", action="store_true", help=told)
+    paper.add_argument("id", metavar="ID", help="an experiment, 'list' for a list, or 'all'")
+    option(paper, "--trials", "number of trials (default: as published)", type=int)
+    option(paper, "--noise", "variance of the noise (default: as published)", type=float)
+    text = "folder of recorded data for some experiments (default: synthetic data, no verdict)"
+    option(paper, "--data", text, type=Path, metavar="FOLDER")
+    text = "few trials of few rounds, as a test, in OUT/quick; no verdict"
+    paper.add_argument("--quick", action="store_true", help=text)
     _add_run_options(paper, out="botorch-tv-papers")
 
     add_loop_options(commands)
-    told = "report installed versions, speed, and whether results are exact, for bug reports"
-    commands.add_parser("doctor", help=told, description=told).set_defaults(run=_doctor)
+    text = "print installed versions, speed, and whether results are exact, for bug reports"
+    commands.add_parser("doctor", help=text, description=text).set_defaults(run=_doctor)
 
     plot = commands.add_parser("plot", help="draw a saved study again and print its summary")
     plot.set_defaults(run=_plot)
@@ -137,11 +137,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
     add = partial(option, parser.add_argument_group("run"))
-    add("--seed", "same seed, same study", 0)
+    add("--seed", "seed of all random numbers", 0)
     add("--device", "cpu, cuda, cuda:1, ...", "cpu")
     add("--dtype", "precision", "float64", choices=("float64", "float32"))
     add("--chunk", "trials at once (default: as memory allows)", type=int)
-    add("--out", "folder for results, made if absent", Path(out), type=Path)
+    add("--out", "folder for results, created if missing", Path(out), type=Path)
     add("--quiet", "no progress bar", action="store_true")
 
 
@@ -151,11 +151,11 @@ def _compare(arguments: argparse.Namespace) -> int:
 
     recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
     recorders += [PredictionError()] if arguments.prediction_error else []
-    world, strategies, horizon, told = comparison(arguments)
+    world, strategies, horizon, text = comparison(arguments)
     options, folder = _run_options(arguments), arguments.out
     folder.mkdir(parents=True, exist_ok=True)
-    if told:
-        print(f"{told}\n")
+    if text:
+        print(f"{text}\n")
     result = run_study(
         world,
         strategies,
@@ -169,7 +169,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     result.summary().to_csv(folder / "compare.csv")
     result.plot(folder / "compare.png")
     written = f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png"
-    _tell(result, written, folder / "compare")
+    _report(result, written, folder / "compare")
     return 0
 
 
@@ -181,24 +181,24 @@ def _paper(arguments: argparse.Namespace) -> int:
 
     given = vars(arguments)
     if arguments.id == "list":
-        for one in EXPERIMENTS.values():
-            size = f"{one.trials} trials x {one.horizon} rounds"
-            print(f"{one.id:20}  {size:26}  {one.title}")
+        for experiment in EXPERIMENTS.values():
+            size = f"{experiment.trials} trials x {experiment.horizon} rounds"
+            print(f"{experiment.id:20}  {size:26}  {experiment.title}")
         return 0
     every = arguments.id == "all"
     chosen = list(EXPERIMENTS.values()) if every else [experiment_named(arguments.id)]
     options, folder = _run_options(arguments), arguments.out
     folder.mkdir(parents=True, exist_ok=True)
     data, noise, refuted = given.get("data"), given.get("noise"), False
-    for one in chosen:  # all before the first, so that 'all' does not fail hours later
-        one.check_noise(noise)
+    for experiment in chosen:  # check all before the first run
+        experiment.check_noise(noise)
     if data is not None and every:
         Recordings(data).check()
     if arguments.quick:
-        folder /= "quick"  # beside the results of full size, not over them
+        folder /= "quick"  # does not overwrite full results
         folder.mkdir(exist_ok=True)
-    for one in chosen:
-        outcome = one.run(
+    for experiment in chosen:
+        outcome = experiment.run(
             folder,
             trials=given.get("trials"),
             noise=noise,
@@ -207,15 +207,15 @@ def _paper(arguments: argparse.Namespace) -> int:
             lasting=not arguments.quick,
             **options,
         )
-        print(f"{one.id}: {one.title}")
-        print(f"The paper: {one.paper}")
+        print(f"{experiment.id}: {experiment.title}")
+        print(f"The paper: {experiment.paper}")
         print(f"\n{outcome_text(outcome)}\n")
-        print(f"Written: {folder}/{one.id}*.nc, .csv, .json, .png\n")
+        print(f"Written: {folder}/{experiment.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    if not arguments.quick:  # only now, so that an interrupted 'all' repeats none of them
-        for one in chosen:
-            for chunks in one.chunk_folders(folder).values():
-                discard(chunks, given.get("trials", one.trials))
+    if not arguments.quick:  # after the last run, because an interrupted 'all' resumes
+        for experiment in chosen:
+            for chunks in experiment.chunk_folders(folder).values():
+                discard(chunks, given.get("trials", experiment.trials))
     return EXIT_REFUTED if refuted else 0
 
 
@@ -236,8 +236,8 @@ def _run_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def _doctor(arguments: argparse.Namespace) -> int:
     from botorch_tv.cli.doctor import examine
 
-    told, exact = examine()
-    print(told)
+    text, exact = examine()
+    print(text)
     return 0 if exact else EXIT_REFUTED
 
 
@@ -247,12 +247,12 @@ def _plot(arguments: argparse.Namespace) -> int:
     result = StudyResult.load(arguments.file)
     picture = arguments.out or arguments.file.with_suffix(".png")
     result.plot(picture)
-    _tell(result, f"Written: {picture}", picture.with_suffix(""))
+    _report(result, f"Written: {picture}", picture.with_suffix(""))
     return 0
 
 
-def _tell(result: StudyResult, written: str, stem: Path) -> None:
-    """Print a study, and print and write the diagnosis and prediction errors that it recorded."""
+def _report(result: StudyResult, written: str, stem: Path) -> None:
+    """Print a study; print and write its diagnosis and prediction errors, if recorded."""
     from botorch_tv.simulation import result as report
     from botorch_tv.simulation.result import verdict
 

@@ -24,27 +24,25 @@ Compared = tuple[World, dict[str, Strategy], int, str]
 
 
 def comparison(arguments: argparse.Namespace) -> Compared:
-    """The world, the strategies by label, the horizon, and what was fitted, in words.
-
-    As the options of `compare` ask for.
+    """The world, the strategies by label, the horizon and a text about fits, from the options.
 
     Raises:
-        ValueError: If options contradict each other or are out of range, or a panel is unusable.
-        FileNotFoundError: If there is no such panel.
+        ValueError: If options contradict each other or are out of range, or a panel is invalid.
+        FileNotFoundError: If the file of the panel does not exist.
     """
     given = vars(arguments)
     if "panel" in given:
         return _recorded(given)
     for name in REPLAYED:
-        require(name not in given, f"{_flag(name)} is about a record; give --panel FILE.")
+        require(name not in given, f"{_flag(name)} requires recorded data; give --panel FILE.")
     options = DRAWN | OF_DRAWN | given
     points, dim, epsilon = options["points"], options["dim"], options["epsilon"]
     if options["dtype"] == "float32" and "strategies" not in given:
-        options["strategies"] = options["strategies"].removesuffix(",Adaptive")  # which refuses it
+        options["strategies"] = options["strategies"].removesuffix(",Adaptive")  # requires float64
     kernel = unit_kernel(options["kernel"], options["lengthscale"])
     strategies = _line_up(options, kernel, options["noise"], epsilon)
     arms, most = points**dim, int((free_bytes(torch.device("cpu")) / 16) ** 0.5)
-    require(arms <= most, f"--points {points} --dim {dim}: {arms:,} arms; take {most:,} at most.")
+    require(arms <= most, f"--points {points} --dim {dim}: {arms:,} arms; give at most {most:,}.")
     grid = Grid.regular(points, dim)
     world = MarkovWorld(grid, kernel=kernel, epsilon=epsilon, noise=options["noise"])
     return world, strategies, options["horizon"], ""
@@ -54,8 +52,8 @@ def _recorded(given: dict[str, Any]) -> Compared:
     for name in DRAWN:
         require(
             name not in given,
-            f"{_flag(name)} is about worlds that are drawn, but --panel replays a record, to which "
-            "covariance and rate of change are fitted; see --epsilon-model and --noise-share.",
+            f"{_flag(name)} is an option of simulated worlds; with --panel, covariance and rate of "
+            "change are fitted to the data; see --epsilon-model and --noise-share.",
         )
     file = given["panel"].name
     panel = load_panel(given["panel"], given.get("key"), times=given.get("times"))
@@ -67,33 +65,33 @@ def _recorded(given: dict[str, Any]) -> Compared:
     options = OF_PANEL | {"horizon": world.horizon} | given
     require(
         options["horizon"] <= world.horizon,
-        f"--horizon is {options['horizon']}, but after {train} training rows {world.horizon} are "
-        "left to play; give at most that, or train on fewer.",
+        f"--horizon is {options['horizon']}, but {world.horizon} rows follow the {train} training "
+        "rows; give at most that, or fewer training rows.",
     )
     strategies = _line_up(options, world.kernel, world.model_noise, world.epsilon)
-    told = (
-        f"{file}: {panel!r}, {train} rounds to fit, {world.horizon} to play. "
+    text = (
+        f"{file}: {panel!r}, {train} training rows, {world.horizon} test rows. "
         f"Fitted: epsilon {world.epsilon:.3g}. Noise variance {world.model_noise:.3g}: "
         f"{world.noise_share:.3g} of the variance of the training rows, not fitted; --noise-share "
         "sets it."
     )
-    silent = [arm for arm, ever in zip(panel.arms, world.measured.any(0).tolist()) if not ever]
-    if silent:
-        told += (
-            f"\nNo reading in any round to play: {','.join(silent)}. Their last reading before "
-            "counts as their value, and playing them teaches nothing; --without leaves them out."
+    missing = [arm for arm, ever in zip(panel.arms, world.measured.any(0).tolist()) if not ever]
+    if missing:
+        text += (
+            f"\nNo reading in any test row: {','.join(missing)}. The last training reading counts "
+            "as the value of these arms; --without drops them."
         )
-    return world, strategies, options["horizon"], told
+    return world, strategies, options["horizon"], text
 
 
-def _without(panel: Panel, told: str) -> Panel:
-    """The panel without one arm, or a comma list of them.
+def _without(panel: Panel, text: str) -> Panel:
+    """The panel without an arm, or without a comma list of arms.
 
     Raises:
-        ValueError: If there is no such arm, or none is left.
+        ValueError: If there is no such arm, or no arm remains.
     """
-    # Arms of arrays are called by their places, "0,1".
-    names = [told] if told in panel.arms else [name.strip() for name in told.split(",")]
+    # The name of an arm of an array may contain a comma, "0,1".
+    names = [text] if text in panel.arms else [name.strip() for name in text.split(",")]
     for name in names:
         require(
             name in panel.arms,

@@ -24,10 +24,10 @@ EXTRAS = {
     "worlds": ("gmpb", "deap"),
     "wind": ("floris",),
 }
-"""Optional packages by extra, as in pyproject.toml, without those for developers."""
+"""Optional packages by extra, as in pyproject.toml, except packages for developers."""
 POINTS, ROUNDS, EPSILON, NOISE, LENGTHSCALE = 30, 100, 0.03, 0.02, 0.2
 TOLERANCE = 1e-8
-"""Of posterior means and deviations, of a prior deviation of 1; rounding makes about 1e-12."""
+"""Tolerance of posterior means and deviations for a prior deviation of 1."""
 
 
 def examine() -> tuple[str, bool]:
@@ -56,23 +56,23 @@ def examine() -> tuple[str, bool]:
 
 
 def extra_text(extra: str) -> str:
-    """Versions of the packages of an extra, and how to install those that are missing."""
-    there, missing = [], []
+    """Versions of the packages of an extra, and how to install missing packages."""
+    present, missing = [], []
     for name in EXTRAS[extra]:
         try:
-            there.append(f"{name} {version(name)}")
+            present.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
-    parts = [", ".join(there)] if there else []
+    parts = [", ".join(present)] if present else []
     if missing:
         parts.append(f"without {', '.join(missing)}: pip install 'botorch-tv[{extra}]'")
     return f"[{extra}] {'; '.join(parts)}"
 
 
 def check(device: torch.device) -> tuple[float, float]:
-    """How far a strategy's posterior is from dense regression, and the seconds its rounds took.
+    """The distance of a strategy's posterior from dense regression, and the seconds of its rounds.
 
-    The regression is written out anew here: k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2).
+    The regression is k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2), computed here.
     """
     grid = Grid.regular(POINTS, 2)
     with torch.device("cpu"):
@@ -90,14 +90,14 @@ def check(device: torch.device) -> tuple[float, float]:
         values.append(math.sin(6 * first + 0.05 * t) * math.cos(5 * second))
         state, _ = strategy.tell(state, suggestion, values[-1])
     seconds = time.perf_counter() - begun
-    looked_at = grid.X[:: POINTS + 1]
-    posterior = strategy.posterior(state, looked_at.to(device))
+    test_points = grid.X[:: POINTS + 1]
+    posterior = strategy.posterior(state, test_points.to(device))
     mean, deviation = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).sqrt()
     X, y = grid.X[arms], torch.tensor(values, dtype=torch.float64, device="cpu")
     times = torch.arange(1, ROUNDS + 1, dtype=torch.float64, device="cpu")
     retained = (1 - EPSILON) ** ((times.unsqueeze(-1) - times).abs() / 2)
     A = _kernel(X, X) * retained + NOISE * torch.eye(ROUNDS, dtype=torch.float64, device="cpu")
-    k = _kernel(looked_at, X) * (1 - EPSILON) ** ((ROUNDS + 1 - times) / 2)
+    k = _kernel(test_points, X) * (1 - EPSILON) ** ((ROUNDS + 1 - times) / 2)
     weights = torch.linalg.solve(A, k.mT).mT
     own_deviation = (1 - (weights * k).sum(-1)).sqrt()
     apart = torch.stack([mean.cpu() - weights @ y, deviation.cpu() - own_deviation])

@@ -1,6 +1,6 @@
-"""`botorch-tv loop`: a loop in a file, used from a shell by any number of processes at once.
+"""`botorch-tv loop`: a loop in a file, for any number of processes at once.
 
-Nothing heavy is imported here, so `--help` answers at once.
+Heavy imports are inside functions, which makes `--help` fast.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ FORM = (
 )
 
 STATUS = "botorch-tv loop status {file} lists open suggestions by number"
-OPEN = f"{STATUS}; botorch-tv loop ask {{file}} makes one."
+OPEN = f"{STATUS}; botorch-tv loop ask {{file}} makes a new suggestion."
 FULL = (
-    f"{STATUS}; botorch-tv loop tell {{file}} Y --number N answers one, botorch-tv loop discard "
-    "{file} --number N drops it, botorch-tv loop ask {file} --pending N allows more."
+    f"{STATUS}; botorch-tv loop tell {{file}} Y --number N answers a suggestion, botorch-tv loop "
+    "discard {file} --number N drops it, botorch-tv loop ask {file} --pending N allows more."
 )
-MADE = (
+MEASURED = (
     "botorch-tv loop table {file} lists measurements by number; botorch-tv loop amend {file} Y "
-    "--number N corrects one."
+    "--number N corrects a measurement."
 )
-"""Commands that help when a step is refused."""
+"""Hints after the error of a step."""
 
 
 def option(
@@ -52,24 +52,24 @@ def option(
     default: object = argparse.SUPPRESS,
     **more: Any,
 ) -> None:
-    """Add an option of the type of its default; without a default it may be absent."""
+    """Add an option with the type of its default; without a default it may be absent."""
     if default is not argparse.SUPPRESS:
         more = {"type": type(default)} | more
     group.add_argument(flag, help=help, default=default, **more)
 
 
 def add_loop_options(commands: Any) -> None:
-    """Add the command with its steps and options."""
+    """Add the command `loop` with its steps and options."""
     loop = commands.add_parser(
         "loop",
-        help="ask a loop in a file where to measure, and tell it what came out",
+        help="optimise with a loop in a file: ask where to measure, tell the observations",
         description="A loop in a file; any number of processes may ask and tell at once. The "
-        "strategy is adaptive_gp_ucb, which needs to be told nothing.",
+        "strategy is adaptive_gp_ucb, which needs no prior knowledge.",
     )
     steps = loop.add_subparsers(required=True, metavar="STEP")
 
-    def step(name: str, run: Any, told: str, hint: str = "") -> Any:
-        parser = steps.add_parser(name, help=told, description=told)
+    def step(name: str, run: Any, text: str, hint: str = "") -> Any:
+        parser = steps.add_parser(name, help=text, description=text)
         parser.set_defaults(run=run, hint=hint)
         parser.add_argument("file", type=Path, metavar="FILE", help="the file of the loop")
         return parser
@@ -78,69 +78,69 @@ def add_loop_options(commands: Any) -> None:
     new.add_argument("parameters", nargs="+", metavar="NAME=LOW:HIGH", help=FORM)
     add = partial(option, new)
     add("--pending", "suggestions open at once (default: %(default)s)", 1)
-    told = "unit of the clock; 'rounds' if times are numbers (default: %(default)s)"
-    add("--unit", told, "hours", choices=UNITS)
-    new.add_argument("--minimize", action="store_true", help="look for the smallest value")
+    text = "unit of the clock; 'rounds' if times are numbers (default: %(default)s)"
+    add("--unit", text, "hours", choices=UNITS)
+    new.add_argument("--minimize", action="store_true", help="minimise the values")
     ask = step("ask", _ask, "print where to measure next, as a line of JSON", FULL)
-    told = "suggestions open at once from now on (default: as before)"
-    ask.add_argument("--pending", help=told, type=int)
-    tell = step("tell", _tell, "report the value measured", OPEN)
-    observe = step("observe", _observe, "report a measurement that was not suggested", MADE)
-    tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the value measured")
-    told = (
-        "the value measured, and the point, such as temperature=60 metal=steel; give all parameters"
-    )
-    observe.add_argument("values", nargs="+", metavar="VALUE", help=told)
+    text = "suggestions open at once from now on (default: unchanged)"
+    ask.add_argument("--pending", help=text, type=int)
+    tell = step("tell", _tell, "add the observation of a suggestion", OPEN)
+    observe = step("observe", _observe, "add a measurement that was not suggested", MEASURED)
+    tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the observation")
+    text = "the observation, and all parameters, such as temperature=60 metal=steel"
+    observe.add_argument("values", nargs="+", metavar="VALUE", help=text)
     table = step("import", _import, "add a table of past measurements")
-    told = (
-        "a .csv file with a column for each parameter; where a column ok, if there is one, says "
-        "False, the measurement failed; other columns are ignored"
+    text = (
+        "a .csv file with a column for each parameter; False in an optional column ok marks a "
+        "failed measurement; other columns are ignored"
     )
-    table.add_argument("table", type=Path, metavar="TABLE", help=told)
-    option(table, "--y", "column of values measured (default: %(default)s)", "y", metavar="NAME")
-    told = "column of times (default: the one called time, if there is one)"
-    table.add_argument("--times", help=told, metavar="NAME")
+    table.add_argument("table", type=Path, metavar="TABLE", help=text)
+    option(table, "--y", "column of the observations (default: %(default)s)", "y", metavar="NAME")
+    text = "column of times (default: the column time, if there is one)"
+    table.add_argument("--times", help=text, metavar="NAME")
     for parser in (tell, observe):
-        told = "the measurement failed; there is no Y"
-        parser.add_argument("--failed", action="store_true", help=told)
+        text = "the measurement failed; give no Y"
+        parser.add_argument("--failed", action="store_true", help=text)
     discard = step("discard", _discard, "drop a suggestion that will not be measured", OPEN)
     for parser in (tell, discard):
-        told = "of the suggestion (default: the only one open)"
-        parser.add_argument("--number", help=told, type=int)
-    amend = step("amend", _amend, "correct a measurement", MADE)
+        text = "number of the suggestion; optional if only one is open"
+        parser.add_argument("--number", help=text, type=int)
+    amend = step("amend", _amend, "correct a measurement", MEASURED)
     amend.add_argument("y", nargs="?", type=_number, metavar="Y", help="the right value")
     amend.add_argument("--failed", action="store_true", help="the measurement failed; give no Y")
-    remove = step("remove", _remove, "take out a measurement, as if it had never been made", MADE)
+    remove = step("remove", _remove, "remove a measurement, as if it had never been made", MEASURED)
     for parser in (amend, remove):
-        told = "of the measurement, as botorch-tv loop table prints it"
-        parser.add_argument("--number", type=int, required=True, metavar="N", help=told)
-    recommend = step("recommend", _recommend, "print the best point for now, as a line of JSON")
+        text = "number of the measurement, as botorch-tv loop table prints it"
+        parser.add_argument("--number", type=int, required=True, metavar="N", help=text)
+    recommend = step("recommend", _recommend, "print the best setting now, as a line of JSON")
     for parser in (ask, tell, observe, recommend, amend):
-        default = "as before" if parser is amend else "now"
-        told = f"when, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
-        also = ("--now",) if parser in (ask, recommend) else ()  # as in Python
-        parser.add_argument("--time", *also, metavar="TIME", help=told, type=_time)
-        # Python's own takes -8e-06 for an option.
+        default = "unchanged" if parser is amend else "now"
+        text = f"time, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
+        also = ("--now",) if parser in (ask, recommend) else ()  # the name in Python
+        parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
+        # The default matcher takes -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     status = step("status", _status, "summarise the measurements, open suggestions and the model")
-    status.add_argument("--plot", help="also draw it to this file", type=Path, metavar="PICTURE")
-    status.add_argument("--json", action="store_true", help="print it as a line of JSON")
-    step("table", _table, "print all measurements, as the text of a .csv file")
+    status.add_argument(
+        "--plot", help="also plot the loop to this file", type=Path, metavar="PICTURE"
+    )
+    status.add_argument("--json", action="store_true", help="print a line of JSON")
+    step("table", _table, "print all measurements as .csv")
 
 
 def _new(arguments: argparse.Namespace) -> int:
     from botorch_tv import Loop
 
-    box = _by_name([_parameter(one) for one in arguments.parameters])
+    box = _by_name([_parameter(text) for text in arguments.parameters])
     with alone(arguments.file):
         if arguments.file.exists():
-            raise ValueError(f"{arguments.file} is there already; give another name, or remove it.")
+            raise ValueError(f"{arguments.file} exists; give another name, or remove the file.")
         unit = None if arguments.unit == ROUNDS else arguments.unit
         loop = Loop(box, pending=arguments.pending, unit=unit, maximize=not arguments.minimize)
         loop.save(arguments.file)
     print(f"Written: {arguments.file}")
-    for name, one in box.items():
-        print(f"  {name}: {one!r}")
+    for name, parameter in box.items():
+        print(f"  {name}: {parameter!r}")
     return 0
 
 
@@ -155,7 +155,7 @@ def _ask(arguments: argparse.Namespace) -> int:
 
 def _tell(arguments: argparse.Namespace) -> int:
     if (arguments.y is None) != arguments.failed:
-        raise ValueError("give either Y, what came out, or --failed.")
+        raise ValueError("give either the observation Y or --failed.")
     ok, number, when = not arguments.failed, arguments.number, arguments.time
     with _changed(arguments.file) as loop:
         loop.tell(arguments.y, suggestion=number, time=when, ok=ok)
@@ -165,7 +165,7 @@ def _tell(arguments: argparse.Namespace) -> int:
 def _observe(arguments: argparse.Namespace) -> int:
     values, y = arguments.values, None
     if arguments.failed == ("=" not in values[0]):
-        raise ValueError("give either Y, what came out, before NAME=VALUE ..., or --failed.")
+        raise ValueError("give either the observation Y before NAME=VALUE ..., or --failed.")
     if not arguments.failed:
         first, *values = values
         y = _number(first)
@@ -184,23 +184,25 @@ def _import(arguments: argparse.Namespace) -> int:
         cells = read_cells(path)
         table = cells[1:].set_axis(list(cells.iloc[0]), axis=1)
         if not len(table):
-            raise ValueError(f"{path} has no rows below a line of names.")
-        # As loop table prints parameters that are called as one of its own columns.
+            raise ValueError(f"{path} has no rows below its header; give a row per measurement.")
+        # `loop table` renames parameters that have the name of another column.
         columns = {
             name: own if (own := f"{name} (parameter)") in table else name for name in _kinds(loop)
         }
         times = arguments.times or (TIME if TIME in table else None)
         ok = OK if OK in table and OK not in (*columns.values(), y, times) else None
-        used = [*columns.values(), y, *(one for one in (times, ok) if one is not None)]
-        wrong = [one for one in used if list(table).count(one) != 1 or used.count(one) > 1]
-        if times is None and loop._units.clock.unit is not None:  # which would date all to now
+        used = [*columns.values(), y, *(name for name in (times, ok) if name is not None)]
+        wrong = [name for name in used if list(table).count(name) != 1 or used.count(name) > 1]
+        if (
+            times is None and loop._units.clock.unit is not None
+        ):  # all rows would get the present time
             wrong = [TIME]
         if wrong:
             raise ValueError(
-                f"{path} has not one column {wrong[0]!r}, used once, but "
-                f"{', '.join(map(str, table))}; name columns as parameters are, and those of "
-                "values and dates by --y and --times, or "
-                "begin a loop that counts in numbers, --unit rounds."
+                f"{path} needs exactly one column {wrong[0]!r}, but has "
+                f"{', '.join(map(str, table))}; name columns like the parameters, give the columns "
+                "of observations and times by --y and --times, or create the loop with --unit "
+                "rounds if times are numbers."
             )
         for line, row in zip(table.index, table[used].to_dict("records")):
             with _at_line(line, path):
@@ -209,50 +211,52 @@ def _import(arguments: argparse.Namespace) -> int:
                     gaps += 1
                     continue
                 when = None if times is None else _time(row[times])
-                point = _point(loop, [f"{name}={row[one]}" for name, one in columns.items()])
+                point = _point(loop, [f"{name}={row[column]}" for name, column in columns.items()])
                 rows.append((when, line, point, _number(row[y]) if good else None))
         there = _measured(loop)
-        # Each that came before others would have these replayed, as in a table newest first.
-        for when, line, point, value in sorted(rows, key=lambda one: _seconds(one[0])):
+        # In order of time, because a late row would replay all later rows.
+        for when, line, point, value in sorted(rows, key=lambda row: _seconds(row[0])):
             near = 1e-3 if isinstance(when, datetime) else 0.0  # dates are rounded in files
-            known = there.get(_place(point, value), [])
-            same = [one for one in known if when is None or abs(_seconds(when) - one) <= near]
+            times_there = there.get(_place(point, value), [])
+            same = [t for t in times_there if when is None or abs(_seconds(when) - t) <= near]
             if same:
-                known.remove(same[0])  # another row like this is another measurement
+                times_there.remove(same[0])  # an equal row is another measurement
             else:
                 with _at_line(line, path):
                     loop.observe(point, value, ok=value is not None, time=when)
                 new += 1
-    gaps_note = f"; {gaps} without {y} are left out" if gaps else ""
-    again = f"; {len(rows) - new} were there already" if new < len(rows) else ""
-    print(f"Taken in: {counted(new, 'measurements')}{again}{gaps_note}")
+    gaps_note = f"; {counted(gaps, 'rows')} without {y} skipped" if gaps else ""
+    again = f"; {len(rows) - new} already present" if new < len(rows) else ""
+    print(f"Imported: {counted(new, 'measurements')}{again}{gaps_note}")
     others = [str(name) for name in table if name not in used]
     if others:
-        print(f"Not looked at: {', '.join(others)}")
+        print(f"Ignored columns: {', '.join(others)}")
     _warn_if_ahead(loop)
     return 0
 
 
 TIME, OK = "time", "ok"
-"""Usual names of the columns of times, and of whether measurements succeeded."""
+"""Default names of the columns of times and of successes."""
 GAPS = {"", "na", "n/a", "nan", "none", "null"}
-"""Cells that stand for a missing value, in lower case."""
+"""Cells that mean a missing value, in lower case."""
 
 
 def _succeeded(cell: str) -> bool:
-    """Whether a measurement succeeded, by its cell in the column ``ok``; a gap counts as True."""
+    """Whether a measurement succeeded, from its cell in the column ``ok``; a gap is True."""
     if cell.lower() not in ("true", "1", "false", "0", *GAPS):
-        raise ValueError(f"column {OK!r} has {cell!r}; give True, or False where it failed.")
+        raise ValueError(
+            f"column {OK!r} has {cell!r}; give True, or False for a failed measurement."
+        )
     return cell.lower() not in ("false", "0")
 
 
 def _warn_if_ahead(loop: Loop) -> None:
-    """Warn of a date in the future, which may be an error: all suggestions are for then."""
+    """Warn of a date in the future, since all suggestions are then for that time."""
     newest = max(loop.history.times, key=_seconds, default=None)
     if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
         print(
-            f"botorch-tv: the newest measurement is of {newest.isoformat(' ', 'seconds')}, later "
-            "than the clock of this computer; until then the loop decides for that time.",
+            f"botorch-tv: the newest measurement is at {newest.isoformat(' ', 'seconds')}, in the "
+            "future of this computer's clock; until then suggestions are for that time.",
             file=sys.stderr,
         )
 
@@ -263,7 +267,7 @@ def _at_line(line: int, path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note(f"In line {line} of {path}; nothing is taken in.")
+        error.add_note(f"In line {line} of {path}; nothing is imported.")
         raise
 
 
@@ -275,7 +279,7 @@ def _discard(arguments: argparse.Namespace) -> int:
 
 def _amend(arguments: argparse.Namespace) -> int:
     if arguments.failed and arguments.y is not None:
-        raise ValueError("give either Y, what came out, or --failed.")
+        raise ValueError("give either the observation Y or --failed.")
     ok = False if arguments.failed else None
     with _changed(arguments.file) as loop:
         loop.amend(arguments.number, arguments.y, ok=ok, time=arguments.time)
@@ -300,16 +304,16 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         try:
             best = _best(loop, None)
-        except InputDataError:  # every point is likelier to fail, as the words say
+        except InputDataError:  # every point is more likely to fail
             best = None
-        said = {
+        summary = {
             "measurements": len(loop.history.y),
             "failed": int(loop.history.y.isnan().sum()),
-            "open": [_suggested(one) for one in loop.open],
+            "open": [_suggested(suggestion) for suggestion in loop.open],
             "best": best,
             "words": loop.describe(),
         }
-        print(json.dumps(said))
+        print(json.dumps(summary))
     else:
         print("\n".join([loop.describe(), *map(repr, loop.open)]))
     if picture is not None:
@@ -323,24 +327,25 @@ def _table(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _suggested(one: NumberedSuggestion) -> dict[str, Any]:
-    """A suggestion for JSON; None if nothing is predicted."""
+def _suggested(suggestion: NumberedSuggestion) -> dict[str, Any]:
+    """A suggestion for JSON; mean and sd are None without a prediction."""
+    time, mean, sd = suggestion.time, suggestion.mean, suggestion.sd
     return {
-        "number": one.number,
-        "point": one.point,
-        "time": one.time.isoformat() if isinstance(one.time, datetime) else one.time,
-        "mean": None if math.isnan(one.mean) else one.mean,
-        "sd": None if math.isnan(one.sd) else one.sd,
+        "number": suggestion.number,
+        "point": suggestion.point,
+        "time": time.isoformat() if isinstance(time, datetime) else time,
+        "mean": None if math.isnan(mean) else mean,
+        "sd": None if math.isnan(sd) else sd,
     }
 
 
 def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
-    """The best point for JSON; None if nothing is predicted."""
-    with warnings.catch_warnings(record=True) as doubts:
+    """The best point for JSON; mean and sd are None without predictions."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         best: dict[str, Any] = {"point": loop.recommend(now=now), "mean": None, "sd": None}
-    for one in doubts:
-        print(f"botorch-tv: {one.message}", file=sys.stderr)
+    for warning in caught:
+        print(f"botorch-tv: {warning.message}", file=sys.stderr)
     if bool(loop.strategy.predicts(loop.state)):
         posterior = loop.posterior([best["point"]], now=now)
         sd = float(posterior.variance.clamp_min(0).sqrt())
@@ -350,10 +355,9 @@ def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
 
 @contextmanager
 def _changed(path: Path) -> Iterator[Loop]:
-    """Load the loop of a file, and save it after it was changed without an error.
+    """Load the loop of a file, and save it unless the block raises; other processes wait.
 
-    Other processes wait meanwhile. Says on stderr if a loop without a unit was given its first
-    date, which sets its unit.
+    Prints to stderr if the loop had no unit and its first time is a date, which sets the unit.
     """
     _require_there(path)
     with alone(path):
@@ -364,16 +368,16 @@ def _changed(path: Path) -> Iterator[Loop]:
     unit = loop._units.clock.unit
     if before is None and unit is not None:
         print(
-            f"botorch-tv: {path} was begun without a unit of time, and its first time is a date. "
-            f"Times are dates from now on, counted in {unit}. If you meant rounds, begin a new "
-            "loop, and give times as numbers or none.",
+            f"botorch-tv: {path} had no unit of time, and its first time is a date. From now on "
+            f"times are dates, counted in {unit}. For rounds, create a new loop, and give times as "
+            "numbers or none.",
             file=sys.stderr,
         )
 
 
 def _require_there(path: Path) -> None:
     if not path.exists():
-        raise ValueError(f"{path} is not there; begin: botorch-tv loop new {path} NAME=LOW:HIGH.")
+        raise ValueError(f"{path} does not exist; run botorch-tv loop new {path} NAME=LOW:HIGH.")
 
 
 def _loaded(path: Path) -> Loop:
@@ -398,66 +402,73 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
         if ":int" not in ends[3]:
             return name, Float(low, high, log=log)
         if not (low.is_integer() and high.is_integer()):
-            raise ValueError("whole numbers lie between whole numbers")
+            raise ValueError("the bounds of an integer must be integers")
         return name, Integer(int(low), int(high), log=log)
     except ValueError as error:
-        raise ValueError(f"{text!r} is no parameter: {str(error).rstrip('.')}; {FORM}.") from error
+        raise ValueError(
+            f"{text!r} is not a parameter: {str(error).rstrip('.')}; {FORM}."
+        ) from error
 
 
 def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"{' '.join(one for one, _ in pairs)}: one is given twice; give it once.")
+        names = " ".join(name for name, _ in pairs)
+        raise ValueError(f"{names}: a parameter is given twice; give each once.")
     return found
 
 
 def _point(loop: Loop, values: list[str]) -> Any:
-    """The point measured, in the format of the loop."""
+    """A point in the format of the loop."""
     kinds = _kinds(loop)
     point = _by_name([_value(kinds, text) for text in values])
     named = loop.parameters is not None
     if not all(map(str.strip, point)) or not (named or set(point) == set(kinds)):
         form = " ".join(f"{name}=VALUE" for name in kinds)
-        raise ValueError(f"{' '.join(values)} is no point here; give {form}.")
+        raise ValueError(f"{' '.join(values)} is not a point of this loop; give {form}.")
     return point if named else [point[name] for name in kinds]
 
 
 def _kinds(loop: Loop) -> dict[str, Any]:
-    """The parameters by name; coordinates without names are called x0, x1, ..."""
+    """The parameters by name; ``x0, x1, ...`` without names."""
     from botorch_tv.loop.table import names_of
 
     return dict(loop.parameters or dict.fromkeys(names_of(loop.domain)))
 
 
 def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
-    """The name and the value of a parameter; of a ``Choice``, the value written like this."""
+    """The name and the value of a parameter; for a ``Choice``, the choice with this text."""
     from botorch_tv import Choice
 
     name, equals, value = text.partition("=")
     if not equals:
-        raise ValueError(f"{text!r} is no value of a parameter; give NAME=VALUE.")
+        raise ValueError(f"{text!r} is not a parameter with a value; give NAME=VALUE.")
     kind = kinds.get(name)
     if isinstance(kind, Choice):
-        alike = [one for one in kind.choices if value in (str(one), json.dumps(one, default=str))]
+        alike = [
+            choice
+            for choice in kind.choices
+            if value in (str(choice), json.dumps(choice, default=str))
+        ]
         if len(alike) > 1:
-            told = " or ".join(map(repr, alike))
-            raise ValueError(f"{text!r} may be {told}; take it in from Python, loop.observe.")
+            texts = " or ".join(map(repr, alike))
+            raise ValueError(f"{text!r} may be {texts}; use loop.observe in Python.")
         return name, alike[0] if alike else value
     try:
         return name, float(value)
     except ValueError:
-        return name, value  # which the loop refuses, and says what it takes
+        return name, value  # the loop refuses it with a message
 
 
 class _BadOption(argparse.ArgumentTypeError, ValueError):
-    """A value of an option or of a table; argparse shows the words of this kind alone."""
+    """An invalid value of an option or of a table; argparse prints messages of this type only."""
 
 
 def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise _BadOption(f"{text!r} is no number; give what came out, such as -3.7.") from error
+        raise _BadOption(f"{text!r} is not a number; give an observation such as -3.7.") from error
 
 
 def _time(text: str) -> Time:
@@ -466,32 +477,32 @@ def _time(text: str) -> Time:
             when: Time = read(text)
             return when
     raise _BadOption(
-        f"{text!r} is neither a number nor a date; give one such as 2026-03-01T08:30+01:00."
+        f"{text!r} is neither a number nor a date; give a date such as 2026-03-01T08:30+01:00."
     )
 
 
 def _measured(loop: Loop) -> dict[Any, list[float]]:
-    """When each value was measured where, so that a table which has grown can be taken in again.
+    """The times of all measurements by point and value, to import a longer table again.
 
-    Amended and removed measurements as well, which are not to come back with an old table.
+    It includes amended and removed measurements, which an old table must not restore.
     """
     found: dict[Any, list[float]] = {}
     history = loop.history
     rows = [*zip(history.points, history.y.tolist(), history.times)]
-    for point, y, time in [*rows, *((one.point, one.y, one.time) for one in loop.superseded)]:
+    for point, y, time in [*rows, *((row.point, row.y, row.time) for row in loop.superseded)]:
         found.setdefault(_place(point, y), []).append(_seconds(time))
     return found
 
 
 def _place(point: Any, y: float | None) -> tuple[Any, ...]:
-    """A point and its value, None or NaN where it failed, as far as files and tables agree."""
+    """A key of a point and its value, None or NaN for a failure, to the digits of tables."""
     values = point.values() if isinstance(point, dict) else point
     numbers = [math.nan if y is None else y, *values]
-    return tuple(f"{one:.9g}" if isinstance(one, (int, float)) else one for one in numbers)
+    return tuple(f"{n:.9g}" if isinstance(n, (int, float)) else n for n in numbers)
 
 
 def _seconds(time: Time | None) -> float:
-    """A number that sorts times of one kind; 0 without a time."""
+    """A sort key of times of one kind; 0 without a time."""
     if isinstance(time, datetime):
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     return time or 0.0

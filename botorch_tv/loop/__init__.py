@@ -1,4 +1,4 @@
-"""A stateful optimisation loop, for people who run a machine overnight."""
+"""A stateful optimisation loop that is saved to a file and resumed from it."""
 
 from botorch_tv.loop.loop import Loop
 from botorch_tv.loop.table import (

@@ -1,4 +1,4 @@
-"""Times of a loop: numbers, or dates with a time of day."""
+"""Times of a loop: numbers or datetimes."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ SPANS = {
     "weeks": timedelta(weeks=1),
 }
 Time = float | datetime
-"""A number, or a date with a time of day."""
+"""A number or a datetime."""
 
 
 class LoopClock:
-    """Converts datetimes to numbers and back; numbers stay as they are.
+    """Converts datetimes to numbers and back; numbers stay unchanged.
 
-    The first time decides which of the two a loop has. Datetimes are counted from the first, in a
-    unit. With a time zone, changes to and from summer time are accounted for; without one they
-    cannot be.
+    The first time decides whether the times of a loop are numbers or datetimes. Datetimes are
+    counted from the first, in a unit. Changes to and from summer time count only with a time zone.
 
     Args:
-        unit: ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``, for loops whose
-            times are datetimes; None if the first time decides, and datetimes are counted in hours.
+        unit: ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"`` for datetimes;
+            None if the first time decides, with datetimes in hours.
 
     Raises:
         ValueError: If there is no such unit.
@@ -45,8 +44,8 @@ class LoopClock:
     def __init__(self, unit: str | None) -> None:
         require(
             unit is None or unit in SPANS,
-            f"Loop: unit is {unit!r}, but datetimes are counted in {', '.join(SPANS)}; give one, "
-            "or None where times are numbers.",
+            f"Loop: unit is {unit!r}, but the units are {', '.join(SPANS)}; give one of them, or "
+            "None if times are numbers.",
         )
         self.unit = self._declared = unit
         self.start: datetime | None = None
@@ -70,7 +69,7 @@ class LoopClock:
         return None if self.unit is None else {"start": start, "unit": self.unit}
 
     def begin(self, first: object) -> LoopClock:
-        """A clock for a loop whose first time this is."""
+        """A clock that starts at the first time of a loop."""
         clock, when = LoopClock(self._declared), as_datetime("time", first)
         if when is not None:
             clock.start, clock.unit = when, self._declared or "hours"
@@ -80,7 +79,7 @@ class LoopClock:
         """A time as a number.
 
         Raises:
-            InputDataError: If it is not a time, or not of the kind of the loop's times.
+            InputDataError: If the value is not a time, or not of the kind of the loop's times.
         """
         refuse_masked(name, value)
         when = as_datetime(name, value)
@@ -92,21 +91,22 @@ class LoopClock:
             if start is not None:
                 kind = f"datetimes with{'out' if start.tzinfo is None else ''} a zone"
             raise InputDataError(
-                f"{name} is {when or shown(value)}, but the times of this loop are {kind}; give "
-                "one of these, such as 2026-03-01T08:30+01:00, or begin a loop with another unit."
+                f"{name} is {when or shown(value)}, but the times of this loop are {kind}; give a "
+                "time of this kind, such as 2026-03-01T08:30+01:00, or start a loop with another "
+                "unit."
             )
-        # Python subtracts times of one zone as clocks show them, an hour off in summer.
+        # Within a zone, Python subtracts local times, which ignores summer time.
         return (_universal(when) - _universal(start)) / SPANS[self._unit]
 
     def shown(self, number: float) -> Time:
-        """A time in the user's form."""
+        """A time as the user gave it."""
         if self.start is None:
             return number
         when = _universal(self.start) + number * SPANS[self._unit]
         return when if self.start.tzinfo is None else when.astimezone(self.start.tzinfo)
 
     def now(self) -> datetime | None:
-        """The present by this computer's clock; None if times are numbers."""
+        """The present time of this computer; None if times are numbers."""
         if self.unit is None:
             return None
         zone = UTC if self.start is None else self.start.tzinfo
@@ -118,31 +118,31 @@ class LoopClock:
 
 
 def as_datetime(name: str, value: object) -> datetime | None:
-    """A datetime of Python, NumPy or pandas as one of Python; None for other types.
+    """A datetime of Python, NumPy or pandas as a datetime of Python; None for other types.
 
     Raises:
-        InputDataError: If it is not a time, such as NaT of pandas.
+        InputDataError: If it is NaT.
     """
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if not isinstance(value, datetime):
         return None
     if value != value:
-        raise InputDataError(f"{name} is {value}, which is no time; leave out rows without one.")
+        raise InputDataError(f"{name} is {value}, which is not a time; drop rows without a time.")
     plain = getattr(value, "to_pydatetime", None)
     whole: datetime = value if plain is None else plain(warn=False)
     return whole
 
 
 def earliest(column: object) -> datetime | None:
-    """The earliest datetime in a column; None if there is none.
+    """The earliest datetime in a column, or None.
 
     Raises:
-        InputDataError: If some have a zone and others have none.
+        InputDataError: If some datetimes have a zone and others have none.
     """
     rows = column if isinstance(column, Iterable) and not isinstance(column, Tensor) else ()
-    times = [when for one in rows if (when := as_datetime("time", one)) is not None]
-    if len({one.tzinfo is None for one in times}) > 1:
+    times = [when for entry in rows if (when := as_datetime("time", entry)) is not None]
+    if len({time.tzinfo is None for time in times}) > 1:
         raise InputDataError("time has rows with a zone and others without; give all a zone.")
     return min(times, default=None)
 
@@ -155,7 +155,7 @@ CONTEXT = "(context)"
 """Key of the context beside named parameters in a file."""
 TIME_FIELDS = ("time", "planned_for")
 Values = list[float] | dict[str, Any]
-"""A point: coordinates, or named parameters in their own units."""
+"""A point: coordinates, or named parameters in their units."""
 
 
 class Units:
@@ -167,26 +167,26 @@ class Units:
         dtype: The dtype of points in the unit cube.
 
     Raises:
-        ValueError: If a parameter is named as the context is in a file.
+        ValueError: If a parameter has the name of the context in files.
     """
 
     def __init__(self, parameters: Parameters | None, clock: LoopClock, dtype: torch.dtype) -> None:
         require(
             parameters is None or CONTEXT not in parameters,
-            f"Loop: a parameter is called {CONTEXT!r}, as the context is in a file; give another "
-            "name.",
+            f"Loop: a parameter is called {CONTEXT!r}, the name of the context in files; give "
+            "another name.",
         )
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point in its own units; with named parameters, without the context."""
+        """A point in the units of the parameters; named points exclude the context."""
         if self.parameters is None:
-            return [float(one) for one in point]
+            return [float(value) for value in point]
         place = point[: self.parameters.columns]
         return self.parameters.named(torch.tensor(place, dtype=self.dtype, device="cpu"))
 
-    def settled(self, X: Tensor) -> Tensor:
-        """Points `* x (d + c)`, rounded as values are stored, so that a file restores them."""
+    def rounded(self, X: Tensor) -> Tensor:
+        """Points `* x (d + c)`, rounded to the values that a file stores."""
         if self.parameters is None:
             return X
         d, rows = self.parameters.columns, X.reshape(-1, X.shape[-1])
@@ -202,7 +202,7 @@ class Units:
         )
 
     def written(self, row: dict[str, Any]) -> dict[str, Any]:
-        """A row of a file, with names and in the user's units."""
+        """A row of a file, with names and units."""
 
         def named(point: Sequence[float]) -> dict[str, Any]:
             assert self.parameters is not None
@@ -242,14 +242,14 @@ class Units:
         if self.parameters is not None and "point" in own:
             own["point"] = point(own["point"])
         if self.parameters is not None and "points" in own:
-            own["points"] = [point(one) for one in own["points"]]
+            own["points"] = [point(row) for row in own["points"]]
         return own
 
 
 def point_text(values: Values) -> str:
     """A point: named parameters to six digits, coordinates to four."""
     if not isinstance(values, dict):
-        return f"[{', '.join(f'{one:.4g}' for one in values)}]"
+        return f"[{', '.join(f'{value:.4g}' for value in values)}]"
     texts = {
         name: f"{value:.6g}" if type(value) in (int, float) else str(value)
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""The file of a loop: readable JSON with a line per measurement, which may be edited by hand."""
+"""The file of a loop: JSON with a line per measurement, which may be edited by hand."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
 VERSION = 3
-"""Version of the format; it changes when older files can no longer be read."""
+"""Version of the format. A new version cannot read files of another."""
 SHORT = 12
 """Digits of a digest."""
 DIGESTS = "digests"
 NAMED = 8
-"""Changes that a warning names."""
+"""Most changes that a warning lists."""
 PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted")
 ANSWERED = (*PLANNED, "y", "time", "noise", "arrival")
 ASKED = ("number", "points", "arms", "time", "known")
@@ -44,14 +44,14 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "consultations": ("consultation", ASKED),
     "replies": ("reply", (*ASKED, "y")),
 }
-"""What a row of each list is called, and what of it is written."""
+"""The name of a row of each list, and its fields."""
 WHOLE = ("number", "arm", "arms", "known", "arrival")
 MANY = ("point", "points", "arms", "predicted")
 LARGEST = 2**62
-"""Whole numbers beyond are damage."""
+"""Bound of valid integers in a file."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-ANEW = "begin a new loop with the table of old measurements."
-COPY = f"give a copy of it, or {ANEW}"
+NEW_LOOP = "start a new loop with the table of old measurements."
+COPY = f"load a copy of it, or {NEW_LOOP}"
 DAMAGE = (
     ArithmeticError,
     AssertionError,
@@ -63,29 +63,29 @@ DAMAGE = (
     TypeError,
     ValueError,
 )
-"""Errors that content not written by a loop may raise when it is read."""
+"""Errors that damaged content may raise when it is read."""
 
 
 @contextmanager
-def refused(what: str, fix: str) -> Iterator[None]:
-    """Whatever comes of damage within becomes a ``ValueError`` that says what is to be done."""
+def refused(problem: str, fix: str) -> Iterator[None]:
+    """Convert errors that damaged content raises to a ``ValueError`` with a fix."""
     try:
         yield
     except DAMAGE as error:
         reason = f"{type(error).__name__}: {str(error)[:300]}"
-        raise ValueError(f"{what} ({reason}); {fix}") from error
+        raise ValueError(f"{problem} ({reason}); {fix}") from error
 
 
 def write_loop(path: Path, content: dict[str, Any], units: Units) -> None:
-    """Write the file of a loop, all of it or nothing.
+    """Write the file of a loop, atomically.
 
     Args:
         path: The file.
-        content: All that it holds, with rows as the loop has them.
+        content: The content; rows are instances of :class:`Measurement` or :class:`Question`.
         units: The names and units in which rows are written.
 
     Raises:
-        OSError: If that fails; an older file is then as it was.
+        OSError: If the file cannot be written; an existing file is then unchanged.
     """
     content = {"format": FORMAT, "version": VERSION, "made_with": libraries(), **content}
     for name, (_, fields) in ROWS.items():
@@ -104,51 +104,52 @@ def write_loop(path: Path, content: dict[str, Any], units: Units) -> None:
 
 
 def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
-    """The content of the file of a loop, with rows as the loop has them.
+    """The content of the file of a loop.
 
     Returns:
-        The content, and the numbers of answers and open suggestions whose prediction knew rows
-        that were changed by hand since.
+        The content with rows as :class:`Measurement` and :class:`Question`; and the numbers of
+        answers and open suggestions with predictions from rows that were changed by hand.
 
     Raises:
-        ValueError: If it is damaged, no loop, or of another version.
-        OSError: If it cannot be read.
+        ValueError: If the file is damaged, of another version, or not the file of a loop.
+        OSError: If the file cannot be read.
     """
     require_regular(path)
     text = path.read_bytes()
-    with refused(f"{path} holds no loop, or is damaged", "give a file of a loop, or a copy of it."):
+    with refused(f"{path} is damaged or not the file of a loop", "load a copy of it."):
         content = json.loads(text)
         written = content["format"], content["version"]
-        require(written == (FORMAT, VERSION), f"it is {written}, but here is {(FORMAT, VERSION)}")
+        require(written == (FORMAT, VERSION), f"it is {written}, not {(FORMAT, VERSION)}")
         changes, touched = _changes(content)
         parameters = content["domain"].get("parameters")
         named = None if parameters is None else Parameters.from_data(parameters)
         units = Units(named, LoopClock.of(content["clock"]), DTYPES[content["dtype"]])
         for name, (_, fields) in ROWS.items():
-            require(isinstance(content[name], list), f"{name} is no list")
+            require(isinstance(content[name], list), f"{name} is not a list")
             content[name] = [_row(name, units.read(row), fields) for row in content[name]]
         made, here = content["made_with"], libraries()
-        unlike = differences({one: made.get(one) for one in here}, here)
+        unlike = differences({library: made.get(library) for library in here}, here)
         stale = _recount(content, touched) if changes else set()
     if unlike:
         warnings.warn(
             f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers are replayed "
-            "with those here, whose choices may differ; install the others to go on exactly.",
+            "with the installed libraries, whose choices may differ; install the other versions to "
+            "continue exactly.",
             stacklevel=3,
         )
     if changes:
         more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
         warnings.warn(
             f"{path} was changed by hand since it was saved: {'; '.join(changes[:NAMED])}{more}. "
-            "The loop goes on from that.",
+            "The loop continues from the changed rows.",
             stacklevel=3,
         )
     return content, stale
 
 
 def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement | Question:
-    """A row of the file, of which every number is checked."""
-    own = {one: _checked(one, row[one], name == "replies") for one in fields}
+    """A row of the file, with every number checked."""
+    own = {field: _checked(field, row[field], name == "replies") for field in fields}
     if name in ("consultations", "replies"):
         return Question(**own)
     return Measurement(**{"time": own["planned_for"], **own})
@@ -157,20 +158,20 @@ def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement |
 def _checked(field: str, value: Any, of_reply: bool) -> Any:
     if isinstance(value, list):
         require(field in MANY or (of_reply and field == "y"), f"{field} is a list")
-        return tuple(_checked(field, one, of_reply) for one in value)
+        return tuple(_checked(field, entry, of_reply) for entry in value)
     if value is None or field == "became":
         return value
     whole, least = field in WHOLE, -LARGEST if field == "number" else 0
     good = type(value) is int and least <= value < LARGEST if whole else type(value) in (int, float)
     require(
         good and math.isfinite(value),
-        f"{field} is {json.dumps(value)[:60]}, which is no {'whole' if whole else 'finite'} number",
+        f"{field} is {json.dumps(value)[:60]}, not {'an integer' if whole else 'a finite number'}",
     )
     return value if whole else float(value)
 
 
 def _digests(content: Mapping[str, Any]) -> dict[str, str]:
-    """Short digests of the rows and of all else, by the names in which changes are told."""
+    """Short digests of the rows and of all other values, by their names in messages."""
     parts: dict[str, Any] = {}
     for name, value in content.items():
         if name in ROWS and name != "superseded":
@@ -178,74 +179,75 @@ def _digests(content: Mapping[str, Any]) -> dict[str, str]:
         elif name != DIGESTS:
             parts[name] = value
     texts = {name: json.dumps(part, sort_keys=True) for name, part in parts.items()}
-    return {one: hashlib.sha256(text.encode()).hexdigest()[:SHORT] for one, text in texts.items()}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:SHORT] for name, text in texts.items()}
 
 
 def _changes(content: Mapping[str, Any]) -> tuple[list[str], set[int]]:
-    """What was changed by hand, in words, and the numbers of the plans that were changed or added.
+    """Changes by hand as text, and the numbers of answers and suggestions changed or added.
 
     A file without digests counts as unchanged.
     """
     now = _digests(content)
     former = dict(content.get(DIGESTS, now))
-    words = [
+    texts = [
         f"{name} was {'changed' if name in former else 'added'}"
         for name, digest in now.items()
         if former.get(name) != digest
     ]
-    words += [f"{name} is gone" for name in former if name not in now]
+    texts += [f"{name} was deleted" for name in former if name not in now]
     touched = {
         row["number"]
         for name in ("answers", "open")
         for row in content[name]
-        if former.get(one := f"{ROWS[name][0]} {row['number']}") != now[one]
+        if former.get(key := f"{ROWS[name][0]} {row['number']}") != now[key]
     }
-    return words, touched
+    return texts, touched
 
 
 def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
-    """Sort answers by time, and count anew what arrived and was known, after changes by hand.
+    """Sort answers by time and renumber their arrivals, after changes by hand.
 
     Args:
-        content: The content, which is changed.
+        content: The content, changed in place.
         touched: Numbers of the answers and open suggestions that were changed or added.
 
     Returns:
-        Numbers of the rows whose prediction is to be made anew.
+        Numbers of the rows with predictions to recompute.
     """
     answers = content["answers"]
     rows = (*answers, *content["open"])
-    arrivals = {one.arrival for one in answers}
-    changed = [one.arrival for one in answers if one.number in touched]
-    gone = next(arrival for arrival in range(len(arrivals) + 1) if arrival not in arrivals)
-    if gone < max([len(arrivals), *(one.known for one in rows)]):
-        changed.append(gone)
+    arrivals = {answer.arrival for answer in answers}
+    changed = [answer.arrival for answer in answers if answer.number in touched]
+    missing = next(arrival for arrival in range(len(arrivals) + 1) if arrival not in arrivals)
+    if missing < max([len(arrivals), *(row.known for row in rows)]):
+        changed.append(missing)
     first = min(changed, default=LARGEST)
     names = ("answers", "open", "consultations", "replies")
     content.update(zip(names, recounted(*(content[name] for name in names))))
-    return {one.number for one in rows if one.known > first} | touched
+    return {row.number for row in rows if row.known > first} | touched
 
 
 def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
     """Raise an error unless the rows fit the domain and each other."""
     answers, waiting = content["answers"], content["open"]
     asked = [*content["replies"], *content["consultations"]]
-    times = [one.time for one in answers]
+    times = [answer.time for answer in answers]
     require(times == sorted(times), "the answers are not in order of time")
     require(
-        sorted(one.arrival for one in answers) == list(range(len(answers))),
+        sorted(answer.arrival for answer in answers) == list(range(len(answers))),
         f"the arrivals of {len(answers)} answers are not 0 to {len(answers) - 1}, each once",
     )
-    require(all(one.number > 0 for one in waiting), "an open suggestion has no number from 1 on")
-    require([one.number for one in asked] == sorted(one.number for one in asked), "not in order")
+    require(all(row.number > 0 for row in waiting), "an open suggestion has a number below 1")
+    consulted = [row.number for row in asked]
+    require(consulted == sorted(consulted), "the consultations are not in order")
     for numbers, most in (
-        ([one.number for one in (*answers, *waiting) if one.number > 0], content["asked"]),
-        ([-one.number for one in answers if one.number <= 0], LARGEST),
-        ([one.number for one in asked], content["consulted"]),
+        ([row.number for row in (*answers, *waiting) if row.number > 0], content["asked"]),
+        ([-row.number for row in answers if row.number <= 0], LARGEST),
+        (consulted, content["consulted"]),
     ):
-        fine = type(most) is int and all(1 <= one <= most for one in numbers)
-        require(fine, f"numbers {numbers} are there, but {most!r} were made")
-        require(len(numbers) == len(set(numbers)), f"a number of {numbers} is there twice")
+        valid = type(most) is int and all(1 <= number <= most for number in numbers)
+        require(valid, f"the numbers {numbers} are not from 1 to {most!r}")
+        require(len(numbers) == len(set(numbers)), f"{numbers} has duplicates")
     for row in (*answers, *waiting, *content["superseded"]):
         _check_points(domain, [row.point], None if row.arm is None else [row.arm], content["dtype"])
     for row in asked:
@@ -255,7 +257,7 @@ def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
 
 def _check_points(domain: Domain, points: Any, arms: Any, dtype: str) -> None:
     X = torch.tensor(points, dtype=DTYPES[dtype], device=domain.device)
-    require(X.dim() == 2 and len(X) > 0, f"{points} are no points")
+    require(X.dim() == 2 and len(X) > 0, f"{points} is not a list of points")
     domain.locate(X)
     if not isinstance(domain, Grid):
         require(arms is None, f"arms are {arms}, but {domain!r} has none")
@@ -272,8 +274,8 @@ def require_same(there: Description, here: Description, name: str, path: Path) -
         unlike = differences(there, json.loads(json.dumps(here)), name)
     if unlike:
         raise ValueError(
-            f"{path} was saved with another {name}: {'; '.join(unlike)}; give that, in Python, or "
-            f"{ANEW}"
+            f"{path} was saved with another {name}: {'; '.join(unlike)}; pass that {name}, or "
+            f"{NEW_LOOP}"
         )
 
 
@@ -281,54 +283,54 @@ def require_same(there: Description, here: Description, name: str, path: Path) -
 
 TYPE = "type"
 MIXED = {TYPE: "Mixed"}
-"""The saved kind of a box with choices, whose search follows from its parameters."""
+"""The stored search of a box with choices; its parameters determine the rest."""
 MOST_ARMS = 10**8
-"""No loop has more; a file that says so is damaged."""
+"""A file with more arms is damaged."""
 
 
 def as_domain(bounds: Domain | Bounds) -> Domain:
-    """The box of some bounds, sides or named parameters; anything else is handed on."""
+    """A box of bounds or named parameters; any other object is returned unchanged."""
     return Box(bounds) if isinstance(bounds, (Tensor, Mapping, list, tuple)) else bounds  # type: ignore[return-value]
 
 
 def domain_data(domain: Domain) -> dict[str, Description]:
-    """A domain as data of which :func:`domain_from` makes one that is equal bit for bit.
+    """A domain as JSON data, from which :func:`domain_from` restores it bit for bit.
 
-    Domains and searches of one's own are described, but not in full.
+    A user-defined domain or search is only described, and cannot be restored.
     """
     if type(domain) is Box:
-        sides: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
+        ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
-            sides = {"parameters": domain.parameters.data()}
+            ranges = {"parameters": domain.parameters.data()}
         search = _search_data(domain.search)
-        return {TYPE: "Box", **sides, "context_dim": domain.context_dim, "search": search}
+        return {TYPE: "Box", **ranges, "context_dim": domain.context_dim, "search": search}
     if type(domain) is Grid:
-        axes = [torch.unique(domain.X[:, side]) for side in range(domain.dim)]
+        axes = [torch.unique(domain.X[:, axis]) for axis in range(domain.dim)]
         shape = tuple(map(len, axes))
         if shape == domain.shape and torch.equal(_product(axes), domain.X):
-            return {TYPE: "Grid", "axes": [_numbers(one) for one in axes]}
+            return {TYPE: "Grid", "axes": [_numbers(axis) for axis in axes]}
         return {TYPE: "Grid", "arms": _numbers(domain.X)}
     described: dict[str, Description] = describe(domain, "domain")
     return described
 
 
 def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
-    """The domain that was described.
+    """The domain that :func:`domain_data` stored.
 
     Raises:
-        KeyError, TypeError, ValueError, InputDataError: If the description is damaged, or that of a
-            domain or search of one's own.
+        KeyError, TypeError, ValueError, InputDataError: If the data are damaged, or describe a
+            user-defined domain or search.
     """
     if data[TYPE] == "Grid" and "axes" in data:
         axes = [_tensor(axis, device) for axis in data["axes"]]
         shape = tuple(map(len, axes))
-        require(0 < math.prod(shape) <= MOST_ARMS, f"the axes make {math.prod(shape):,} arms")
+        require(0 < math.prod(shape) <= MOST_ARMS, f"the axes have {math.prod(shape):,} arms")
         grid = Grid(_product(axes))
         grid.shape = shape
         return grid
     if data[TYPE] == "Grid":
         return Grid(_tensor(data["arms"], device))
-    require(data[TYPE] == "Box", "the file does not hold all of it; pass domain=")
+    require(data[TYPE] == "Box", "the file only describes it; pass domain=")
     named = data.get("parameters")
     bounds = _tensor(data["bounds"], device) if named is None else Parameters.from_data(named)
     settings = dict(data["search"])
@@ -339,7 +341,7 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     elif kind == "Candidates":
         search = DiscreteSearch(_tensor(settings["X"], device))
     else:
-        require(kind == "Mixed", "the file does not hold all of it; pass domain=")
+        require(kind == "Mixed", "the file only describes it; pass domain=")
     return Box(bounds, context_dim=data["context_dim"], search=search)
 
 
@@ -354,15 +356,15 @@ def _search_data(search: Search) -> Description:
 
 
 def _product(axes: list[Tensor]) -> Tensor:
-    """All points of a grid, the last axis running fastest, `M x d`."""
+    """All points of a grid, the last axis fastest, `M x d`."""
     return torch.cartesian_prod(*axes).view(-1, len(axes))
 
 
 def _numbers(tensor: Tensor) -> dict[str, Description]:
-    """A tensor, each row or number of it in full."""
+    """A tensor as JSON data."""
     return {"dtype": str(tensor.dtype), "rows": tensor.tolist()}
 
 
 def _tensor(data: Mapping[str, Any], device: torch.device) -> Tensor:
-    dtypes = {str(one): one for one in DTYPES.values()}
+    dtypes = {str(dtype): dtype for dtype in DTYPES.values()}
     return torch.tensor(data["rows"], dtype=dtypes[data["dtype"]], device=device)

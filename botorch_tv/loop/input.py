@@ -24,33 +24,36 @@ Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
 Points = Any
 """Points: numbers or, with named parameters, a dict, a list of dicts or a DataFrame."""
-FAILED = "a failed measurement is one with ok=False, --failed in a shell."
+FAILED = "for a failed measurement pass ok=False, or --failed on the command line."
 
 
 def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
-    """Arguments by position, of which the first, a strategy, may be missing, and those by name.
+    """Match positional and named arguments; the first, the strategy, is optional.
 
     Args:
         call: Name of the function or class, for the error.
-        given: Those by position.
-        named: All by name, in order, the strategy first; None for those not passed by name.
+        given: The positional arguments.
+        named: All arguments in order, the strategy first; None if not passed by name.
+
+    Returns:
+        The values in the order of ``named``.
 
     Raises:
-        ValueError: If there are too many, or the strategy is at another place or is none.
+        ValueError: If there are too many, or the strategy is not the first or not a strategy.
     """
-    rest = [one for one in given if one is not None]
+    rest = [value for value in given if value is not None]
     if named["strategy"] is None and rest and isinstance(rest[0], Strategy):
         named["strategy"] = rest.pop(0)
     for name, value in named.items():
         if name != "strategy" and value is None and rest:
             named[name] = rest.pop(0)
     strategy, *others = named.values()
-    misplaced = any(isinstance(one, Strategy) for one in others)
+    misplaced = any(isinstance(value, Strategy) for value in others)
     if rest or misplaced or not isinstance(strategy, Strategy | None):
-        kinds = ", ".join(type(one).__name__ for one in given or (strategy,))
+        kinds = ", ".join(type(value).__name__ for value in given or (strategy,))
         raise ValueError(
-            f"{call}: {kinds} came by position, but it takes {', '.join(named)} in this order, or "
-            "by name; the strategy may be left out."
+            f"{call}: the positional arguments are {kinds}, but it takes {', '.join(named)} in "
+            "this order, or by name; the strategy is optional."
         )
     return list(named.values())
 
@@ -59,14 +62,14 @@ def as_number(name: str, value: object, fix: str) -> float:
     """A finite number: a float, an int, or a tensor or array with one element.
 
     Raises:
-        InputDataError: If it is not one.
+        InputDataError: If the value is not a finite number.
     """
     refuse_masked(name, value)
     try:
-        one = value.item() if hasattr(value, "item") else value  # NumPy's rows of one, too
-        if isinstance(one, (str, bytes, bool)):
+        plain = value.item() if hasattr(value, "item") else value
+        if isinstance(plain, (str, bytes, bool)):
             raise TypeError
-        number = float(one)  # type: ignore[arg-type]
+        number = float(plain)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be one number; {fix}"
@@ -77,10 +80,10 @@ def as_number(name: str, value: object, fix: str) -> float:
 
 
 def as_truth(name: str, value: object) -> bool:
-    """A bool of Python or an array, or one of the numbers 1 and 0; False if NumPy masks it.
+    """A bool, from a bool of Python or an array, 1 or 0; False if NumPy masks it.
 
     Raises:
-        InputDataError: If it is anything else. Python would take every string for True, even "no".
+        InputDataError: If the value is of another kind, such as the string "no".
     """
     if np.ma.is_masked(value):
         return False
@@ -95,9 +98,9 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
 
     Args:
         name: Name of the argument, for errors.
-        value: Points, or one point; plain numbers if there is one column.
+        value: Points or one point; numbers if there is one column.
         columns: Number of coordinates of a point.
-        state: The state whose dtype and device the points get.
+        state: The state, which has the dtype and device of the points.
 
     Raises:
         InputDataError: If the points have another shape.
@@ -112,8 +115,8 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
         X = own.new_empty(0)
     if X.dim() != 2 or X.shape[-1] != columns:
         raise InputDataError(
-            f"{name} is {shown(value)}, but points here have {counted(columns, 'coordinates')}; "
-            f"give rows of {counted(columns, 'numbers')}."
+            f"{name} is {shown(value)}, but a point has {counted(columns, 'coordinates')}; give "
+            f"rows of {counted(columns, 'numbers')}."
         )
     return X
 
@@ -128,13 +131,13 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     if parameters is None:
         return as_points(name, value, state.domain.dim, state)
     if not getattr(getattr(value, "columns", None), "is_unique", True):
-        raise InputDataError(f"{name} has two columns of one name; leave one out.")
-    if isinstance(value, Tensor):  # in the unit cube, as suggestion.X
+        raise InputDataError(f"{name} has two columns of the same name; drop one of them.")
+    if isinstance(value, Tensor):  # in the unit cube, like suggestion.X
         X = as_points(name, value, parameters.columns, state)
-        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # the domain is exact
+        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # the domain checks exactly
             raise InputDataError(
-                f"{name} is {shown(value)}, but as a tensor points are places in the unit cube, "
-                f"from 0 to 1; give values of {', '.join(parameters)} as a dict."
+                f"{name} is {shown(value)}, but a tensor holds points of the unit cube, from 0 "
+                f"to 1; give values of {', '.join(parameters)} as a dict."
             )
         return X
     refuse_masked(name, value)
@@ -142,22 +145,22 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         return parameters.place(value, like(state), "the point").unsqueeze(0)
     records = value.to_dict("records") if hasattr(value, "to_dict") else value
     places = [
-        parameters.place(one, like(state), f"{name}[{row}]")
-        for row, one in enumerate(records if isinstance(records, (list, tuple)) else [records])
+        parameters.place(record, like(state), f"{name}[{row}]")
+        for row, record in enumerate(records if isinstance(records, (list, tuple)) else [records])
     ]
     return torch.stack(places) if places else like(state).new_empty(0, parameters.columns)
 
 
 def parameters_of(domain: Domain) -> Parameters | None:
-    """The named parameters of a domain; None where it has none."""
+    """The named parameters of a domain, or None."""
     return domain.parameters if isinstance(domain, Box) else None
 
 
 def check_labels(columns: Mapping[str, Any]) -> None:
-    """Refuse columns of pandas whose rows have different labels.
+    """Refuse columns of pandas with different row labels.
 
-    This package matches rows by position, pandas by label. A column that was sorted or filtered by
-    itself has its labels in another order.
+    This package matches rows by position, pandas by label. Sorting or filtering a single column
+    changes the order of its labels.
 
     Args:
         columns: The columns of a table, by the names of the arguments.
@@ -165,21 +168,23 @@ def check_labels(columns: Mapping[str, Any]) -> None:
     Raises:
         InputDataError: If two columns differ; the error names them.
     """
-    found: dict[str, Any] = {n: getattr(column, "index", None) for n, column in columns.items()}
+    found: dict[str, Any] = {
+        name: getattr(column, "index", None) for name, column in columns.items()
+    }
     labelled = {name: index for name, index in found.items() if hasattr(index, "equals")}
     first = next(iter(labelled), "")
     for name, labels in labelled.items():
         if not labels.equals(labelled[first]):
             raise InputDataError(
                 f"{name} has the row labels {shown(list(labels))} and {first} "
-                f"{shown(list(labelled[first]))}, but rows belong together by their place; give "
-                f"{name}.loc[{first}.index], or {name}.to_numpy() where they are in order."
+                f"{shown(list(labelled[first]))}, but rows are matched by position; give "
+                f"{name}.loc[{first}.index], or {name}.to_numpy() if the order is right."
             )
 
 
 def _tensor(value: Any, own: Tensor) -> Tensor:
-    """Real numbers as a tensor like another; what is none raises a ``TypeError``."""
-    # A copy, for pandas returns read-only arrays.
+    """Real numbers as a tensor like another; other values raise a ``TypeError``."""
+    # A copy, because pandas returns read-only arrays.
     tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
     if tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError
@@ -190,16 +195,16 @@ def as_place(value: object, state: State) -> Tensor:
     """One point, `d`; see :func:`as_places`.
 
     Raises:
-        InputDataError: If it is a plain number, which might be an observation; if there are several
-            points; or as for :func:`as_places`.
+        InputDataError: If the value is a number, which may be an observation; if there are several
+            points; or as in :func:`as_places`.
     """
     number = isinstance(value, numbers.Real)
     X = as_places("X", [value] if number else value, state)
     if number or len(X) != 1:
         raise InputDataError(
-            f"X is {shown(value)}, but one point is needed before its value, a row of "
-            f"{counted(state.domain.dim, 'numbers')} or a dict; pass several one after the other, "
-            "or begin a loop with their table."
+            f"X is {shown(value)}, but it must be one point, "
+            f"{counted(state.domain.dim, 'numbers')} or a dict; observe each of several "
+            "points by itself, or make the loop from their table."
         )
     return X[0]
 
@@ -208,18 +213,19 @@ def context_row(state: State, context: Numbers | None) -> Tensor | None:
     """The context of a round, `c`; None if the domain has none.
 
     Raises:
-        InputDataError: If it is missing, of another size, or given for a domain without context.
+        InputDataError: If the context is missing, of another size, or given for a domain without
+            context.
     """
     c = state.domain.columns - state.domain.dim
     if context is None and c == 0:
         return None
-    known = None if context is None or c == 0 else as_points("context", context, c, state)
-    if known is None or len(known) != 1:
+    rows = None if context is None or c == 0 else as_points("context", context, c, state)
+    if rows is None or len(rows) != 1:
         raise InputDataError(
             f"context is {context}, but {state.domain!r} takes {counted(c, 'numbers')}; see "
             "Box(context_dim=)."
         )
-    return as_context(state, known[0])
+    return as_context(state, rows[0])
 
 
 def as_table(X: object, y: object, state: State) -> Tensor:
@@ -227,13 +233,13 @@ def as_table(X: object, y: object, state: State) -> Tensor:
 
     Raises:
         InputDataError: If a point is invalid; or if, in one dimension, X is not `n x 1` or y not
-            `n`, so that they could be swapped.
+            `n`, which would not reveal that they are swapped.
     """
     line = state.domain.dim == 1 and parameters_of(state.domain) is None
     if line and (np.ndim(X), np.ndim(y)) != (2, 1):  # type: ignore[arg-type]
         raise InputDataError(
-            f"X is {shown(X)} and y {shown(y)}, but in one dimension give X of shape n x 1 and y "
-            "of shape n, so that they cannot be swapped."
+            f"X is {shown(X)} and y {shown(y)}; in one dimension, give X of shape n x 1 and y of "
+            "shape n."
         )
     return as_places("X", X, state)
 
@@ -242,7 +248,7 @@ def as_rows(name: str, column: object, rows: int) -> list[Any]:
     """The entries of a column, one per point.
 
     Raises:
-        InputDataError: If there are more or fewer.
+        InputDataError: If there is not one entry per point.
     """
     entries = list(column) if isinstance(column, Iterable) else [column]
     if len(entries) != rows:
@@ -257,20 +263,20 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
     """An expert's answers, one per point; None where a point was not answered.
 
     Args:
-        y: The answers; arbitrary where ``ok`` is False.
-        ok: Which points were answered: one bool for all points, or one per point; all by default.
-        points: Number of points asked about.
+        y: The answers; ignored where ``ok`` is False.
+        ok: Whether points were answered, one bool for all or one per point; all by default.
+        points: Number of points of the consultation.
 
     Raises:
         InputDataError: If there is not one value per point, or an answer is not finite.
     """
     good = [ok is not False] * points
     if ok is not None and not isinstance(ok, bool):
-        good = [as_truth("ok", one) for one in as_rows("ok", ok, points)]
+        good = [as_truth("ok", entry) for entry in as_rows("ok", ok, points)]
     if y is None and not any(good):
         return (None,) * points
-    fix = "say ok=False where there is no answer."
+    fix = "pass ok=False for a point without an answer."
     return tuple(
-        as_number(f"y in row {row}", one, fix) if there else None
-        for row, (one, there) in enumerate(zip(as_rows("y", y, points), good))
+        as_number(f"y in row {row}", entry, fix) if answered else None
+        for row, (entry, answered) in enumerate(zip(as_rows("y", y, points), good))
     )

@@ -1,6 +1,6 @@
-"""The log of a loop or a study: its rows, and the state after them in whatever order they arrive.
+"""The log of a loop or a study: measurements in any order of arrival, and the state after them.
 
-Rows are plain data, which is what a loop's file holds, field by field.
+The file of a loop stores the fields of each row.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 
 OPEN = -1
-"""The arrival of what is not answered yet."""
+"""The ``arrival`` of a suggestion without an answer."""
 OLDEST = 32
-"""States of up to so many trials ago are retained."""
+"""Largest age of a retained state, in trials."""
 RECENT = 16
-"""Running trials that count are among the newest so many."""
+"""Number of newest trials among which running trials count."""
 Place = tuple[float, tuple[float, ...]]
-"""When something was or is to be measured, and where."""
+"""The time and the point of a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A point to measure, and what was measured there.
+    """A suggestion and its answer.
 
     Attributes:
-        number: Of the suggestion; -1, -2, ... for measurements that were not suggested.
-        point: Its coordinates, the context behind.
-        arm: Its number among the arms of a grid; None on a box.
-        planned_for: The time for which it was chosen.
-        time: When it was really made; as planned until then.
-        known: Answers that had arrived when it was chosen.
-        predicted: Posterior mean and standard deviation of the objective, predicted from these,
-            and sqrt(beta), the width of the band; None where nothing was, or nobody needs it.
-        y: The value; None where the measurement failed, or is still to be made.
-        noise: Its noise variance; None for the strategy's.
-        arrival: How many answers had arrived before; ``OPEN`` where it is still to be made.
-        became: ``"amended"`` or ``"removed"`` where it no longer counts.
+        number: The number of the suggestion; -1, -2, ... if it was not suggested.
+        point: The coordinates of the point, followed by the context.
+        arm: The index of the arm on a grid; None on a box.
+        planned_for: The time for which the point was chosen.
+        time: The time of the measurement; ``planned_for`` until then.
+        known: Number of answers that had arrived when the point was chosen.
+        predicted: Posterior mean and standard deviation of the objective given these answers, and
+            sqrt(beta), the width of the band; None without a prediction.
+        y: The observation; None before the answer, or if the measurement failed.
+        noise: The noise variance; None for the strategy's.
+        arrival: Number of answers that had arrived before this answer; ``OPEN`` before it.
+        became: ``"amended"`` or ``"removed"`` for a superseded measurement.
     """
 
     number: int
@@ -66,7 +66,7 @@ class Measurement:
     became: str | None = None
 
     def suggestion(self, state: State) -> Suggestion:
-        """As the strategy made it."""
+        """The suggestion as the strategy made it."""
         own = like(state)
         mean, sd, sqrt_beta = own.new_tensor(self.predicted or (math.nan,) * 3).unbind()
         return Suggestion(
@@ -80,13 +80,13 @@ class Measurement:
 
 
 def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) -> Measurement:
-    """A strategy's suggestion, as a loop writes it down.
+    """The row of a suggestion.
 
     Args:
-        suggestion: It.
-        number: Of the suggestion or measurement.
-        known: Answers that had arrived.
-        predicts: Whether the strategy predicted anything.
+        suggestion: The suggestion of the strategy.
+        number: The number of the suggestion or measurement.
+        known: Number of answers that had arrived.
+        predicts: Whether the strategy made a prediction.
     """
     predicted = (float(suggestion.mean), float(suggestion.sd), float(suggestion.sqrt_beta))
     return Measurement(
@@ -102,15 +102,15 @@ def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Points that an expert is to measure again, and the expert's reply.
+    """The points of a consultation, and the expert's reply.
 
     Attributes:
-        number: Of the consultation, counted from 1.
-        points: The coordinates of each.
-        arms: Their numbers among the arms of a grid; None on a box.
-        time: The time that is asked about, that of the newest answer told by then.
-        known: Answers that had been told by then.
-        y: The values, each None where there is no answer; None before the reply.
+        number: The number of the consultation, from 1.
+        points: The coordinates of the points.
+        arms: The indices of the arms on a grid; None on a box.
+        time: The time of the newest answer, at which the points are to be measured.
+        known: Number of answers that had arrived.
+        y: The values, each None without an answer; None before the reply.
     """
 
     number: int
@@ -122,7 +122,7 @@ class Question:
 
 
 def question(asked: Consultation, number: int, known: int) -> Question | None:
-    """A strategy's consultation, as a loop writes it down; None where it asks about no point."""
+    """The row of a consultation; None if it has no points."""
     choice, X = asked.choice[asked.mask], asked.X[asked.mask]
     if len(X) == 0:
         return None
@@ -136,57 +136,55 @@ def question(asked: Consultation, number: int, known: int) -> Question | None:
 
 
 def recounted(answers: Iterable[Measurement], *others: Iterable[Any]) -> tuple[list[Any], ...]:
-    """Answers in order of time, and other rows, after some answers were removed or added.
+    """Renumber rows after answers were removed or added; answers are returned in order of time.
 
-    Arrivals are counted anew, 0 to n - 1, and so is how many of these answers each row knew.
+    The arrivals become 0 to n - 1, and ``known`` of every row counts the remaining answers.
     """
-    order = sorted(answers, key=lambda one: one.arrival)
-    arrivals = [one.arrival for one in order]
+    order = sorted(answers, key=lambda answer: answer.arrival)
+    arrivals = [answer.arrival for answer in order]
 
-    def known(row: Any) -> Any:
+    def recount(row: Any) -> Any:
         return replace(row, known=bisect_left(arrivals, row.known))
 
-    anew = [replace(known(one), arrival=arrival) for arrival, one in enumerate(order)]
-    return sorted(anew, key=by_time), *([known(row) for row in rows] for rows in others)
+    renumbered = [replace(recount(answer), arrival=arrival) for arrival, answer in enumerate(order)]
+    return sorted(renumbered, key=by_time), *([recount(row) for row in rows] for rows in others)
 
 
 def by_time(answer: Measurement) -> tuple[float, int]:
-    """The order of answers; of those of one time the first to arrive is first."""
+    """Sort key of answers: the time, then the arrival."""
     return answer.time, answer.arrival
 
 
 def like(state: State) -> Tensor:
-    """A tensor of the dtype and device in which all is computed."""
+    """A tensor with the dtype and device of all computations."""
     return state.basis.variance
 
 
 class MeasurementLog(NamedTuple):
-    """Measurements in order of time, and the states after the newest of them; never changed.
+    """Measurements in order of time, and states after some of them; immutable.
 
-    A loop, the sampler of Optuna and the node of Ax share it. Each method returns another log.
+    The loop, the sampler for Optuna and the node for Ax use it. Each method returns a new log.
 
-    The state is that of all answers in order of time, in whatever order they arrived. An answer
-    older than the newest one is inserted at its place in time: the log goes back to a state before
-    it and replays all later answers. A few earlier states are retained for this. For an answer
-    older than all of them, everything is replayed from the start.
+    The state is that after all answers in order of time, for any order of arrival. A late answer is
+    inserted at its time: the log returns to a retained state before it and replays all later
+    answers. If no state is old enough, all answers are replayed.
 
-    A trigger compares an answer with the prediction stored with it, also when the answer is
-    replayed. There are two exceptions, in which the state before the answer predicts: nothing is
-    stored; or the prediction came from a model that has since been forgotten, by a reset on an
-    answer that had not arrived by then.
+    A trigger compares an answer with the prediction stored with it, also in a replay. The state
+    before the answer predicts instead in two cases: no prediction is stored, or a later answer
+    reset the model that made it.
 
-    A question to an expert comes after the answers that were older than it, or as old and already
-    there. The expert's replies replace these, and also an older answer that arrives late.
+    A question to an expert follows all answers that are older, or of the same time and already
+    there. The replies replace these answers, and older answers that arrive late.
 
     Attributes:
-        strategy: The strategy whose state it is.
-        quiet: The same without what fantasies must not set off, see :meth:`Strategy.undisturbed`.
+        strategy: The strategy.
+        quiet: The strategy for fantasies; see :meth:`Strategy.undisturbed`.
         start: The state before any answer.
-        states: After fewer answers, the first in order of time with the expert's replies, and
-            after all of them.
-        answers: In order of time.
-        resets: Whether each of them made the strategy forget everything before it.
-        replies: The expert's, oldest first.
+        states: Retained states, in order of time, with the expert's replies; the last is the
+            state after all answers.
+        answers: The answers, in order of time.
+        resets: Whether each answer triggered a reset.
+        replies: The expert's replies, oldest first.
     """
 
     strategy: Strategy
@@ -199,54 +197,56 @@ class MeasurementLog(NamedTuple):
 
     @classmethod
     def begin(cls, strategy: Strategy, start: State) -> MeasurementLog:
-        """Before any answer."""
+        """A log without answers."""
         return cls(strategy, strategy.undisturbed(), start, (start,))
 
     @property
     def state(self) -> State:
-        """After all answers."""
+        """The state after all answers."""
         return self.states[-1]
 
     def before(self, time: float) -> State:
         """The state before an answer of a given time."""
-        place = bisect_right(self.answers, time, key=lambda one: one.time)
+        place = bisect_right(self.answers, time, key=lambda answer: answer.time)
         state = self._base(place)
         for after, _ in islice(self._steps(state, self.answers), place - state.told):
             state = after
         return state
 
     def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
-        """With another answer at its place in time, after those of the same time.
+        """The log with another answer, inserted after all answers of the same time.
 
         Args:
-            answer: Anything that the strategy accepts.
-            oldest: States of up to so many answers ago are retained.
+            answer: The answer.
+            oldest: Largest age of a retained state, in answers.
 
         Raises:
-            InputDataError: If the strategy refuses it.
+            InputDataError: If the strategy refuses the answer.
         """
-        place = bisect_right(self.answers, answer.time, key=lambda one: one.time)
+        place = bisect_right(self.answers, answer.time, key=lambda answer: answer.time)
         answers = (*self.answers[:place], answer, *self.answers[place:])
         return self._replayed(place, answers, oldest)
 
     def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
-        """With other answers, of a log without replies; replayed from the first that differs.
+        """The log with other answers, for a log without replies.
+
+        All answers from the first difference on are replayed.
 
         Args:
-            answers: All, in any order; of those of one time the first to arrive is first.
+            answers: All answers, in any order.
             oldest: As in :meth:`added`.
 
         Raises:
-            InputDataError: As :meth:`added`.
+            InputDataError: As in :meth:`added`.
         """
         answers = tuple(sorted(answers, key=by_time))
         pairs = enumerate(zip(answers, self.answers))
         least = min(len(answers), len(self.answers))
-        place = next((place for place, (one, other) in pairs if one != other), least)
+        place = next((place for place, (new, old) in pairs if new != old), least)
         return self._replayed(place, answers, oldest)
 
     def absorbed(self, reply: Question) -> MeasurementLog:
-        """With an expert's reply, whose question is newer than those of all earlier replies."""
+        """The log with an expert's reply to a question newer than all questions replied to."""
         place = self.place_of(reply)
         states = tuple(
             state if state.told < place else self._with_reply(state, reply, place)
@@ -255,25 +255,27 @@ class MeasurementLog(NamedTuple):
         return self._replace(states=states, replies=(*self.replies, reply))
 
     def place_of(self, question: Question, answers: Sequence[Measurement] | None = None) -> int:
-        """How many answers are older than a question to an expert, or as old and already there."""
+        """Number of answers that a question to an expert follows."""
         answers = self.answers if answers is None else answers
         return bisect_left(answers, (question.time, question.known), key=by_time)
 
     def _replayed(
         self, place: int, answers: tuple[Measurement, ...], oldest: int
     ) -> MeasurementLog:
-        """With answers that are the same before a place."""
+        """The log with answers that agree with the present answers before a place."""
         base = self._base(place)
-        states, resets = [one for one in self.states if one.told <= base.told], []
+        states, resets = [old for old in self.states if old.told <= base.told], []
         try:
             for state, reset in self._steps(base, answers):
                 resets.append(reset)
                 states = [
-                    one for one in (*states, state) if is_retained(one.told, state.told, oldest)
+                    old for old in (*states, state) if is_retained(old.told, state.told, oldest)
                 ]
         except Exception as error:
             at = base.told + len(resets)
-            error.add_note(f"Loop: measurement {at + 1} is replayed, of time {answers[at].time:g}.")
+            error.add_note(
+                f"Loop: while replaying measurement {at + 1}, time {answers[at].time:g}."
+            )
             raise
         return self._replace(
             states=tuple(states) or (base,),
@@ -283,18 +285,18 @@ class MeasurementLog(NamedTuple):
 
     def _base(self, place: int) -> State:
         """The newest state that contains no answer at or after a place."""
-        return next((one for one in reversed(self.states) if one.told <= place), self.start)
+        return next((state for state in reversed(self.states) if state.told <= place), self.start)
 
     def _steps(self, state: State, answers: Sequence[Measurement]) -> Iterator[tuple[State, bool]]:
-        """The state after each answer that a state lacks, and whether that was a reset."""
+        """The state after each answer that a state lacks, and whether it triggered a reset."""
         strategy, own, begun = self.strategy, like(state), state.told
-        # Replies that the state does not contain yet, by the number of answers older than each.
-        due = {self.place_of(one, answers): one for one in self.replies}
+        # Replies by the number of answers before each.
+        due = {self.place_of(reply, answers): reply for reply in self.replies}
         fired = zip(self.answers[:begun], self.resets)
-        trigger = max((one.arrival for one, reset in fired if reset), default=-1)
+        trigger = max((answer.arrival for answer, reset in fired if reset), default=-1)
         for answer in answers[begun:]:
             suggestion, stored = answer.suggestion(state), answer.predicted
-            # The prediction of a model that has since been forgotten.
+            # The model that made the prediction was reset.
             stale = stored is not None and strategy.process.reacts and answer.known <= trigger
             if stale or (stored is None and strategy.compares):
                 fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
@@ -317,7 +319,7 @@ class MeasurementLog(NamedTuple):
             yield state, reset
 
     def _with_reply(self, state: State, reply: Question, place: int) -> State:
-        """A state with an expert's reply to a question that ``place`` answers are older than."""
+        """A state with an expert's reply to a question that follows ``place`` answers."""
         own = like(state)
         assert reply.y is not None
         X = own.new_tensor(reply.points)
@@ -329,8 +331,8 @@ class MeasurementLog(NamedTuple):
             told=place,
             limit=len(X),
         )
-        y = own.new_tensor([0.0 if one is None else one for one in reply.y])
-        ok = torch.tensor([one is not None for one in reply.y], device=own.device)
+        y = own.new_tensor([0.0 if value is None else value for value in reply.y])
+        ok = torch.tensor([value is not None for value in reply.y], device=own.device)
         return self.strategy.absorb(
             state, asked, y, ok=ok if None in reply.y else None, check=False
         )
@@ -338,13 +340,13 @@ class MeasurementLog(NamedTuple):
     # ---------------------------------------------------------------- choosing
 
     def success(self, now: float, failed: Iterable[Place] = ()) -> Success | None:
-        """Where measurements succeed; None where none has failed.
+        """The probability of success over the domain; None if no measurement has failed.
 
         Args:
             now: The present, no earlier than the newest answer.
             failed: Failures that are not among the answers.
         """
-        ended = [(one.time, one.point, one.y is not None) for one in self.answers]
+        ended = [(answer.time, answer.point, answer.y is not None) for answer in self.answers]
         others = [(min(time, now), point, False) for time, point in failed]
         if others:
             ended = sorted(ended + others)
@@ -359,20 +361,21 @@ class MeasurementLog(NamedTuple):
     def as_if_answered(
         self, waiting: Iterable[Place], now: float | None, stopped: Iterable[Place] = ()
     ) -> State:
-        """The state as if points without an answer had one, of the strategy that is ``quiet``.
+        """The state of ``quiet`` as if points without an answer had an answer, a fantasy.
 
-        So the mean of the model stays and its variance shrinks where answers are on their way, as
-        in GP-BUCB, Desautels, Krause and Burdick, JMLR 15 (2014), Algorithm 1. Fantasies fire no
-        trigger, teach no hyperparameters and set no units.
+        At open suggestions the mean stays and the variance shrinks: GP-BUCB, Desautels, Krause and
+        Burdick, JMLR 15 (2014), Algorithm 1. Fantasies do not trigger resets, change
+        hyperparameters or set units.
 
         Args:
-            waiting: Open suggestions; they count as the mean predicted.
-            now: The present; None where suggestions carry it.
-            stopped: Those stopped since others were better; they count as the median of all
-                answers, or as the mean predicted where that is worse.
+            waiting: Open suggestions; their fantasy is the predicted mean.
+            now: The present; None if suggestions contain it.
+            stopped: Points of pruned trials; their fantasy is the median of all answers, or the
+                predicted mean if that is worse.
         """
-        state = self.state
-        middle = median(one.y for one in self.answers if one.y is not None) if stopped else None
+        state, middle = self.state, None
+        if stopped:
+            middle = median(answer.y for answer in self.answers if answer.y is not None)
         for points, limit in ((stopped, middle), (waiting, None)):
             for time, point in points:
                 time = max(time, float(state.time)) if state.told else time
@@ -391,16 +394,16 @@ class MeasurementLog(NamedTuple):
         context: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Suggestion:
-        """Where to measure next, where success is likely enough.
+        """The next point to measure, among points likely enough to succeed.
 
         Args:
-            state: Of the answers, or as if open suggestions had been answered.
+            state: The state, with or without fantasies.
             now: The present.
-            chance: The probability of success; None where nothing has failed.
-            retry: Whether a category that has not been tried for long may be due, see
+            chance: The probability of success; None if no measurement has failed.
+            retry: Whether to restrict the search to a category that is due; see
                 :func:`~botorch_tv.loop.log.retried`.
             context: The context, `c`.
-            generator: For strategies that draw random numbers.
+            generator: Source of random numbers.
         """
         among = avoiding(retried(state) if retry else state, chance)
         ask = partial(self.quiet.ask, among, now=now, context=context, generator=generator)
@@ -415,15 +418,15 @@ def replayed(
     stale: Collection[int],
     oldest: int,
 ) -> tuple[MeasurementLog, list[Measurement]]:
-    """Replay all answers in the order in which they arrived, and predict some of them anew.
+    """Replay all answers in order of arrival, and recompute some predictions.
 
     Args:
-        log: Another log of the same start.
-        answers: All of them.
+        log: A log with the same start.
+        answers: All answers.
         waiting: The open suggestions.
-        replies: The expert's; each counts from the answer after which it was asked for.
-        stale: Numbers of the answers and open suggestions whose prediction knew answers that have
-            since been changed. They get the prediction that the others give.
+        replies: The expert's replies, each inserted after its ``known`` answers.
+        stale: Numbers of the answers and open suggestions whose prediction is recomputed, because
+            it used answers that were changed.
         oldest: As in :meth:`MeasurementLog.added`.
 
     Returns:
@@ -433,88 +436,87 @@ def replayed(
         InputDataError: If the strategy refuses an answer.
     """
     log, due = MeasurementLog.begin(log.strategy, log.start), list(replies)
-    plans = [*sorted(answers, key=lambda one: one.arrival), *waiting]
-    arrived = sum(one.arrival != OPEN for one in plans)
+    plans = [*sorted(answers, key=lambda answer: answer.arrival), *waiting]
+    arrived = sum(plan.arrival != OPEN for plan in plans)
     begun = defaultdict(list)
     for place, plan in enumerate(plans):
         if plan.number in stale and plan.predicted is not None:
             begun[plan.known].append(place)
-    for known in range(arrived + 1):
-        while due and due[0].known <= known:
+    for count in range(arrived + 1):
+        while due and due[0].known <= count:
             log = log.absorbed(due.pop(0))
-        for place in begun[known]:
+        for place in begun[count]:
             plans[place] = replace(plans[place], predicted=_predicted(log, plans[place]))
-        if known < arrived:
-            log = log.added(plans[known], oldest)
+        if count < arrived:
+            log = log.added(plans[count], oldest)
     return log, plans[arrived:]
 
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
-    """The prediction of a measurement, as when it was suggested or, if not, arrived."""
+    """The prediction of a measurement when it was suggested or, without suggestion, arrived."""
     when = plan.planned_for
     state = log.before(when) if plan.number < 0 else log.state
     if state.told:
-        when = max(when, float(state.time))  # which an amended time may have moved past it
+        when = max(when, float(state.time))  # an amended time may be later
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
     sqrt_beta = fresh.sqrt_beta if plan.predicted is None else plan.predicted[2]
     return float(fresh.mean), float(fresh.sd), float(sqrt_beta)
 
 
 def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
-    """A log for trials of some parameters, before any of them."""
+    """A log without trials, for given parameters."""
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
     box = Box(bounds.expand(2, space.columns), search=MixedSearch(space))
     return MeasurementLog.begin(strategy, strategy.init(box))
 
 
 def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -> Measurement:
-    """A trial that has ended with a value."""
+    """The row of a trial that has ended with a value."""
     return Measurement(number, point, None, time, time, 0, None, y, arrival=number)
 
 
 def is_retained(count: int, newest: int, oldest: int) -> bool:
-    """Whether a state after ``count`` of ``newest`` answers is retained, so that late ones insert.
+    """Whether to retain a state after ``count`` of ``newest`` answers.
 
-    States may be large, so few are retained, and the fewer the older: the state after a multiple of
-    2^j answers until it is 2^(j + 1) answers old. An answer that is L late then finds one at most
-    L - 1 + 2^j answers old, for the least 2^j from L - 1 on, which is less than 3 L.
+    States may be large, so old states are sparse: the state after a multiple of 2^j answers is
+    retained until it is 2^(j + 1) answers old. An answer that is L answers late then finds a state
+    at most L - 1 + 2^j answers old, for the smallest 2^j ≥ L - 1; this is less than 3 L.
 
     Args:
-        count: Answers in the state.
-        newest: All answers.
-        oldest: Age beyond which none is retained, in answers.
+        count: Number of answers in the state.
+        newest: Number of all answers.
+        oldest: Largest age of a retained state, in answers.
     """
     lasts = 2 * (count & -count) if count else oldest
     return newest - count <= min(lasts, oldest)
 
 
 def oldest_for(late: int) -> int:
-    """The greatest age at which a state is of use to an answer up to so many answers late."""
+    """The largest useful age of a state, for answers up to ``late`` answers late."""
     before = max(late - 1, 1)
     return late - 1 + (1 << (before - 1).bit_length())
 
 
-# ---------------- Categories that have not been tried for long are tried again
+# ---------------- exploration of categories that have not been tried for long
 
 EVERY = 10
-"""One trial in so many may go to a category because of its age, however many there are."""
+"""Number of trials per trial of a category that is due."""
 PATIENCE = 30
-"""Trials without it after which it may; after each time in vain, twice as many."""
+"""Trials without a category after which it is due; doubled after each isolated trial."""
 MOST_PATIENCE = 240
-"""Upper limit, whatever happened before."""
+"""Upper limit of the doubled patience."""
 
 
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
-    """The category not tried for the longest time, as axis and level, if it is to be tried again.
+    """The category not tried for the longest time, as axis and level, if it is due.
 
-    A category that became the best while others stayed as they were shows in no measurement: the
-    model learns from the others that nothing changes. Only a measurement there can tell [Liu, Lee,
-    Shroff, AAAI 2018]. Where nothing changes each such measurement is lost, so they grow rarer as
-    long as nothing comes of them.
+    A category that improves while the others are static shows in no measurement of the others, so
+    it must be tried again (Liu, Lee, Shroff, AAAI 2018). In a static world these trials are lost,
+    so their interval doubles as long as they bring nothing.
 
     Args:
         space: The parameters.
-        tried: Points of all trials so far, the newest last, `n x D`.
+        tried: Points of all trials, the newest last, `n x D`.
     """
     trials = len(tried)
     if trials < PATIENCE or trials % EVERY:
@@ -525,33 +527,33 @@ def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
         if not isinstance(axis, Choice) or axis.columns == 0:
             continue
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
-        for each in range(len(axis.levels)):
-            when = (level == each).nonzero().squeeze(-1)
+        for category in range(len(axis.levels)):
+            when = (level == category).nonzero().squeeze(-1)
             age = trials - 1 - int(when[-1]) if len(when) else trials
             if age < _patience(when):
                 continue
             if age > oldest:
                 found, oldest = [], age
             if age == oldest:
-                found.append((number, each))
+                found.append((number, category))
     return found[trials // EVERY % len(found)] if found else None
 
 
 def _patience(when: Tensor) -> int:
-    """Trials without a category after which it may be tried again.
+    """Number of trials without a category after which it is due.
 
     Args:
-        when: The trials with it, in order.
+        when: The indices of the trials with the category, `n`, in order.
     """
     lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
     return min(PATIENCE << int(lone), MOST_PATIENCE)
 
 
 def retried(state: State) -> State:
-    """The state, in which only a category that is due may be chosen; as it is where none is.
+    """The state with the search restricted to a category that is due; unchanged if none is.
 
     Args:
-        state: Of one trial, on a box whose search knows of categories.
+        state: The state of one trial.
     """
     domain = state.domain
     if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):

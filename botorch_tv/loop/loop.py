@@ -1,4 +1,4 @@
-"""A stateful optimisation loop, for people who run a machine overnight."""
+"""A stateful optimisation loop that is saved to a file and resumed from it."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_OPEN = 16
-"""Older consultations are given up, so that an expert who never answers costs no memory."""
-LEFT = 0.5
+"""Most open consultations. Older consultations are dropped, which bounds the memory."""
+UNSUPPORTED_SHARE = 0.5
 """Share of the prior variance above which no measurement supports a point."""
 UNSUPPORTED = (
     "No measurement supports this setting: its posterior variance exceeds half the prior variance. "
@@ -102,7 +102,7 @@ Result = TypeVar("Result")
 
 
 class LoopLock:
-    """A reentrant lock, which lets threads share a loop; copies and pickles of it are unlocked."""
+    """A reentrant lock for threads that share a loop; copies and pickles of it are unlocked."""
 
     def __init__(self) -> None:
         self.lock = RLock()
@@ -112,7 +112,7 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """A method of a loop that holds its lock while it runs."""
+    """Decorate a method of a loop, which then runs under the lock of the loop."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
@@ -124,61 +124,55 @@ def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 class Loop:
-    """A running optimisation: asks where to measure, takes in the results, and remembers them.
+    """A running optimisation: suggests where to measure and stores the results.
 
-    It makes the same choices as ``strategy.ask`` and ``strategy.tell``, for one trial. In addition,
-    several suggestions may be open at once; answers may arrive in any order, late, or never; and
-    the loop is saved to a file from which it resumes exactly where it stopped.
+    It makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In addition,
+    several suggestions may be open at once, and answers may arrive in any order, late, or never.
+    :meth:`save` and :meth:`load` resume a loop exactly where it stopped.
 
     **Several suggestions at once.** While suggestions are open, the next is chosen as if each had
-    been answered with its predicted mean (GP-BUCB, Desautels et al., 2014), so that it goes
-    elsewhere. Predictions reported with a suggestion use real answers only.
+    been answered with its predicted mean (GP-BUCB, Desautels et al., 2014). The prediction printed
+    with a suggestion uses real answers only.
 
-    **Failures.** A failure, ``tell(ok=False)``, says nothing about the value of the objective. It
-    lowers the probability that measurements near it succeed, which is learned from successes and
-    failures and multiplies what a point promises, see :mod:`botorch_tv.strategies.outcomes`. Points
-    less than half as likely to succeed as the likeliest are not suggested, and points that are
-    likelier to fail than to succeed are not recommended.
+    **Failures.** ``tell(ok=False)`` carries no value of the objective, but lowers the probability
+    that measurements nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. Points less than
+    half as likely to succeed as the most likely point are not suggested. Points more likely to fail
+    than to succeed are not recommended.
 
-    **Late answers.** An answer measured before the newest known one is inserted at its time, and
-    those after it are replayed. This is cheap while they are fewer than 2 ``pending``; with many
-    more it takes as long as replaying everything.
+    **Late answers.** An answer measured before the newest answer is inserted at its time, and all
+    later answers are replayed. This is fast for up to 2 ``pending`` later answers.
 
     **Triggers.** An event trigger compares an answer with the prediction made with its suggestion
     or, for a measurement that was not suggested, with the prediction at its arrival. Replayed
-    answers are compared with the same predictions; only the rounds since the last reset are
-    recounted. If the trigger fired after a suggestion was made, that prediction belongs to a
-    forgotten model, and one from the remaining data replaces it. Otherwise every suggestion open at
-    a change would fire again, and discard the first measurements made after it.
+    answers are compared with the same predictions. If the trigger fired after a suggestion was
+    made, a prediction from the remaining data replaces it.
 
-    **Corrections.** :meth:`amend` and :meth:`remove` take a measurement by its number: that of the
-    suggestion, or -1, -2, ... in order of arrival for those that were not suggested. From then on
-    the loop makes the choices of one that never had the wrong reading. A file that was changed by
+    **Corrections.** :meth:`amend` and :meth:`remove` take a measurement by its number: the number
+    of the suggestion, or -1, -2, ... in order of arrival for measurements that were not suggested.
+    The loop then continues as if the wrong reading had never been made. A file that was changed by
     hand is loaded with a warning, as if its rows had been amended.
 
-    **Times** are numbers or datetimes, with or without a time zone, but of one kind within a loop.
-    Files show them as they were given.
+    **Times** are all numbers, all datetimes with a time zone, or all datetimes without.
 
-    **Experts.** After ``tell``, :meth:`consult` returns what an expert should measure again now,
-    and :meth:`absorb` takes the answers: some or all of them, rounds later, or never. An expert is
-    asked about the time of the newest measurement. Once it answers, all earlier measurements are
-    set aside, even those that arrive late; later ones are kept beside its answers.
+    **Experts.** After ``tell``, :meth:`consult` returns the points that an expert should measure
+    again now, and :meth:`absorb` takes some or all of the answers. An answer belongs to the time of
+    the newest measurement. It replaces all earlier measurements, even those that arrive late.
 
     Args:
-        strategy: Any strategy; one of :mod:`botorch_tv.experts` makes the loop consult. By default,
-            ``Loop(domain)``, it is :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which needs no
-            prior knowledge.
+        first: The domain, or the strategy if ``second`` is the domain.
+        second: The domain, if ``first`` is the strategy.
+        strategy: Any strategy; a strategy of :mod:`botorch_tv.experts` makes the loop consult. By
+            default it is :func:`~botorch_tv.strategies.adaptive_gp_ucb`.
         domain: A :class:`Box` or :class:`Grid`, or the bounds of a box. With named parameters,
-            points are dicts in their own units.
+            points are dicts in the units of the parameters.
         pending: Maximum number of open suggestions; may be changed later.
-        seed: For strategies that draw random numbers, or that sample the points to ask about.
-        unit: Of the clock, ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``,
-            when times are datetimes; rates of forgetting are per unit. By default the first time
-            decides: if it is a datetime, time is counted in hours from it.
-        maximize: False to minimise with the default strategy; any other strategy has a setting of
-            its own.
-        dtype: Of all computations, float64 or float32.
-        device: Of all computations; the domain's by default.
+        seed: Seed of strategies that draw random numbers, or that sample points for an expert.
+        unit: Unit of time if times are datetimes: ``"seconds"``, ``"minutes"``, ``"hours"``,
+            ``"days"`` or ``"weeks"``; rates of forgetting are per unit. By default hours.
+        maximize: False to minimise with the default strategy; any other strategy has its own
+            ``maximize``.
+        dtype: Dtype of all computations, float64 or float32.
+        device: Device of all computations; the device of the domain by default.
 
     Raises:
         ValueError: If ``pending`` is below 1, there is no such ``unit``, ``maximize`` contradicts
@@ -213,7 +207,7 @@ class Loop:
         device: torch.device | str | None = None,
     ) -> None:
         seed = require_integer("Loop: seed", seed, 0, "give a whole number.")
-        given = [one for one in (first, second) if one is not None]
+        given = [argument for argument in (first, second) if argument is not None]
         strategy, domain = in_order("Loop", given, strategy=strategy, domain=domain)
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
@@ -221,13 +215,13 @@ class Loop:
             strategy = adaptive_gp_ucb(maximize=maximize is not False)
         require(
             maximize in (None, strategy.maximize),
-            f"Loop: maximize is {shown(maximize)}, but the strategy has {strategy.maximize}; say "
+            f"Loop: maximize is {shown(maximize)}, but the strategy has {strategy.maximize}; pass "
             "it to the strategy alone.",
         )
         require(
             strategy.remakes_suggestions,
-            f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
-            "does not write down; use ask() and tell() of the strategy, or one of its members.",
+            f"Loop: {strategy!r} needs the member that made each suggestion, which a loop does not "
+            "store; use ask() and tell() of the strategy, or a Loop of a member.",
         )
         self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
@@ -239,8 +233,8 @@ class Loop:
         self._asked = self._consulted = self._unsuggested = 0
         self._consultations: dict[int, Question] = {}
         self._superseded: list[Measurement] = []
-        self._saved: tuple[object, ...] | None = None  # the file that it is in, as it was then
-        # On the CPU, so that a file can be resumed on any device.
+        self._saved: tuple[object, ...] | None = None  # version of its file
+        # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
 
     @classmethod
@@ -262,17 +256,16 @@ class Loop:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> Loop:
-        """A loop that starts from earlier measurements.
+        """Make a loop that starts from earlier measurements.
 
         Args:
-            given: Strategy, domain, X and y in this order, as far as they are not passed by name;
-                the strategy may be left out, ``Loop.from_table(domain, X, y)``.
+            given: Strategy, domain, X and y in this order, unless passed by name; the strategy is
+                optional, ``Loop.from_table(domain, X, y)``.
             strategy: As for the class.
             domain: As for the class.
-            X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame. Or,
-                alone, a DataFrame as :meth:`table` returns it: point, context, y, time, ok and
-                noise are its columns, of which all but point and y may be missing, and a noise of
-                NaN is the strategy's.
+            X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame.
+                Without y, a DataFrame as :meth:`table` returns it, with columns for the point and
+                y, and optional columns context, time, ok and noise (NaN: the strategy's).
             y: Observations, `n`; ignored where ``ok`` is False.
             time: Their times, `n`, in any order, numbers or datetimes; 1, 2, ..., n by default.
             noise: Variance of each measurement, `n`; the strategy's by default.
@@ -287,7 +280,7 @@ class Loop:
 
         Raises:
             InputDataError: If the columns do not match each other or the domain, a value is not
-                finite (leave out rows without a measurement, or say ok=False), or pandas columns
+                finite (drop rows without a measurement, or pass ok=False), or pandas columns
                 have different row labels.
             ValueError: If there is no domain, X or y.
         """
@@ -309,10 +302,14 @@ class Loop:
             columns = columns_from(columns, loop.domain)
         check_labels(columns)
         points = as_table(columns.pop("X"), columns["y"], loop.state)
-        rows = {n: as_rows(n, one, len(points)) for n, one in columns.items() if one is not None}
+        rows = {
+            name: as_rows(name, column, len(points))
+            for name, column in columns.items()
+            if column is not None
+        }
         times = rows.setdefault("time", [float(row + 1) for row in range(len(points))])
-        number, fix = loop._begun(earliest(times)).number, "leave out rows without a time."
-        when = [number(f"time in row {row}", one, fix) for row, one in enumerate(times)]
+        number, fix = loop._begun(earliest(times)).number, "drop rows without a time."
+        when = [number(f"time in row {row}", time, fix) for row, time in enumerate(times)]
         for row in sorted(range(len(points)), key=when.__getitem__):
             try:
                 loop.observe(points[row], **{name: column[row] for name, column in rows.items()})
@@ -328,10 +325,10 @@ class Loop:
         """Choose where to measure next.
 
         Args:
-            now: Time of the measurement, no earlier than the newest one. By default it is one after
-                the newest time, or the typical time between measurements after it for the adaptive
-                strategy; if times are datetimes, it is this computer's clock.
-            context: Coordinates known before this round and not chosen, `c` numbers, for a box with
+            now: Time of the measurement, no earlier than the newest. The default for datetimes is
+                the clock of this computer. For numbers it is the newest time plus 1 or, with the
+                adaptive strategy, plus the typical time between measurements.
+            context: Coordinates given by the environment, `c` numbers, for a box with
                 ``context_dim`` c.
 
         Returns:
@@ -344,12 +341,12 @@ class Loop:
         if len(self._open) >= self.pending:
             raise InputDataError(
                 f"pending is {self.pending}, and open are {self._units.listed(self._open)}; tell "
-                f"or discard one by its number, or set pending to {self.pending + 1}."
+                f"or discard a suggestion by its number, or set pending to {self.pending + 1}."
             )
         present, log = self._present(now), self._log
-        known = context_row(self.state, context)
+        row = context_row(self.state, context)
         chance = self._success(present)
-        waiting = [(one.planned_for, one.point) for one in self._open.values()]
+        waiting = [(plan.planned_for, plan.point) for plan in self._open.values()]
         self._strategy.warn_of_absence(self.state, stacklevel=4)
         try:
             choice = log.choice(
@@ -357,16 +354,16 @@ class Loop:
                 present,
                 chance,
                 retry=isinstance(self._strategy, Adaptive),
-                context=known,
+                context=row,
                 generator=self._generator,
             )
         except Exception as error:
-            error.add_note(f"Loop: as suggestion {self._asked + 1} is chosen.")
+            error.add_note(f"Loop: while choosing suggestion {self._asked + 1}.")
             raise
         if waiting:
-            honest = log.quiet.suggestion_at(self.state, choice.X, now=choice.time)
-            choice = choice._replace(mean=honest.mean, sd=honest.sd)
-        choice = choice._replace(X=self._units.settled(choice.X))
+            predicted = log.quiet.suggestion_at(self.state, choice.X, now=choice.time)
+            choice = choice._replace(mean=predicted.mean, sd=predicted.sd)
+        choice = choice._replace(X=self._units.rounded(choice.X))
         predicts = bool(self._strategy.predicts(self.state))
         plan = planned(choice, self._asked + 1, len(log.answers), predicts=predicts)
         self._asked += 1
@@ -385,16 +382,16 @@ class Loop:
     ) -> None:
         """Add the answer to a suggestion.
 
-        Whether it made the strategy forget everything before it is ``loop.last.reset``.
+        ``loop.last.reset`` then tells whether the answer triggered a reset of the model.
 
         Args:
-            y: The observation; ignored if ``ok`` is False.
-            suggestion: The suggestion it answers, or its number; the only open one by default.
-            time: When it was actually measured; the suggestion's time by default. It may lie before
-                that of other answers.
+            y: The observation, a scalar; ignored if ``ok`` is False.
+            suggestion: The answered suggestion or its number; may be omitted if one is open.
+            time: Time of the measurement; the suggestion's time by default. It may lie before the
+                times of other answers.
             noise: Variance of this measurement; the strategy's by default. The adaptive strategy
                 estimates the noise itself and refuses this argument.
-            ok: False if the measurement failed: the round counts, but nothing is learned.
+            ok: False if the measurement failed.
 
         Raises:
             InputDataError: If the suggestion is not open, ``y``, ``time`` or ``noise`` is not a
@@ -417,14 +414,14 @@ class Loop:
         context: Numbers | None = None,
         ok: bool = True,
     ) -> None:
-        """Add a measurement that was not suggested; it gets the next of the numbers -1, -2, ...
+        """Add a measurement that was not suggested; its number is the next of -1, -2, ...
 
         Args:
             X: The point, `d` numbers, or a dict of named parameters; with named parameters a tensor
                 is a point of the unit cube, like ``suggestion.X``.
-            y: The observation; ignored if ``ok`` is False.
-            time: When it was made; the default is that of :meth:`ask`. It may lie before the newest
-                measurement.
+            y: The observation, a scalar; ignored if ``ok`` is False.
+            time: Time of the measurement, with the default of ``now`` in :meth:`ask`. It may lie
+                before the newest measurement.
             noise: Variance of this measurement; the strategy's by default. The adaptive strategy
                 estimates the noise itself and refuses this argument.
             context: The context, `c` numbers.
@@ -435,21 +432,21 @@ class Loop:
                 is not changed.
         """
         state, log = self.state, self._log
-        point = self._units.settled(self._columns(as_place(X, state), context))
+        point = self._units.rounded(self._columns(as_place(X, state), context))
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
         clock = self._begun(time)
         time = clock.now() if time is None else time
         when = float(state.time + self._strategy.step(state))
         when = when if time is None else self._number("time", time)
-        known, number = len(log.answers), -self._unsuggested - 1
+        count, number = len(log.answers), -self._unsuggested - 1
         if self._strategy.compares:
             predicted = self._strategy.suggestion_at(log.before(when), point, now=when)
-            plan = planned(predicted, number, known, predicts=True)
-        else:  # nobody needs a prediction
+            plan = planned(predicted, number, count, predicts=True)
+        else:  # no prediction is needed
             choice = state.domain.locate(point)
             arm = int(choice) if isinstance(state.domain, Grid) else None
             place = tuple(state.domain.points(choice, like(state)).tolist())
-            plan = Measurement(number, place, arm, when, when, known, None)
+            plan = Measurement(number, place, arm, when, when, count, None)
         self._take(plan, value, when, noise)
         self._unsuggested += 1
 
@@ -458,7 +455,7 @@ class Loop:
         """Drop a suggestion that will never be answered.
 
         Args:
-            suggestion: The suggestion or its number; the only open one by default.
+            suggestion: The suggestion or its number; may be omitted if one is open.
 
         Raises:
             InputDataError: If it is not open.
@@ -476,21 +473,22 @@ class Loop:
     ) -> None:
         """Correct a measurement.
 
-        From then on the loop makes the choices of one that never had the wrong reading: later
-        answers are replayed, and event triggers compare them with predictions from the corrected
-        data. Other strategies keep the predictions made with suggestions, for the table. The wrong
-        reading stays in the file and in ``superseded``.
+        The loop then continues as if the wrong reading had never been made: later answers are
+        replayed, and event triggers compare them with predictions from the corrected data. The
+        wrong reading stays in the file and in ``superseded``.
 
         Args:
-            number: Of the suggestion that was answered, or -1, -2, ... for a measurement that was
-                not suggested; see :meth:`table`.
-            y: The right observation; as before by default. With it a failure becomes a success.
+            number: Number of the answered suggestion, or -1, -2, ... for a measurement that was not
+                suggested; see :meth:`table`.
+            y: The right observation, a scalar; unchanged by default. A value turns a failure into a
+                success.
             ok: False if the measurement failed.
-            time: When it was really made; as before by default.
+            time: The right time; unchanged by default.
 
         Raises:
-            InputDataError: If there is no measurement of this number, nothing changes, ``y`` is
-                missing though ``ok`` is True, or a number is not finite. The loop is not changed.
+            InputDataError: If there is no measurement of this number, the arguments change nothing,
+                ``y`` is missing though ``ok`` is True, or a number is not finite. The loop is not
+                changed.
         """
         wrong = self._answered(number)
         value = wrong.y
@@ -510,7 +508,7 @@ class Loop:
 
     @locked
     def remove(self, number: int) -> None:
-        """Take out a measurement, as if it had never been made; see :meth:`amend`.
+        """Remove a measurement, as if it had never been made; see :meth:`amend`.
 
         Its number is not used again.
 
@@ -526,16 +524,15 @@ class Loop:
 
     @locked
     def consult(self) -> NumberedConsultation | None:
-        """What an expert should measure again now; call it after :meth:`tell`.
+        """The points that an expert should measure again now; call it after :meth:`tell`.
 
-        The schedule counts measurements as they arrive, late ones included. Those from a table, or
-        that were not suggested, count too, but nothing is asked about earlier times.
+        The schedule counts measurements in order of arrival, including late measurements and those
+        that were not suggested. All points are to be measured at the newest time.
 
         Returns:
-            The points and the time. A consultation is open until :meth:`absorb` takes answers to it
-            or to a newer one, and at most 16 are open at once; repeated calls return the same one
-            until there is a newer measurement. None if no consultation is due or it has been
-            answered, and for strategies without an expert.
+            The consultation, the same until there is a newer measurement; None if none is due
+            or it has been answered, and for strategies without an expert. It stays open until
+            :meth:`absorb` takes answers to it or to a newer consultation; at most 16 are open.
         """
         log, state = self._log, self.state
         newest = next(reversed(self._consultations.values()), None)
@@ -545,7 +542,7 @@ class Loop:
             asked = self._strategy.consult(state, generator=self._generator)
             if asked is None:
                 return None
-            asked = asked._replace(X=self._units.settled(asked.X))
+            asked = asked._replace(X=self._units.rounded(asked.X))
             newest = question(asked, self._consulted + 1, len(log.answers))
             if newest is None:
                 return None
@@ -569,37 +566,39 @@ class Loop:
         *,
         ok: bool | Sequence[bool] | Tensor | None = None,
     ) -> int:
-        """Add an expert's answers, which replace earlier answers and older measurements.
+        """Add an expert's answers, which replace all earlier measurements.
 
         Args:
             consultation: The consultation, or its number.
             y: The answers, `Q`; ignored where ``ok`` is False.
-            ok: Which points were answered, `Q`, or one bool for all; all by default.
+            ok: Whether each point was answered, `Q`, or a scalar for all; all by default.
 
         Returns:
-            The number of points without an answer. If that is all of them, an ``ExpertWarning`` is
-            issued and the strategy continues with the data it has.
+            The number of points without an answer. If no point has an answer, an ``ExpertWarning``
+            is issued and the strategy continues with the present data.
 
         Raises:
             InputDataError: If the number of answers differs from the number of points, an answer
                 is NaN or infinite, or the consultation is not open because it was absorbed or
-                superseded by a newer one. The loop is not changed.
+                superseded by a newer consultation. The loop is not changed.
         """
         number = getattr(consultation, "number", consultation)
         asked = self._consultations.get(number) if type(number) is int else None
         if asked is None or getattr(consultation, "row", asked) != asked:
             raise InputDataError(
                 f"consultation {shown(number)} is not open, but {list(self._consultations)}; "
-                f"absorb answers once, before newer ones; at most {MOST_OPEN} consultations wait."
+                f"absorb answers once, in order of time; at most {MOST_OPEN} stay open."
             )
         answers = as_replies(y, ok, len(asked.points))
         reply = replace(asked, y=answers)
         self._log = self._log.absorbed(reply)
-        self._consultations = {n: one for n, one in self._consultations.items() if n > asked.number}
+        self._consultations = {
+            number: row for number, row in self._consultations.items() if number > asked.number
+        }
         if answers.count(None) == len(answers):
             warnings.warn(
-                f"the expert gave no answer at all to consultation {asked.number}; the loop goes "
-                "on with the data it has.",
+                f"the expert answered no point of consultation {asked.number}; the loop continues "
+                "with the present data.",
                 ExpertWarning,
                 stacklevel=3,
             )
@@ -611,9 +610,9 @@ class Loop:
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
         """The point with the best lower bound, mean - sd / 2, as ``suggestion.point`` has it.
 
-        When minimising, mean + sd / 2. Points that are likelier to fail than to succeed are left
-        out. Before the adaptive strategy predicts anything it is the best point measured. Warns if
-        no measurement supports the point.
+        When minimising, the upper bound, mean + sd / 2. Points more likely to fail than to succeed
+        are excluded. Without predictions, at the start of the adaptive strategy, it is the best
+        point measured. Warns if no measurement supports the point.
 
         Args:
             now: As in :meth:`ask`.
@@ -623,7 +622,7 @@ class Loop:
             A list of numbers, or a dict of named parameters in their own units.
 
         Raises:
-            InputDataError: If every point is likelier to fail than to succeed.
+            InputDataError: If every point is more likely to fail than to succeed.
         """
         present = self._present(now)
         best, chance = self._best(present, context)
@@ -639,13 +638,13 @@ class Loop:
     ) -> GPyTorchPosterior:
         """The posterior of the objective at given points, without observation noise.
 
-        Open suggestions play no part in it.
+        Open suggestions do not affect it.
 
         Args:
             X: `q x d`; with named parameters a dict, a list of dicts, a DataFrame, or a tensor of
                 points in the unit cube.
             now: As in :meth:`ask`.
-            context: The same for all points, `c`.
+            context: The context of all points, `c`.
 
         Returns:
             A joint posterior over the q points.
@@ -658,13 +657,13 @@ class Loop:
         """All measurements in order of time and in their own units, as a DataFrame.
 
         Returns:
-            A row per measurement: ``number`` of the suggestion, or -1, -2, ... in order of arrival
-            for those that were not suggested; a column per parameter, named ``x0, x1, ...`` if they
-            have no names, and ``time (parameter)`` if the name is taken by another column;
-            ``context0, ...``; ``time``; ``y``, NaN if the measurement failed; ``ok``; ``noise``,
-            the variance, NaN if the strategy estimates it; ``mean`` and ``sd``, the prediction made
-            with the suggestion, NaN if it was not suggested; ``reset``, whether it made the
-            strategy forget everything before.
+            A row per measurement with the columns: ``number`` of the suggestion, or -1, -2, ... in
+            order of arrival if it was not suggested; a column per parameter, named ``x0, x1, ...``
+            without names, or ``time (parameter)`` if another column has the name; ``context0,
+            ...``; ``time``; ``y``, NaN if the measurement failed; ``ok``; ``noise``, the variance,
+            NaN if the strategy estimates it; ``mean`` and ``sd``, the prediction made with the
+            suggestion, NaN if it was not suggested; ``reset``, whether the measurement triggered a
+            reset.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -695,7 +694,7 @@ class Loop:
         lines = [
             strategy.describe(state, format_time=self._format_time, unit=unit),
             forgetting_text(learned or process.decay, process.inflation, unit),
-            measured_text(self._log, [one.became for one in self._superseded], clock)
+            measured_text(self._log, [row.became for row in self._superseded], clock)
             + (f"; open: {self._units.listed(self._open)}." if self._open else "."),
         ]
         if self._log.answers and self._has_best(context):
@@ -725,14 +724,14 @@ class Loop:
 
         The upper panel shows the observations with the prediction before each, plus and minus two
         standard deviations. Below, each parameter has a panel with its chosen values over time and
-        one with a slice of the posterior through the current best point, once there are
+        a panel with a slice of the posterior through the current best point, once there are
         predictions.
 
         Args:
             path: Where to write the figure; its extension selects the format.
             ax: Axes for the upper panel alone; nothing else is drawn then.
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`; without it slices of a domain with context are left out.
+            context: As in :meth:`ask`. Without it, a domain with context has no slices.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -740,8 +739,8 @@ class Loop:
         """
         if not self._log.answers:
             raise InputDataError(
-                "nothing has been measured, so there is nothing to draw; tell the answer to a "
-                "suggestion, or observe a measurement first."
+                "there are no measurements to draw; tell the answer to a suggestion, or observe a "
+                "measurement first."
             )
         from botorch_tv.loop.plots import draw_loop
 
@@ -755,29 +754,29 @@ class Loop:
     @property
     @locked
     def history(self) -> Table:
-        """All measurements, in order of time; ``points`` has named parameters in their units."""
+        """All measurements in order of time."""
         log, usual = self._log, self._strategy.usual_noise
         return table(log.answers, log.resets, self.state, usual, self._units)
 
     @property
     @locked
     def superseded(self) -> list[SupersededMeasurement]:
-        """Measurements that no longer count, in the order in which they were amended or removed."""
+        """Wrong readings, in the order in which they were amended or removed."""
         return [
             SupersededMeasurement(
-                one.number,
-                self._units.point(one.point[: self.domain.dim]),
-                math.nan if one.y is None else one.y,
-                self._units.clock.shown(one.time),
-                str(one.became),
+                row.number,
+                self._units.point(row.point[: self.domain.dim]),
+                math.nan if row.y is None else row.y,
+                self._units.clock.shown(row.time),
+                str(row.became),
             )
-            for one in self._superseded
+            for row in self._superseded
         ]
 
     @property
     @locked
     def last(self) -> LastAnswer | None:
-        """The newest answer to arrive, and whether it reset the strategy; None before the first."""
+        """The answer that arrived last, and whether it triggered a reset; None before any."""
         pairs = zip(self._log.answers, self._log.resets)
         newest = max(pairs, key=lambda pair: pair[0].arrival, default=None)
         return None if newest is None else LastAnswer(newest[0].number, newest[1])
@@ -786,7 +785,7 @@ class Loop:
     @locked
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first."""
-        return [numbered(one, self.state, self._units) for one in self._open.values()]
+        return [numbered(row, self.state, self._units) for row in self._open.values()]
 
     @property
     def pending(self) -> int:
@@ -795,12 +794,12 @@ class Loop:
 
     @pending.setter
     def pending(self, most: int) -> None:
-        fix = "give how many measurements run side by side."
+        fix = "give the number of parallel measurements."
         self._pending = require_integer("Loop: pending", most, 1, fix)
 
     @property
     def state(self) -> State:
-        """The strategy's state after all answers, for use with the strategy's methods."""
+        """The state of the strategy after all answers."""
         return self._log.state
 
     @property
@@ -832,26 +831,26 @@ class Loop:
 
     @locked
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the loop to a file, as readable JSON with a line per measurement.
+        """Write the loop to a JSON file with a line per measurement.
 
-        The file is replaced atomically, so that it stays intact if the power fails. It only
-        describes the strategy, which must be passed again to :meth:`load`.
+        The file is replaced atomically. It describes the strategy but does not contain it:
+        :meth:`load` needs the strategy again.
 
         Args:
-            path: The file; an existing one is overwritten.
+            path: The file; an existing file is overwritten.
 
         Raises:
-            OSError: If it cannot be written; an older file is then left as it was.
-            ValueError: If the strategy or domain has parts that cannot be described, or somebody
-                else has written the file since this loop was loaded from it or saved there.
+            OSError: If the file cannot be written; an existing file is then unchanged.
+            ValueError: If the strategy or domain has parts that cannot be described, or another
+                process has written the file since this loop was loaded from it or saved there.
         """
         path = Path(path)
-        known, there = self._saved, _version(path)
+        saved, present = self._saved, _version(path)
         require(
-            known is None or there is None or known[0] != there[0] or known == there,
-            f"{path} has been written since this loop was loaded from it or saved there, and what "
-            "is new in it would be lost; load it and tell that loop what it lacks, or save this "
-            "one under another name.",
+            saved is None or present is None or saved[0] != present[0] or saved == present,
+            f"{path} has been written since this loop was loaded from it or saved there, and the "
+            "new rows would be lost; load the file and add the missing answers there, or save this "
+            "loop under another name.",
         )
         state, drawn = self._generator.get_state(), None
         if self._draws:
@@ -885,32 +884,29 @@ class Loop:
         device: torch.device | str | None = None,
         snapshot: bool = False,
     ) -> Self:
-        """Load a loop from a file; it continues as if it had never stopped.
+        """Load a loop from a file and continue where it stopped.
 
-        All answers are replayed, which takes as long as the first time. The next choices and
-        consultations are the same up to rounding, which depends on processor and threads. If rows
-        of the file were changed, added or deleted by hand, a warning names them, and the loop
-        continues from them.
+        All answers are replayed. The next choices and consultations are the same up to rounding,
+        which depends on processor and threads. If rows of the file were changed, added or deleted
+        by hand, a warning names them, and the loop continues from the changed rows.
 
-        With ``snapshot`` the time does not grow with the number of answers: from time to time the
-        state after most of them is written beside the file, some 10 to 100 MB, and loading resumes
-        from it. A snapshot of other answers, another strategy or other versions is ignored, as is a
-        damaged one.
+        With ``snapshot``, loading takes the same time for any number of answers. The state after
+        most answers is stored beside the file, in 10 to 100 MB, from time to time. A snapshot that
+        is damaged, or belongs to other answers, another strategy or other versions, is ignored.
 
         Args:
             path: The file.
             strategy: The strategy of the saved loop;
                 :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
-            domain: Its domain. By default it is restored from the file, which works for a
-                :class:`Grid`, and for a :class:`Box` with one of this package's searches.
-            device: Where to compute; as before by default.
-            snapshot: Whether to keep a snapshot beside the file; only for :func:`adaptive_gp_ucb`,
-                whose answers take long to replay.
+            domain: The domain of the saved loop. By default it is restored from the file, which
+                works for a :class:`Grid`, and for a :class:`Box` with a search of this package.
+            device: Device of all computations; the same as before by default.
+            snapshot: Whether to store a snapshot; only with :func:`adaptive_gp_ucb`.
 
         Raises:
             ValueError: If the file is damaged or of another version, or was saved with another
-                strategy or domain; every difference is named.
-            OSError: If it cannot be read.
+                strategy or domain; every difference is listed.
+            OSError: If the file cannot be read.
         """
         path = Path(path)
         version = _version(path)
@@ -918,7 +914,7 @@ class Loop:
         with refused(f"{path}: the device cannot be used", "load it with device='cpu'."):
             place = torch.device(content["device"] if device is None else device)
             torch.empty(0, device=place)
-        with refused(f"{path}: its strategy or domain is damaged, or cannot be made", COPY):
+        with refused(f"{path}: its strategy or domain is damaged or not supported", COPY):
             if strategy is None:
                 strategy = adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
@@ -933,7 +929,7 @@ class Loop:
         return loop
 
     def _restore(self, content: dict[str, Any], stale: set[int], snapshot: Path | None) -> None:
-        """Restore everything from the content of a file, which may have a snapshot beside it."""
+        """Restore the loop from the content of a file and, if given, its snapshot."""
         self._units.clock = LoopClock.of(content["clock"])
         log, answers, waiting = self._log, content["answers"], content["open"]
         if stale and self._strategy.compares:
@@ -941,9 +937,9 @@ class Loop:
                 *(log, answers, waiting, content["replies"], stale, self._oldest)
             )
         else:
-            # Other strategies need all answers, or little time for them.
-            serves = type(self._strategy) is Adaptive and not content["replies"]
-            if snapshot is not None and serves:
+            # Only the adaptive strategy takes long to replay.
+            slow = type(self._strategy) is Adaptive and not content["replies"]
+            if snapshot is not None and slow:
                 log, following = read_snapshot(snapshot, content, log), len(answers) - LATE
                 if following >= len(log.answers) + EVERY:
                     log = log.changed(answers[:following], self._oldest)
@@ -952,10 +948,10 @@ class Loop:
             for reply in content["replies"]:
                 log = log.absorbed(reply)
         self._log = log
-        self._open = {one.number: one for one in waiting}
-        self._consultations = {one.number: one for one in content["consultations"]}
+        self._open = {row.number: row for row in waiting}
+        self._consultations = {row.number: row for row in content["consultations"]}
         self._superseded = content["superseded"]
-        self._unsuggested = max([0, *(-one.number for one in (*answers, *self._superseded))])
+        self._unsuggested = max([0, *(-row.number for row in (*answers, *self._superseded))])
         self._asked, self._consulted = content["asked"], content["consulted"]
         drawn = content["generator"]
         require((drawn is not None) == self._draws, "its random numbers are missing")
@@ -963,10 +959,10 @@ class Loop:
             numbers = list(base64.b64decode(drawn, validate=True))
             self._generator.set_state(torch.tensor(numbers, dtype=torch.uint8, device="cpu"))
 
-    # ---------------------------------------------------------------- within
+    # ---------------------------------------------------------------- internals
 
     def _begun(self, first: object) -> LoopClock:
-        """The clock, begun with the first time there is, unless the loop has one already."""
+        """The clock, which starts at the first time unless it has started already."""
         if not self._log.answers and not self._asked + self._consulted and not self._superseded:
             if first is None:
                 first = self._units.clock.now()
@@ -988,14 +984,14 @@ class Loop:
         if self._log.answers and present < newest:
             raise InputDataError(
                 f"now is {self._format_time(present)}, but the newest measurement was made at "
-                f"{self._format_time(newest)}; give that time or a later one, or observe an old "
+                f"{self._format_time(newest)}; give that time or a later time, or observe an old "
                 "measurement with its time."
             )
         return present
 
     @property
     def _oldest(self) -> int:
-        """States of up to so many answers ago are retained for late answers."""
+        """Largest age of a retained state, in answers."""
         return oldest_for(2 * self.pending - 1)
 
     @property
@@ -1005,40 +1001,40 @@ class Loop:
 
     @functools.cached_property
     def _description(self) -> Description:
-        """The strategy as a file has it, which never changes."""
+        """The description of the strategy in files."""
         return describe(self._strategy, "strategy")
 
     def _has_best(self, context: Numbers | None) -> bool:
-        """Whether anything is predicted, in a context that is given."""
-        known = context is not None or self.domain.columns == self.domain.dim
-        return known and bool(self._strategy.predicts(self.state))
+        """Whether the strategy predicts, and the domain has no context or it is given."""
+        given = context is not None or self.domain.columns == self.domain.dim
+        return given and bool(self._strategy.predicts(self.state))
 
     def _best(
         self, present: float | None, context: Numbers | None
     ) -> tuple[Tensor, Success | None]:
-        """The point to recommend, with its context, `d + c`, and where measurements succeed."""
-        known, chance = context_row(self.state, context), self._success(present)
-        return recommended(self._strategy, self.state, present, known, chance), chance
+        """The recommended point with its context, `d + c`, and the probability of success."""
+        row, chance = context_row(self.state, context), self._success(present)
+        return recommended(self._strategy, self.state, present, row, chance), chance
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
-        """Whether most of the prior variance is left at a point `d + c`."""
+        """Whether the posterior variance at a point, `d + c`, exceeds half the prior variance."""
         if not self._log.answers or not bool(self._strategy.predicts(self.state)):
             return False
         sd = float(self._strategy.suggestion_at(self.state, X, now=present).sd)
-        return sd**2 > LEFT * self._strategy.prior_variance(self.state)
+        return sd**2 > UNSUPPORTED_SHARE * self._strategy.prior_variance(self.state)
 
     def _success(self, present: float | None) -> Success | None:
-        """Where measurements succeed; None where none has failed."""
+        """The probability of success over the domain; None if no measurement has failed."""
         now = self.state.time + self._strategy.step(self.state) if present is None else present
         return self._log.success(float(now))
 
     def _columns(self, X: Tensor, context: Numbers | None) -> Tensor:
-        """Points `* x d` with the context behind, `* x (d + c)`."""
-        known = context_row(self.state, context)
-        return X if known is None else torch.cat([X, known.expand(*X.shape[:-1], -1)], -1)
+        """Points `* x d` followed by the context, `* x (d + c)`."""
+        row = context_row(self.state, context)
+        return X if row is None else torch.cat([X, row.expand(*X.shape[:-1], -1)], -1)
 
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Measurement:
-        """The open suggestion that is meant; None is the only one.
+        """The open suggestion of a number; with None the only open suggestion.
 
         Raises:
             InputDataError: If it is not open.
@@ -1049,9 +1045,10 @@ class Loop:
         row = self._open.get(number) if type(number) is int else None
         if row is None or getattr(suggestion, "row", row) != row:
             raise InputDataError(
-                f"suggestion is {shown(suggestion)}, but it must be one that is open "
-                f"({self._units.listed(self._open) or 'none is'}); give its number, ask for one, "
-                "amend an answer, or observe what was not suggested."
+                f"suggestion is {shown(suggestion)}, but open are: "
+                f"{self._units.listed(self._open) or 'none'}; give the number of an open "
+                "suggestion, ask for a new one, amend an answer, or observe a point that was not "
+                "suggested."
             )
         return row
 
@@ -1068,18 +1065,18 @@ class Loop:
         Raises:
             InputDataError: If there is none.
         """
-        for one in self._log.answers:
-            if one.number == number and not isinstance(number, bool):
-                return one
+        for answer in self._log.answers:
+            if answer.number == number and not isinstance(number, bool):
+                return answer
         raise InputDataError(
-            f"there is no measurement {shown(number)}: give the number of a suggestion that was "
-            "answered or, for a measurement that was not suggested, -1, -2, ..., as in the table."
+            f"there is no measurement {shown(number)}; give a number of the table: that of an "
+            "answered suggestion or, for a measurement that was not suggested, -1, -2, ..."
         )
 
     def _change(self, wrong: Measurement, right: Measurement | None) -> None:
-        """Replace or remove an answer, and compute everything since as if it had never been."""
+        """Replace or remove an answer, and recompute all later states."""
         old = self._log
-        answers = [one for one in old.answers if one is not wrong]
+        answers = [answer for answer in old.answers if answer is not wrong]
         answers, waiting, asked, replies = recounted(
             answers if right is None else [*answers, right],
             self._open.values(),
@@ -1088,14 +1085,14 @@ class Loop:
         )
         if self._strategy.compares or replies:
             rows = (*old.answers, *self._open.values())
-            stale = {one.number for one in rows if one.known > wrong.arrival}
-            # What was not suggested is predicted for the time at which it was measured.
+            stale = {row.number for row in rows if row.known > wrong.arrival}
+            # A measurement that was not suggested is predicted for the time of the measurement.
             stale |= {wrong.number} if wrong.number < 0 else set()
             self._log, waiting = replayed(old, answers, waiting, replies, stale, self._oldest)
         else:
             self._log = old.changed(answers, self._oldest)
-        self._open = {one.number: one for one in waiting}
-        self._consultations = {one.number: one for one in asked}
+        self._open = {row.number: row for row in waiting}
+        self._consultations = {row.number: row for row in asked}
         became = "removed" if right is None else "amended"
         self._superseded.append(replace(wrong, became=became))
 
@@ -1106,8 +1103,8 @@ def _digits(value: float) -> str:
 
 
 def _version(path: Path) -> tuple[object, ...] | None:
-    """A file as it is now, which any change makes another; None if there is none."""
+    """The path, inode, time and size of a file, which any change alters; None without a file."""
     if not path.exists():
         return None
-    now = path.stat()
-    return path.resolve(), now.st_ino, now.st_mtime_ns, now.st_size
+    stat = path.stat()
+    return path.resolve(), stat.st_ino, stat.st_mtime_ns, stat.st_size

@@ -1,4 +1,4 @@
-"""A loop as a picture: what was got and chosen over time, and what is believed now."""
+"""The plot of a loop: observations and choices over time, and slices of the posterior."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
 
 POSTERIOR, MEASURED, FAILED = BLUE, BLACK, VERMILION
 SLICE = 101
-"""Points along a side of a box that are drawn."""
+"""Number of points of a slice through a box."""
 FEW = 25
-"""Values of a slice up to which each has a dot."""
+"""Largest number of values of a slice that are drawn as dots."""
 
 
 def _place(kind: Parameter | None, value: Any) -> float:
-    """Where a value lies on an axis; choices are drawn in their order, one beside the other."""
+    """The coordinate of a value on an axis; the index of a choice."""
     return float(kind.index(value) if isinstance(kind, Choice) else value)
 
 
 def _settle(axis: Axis, kind: Parameter | None, values: Sequence[float]) -> None:
-    """The scale, and ticks that there are values at."""
+    """Set the scale of an axis, and ticks at values that exist."""
     log = isinstance(kind, BoxParameter) and kind.log
     axis.axes.set(**{f"{axis.axis_name}scale": "log" if log else "linear"})  # type: ignore[attr-defined]
     if isinstance(kind, Choice):
-        axis.set_ticks(range(len(kind.choices)), [str(one) for one in kind.choices])
+        axis.set_ticks(range(len(kind.choices)), [str(choice) for choice in kind.choices])
     elif not log:
         settle_whole(axis, values)
     elif values:
@@ -72,13 +72,13 @@ def draw_loop(
     """See :meth:`Loop.plot`.
 
     Args:
-        table: Everything measured.
-        domain: Of the points.
-        units: Their names and units.
+        table: The measurements.
+        domain: The domain.
+        units: The names and units of the parameters.
         best: The best point, `d + c`, through which slices go; None for no slices.
-        predict: The posterior at points.
-        path: As there.
-        ax: As there.
+        predict: Returns the posterior at points.
+        path: The file; None to write none.
+        ax: Axes for the observations alone; None to draw all panels.
     """
     kinds: dict[str, Any] = dict(units.parameters or dict.fromkeys(names_of(domain)))
     if ax is not None:
@@ -89,37 +89,37 @@ def draw_loop(
     heights = [3.0] + [1.9] * len(kinds)
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[3, 2])
     values = figure.add_subplot(grid[0, :])
-    values.set_title("Measured, and predicted before", loc="left")
+    values.set_title("Observations and predictions", loc="left")
     _draw_values(values, table)
     for row, (name, kind) in enumerate(kinds.items()):
         chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
         _draw_chosen(chosen, table, row, name, kind)
         if row == 0:
-            chosen.set_title("Where", loc="left")
+            chosen.set_title("Settings", loc="left")
         if best is not None and predict is not None:
             axes = figure.add_subplot(grid[1 + row, 1])
             _draw_slice(axes, domain, units, best, predict, row, kind)
             axes.set_xlabel(name)
             if row == 0:
-                axes.set_title("Now, through the best point, ± 2 sd", loc="left")
-    if table["time"].dtype.kind == "f":  # dates need no name
+                axes.set_title("Posterior now, ± 2 sd", loc="left")
+    if table["time"].dtype.kind == "f":  # dates need no label
         chosen.set_xlabel("time")
     return written(figure, path)
 
 
 def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
-    """Measurements over time, beside predictions."""
+    """Draw observations and predictions over time."""
     good = table[table["ok"]]
-    said = table[table["mean"].notna()]
-    mean, sd = said["mean"], said["sd"]
+    predicted = table[table["mean"].notna()]
+    mean, sd = predicted["mean"], predicted["sd"]
     axes.errorbar(
-        *(said["time"], mean, 2 * sd),
+        *(predicted["time"], mean, 2 * sd),
         fmt="o",
         color=POSTERIOR,
         markersize=3,
         elinewidth=3,
         alpha=0.35,
-        label="predicted, ± 2 standard deviations",
+        label="predicted, ± 2 sd",
     )
     axes.plot(good["time"], good["y"], "o", color=MEASURED, markersize=4, label="measured")
     bad = table[~table["ok"]]
@@ -127,10 +127,10 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
         low = axes.get_ylim()[0]
         axes.plot(bad["time"], [low] * len(bad), "x", color=FAILED, label="failed")
     for n, time in enumerate(table[table["reset"]]["time"]):
-        axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "all forgotten")
+        axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "reset")
     axes.legend(
         loc="lower right",
-        bbox_to_anchor=(1, 1),  # above, where it hides nothing
+        bbox_to_anchor=(1, 1),  # above the panel
         borderaxespad=0,
         ncols=4,
         frameon=False,
@@ -145,9 +145,9 @@ def _draw_chosen(
     axes: Axes, table: pd.DataFrame, row: int, name: str, kind: Parameter | None
 ) -> None:
     good, bad, column = table[table["ok"]], table[~table["ok"]], table.columns[1 + row]
-    places = [_place(kind, one) for one in good[column]]
+    places = [_place(kind, value) for value in good[column]]
     axes.plot(good["time"], places, "o", color=MEASURED, markersize=3)
-    axes.plot(bad["time"], [_place(kind, one) for one in bad[column]], "x", color=FAILED)
+    axes.plot(bad["time"], [_place(kind, value) for value in bad[column]], "x", color=FAILED)
     axes.set_ylabel(name)
     _settle(axes.yaxis, kind, places)
     settle_times(axes)
@@ -160,20 +160,20 @@ def _draw_slice(
     units: Units,
     best: Tensor,
     predict: Callable[[Tensor], Posterior],
-    side: int,
+    number: int,
     kind: Parameter | None,
 ) -> None:
-    """The posterior along one parameter, through the best point."""
+    """Draw the posterior along a parameter, through the best point."""
 
     def place(point: list[float]) -> float:
         values = units.point(point[: domain.dim])
-        return _place(kind, list(values.values() if isinstance(values, dict) else values)[side])
+        return _place(kind, list(values.values() if isinstance(values, dict) else values)[number])
 
-    X = _along(domain, best, side)
+    X = _along(domain, best, number)
     posterior, x = predict(X), [place(row) for row in X.tolist()]
     mean = posterior.mean.squeeze(-1).cpu().numpy()
     sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt().cpu().numpy()
-    if isinstance(kind, Choice):  # nothing lies between two of them
+    if isinstance(kind, Choice):  # no values lie between choices
         pale = (POSTERIOR, 0.18)
         axes.errorbar(
             *(x, mean, 2 * sd), fmt="o", color=POSTERIOR, markersize=3, ecolor=pale, elinewidth=6
@@ -188,17 +188,17 @@ def _draw_slice(
     lighten(axes)
 
 
-def _along(domain: Domain, best: Tensor, side: int) -> Tensor:
-    """Points of a domain that differ from one along a side alone, in order, `q x (d + c)`."""
+def _along(domain: Domain, best: Tensor, number: int) -> Tensor:
+    """Points that differ from the best in a single parameter, in order, `q x (d + c)`."""
     if isinstance(domain, Grid):
         arms = domain.X.to(best)
-        others = [one for one in range(domain.dim) if one != side]
+        others = [other for other in range(domain.dim) if other != number]
         X = arms[(arms[:, others] == best[others]).all(-1)]
-        return X[X[:, side].argsort()]
+        return X[X[:, number].argsort()]
     assert isinstance(domain, Box)
-    at = slice(side, side + 1)
+    at = slice(number, number + 1)
     if domain.parameters is not None:
-        axis, at = domain.parameters.axes[side], domain.parameters.places[side]
+        axis, at = domain.parameters.axes[number], domain.parameters.places[number]
         if isinstance(axis, Choice):
             X = best.repeat(len(axis.levels), 1)
             X[:, at] = axis.levels.to(best)
@@ -207,5 +207,5 @@ def _along(domain: Domain, best: Tensor, side: int) -> Tensor:
     U[:, at] = torch.linspace(0, 1, SLICE, device="cpu").to(best).unsqueeze(-1)
     X = best[: domain.dim].repeat(SLICE, 1)
     X[:, at] = domain.from_unit(U)[:, at]
-    X = torch.unique(X, dim=0)  # whole numbers once; sorted by the one side that differs
+    X = torch.unique(X, dim=0)  # sorted, and each integer once
     return torch.cat([X, best[domain.dim :].expand(len(X), -1)], -1)

@@ -1,8 +1,7 @@
-"""The state after the first answers of a file, beside it, so that these need not be told anew.
+"""A snapshot beside the file of a loop: the state after its first answers, which saves a replay.
 
-The file of a loop alone says what it knows. What lies beside it is a copy of what follows from it:
-it bears a digest of all that it was computed from, and one of itself, and where either differs from
-what is there it counts as not there. It is read without running anything that stands in it.
+The snapshot holds no data that the file lacks. It contains digests of its input and of itself, and
+is ignored if either differs. Reading it executes no code from it.
 """
 
 from __future__ import annotations
@@ -28,21 +27,19 @@ from botorch_tv.loop.log import Measurement, MeasurementLog
 from botorch_tv.validation import require
 
 EVERY = 32
-"""Answers after which a newer state is written."""
+"""Number of answers between two snapshots."""
 LATE = 8
-"""Newest answers that it leaves out, since others may come in before them."""
+"""Number of newest answers that a snapshot excludes, since earlier answers may yet arrive."""
 ENDING = "told"
 
 
 def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -> None:
-    """Write the state after the first answers of a file beside it.
-
-    A folder that takes no more files is no error.
+    """Write the state after the first answers of a file beside it; ignore a folder without access.
 
     Args:
-        path: The file.
-        content: Its content.
-        log: With these answers.
+        path: The file of the loop.
+        content: The content of the file.
+        log: The log of the first answers.
     """
     buffer = io.BytesIO()
     retained = {
@@ -59,12 +56,12 @@ def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
 
 
 def read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -> MeasurementLog:
-    """A log with the first answers of a file; as it was unless the state is there and theirs.
+    """A log with the first answers of a file; the empty log if there is no valid snapshot.
 
     Args:
-        path: The file.
-        content: Its content.
-        log: Before any answer.
+        path: The file of the loop.
+        content: The content of the file.
+        log: A log without answers.
     """
     try:
         sealed = beside(path, ENDING).read_bytes()
@@ -73,7 +70,7 @@ def read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -
         device = log.start.time.device
         retained = torch.load(io.BytesIO(whole), weights_only=True, map_location=device)
         answers = tuple(content["answers"][: retained["count"]])
-        require(retained["digest"] == _digest(content, answers), "it is of others")
+        require(retained["digest"] == _digest(content, answers), "it belongs to other answers")
         state = _restored(log.start, retained["state"])
         require(0 < state.told == len(answers) == len(retained["resets"]), "it lacks answers")
         return log._replace(states=(state,), answers=answers, resets=tuple(retained["resets"]))
@@ -85,7 +82,7 @@ def _digest(content: Mapping[str, Any], answers: Sequence[Measurement]) -> str:
     """A digest of all that determines a state: strategy, domain, answers and library versions."""
     parts = {
         **{name: content[name] for name in ("strategy", "domain", "dtype", "device")},
-        "answers": [asdict(one) for one in answers],
+        "answers": [asdict(answer) for answer in answers],
         "libraries": libraries(),
         "threads": torch.get_num_threads(),
         "processor": torch.backends.cpu.get_cpu_capability(),
@@ -94,24 +91,24 @@ def _digest(content: Mapping[str, Any], answers: Sequence[Measurement]) -> str:
 
 
 def _stored(part: Any) -> Any:
-    """The numbers of a state; None for what does not change with answers."""
+    """The tensors and numbers of a state; None for parts that do not change with answers."""
     if isinstance(part, Rows):
         part = part.tensor()
     if isinstance(part, Tensor):
         return part.detach().clone()
     if isinstance(part, tuple):
-        return [_stored(one) for one in part]
+        return [_stored(entry) for entry in part]
     return part if isinstance(part, (bool, int, float)) else None
 
 
 def _restored(start: Any, stored: Any) -> Any:
-    """A state of these numbers, of the same form as the one before any answer.
+    """A state with stored values and the structure of the start state.
 
-    A tensor may have become None since, as ``Data.empty`` does once every trial has data.
+    A tensor may be None in the stored state, as ``Data.empty`` is once every trial has data.
     """
     if isinstance(start, Rows):
         return start.replaced(stored)
     if isinstance(start, tuple):
-        parts = [_restored(one, other) for one, other in zip(start, stored, strict=True)]
+        parts = [_restored(part, value) for part, value in zip(start, stored, strict=True)]
         return type(start)(*parts) if hasattr(start, "_fields") else tuple(parts)
     return stored if isinstance(start, (Tensor, bool, int, float)) else start

@@ -1,4 +1,4 @@
-"""What a loop shows: suggestions, consultations for experts, tables, and a summary in words."""
+"""The output of a loop: suggestions, consultations, tables, and the text of a summary."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 20
-"""Rows of a table that are printed."""
+"""Most rows of a table that are printed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NumberedSuggestion:
-    """A loop's suggestion of what to measure.
+    """A point that a loop suggests to measure.
 
     Attributes:
-        number: By which ``tell`` and ``discard`` know it, counted from 1.
-        X: The point, `d`; its place in the unit cube where parameters have names.
-        context: What was known before it was chosen, `c`; None where nothing was.
-        time: For which it was chosen; a datetime where times are such.
-        mean: Mean predicted there, from answers alone; NaN where there is no prediction yet.
-        sd: Standard deviation of that prediction, without observation noise; NaN likewise.
-        point: The point as plain numbers, or as a dict of named parameters in their own units.
-        row: What the loop has written down of it.
+        number: The number for ``tell`` and ``discard``, from 1.
+        X: The point, `d`; with named parameters a point of the unit cube.
+        context: The context, shape `c`; None without a context.
+        time: The time for which the point was chosen, a number or a datetime.
+        mean: Posterior mean of the objective given all answers; NaN without a prediction.
+        sd: Posterior standard deviation of the objective; NaN without a prediction.
+        point: The point as a list of numbers, or a dict of named parameters in their units.
+        row: The row of the suggestion in the log.
     """
 
     number: int
@@ -51,7 +51,7 @@ class NumberedSuggestion:
     row: Measurement = field(kw_only=True)
 
     def __getitem__(self, name: str | int) -> Any:
-        """One parameter of ``point``: ``suggestion["temperature"]``."""
+        """A parameter of ``point``: ``suggestion["temperature"]``."""
         return self.point[name]
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class NumberedSuggestion:
 
 
 def numbered(row: Measurement, state: State, units: Units) -> NumberedSuggestion:
-    """A suggestion that is written down, for those who are to measure."""
+    """The suggestion of a row."""
     mean, sd, _ = row.predicted or (math.nan,) * 3
     X, d = like(state).new_tensor(row.point), state.domain.dim
     return NumberedSuggestion(
@@ -82,14 +82,14 @@ def numbered(row: Measurement, state: State, units: Units) -> NumberedSuggestion
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NumberedConsultation:
-    """A loop's question to an expert: the current values at points measured before.
+    """The points that a loop asks an expert to measure again.
 
     Attributes:
-        number: By which ``absorb`` knows it, counted from 1.
-        X: The points, `Q x d`.
-        time: The time that is asked about, that of the newest measurement.
-        points: The points as plain numbers, or as dicts of named parameters in their own units.
-        row: What the loop has written down of it.
+        number: The number for ``absorb``, from 1.
+        X: The points, `Q x d`; with named parameters points of the unit cube.
+        time: The time of the newest measurement, at which the points are to be measured.
+        points: The points as lists of numbers, or dicts of named parameters in their units.
+        row: The row of the consultation in the log.
     """
 
     number: int
@@ -108,19 +108,19 @@ class NumberedConsultation:
 
 
 class Table(NamedTuple):
-    """All measurements, n rows in order of time; its repr shows the newest.
+    """All n measurements in order of time.
 
     Attributes:
-        number: Of the suggestion that was answered; for measurements that were not suggested -1,
-            -2, ... in order of arrival; `n`, int64.
-        X: Where, `n x d`; places in the unit cube where parameters have names, see ``points``.
-        context: What was known beforehand, `n x c`.
-        y: What came out, NaN where the measurement failed, `n`.
-        time: When, `n`, float64, in units of the clock where ``times`` are datetimes.
-        noise: Noise variance, infinite where the measurement failed, `n`.
-        reset: Whether everything before was forgotten with it, `n`, bool.
-        points: The points as plain numbers, or as dicts of named parameters in their own units, n.
-        times: When, as it was told: numbers, or datetimes, n.
+        number: Number of the answered suggestion, or -1, -2, ... in order of arrival for
+            measurements that were not suggested; `n`, int64.
+        X: The points, `n x d`; with named parameters points of the unit cube.
+        context: The contexts, `n x c`.
+        y: The observations, `n`; NaN if the measurement failed.
+        time: The times, `n`, float64; datetimes are in the unit of the loop.
+        noise: The noise variances, `n`; infinite if the measurement failed.
+        reset: Whether the measurement triggered a reset, `n`, bool.
+        points: The n points as lists of numbers, or dicts of named parameters in their units.
+        times: The n times as they were given, numbers or datetimes.
     """
 
     number: Tensor
@@ -145,13 +145,13 @@ class Table(NamedTuple):
 
 
 class SupersededMeasurement(NamedTuple):
-    """A measurement that no longer counts, since it was amended or removed.
+    """A wrong reading that was amended or removed.
 
     Attributes:
         number: As in :class:`Table`.
-        point: Where, as plain numbers, or as a dict of named parameters in their own units.
+        point: The point as a list of numbers, or a dict of named parameters in their units.
         y: The observation, NaN if the measurement failed.
-        time: When it was made.
+        time: The time of the measurement.
         became: ``"amended"`` or ``"removed"``.
     """
 
@@ -163,11 +163,11 @@ class SupersededMeasurement(NamedTuple):
 
 
 class LastAnswer(NamedTuple):
-    """The answer that a loop took in last.
+    """The answer that arrived last.
 
     Attributes:
         number: As in :class:`Table`.
-        reset: Whether it made the strategy forget everything before it.
+        reset: Whether it triggered a reset of the strategy.
     """
 
     number: int
@@ -177,44 +177,46 @@ class LastAnswer(NamedTuple):
 def table(
     rows: Sequence[Measurement], resets: Sequence[bool], state: State, noise: float, units: Units
 ) -> Table:
-    """Measurements side by side; ``noise`` is the strategy's."""
+    """The table of some rows; ``noise`` is the default variance of the strategy."""
     own, d = like(state), state.domain.dim
-    points = own.new_tensor([one.point for one in rows]).view(len(rows), state.domain.columns)
-    variances = [noise if one.noise is None else one.noise for one in rows]
-    variances = [math.inf if one.y is None else v for one, v in zip(rows, variances)]
+    points = own.new_tensor([row.point for row in rows]).view(len(rows), state.domain.columns)
+    variances = [
+        math.inf if row.y is None else noise if row.noise is None else row.noise for row in rows
+    ]
     return Table(
-        number=torch.tensor([one.number for one in rows], dtype=torch.int64, device="cpu"),
+        number=torch.tensor([row.number for row in rows], dtype=torch.int64, device="cpu"),
         X=points[:, :d],
         context=points[:, d:],
-        y=own.new_tensor([math.nan if one.y is None else one.y for one in rows]),
-        time=state.time.new_tensor([one.time for one in rows]),
+        y=own.new_tensor([math.nan if row.y is None else row.y for row in rows]),
+        time=state.time.new_tensor([row.time for row in rows]),
         noise=own.new_tensor(variances),
         reset=torch.tensor(resets, dtype=torch.bool, device="cpu"),
-        points=[units.point(one.point[:d]) for one in rows],
-        times=[units.clock.shown(one.time) for one in rows],
+        points=[units.point(row.point[:d]) for row in rows],
+        times=[units.clock.shown(row.time) for row in rows],
     )
 
 
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
-"""Columns of a data frame; those of the chosen point are inserted after the first."""
+"""Columns of a data frame; the columns of the point follow the first."""
 
 
 def names_of(domain: Domain) -> list[str]:
-    """The names of the chosen coordinates."""
+    """The names of the parameters; ``x0, x1, ...`` without names."""
     return list(parameters_of(domain) or [f"x{n}" for n in range(domain.dim)])
 
 
 def _columns_of_points(domain: Domain) -> tuple[list[str], list[str]]:
-    """The columns of points and of contexts."""
+    """The columns of the point, and of the context."""
     context = [f"context{n}" for n in range(domain.columns - domain.dim)]
     others = {*COLUMNS, *context}
-    return [f"{one} (parameter)" if one in others else one for one in names_of(domain)], context
+    names = names_of(domain)
+    return [f"{name} (parameter)" if name in others else name for name in names], context
 
 
 def data_frame(
     rows: Sequence[Measurement], resets: Sequence[bool], domain: Domain, noise: float, units: Units
 ) -> pd.DataFrame:
-    """Measurements side by side, as :meth:`Loop.table` returns them; ``noise`` is the strategy's.
+    """The data frame of :meth:`Loop.table`; ``noise`` is the default variance of the strategy.
 
     Raises:
         ImportError: If pandas is not installed.
@@ -223,57 +225,60 @@ def data_frame(
         import pandas as pd
     except ImportError as error:
         raise ImportError(
-            "Loop.table needs pandas: pip install 'botorch-tv[study]'; loop.history is the same as "
-            "tensors."
+            "Loop.table needs pandas: pip install 'botorch-tv[study]'; or use loop.history, which "
+            "has tensors."
         ) from error
     number, *rest = COLUMNS
     points, context = _columns_of_points(domain)
     cells = []
-    for one, reset in zip(rows, resets):
-        values = units.point(one.point[: domain.dim])
-        mean, sd, _ = (one.predicted if one.number > 0 else None) or (math.nan,) * 3
-        row = (
-            one.number,
+    for row, reset in zip(rows, resets):
+        values = units.point(row.point[: domain.dim])
+        mean, sd, _ = (row.predicted if row.number > 0 else None) or (math.nan,) * 3
+        entries = (
+            row.number,
             *(values.values() if isinstance(values, dict) else values),
-            *one.point[domain.dim :],
-            units.clock.shown(one.time),
-            math.nan if one.y is None else one.y,
-            one.y is not None,
-            noise if one.noise is None else one.noise,
+            *row.point[domain.dim :],
+            units.clock.shown(row.time),
+            math.nan if row.y is None else row.y,
+            row.y is not None,
+            noise if row.noise is None else row.noise,
             mean,
             sd,
             reset,
         )
-        cells.append(row)
+        cells.append(entries)
     return pd.DataFrame(cells, columns=[number, *points, *context, *rest])
 
 
 def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
-    """The columns of a table that is given as X alone, as :meth:`Loop.table` returns it.
+    """The arguments of :meth:`Loop.from_table` from the columns of a table in X.
+
+    Args:
+        given: The arguments; X is a table of :meth:`Loop.table`, all others are None.
+        domain: The domain.
 
     Raises:
-        ValueError: If a column is missing, or came besides.
+        ValueError: If a column is missing, or another argument is given.
     """
-    frame, others = given["X"], [name for name, one in given.items() if one is not None]
-    names, known = _columns_of_points(domain)
+    frame, passed = given["X"], [name for name, value in given.items() if value is not None]
+    names, contexts = _columns_of_points(domain)
     have = getattr(frame, "columns", ())
-    missing = [one for one in (*names, *known, "y") if one not in have]
-    odd = [one for one in have if str(one).lower() in COLUMNS and one not in (*COLUMNS, *names)]
+    missing = [name for name in (*names, *contexts, "y") if name not in have]
+    odd = [name for name in have if str(name).lower() in COLUMNS and name not in (*COLUMNS, *names)]
     require(not odd, f"Loop.from_table: X has a column {', '.join(odd)}; write it in lower case.")
     require(
-        others == ["X"] and not missing,
-        f"Loop.from_table: without y, X is a table as loop.table() returns it, alone, but "
-        f"{', '.join(others) or 'nothing'} came, and X has no column "
-        f"{', '.join(missing) or 'too few'}; give y.",
+        passed == ["X"] and not missing,
+        "Loop.from_table: give y, or X alone, a table as of loop.table(); "
+        f"given: {', '.join(passed) or 'none'}; missing columns: {', '.join(missing) or 'none'}.",
     )
     points = frame[names]
     named = parameters_of(domain)
     points = points.to_numpy() if named is None else points.set_axis(list(named), axis=1)
-    there = {name: frame[name] for name in ("time", "noise", "ok") if name in have}
-    if "noise" in there:
-        there["noise"] = [None if one != one else one for one in there["noise"]]
-    context = frame[known].to_numpy() if known else None
-    return given | {"X": points, "y": frame["y"], "context": context} | there
+    columns = {name: frame[name] for name in ("time", "noise", "ok") if name in have}
+    if "noise" in columns:
+        columns["noise"] = [None if noise != noise else noise for noise in columns["noise"]]
+    context = frame[contexts].to_numpy() if contexts else None
+    return given | {"X": points, "y": frame["y"], "context": context} | columns
 
 
 def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
@@ -292,7 +297,10 @@ def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopCloc
     def when(answer: Measurement) -> str:
         return time_text(clock.shown(answer.time))
 
-    many, failed = counted(len(answers), "measurements"), sum(one.y is None for one in answers)
+    many, failed = (
+        counted(len(answers), "measurements"),
+        sum(answer.y is None for answer in answers),
+    )
     text = f"{many} at time {when(answers[0])}"
     if len(answers) > 1:
         text = f"{many} from time {when(answers[0])} to {when(answers[-1])}"

@@ -4,8 +4,8 @@ try:
     import optuna  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "botorch_tv.optuna needs Optuna, which is not installed or cannot be imported; install it "
-        "by pip install 'botorch-tv[optuna]'."
+        "botorch_tv.optuna needs Optuna, which is not installed or cannot be imported; run "
+        "pip install 'botorch-tv[optuna]'."
     ) from error
 
 from botorch_tv.optuna.sampler import DriftSampler, best_now

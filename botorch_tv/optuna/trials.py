@@ -1,4 +1,4 @@
-"""The times of trials."""
+"""Trials of a study: their times, parameters and kinds."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from botorch_tv.validation import require, require_number, shown
 
 @dataclass(frozen=True)
 class TrialClock:
-    """Times of trials, as numbers.
+    """The times of trials as numbers.
 
     Args:
         key: Name of the user attribute with the time; None for Optuna's time stamps.
         unit: Unit of time stamps.
 
     Raises:
-        ValueError: If the unit is no positive span of time.
+        ValueError: If the unit is not a positive timedelta.
     """
 
     key: str | None
@@ -41,12 +41,12 @@ class TrialClock:
     def __post_init__(self) -> None:
         require(
             isinstance(self.unit, timedelta) and self.unit > timedelta(0),
-            f"DriftSampler: unit is {shown(self.unit)}, but it must be a positive span of time; "
-            "give timedelta(hours=1).",
+            f"DriftSampler: unit is {shown(self.unit)}, but it must be a positive timedelta; give "
+            "timedelta(hours=1).",
         )
 
     def measured(self, trial: FrozenTrial) -> float | None:
-        """The time at which a trial was measured; None if unknown."""
+        """The time at which a trial was measured, or None."""
         if self.key is not None:
             return self._attribute(trial) if self.key in trial.user_attrs else None
         when = trial.datetime_complete or trial.datetime_start
@@ -56,29 +56,29 @@ class TrialClock:
         """The time for which the parameters of a trial are chosen.
 
         Raises:
-            ValueError: If its time should be in a user attribute that it lacks.
+            ValueError: If the trial lacks the user attribute with its time.
         """
         if self.key is None:
             return self._number(trial.datetime_start or datetime.now())
         require(
             self.key in trial.user_attrs,
-            f"trial {trial.number} has no user attribute {self.key!r}, so what time it is for is "
-            f"not known; call trial.set_user_attr({self.key!r}, time) before the first suggest_.",
+            f"trial {trial.number} has no user attribute {self.key!r} with its time; call "
+            f"trial.set_user_attr({self.key!r}, time) before the first suggest_.",
         )
         return self._attribute(trial)
 
     def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
-        """The time now: as given, else by the clock, else that of the newest trial.
+        """The present time: as given, else from the clock, or the newest trial's with a key.
 
         Raises:
-            ValueError: If it is of another kind than the times of the trials.
+            ValueError: If ``now`` is of another kind than the times of the trials.
         """
         if self.key is not None:
-            fix = f"give a number, as {self.key!r} has them."
+            fix = f"give a number, like the values of {self.key!r}."
             return max(times) if now is None else require_number("now", now, "(-inf, inf)", fix)
         require(
             now is None or isinstance(now, datetime),
-            f"now is {shown(now)}, but trials have time stamps; give a datetime, or leave it out.",
+            f"now is {shown(now)}, but trials have time stamps; give a datetime or None.",
         )
         return self._number(cast(datetime | None, now) or datetime.now())
 
@@ -88,7 +88,7 @@ class TrialClock:
         return require_number(name, trial.user_attrs[self.key], "(-inf, inf)", "give a number.")
 
     def _number(self, when: datetime) -> float:
-        # Time stamps have no zone; they are read in that of this computer, with its summer time.
+        # Time stamps have no zone; they are in the zone of this computer.
         return when.timestamp() / self.unit.total_seconds()
 
 
@@ -101,41 +101,40 @@ def axis(distribution: BaseDistribution) -> Parameter:
 
 
 class StudySpace(Space):
-    """Parameters of a study side by side.
+    """The parameters of a study as columns of points.
 
     Args:
-        distributions: By name.
+        distributions: The distributions by name.
     """
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.distributions = dict(distributions)
-        super().__init__({name: axis(one) for name, one in distributions.items()})
-        self._known: dict[int, tuple[FrozenTrial, tuple[float, ...] | None]] = {}
+        super().__init__({name: axis(distribution) for name, distribution in distributions.items()})
+        self._points: dict[int, tuple[FrozenTrial, tuple[float, ...] | None]] = {}
 
     def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:
-        """Where a trial lies, `D` numbers; None unless it has a value of each, of the same ranges.
+        """The point of a trial, `D`; None unless it has all parameters with these distributions.
 
-        Optuna changes no trial that is finished, and hands out the same object again: what was
-        found of it is kept, since comparing distributions of all trials takes long.
+        Points of finished trials are cached, because Optuna returns the same objects again.
         """
-        before = self._known.get(trial.number)
+        before = self._points.get(trial.number)
         if before is not None and before[0] is trial:
             return before[1]
-        # A range may have been left by ``enqueue_trial``, which Optuna lets pass with a warning.
+        # An enqueued trial may have values out of range.
         holds = self.asks(trial) and self.covers(trial.params)
         found = (trial, self.point(trial.params) if holds else None)
         if trial.state.is_finished():
-            self._known[trial.number] = found
+            self._points[trial.number] = found
         return found[1]
 
     def asks(self, trial: FrozenTrial) -> bool:
-        """Whether a trial has chosen a value of each, from the same distributions."""
+        """Whether a trial has all parameters with these distributions."""
         pairs = self.distributions.items()
-        return all(trial.distributions.get(name) == one for name, one in pairs)
+        return all(trial.distributions.get(name) == own for name, own in pairs)
 
 
 CERTAIN = 4
-"""Failures that a constraint above 0 counts as."""
+"""Number of failures that a violated constraint counts as."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
@@ -149,17 +148,18 @@ def sort(
 
     Args:
         trials: All trials.
-        space: The parameters modelled. Trials without one of them are left out; those with a value
-            out of range, with a warning.
-        clock: The times of trials. Complete trials without a time are left out with a warning.
+        space: The modelled parameters. Trials that lack a parameter are dropped; trials with a
+            value out of range are dropped with a warning.
+        clock: The times of trials. Complete trials without a time are dropped with a warning.
 
     Returns:
         Complete, feasible and finite trials, with the time of measurement; failed, infeasible or
-        infinite ones; pruned ones, of the newest ``RECENT`` that have ended; running ones with
-        parameters, of the newest ``RECENT``; running ones whose parameters are not all known yet.
+        infinite trials; pruned trials among the newest ``RECENT`` that have ended; the newest
+        ``RECENT`` running trials with parameters; running trials without all parameters.
     """
     valued, failed, pruned, running, undecided = [], [], [], [], []
-    recent = {one.number for one in [one for one in trials if one.state.is_finished()][-RECENT:]}
+    ended = [trial for trial in trials if trial.state.is_finished()]
+    recent = {trial.number for trial in ended[-RECENT:]}
     for trial in trials:
         if trial.state == TrialState.RUNNING:
             if space.point_of(trial) is not None:
@@ -176,15 +176,14 @@ def sort(
                 valued.append((time, trial))
             elif trial.number in recent:
                 _logger.warning(
-                    f"Trial {trial.number} has no user attribute {clock.key!r}, so when it was "
-                    "measured is not known, and DriftSampler leaves it out; add it once more by "
+                    f"DriftSampler drops trial {trial.number}, which has no user attribute "
+                    f"{clock.key!r} with its time; add it again by "
                     "study.add_trial(create_trial(..., user_attrs=...))."
                 )
         elif trial.state == TrialState.COMPLETE and trial.number in recent and space.asks(trial):
             _logger.warning(
-                f"Trial {trial.number} has {trial.params}, which is out of range of "
-                f"{space.distributions}, so DriftSampler leaves it out; give suggest_ a range that "
-                "holds it."
+                f"DriftSampler drops trial {trial.number}: {trial.params} is out of range of "
+                f"{space.distributions}; give suggest_ a wider range."
             )
     return valued, failed, pruned, running[-RECENT:], undecided
 
@@ -197,11 +196,11 @@ def _has_value(trial: FrozenTrial) -> bool:
 
 
 def failures(trial: FrozenTrial) -> int:
-    """As how many failures a trial counts; what violates a constraint is no glitch."""
+    """The number of failures that a trial counts as."""
     return CERTAIN if _infeasible(trial) else 1
 
 
 def _infeasible(trial: FrozenTrial) -> bool:
     if hasattr(trial, "constraints"):
-        return any(one > 0 for one in trial.constraints.values())
-    return any(one > 0 for one in trial.system_attrs.get("constraints") or ())  # of Optuna 4
+        return any(value > 0 for value in trial.constraints.values())
+    return any(value > 0 for value in trial.system_attrs.get("constraints") or ())  # Optuna 4

@@ -1,4 +1,4 @@
-"""A small experiment in Ax whose trials each have their time."""
+"""A small experiment in Ax with a time per trial."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def experiment():
 
 @pytest.fixture(scope="session")
 def ask():
-    """Ask for one trial at a time: its index and parameters."""
+    """The index and parameters of a new trial."""
 
     def ask(client, now, time_parameter="t"):
         ((index, parameters),) = client.get_next_trials(
@@ -78,7 +78,7 @@ def acquisition_of():
 
 @pytest.fixture(scope="session")
 def dense_prediction():
-    """Mean and variance at now of y, from rows of (t, x, y) and what a Markov model has learned."""
+    """Mean and variance of y now, from rows of (t, x, y) and learned Markov hyperparameters."""
 
     def predict(model, epsilon, rows, now, x_new):
         lengthscale = model.covar_module.spatial.lengthscale.item()

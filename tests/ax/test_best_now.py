@@ -1,4 +1,4 @@
-"""The best of what was tried, as it would be now."""
+"""The best tried setting now."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_the_setting_whose_mean_is_best_now(
     assert parameters == {"t": NOW, "x": 0.5}
     assert predicted["y"][0] == pytest.approx(mean[best], rel=1e-6)
     assert predicted["y"][1] == pytest.approx(np.sqrt(variance[best]), rel=1e-5)
-    # Of the two trials of that setting the later one; Ax itself prefers the oldest success.
+    # The newest trial of the setting; Ax prefers the oldest success.
     assert index == len(PAST) + 2
     assert client._experiment.trials[index].arm.name == arm
     stale = client.get_best_parameterization(use_model_predictions=False)
@@ -64,7 +64,7 @@ def test_observations_age_until_now(experiment, ask, tell, model_of):
     assert deviation[1] > 1.5 * deviation[0]
 
 
-def test_what_was_measured_since_the_last_suggestion_counts(experiment, ask, tell):
+def test_measurements_since_the_last_suggestion_count(experiment, ask, tell):
     client = tell(experiment(**MODEL), ROWS)
     ask(client, NOW)
     tell(client, [(40.5, -0.3, 9.0)])
@@ -86,7 +86,7 @@ def test_only_settings_that_are_expected_to_keep_constraints(experiment):
     assert parameters["x"] == 0.2
     assert predicted["z"][0] < 1
     client.configure_optimization(objective="y", outcome_constraints=["z <= -9"])
-    with pytest.raises(UserInputError, match=r"Each of the 4 .* predicted to break"):
+    with pytest.raises(UserInputError, match=r"Each of the 4 .* predicted to violate"):
         best_now(client, {"t": 4.0})
 
 
@@ -107,9 +107,9 @@ def test_a_sum_of_outcomes(experiment):
     assert best_now(client, {"t": 3.0})[0]["x"] == -0.9
 
 
-def test_what_is_refused(experiment, ask, tell):
+def test_refused(experiment, ask, tell):
     client = experiment(**MODEL)
-    with pytest.raises(UserInputError, match="No trial has its objective measured"):
+    with pytest.raises(UserInputError, match="No trial has a value of the objective"):
         best_now(client, {"t": 1.0})
     tell(client, ROWS[:3])
     with pytest.raises(
@@ -134,10 +134,12 @@ def test_what_is_refused(experiment, ask, tell):
         best_now(client, {"t": 3.0})
 
 
-def test_a_strategy_that_knows_no_time(experiment):
-    with pytest.raises(UserInputError, match=r"is None, .*time_varying_generation_strategy"):
+def test_a_strategy_without_time(experiment):
+    with pytest.raises(
+        UserInputError, match=r"strategy None has no .*time_varying_generation_strategy"
+    ):
         best_now(Client(), {"t": 1.0})
     client = experiment(**MODEL)
     client.configure_generation_strategy(method="random_search")
-    with pytest.raises(UserInputError, match=r"which knows no present time"):
+    with pytest.raises(UserInputError, match=r"has no time parameter"):
         best_now(client, {"t": 1.0})

@@ -70,7 +70,7 @@ def test_observations_are_compared_as_they_would_be_now(experiment, ask, tell, a
     ask(client, 9.0)
     baseline = acquisition_of(client).X_baseline
     assert (baseline[:, 0] == 9.0).all()
-    # x = 0.3 was measured twice, and is one point today.
+    # x = 0.3 was measured twice and counts once.
     assert sorted(baseline[:, 1].tolist()) == sorted(set(baseline[:, 1].tolist()))
 
 

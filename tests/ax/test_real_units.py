@@ -60,7 +60,7 @@ def test_the_column_of_time_is_found_by_name(experiment, ask, model_of):
     assert space.max() <= 1
 
 
-def test_a_model_config_of_ones_own(experiment, tell):
+def test_a_user_defined_model_config(experiment, tell):
     client = tell(experiment(), ROWS)
     config = ModelConfig(botorch_model_class=TimeVaryingGP, model_options={"time_dim": 0})
     adapter = Generators.BOTORCH_MODULAR(

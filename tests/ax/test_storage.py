@@ -57,12 +57,12 @@ def test_a_saved_client_goes_on(
 ):
     rows = [(t, x, -(x**2)) for t, x in [(0, -0.5), (1, 0.1), (4, 0.9)]]
     client = tell(experiment(objective="-y", forgetting=forgetting, width=width), rows)
-    index, _ = ask(client, 6.0)  # one is under way when the program ends
+    index, _ = ask(client, 6.0)  # a trial runs when the program ends
     path = str(tmp_path / "experiment.json")
     client.save_to_json_file(path)
     again = Client.load_from_json_file(path)
-    for one in (client, again):
-        one.complete_trial(index, {"y": -0.3})
+    for item in (client, again):
+        item.complete_trial(index, {"y": -0.3})
     (_, here), (_, there) = ask(client, 8.0), ask(again, 8.0)
     assert there["x"] == pytest.approx(here["x"], abs=0.05)
     assert there["t"] == 8.0

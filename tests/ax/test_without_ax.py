@@ -1,11 +1,11 @@
-"""Without the extra the message says what to install."""
+"""Import without Ax."""
 
 import sys
 
 import pytest
 
 
-def test_import_says_what_to_install(monkeypatch):
+def test_the_import_error_has_the_install_command(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[:2] == ["botorch_tv", "ax"]]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ax.api.client", None)

@@ -47,18 +47,18 @@ def regular(bounds):
 LOOPS = {
     "two domains": Row(
         lambda: Loop(SIDE, SIDE),
-        "Box, Box came",
+        "arguments are Box, Box",
         "takes strategy, domain",
-        "the strategy may be left out",
+        "the strategy is optional",
     ),
     "table turned": Row(
         lambda: Loop.from_table(SIDE, STRATEGY, X, Y),
         "Box, GPStrategy, Tensor, Tensor",
         "takes strategy, domain, X, y in this order",
-        "the strategy may be left out",
+        "the strategy is optional",
     ),
     "table without anything": Row(
-        lambda: Loop.from_table(SIDE), "nothing came", "as loop.table() returns", "give y"
+        lambda: Loop.from_table(SIDE), "given: none", "as of loop.table()", "give y"
     ),
 }
 
@@ -110,7 +110,9 @@ class TestOneDimension:
 
     def test_one_measurement(self):
         loop = Loop(STRATEGY, SIDE)
-        row = Row(lambda: loop.observe(0.5, 0.25), "0.5", "a row of 1", "pass several")
+        row = Row(
+            lambda: loop.observe(0.5, 0.25), "0.5", "one point, 1 number", "observe each of several"
+        )
         assert_refuses(row._replace(error=InputDataError))
         assert len(loop.history.y) == 0
         loop.observe([0.5], 0.25)

@@ -120,7 +120,7 @@ def test_different_runs_are_reported() -> None:
 
 def test_nothing_but_files_of_studies_needs_netcdf(tmp_path: Path) -> None:
     child = Child(play_without_netcdf, tmp_path)
-    assert "is not installed: pip install 'botorch-tv[study]'" in child.told()
+    assert "is not installed: pip install 'botorch-tv[study]'" in child.received()
     child.end()
     assert json.loads((tmp_path / "found.json").read_text())["all_equal"]
     assert (tmp_path / "regret.png").stat().st_size > 1000

@@ -15,7 +15,7 @@ TINY = ["--trials", "2", "--horizon", "4", "--points", "5", "--quiet"]
 
 
 def refused(capsys, *argv):
-    """The one line of the error."""
+    """The line of the error."""
     assert cli.main(argv) == cli.EXIT_ERROR
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -26,26 +26,24 @@ def refused(capsys, *argv):
 
 @pytest.fixture
 def unpictured(monkeypatch):
-    """For tests that look at no picture: drawing one takes longer than a small study."""
+    """Skip drawing, which takes longer than a small study."""
     monkeypatch.setattr(StudyResult, "plot", lambda self, path: path.touch())
 
 
-def test_what_libraries_deprecate_is_no_users_business(monkeypatch):
-    """And nothing else is kept from them."""
-
+def test_deprecations_of_libraries_are_hidden(monkeypatch):
     def warned(arguments):
         for module in ("torch.jit._script", "elsewhere"):
-            told = "`torch.jit.script` is deprecated. Please switch to `torch.compile`."
-            warnings.warn_explicit(told, FutureWarning, f"{module}.py", 1, module)
+            output = "`torch.jit.script` is deprecated. Please switch to `torch.compile`."
+            warnings.warn_explicit(output, FutureWarning, f"{module}.py", 1, module)
         return 0
 
     monkeypatch.setattr(cli, "_paper", warned)
-    with pytest.warns(FutureWarning) as heard:
+    with pytest.warns(FutureWarning) as caught:
         assert cli.main(["paper", "list"]) == 0
-    assert [one.filename for one in heard] == ["elsewhere.py"]
+    assert [item.filename for item in caught] == ["elsewhere.py"]
 
 
-def test_compare_writes_and_tells(tmp_path, capsys):
+def test_compare_writes_files_and_prints_a_summary(tmp_path, capsys):
     assert cli.main(["compare", *TINY, "--out", str(tmp_path / "new")]) == 0
     assert {path.name for path in (tmp_path / "new").iterdir()} == {
         "compare.nc",
@@ -64,7 +62,7 @@ def test_compare_writes_and_tells(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("unpictured")
-def test_compare_in_single_precision_leaves_out_what_needs_double(tmp_path, capsys):
+def test_compare_in_single_precision_drops_adaptive(tmp_path, capsys):
     command = ["compare", "--dtype", "float32", *TINY, "--out", str(tmp_path)]
     assert cli.main(command) == 0
     labels = StudyResult.load(tmp_path / "compare.nc").strategies
@@ -86,7 +84,7 @@ def test_seed_decides(tmp_path):
     assert not first.equals(regret("2"))
 
 
-def test_defaults_are_the_documented_ones():
+def test_defaults_are_as_documented():
     given = DRAWN | OF_DRAWN | vars(cli._parser().parse_args(["compare"]))
     expected = {
         "strategies": "GP,R,SW,TV,WGP,UI,ET,Adaptive",
@@ -128,11 +126,11 @@ def test_derived_parameters(options, expected, tmp_path):
 
 def test_plot_draws_a_saved_study(tmp_path, capsys):
     assert cli.main(["compare", "--strategies", "GP,TV", *TINY, "--out", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     (tmp_path / "compare.png").unlink()
     assert cli.main(["plot", str(tmp_path / "compare.nc")]) == 0
     assert (tmp_path / "compare.png").is_file()
-    assert capsys.readouterr().out.split("Written")[0].strip() in told
+    assert capsys.readouterr().out.split("Written")[0].strip() in output
     assert cli.main(["plot", str(tmp_path / "compare.nc"), "--out", str(tmp_path / "a.svg")]) == 0
     assert (tmp_path / "a.svg").is_file()
 
@@ -154,16 +152,13 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--lengthscale", "0"], "lengthscale is 0"),
         (["compare", "--kernel", "cubic"], "invalid choice: 'cubic'"),
         (["compare", "--points", "0"], "points is 0"),
-        (["compare", "--dim", "9"], r"--dim 9: [\d,]+ arms; take .* at most"),
+        (["compare", "--dim", "9"], r"--dim 9: [\d,]+ arms; give at most"),
         (
             ["compare", "--device", "abacus"],
             "device is 'abacus', but PyTorch has no such device; give 'cpu'",
         ),
         (["compare", "--device", "cuda:99"], "CUDA devices; give 'cpu'"),
-        (
-            ["paper", "et-fig5"],
-            "Unknown experiment 'et-fig5'; choose from b16-fig2a.*et-fig",
-        ),
+        (["paper", "et-fig5"], "Unknown experiment 'et-fig5'; known: b16-fig2a.*et-fig"),
         (["paper", "et-fig3", "--data", "absent"], "absent has no era5"),
         (["plot", "absent.nc"], "no file absent.nc"),
     ],
@@ -172,12 +167,6 @@ def test_bad_input_is_one_line(argv, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     line = refused(capsys, *argv)
     assert re.search(message, line), line
-
-
-def test_out_that_is_a_file(tmp_path, capsys):
-    (tmp_path / "taken").touch()
-    line = refused(capsys, "compare", *TINY, "--out", str(tmp_path / "taken"))
-    assert "File exists" in line
 
 
 def test_interrupt_ends_cleanly(monkeypatch, capsys):
@@ -219,23 +208,25 @@ def test_save_to_goes_on(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "output"),
     [
-        ([], "with --save-to FOLDER the next one can go on where it ended"),
-        (["--save-to", "kept"], "the same command goes on from the trials kept in kept"),
+        ([], "with --save-to FOLDER a study can be resumed"),
+        (["--save-to", "kept"], "the same command resumes from the trials in kept"),
     ],
 )
-def test_an_interrupted_comparison_tells_how_to_go_on(options, told, tmp_path, monkeypatch, capsys):
+def test_an_interrupted_comparison_prints_how_to_resume(
+    options, output, tmp_path, monkeypatch, capsys
+):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("botorch_tv.simulation.executors.play_block", interrupted)
     assert cli.main(["compare", *TINY, *options]) == cli.EXIT_INTERRUPTED
-    assert capsys.readouterr().err == f"\nbotorch-tv: interrupted; {told}\n"
+    assert capsys.readouterr().err == f"\nbotorch-tv: interrupted; {output}\n"
 
 
-def test_our_own_mistakes_keep_their_trace(monkeypatch):
+def test_bugs_print_a_traceback(monkeypatch):
     def mistaken(*_, **__):
         raise AssertionError("a bug")
 

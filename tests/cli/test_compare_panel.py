@@ -17,7 +17,7 @@ def panel(tmp_path):
     return tmp_path / "panel.npz"
 
 
-def compared(panel, *options) -> StudyResult:
+def compared(panel, *options):
     out = panel.parent / "out"
     assert cli.main(["compare", "--panel", str(panel), *options, *QUICK, "--out", str(out)]) == 0
     return StudyResult.load(out / "compare.nc")
@@ -33,10 +33,10 @@ def test_defaults_of_a_panel(panel, capsys):
         "compare.png",
     }
     world = PanelWorld(VALUES, 30)
-    told = capsys.readouterr().out
-    assert "30 rounds to fit, 15 to play" in told
-    assert f"Fitted: epsilon {world.epsilon:.3g}. " in told
-    assert f"Noise variance {world.model_noise:.3g}: 0.05 of the variance of the training" in told
+    output = capsys.readouterr().out
+    assert "30 training rows, 15 test rows" in output
+    assert f"Fitted: epsilon {world.epsilon:.3g}. " in output
+    assert f"Noise variance {world.model_noise:.3g}: 0.05 of the variance of the training" in output
     strategies = result.data.attrs["strategies"]
     period = int(np.ceil(min(15, 12 * world.epsilon**-0.25)))
     for part in (f"epsilon={world.epsilon}", f"period={period}", "c1=0.8, c2=0.4", "noise=0.05"):
@@ -74,18 +74,18 @@ def test_a_table(tmp_path):
     assert dict(result.data.sizes) == {"strategy": 1, "trial": 3, "round": 11}
 
 
-def test_arms_that_fall_silent_are_named_and_can_be_left_out(tmp_path, capsys):
+def test_arms_without_test_readings_are_listed_and_can_be_dropped(tmp_path, capsys):
     values = VALUES.copy()
     values[30:, 4] = np.nan
     lines = [",".join(f"s{arm}" for arm in range(6))]
-    lines += [",".join("" if np.isnan(one) else f"{one:.6f}" for one in row) for row in values]
+    lines += [",".join("" if np.isnan(item) else f"{item:.6f}" for item in row) for row in values]
     (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
     compared(tmp_path / "table.csv", "--strategies", "GP")
-    told = "No reading in any round to play: s4."
-    assert told in capsys.readouterr().out
+    output = "No reading in any test row: s4."
+    assert output in capsys.readouterr().out
     rest = ["--without", "s4", "--first-arm", "each"]
     result = compared(tmp_path / "table.csv", "--strategies", "GP", *rest)
-    assert told not in capsys.readouterr().out
+    assert output not in capsys.readouterr().out
     assert result.data["index"].values[0, :, 0].tolist() == [0, 1, 2]
     assert float(result.data["index"].max()) <= 4
 
@@ -93,15 +93,15 @@ def test_arms_that_fall_silent_are_named_and_can_be_left_out(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--epsilon", "0.03"], "--epsilon is about worlds that are drawn.*--epsilon-model"),
-        (["--noise", "0.02"], "--noise is about worlds.*--noise-share"),
-        (["--kernel", "se"], "--kernel is about worlds"),
-        (["--lengthscale", "0.2"], "--lengthscale is about worlds"),
-        (["--points", "50"], "--points is about worlds"),
-        (["--dim", "2"], "--dim is about worlds"),
+        (["--epsilon", "0.03"], "--epsilon is an option of simulated worlds.*--epsilon-model"),
+        (["--noise", "0.02"], "--noise is an option of simulated worlds.*--noise-share"),
+        (["--kernel", "se"], "--kernel is an option of simulated worlds"),
+        (["--lengthscale", "0.2"], "--lengthscale is an option of simulated worlds"),
+        (["--points", "50"], "--points is an option of simulated worlds"),
+        (["--dim", "2"], "--dim is an option of simulated worlds"),
         (["--key", "no"], "no numeric array 'no'"),
         (["--train", "45"], "train is 45, but there are 45 rows"),
-        (["--horizon", "16"], "--horizon is 16, but after 30 training rows 15 are left"),
+        (["--horizon", "16"], "--horizon is 16, but 15 rows follow the 30 training"),
         (["--first-arm", "6"], "first_arm is 6"),
         (["--first-arm", "any"], "invalid .*first_arm value: 'any'"),
         (["--without", "no"], "--without no: the panel has no arm of this name; it has 0,0, 0,1"),
@@ -119,9 +119,9 @@ def test_bad_input_is_one_line(panel, capsys, options, message):
 
 
 @pytest.mark.parametrize("option", ["--train", "--groups", "--noise-share", "--first-arm"])
-def test_options_of_a_panel_need_one(capsys, option):
+def test_options_of_a_panel_require_a_panel(capsys, option):
     assert cli.main(["compare", option, "1"]) == cli.EXIT_ERROR
-    assert f"{option} is about a record; give --panel FILE" in capsys.readouterr().err
+    assert f"{option} requires recorded data; give --panel FILE" in capsys.readouterr().err
 
 
 def test_absent_panel(tmp_path, capsys):

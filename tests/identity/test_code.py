@@ -1,4 +1,4 @@
-"""The code of users counts: what it does, not how it is written."""
+"""The code of users counts, except for comments and layout."""
 
 import importlib.util
 import json
@@ -7,10 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
@@ -80,7 +78,7 @@ class Own(Mixin, RBFKernel):
         return cached(2) + RULES(1) + helpers.far(1)
 
     @staticmethod
-    def still():
+    def constant():
         return {"a", "b", "c"} == {"a"} or "b" in {"a", "b", "c"}
 
     @decorated
@@ -110,22 +108,20 @@ HELPERS = "def deeper(x):\n    return x + 10\n\ndef far(x):\n    return x + 20\n
 
 
 @pytest.fixture
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def user(tmp_path, monkeypatch):
     """From the text of two modules to the first of them, freshly imported."""
     monkeypatch.syspath_prepend(tmp_path)
     count = 0
 
-    def imported(text: str = SOURCE, helpers: str = HELPERS) -> ModuleType:
+    def imported(text=SOURCE, helpers=HELPERS):
         nonlocal count
-        count += 1  # in a folder of its own, so that an older version is still what it was
+        count += 1  # a separate folder, which preserves older versions
         modules = {}
         for name, content in (("helpers_of_a_user", helpers), ("code_of_a_user", text)):
             file = tmp_path / str(count) / f"{name}.py"
             file.parent.mkdir(exist_ok=True)
             file.write_text(content)
             spec = importlib.util.spec_from_file_location(name, file)
-            assert spec is not None
-            assert spec.loader is not None
             modules[name] = importlib.util.module_from_spec(spec)
             monkeypatch.setitem(sys.modules, name, modules[name])
             spec.loader.exec_module(modules[name])
@@ -134,7 +130,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return imported
 
 
-def whole(module: Any) -> Any:
+def whole(module):
     """A description of all that the module has to offer."""
     return json.loads(
         json.dumps(describe([module.Own().double(), module.Rule(), module.made(2)], "x"))
@@ -155,30 +151,30 @@ EDITS = {
     "by a library": ("        return 4\n", "        return 5\n", "Own.graphless"),
     "cached": ("x - 1", "x - 2", "cached"),
     "attribute of the class": ("shift = 0.5", "shift = 0.6", "Own.shift is 0.5 there and 0.6"),
-    "static method": ('"b" in', '"d" in', "Own.still"),
+    "static method": ('"b" in', '"d" in', "Own.constant"),
     "callable": ("math.sin(x)", "math.cos(x)", "Rule.__call__"),
     "inner function": ("factor * x", "factor + x", r"x\[2\].source is"),
 }
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_edited_code_is_told_apart_by_name(name: str, user: Any) -> None:
-    old, new, told = EDITS[name]
+def test_edited_code_is_listed_by_name(name, user):
+    old, new, printed = EDITS[name]
     before = whole(user())
     assert SOURCE.count(old) == 1
     unlike = differences(before, whole(user(SOURCE.replace(old, new))), "x")
     assert len(unlike) == 1, unlike
-    assert re.search(told, unlike[0])
+    assert re.search(printed, unlike[0])
 
 
 @pytest.mark.parametrize("function", ["deeper", "far"])
-def test_helpers_in_other_modules_count(function: str, user: Any) -> None:
+def test_helpers_in_other_modules_count(function, user):
     edited = HELPERS.replace("10" if function == "deeper" else "20", "30")
-    (told,) = differences(whole(user()), whole(user(helpers=edited)), "x")
-    assert f".{function}.source is" in told
+    (printed,) = differences(whole(user()), whole(user(helpers=edited)), "x")
+    assert f".{function}.source is" in printed
 
 
-def test_only_what_code_does_counts(user: Any) -> None:
+def test_comments_and_layout_do_not_count(user):
     text = SOURCE.replace("# or so", "# exactly").replace('"""Doubles."""', '"""Something."""')
     text = "\n\n\n" + text.replace("return SCALE * x +", "return (SCALE * x  +").replace(
         "_HIDDEN  # ex", "_HIDDEN)  # ex"
@@ -187,22 +183,26 @@ def test_only_what_code_does_counts(user: Any) -> None:
     assert whole(user()) == whole(user(text + "\n\ndef unused():\n    return 1\n"))
 
 
-def test_a_file_edited_since_its_import_does_not_count_as_what_runs(user: Any) -> None:
+def test_a_file_edited_since_its_import_counts_as_compiled(user):
     module = user()
     before = whole(module)
     Path(module.__file__).write_text(SOURCE.replace("SCALE * x", "SCALE + x"))
     linecache.checkcache()
     assert whole(module) != whole(user(SOURCE.replace("SCALE * x", "SCALE + x")))
-    assert [one for one in differences(before, whole(module)) if "helper" not in one] == []
+    assert [
+        difference
+        for difference in differences(before, whole(module))
+        if "helper" not in difference
+    ] == []
 
 
-def test_things_that_refer_to_themselves(user: Any) -> None:
+def test_things_that_refer_to_themselves(user):
     module = user("class Node:\n    other = None\n\ndef use():\n    return Node, use\n")
     node = module.Node()
     node.itself, node.list = node, [node]
     module.Node.other = node
-    told = describe({"node": node, "use": module.use, "class": module.Node}, "x")
-    assert json.loads(json.dumps(told)) == told
+    printed = describe({"node": node, "use": module.use, "class": module.Node}, "x")
+    assert json.loads(json.dumps(printed)) == printed
 
 
 SCRIPT = '''
@@ -227,9 +227,9 @@ made = Mine().double(), (lambda x: bent(x) + 1)
 '''
 
 
-def run(kind: str, text: str, folder: Path) -> Any:
+def run(kind, text, folder):
     """What a script makes that is started as a file, on standard input, or as a cell."""
-    scope: dict[str, Any] = {"__name__": "__main__"}
+    scope = {"__name__": "__main__"}
     if kind == "notebook":
         shell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell()
         shell.run_cell(text).raise_error()
@@ -242,24 +242,24 @@ def run(kind: str, text: str, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["script", "stdin", "notebook"])
-def test_scripts_standard_input_and_notebooks(kind: str, tmp_path: Path) -> None:
-    """What comments and the number of trials say changes nothing; an edited kernel is named."""
-
-    def found(text: str) -> Any:
+def test_scripts_standard_input_and_notebooks(kind, tmp_path):
+    def found(text):
         return json.loads(json.dumps(describe(list(run(kind, text, tmp_path)), "x")))
 
     first = found(SCRIPT)
     same = SCRIPT.replace("TRIALS = 10", "# More of them.\n\nTRIALS = 500")
     assert differences(first, found(same), "x") == []
-    (told,) = differences(first, found(SCRIPT.replace("distance**POWER", "distance * POWER")), "x")
-    assert re.search(r"x\[0\].\(code\).Mine.forward.bent.source is '\w+' there and", told)
-    (told,) = differences(first, found(SCRIPT.replace("POWER = 2", "POWER = 3")), "x")
-    assert "Mine.forward.bent.POWER is 2 there and 3 here" in told
-    (told,) = differences(first, found(SCRIPT.replace("bent(x) + 1", "bent(x) + 2")), "x")
-    assert "x[1].source is" in told
+    (printed,) = differences(
+        first, found(SCRIPT.replace("distance**POWER", "distance * POWER")), "x"
+    )
+    assert re.search(r"x\[0\].\(code\).Mine.forward.bent.source is '\w+' there and", printed)
+    (printed,) = differences(first, found(SCRIPT.replace("POWER = 2", "POWER = 3")), "x")
+    assert "Mine.forward.bent.POWER is 2 there and 3 here" in printed
+    (printed,) = differences(first, found(SCRIPT.replace("bent(x) + 1", "bent(x) + 2")), "x")
+    assert "x[1].source is" in printed
 
 
-def test_whose_code_it_is() -> None:
+def test_whose_code_it_is():
     assert is_users(__name__)
     assert is_users("__main__")
     for module in ("torch.nn", "json", "math", "gpytorch.kernels", "botorch_tv.files", "numpy"):
@@ -268,9 +268,7 @@ def test_whose_code_it_is() -> None:
 
 
 @pytest.mark.parametrize("started", [pytest.__file__, json.__file__, None])
-def test_a_script_is_the_users_whatever_was_started(
-    started: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_is_the_users_whatever_was_started(started, monkeypatch):
     """``python -m cProfile script.py`` runs it in a module that has the profiler's file."""
     main = ModuleType("__main__")
     main.__file__ = started
@@ -278,8 +276,7 @@ def test_a_script_is_the_users_whatever_was_started(
     assert is_users("__main__")
 
 
-def test_another_process_of_other_threads_describes_alike(user: Any, tmp_path: Path) -> None:
-    """With another seed of hashes, so that sets of eight are in another order."""
+def test_another_process_of_other_threads_describes_alike(user, tmp_path):
     described = "describe([user.Own().double(), user.Rule(), user.made(2), set('abcdefgh')], 'x')"
     mine = eval(described, {"describe": describe, "user": user()})
     (tmp_path / "code_of_a_user.py").write_text(SOURCE)
@@ -304,22 +301,21 @@ def test_another_process_of_other_threads_describes_alike(user: Any, tmp_path: P
 # ---------------------------------------------------------------- studies and loops
 
 
-def test_a_study_is_not_resumed_with_an_edited_kernel(user: Any, tmp_path: Path) -> None:
-    def strategies(module: Any) -> dict[str, Any]:
+def test_a_study_is_not_resumed_with_an_edited_kernel(user, tmp_path):
+    def strategies(module):
         return {"mine": gp_ucb(kernel=module.Own().double(), noise=0.02)}
 
     folder = tmp_path / "kept"
     study(folder, trials=2, strategies=strategies(user()))
     assert study(folder, trials=2, strategies=strategies(user())).data.attrs["trials_found"] == 2
     with pytest.raises(
-        ValueError,
-        match=r"mine.kernel.\(code\).Own.forward.helper.source is '.*there and",
+        ValueError, match=r"mine.kernel.\(code\).Own.forward.helper.source is '.*there and"
     ):
         study(folder, trials=2, strategies=strategies(user(SOURCE.replace("SCALE * x", "x"))))
 
 
-def test_a_loop_is_not_resumed_with_an_edited_kernel(user: Any, tmp_path: Path) -> None:
-    def strategy(module: Any) -> Any:
+def test_a_loop_is_not_resumed_with_an_edited_kernel(user, tmp_path):
+    def strategy(module):
         return gp_ucb(kernel=module.Own().double(), noise=0.02)
 
     loop = Loop(strategy(user()), Grid.regular(4, 2))
@@ -330,18 +326,14 @@ def test_a_loop_is_not_resumed_with_an_edited_kernel(user: Any, tmp_path: Path) 
         Loop.load(tmp_path / "loop.json", strategy(user(SOURCE.replace("SCALE * x", "x"))))
 
 
-def test_a_study_is_not_resumed_with_another_version_of_this_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_is_not_resumed_with_another_version_of_this_package(tmp_path, monkeypatch):
     study(tmp_path, trials=2)
     monkeypatch.setattr("botorch_tv.simulation.settings.libraries", lambda: {"botorch_tv": "0.2.0"})
     with pytest.raises(ValueError, match=r"botorch_tv is '0.*' there and '0.2.0' here"):
         study(tmp_path, trials=2)
 
 
-def test_trials_of_different_versions_of_libraries_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trials_of_different_versions_of_libraries_are_named(tmp_path, monkeypatch):
     assert study(tmp_path, trials=16).data.attrs["torch"] == torch.__version__
     old = libraries() | {"torch": "1.0"}
     with monkeypatch.context() as patch:
@@ -354,9 +346,9 @@ def test_trials_of_different_versions_of_libraries_are_named(
     )
 
 
-def test_a_world_that_is_a_users_own(user: Any) -> None:
+def test_a_world_that_is_a_users_own(user):
     class Louder(MarkovWorld):
-        def __repr__(self) -> str:
+        def __repr__(self):
             return "Louder"
 
     world = Louder(Grid.regular(3, 1), kernel=unit_kernel("se", 0.2), epsilon=0.1, noise=0.1)

@@ -1,7 +1,6 @@
 import functools
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -31,15 +30,15 @@ class Slotted:
 
 
 class Thing:
-    def __init__(self, a: object, hidden: int = 0) -> None:
+    def __init__(self, a, hidden=0):
         self.a = a
         self._hidden = hidden
 
     @functools.cached_property
-    def derived(self) -> int:
+    def derived(self):
         return 2
 
-    def method(self) -> int:
+    def method(self):
         return 1
 
 
@@ -56,23 +55,23 @@ class Colour(Enum):
     BLUE = 2
 
 
-def holding(thing: object) -> RBFKernel:
+def holding(thing):
     kernel = RBFKernel()
     kernel.shape = thing
     return kernel
 
 
-def tuned(**attributes: object) -> MaternKernel:
+def tuned(**attributes):
     kernel = MaternKernel(**attributes).double()
     kernel.lengthscale = 0.3
     return kernel
 
 
-def adding(number: int) -> Callable[[int], int]:
+def adding(number):
     return lambda other: number + other
 
 
-UNLIKE: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+UNLIKE = {
     "number": (lambda: 0.1, lambda: 0.1 + 1e-17 + 2e-17),
     "flag": (lambda: True, lambda: False),
     "None": (lambda: None, lambda: False),
@@ -132,7 +131,7 @@ UNLIKE: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
 
 
 @pytest.mark.parametrize("name", UNLIKE)
-def test_what_differs_is_told_apart_and_what_is_alike_is_not(name: str) -> None:
+def test_descriptions_differ_exactly_for_different_values(name):
     first, second = UNLIKE[name]
     there = json.loads(json.dumps(describe(first(), "x")))
     assert there == describe(first(), "x")
@@ -141,19 +140,19 @@ def test_what_differs_is_told_apart_and_what_is_alike_is_not(name: str) -> None:
     assert all(line.startswith("x") for line in differences(there, describe(second(), "x"), "x"))
 
 
-def test_what_is_private_or_derived_does_not_count() -> None:
+def test_private_and_derived_attributes_do_not_count():
     used = Thing(1)
     assert used.derived == 2
-    used._count = 5  # type: ignore[attr-defined]
+    used._count = 5
     assert describe(used, "x") == describe(Thing(1), "x")
 
 
-def test_a_hidden_argument_of_the_constructor_counts() -> None:
-    told = differences(describe(Thing(1, hidden=5), "x"), describe(Thing(1), "x"), "x")
-    assert told == ["x._hidden is 5 there and 0 here"]
+def test_a_hidden_argument_of_the_constructor_counts():
+    printed = differences(describe(Thing(1, hidden=5), "x"), describe(Thing(1), "x"), "x")
+    assert printed == ["x._hidden is 5 there and 0 here"]
 
 
-def test_use_does_not_change_a_kernel_or_a_grid() -> None:
+def test_use_does_not_change_a_kernel_or_a_grid():
     kernel, grid = unit_kernel("matern52", 0.2), Grid.regular(4, 2)
     before = describe([kernel, grid], "x")
     grid.basis(kernel, "features", dtype=torch.float64, device=torch.device("cpu"))
@@ -161,13 +160,13 @@ def test_use_does_not_change_a_kernel_or_a_grid() -> None:
     assert describe([kernel, grid], "x") == before
 
 
-def test_what_cannot_be_told_apart_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"world\.a\.b is .*Opaque.* begins with an underscore"):
+def test_objects_without_attributes_are_refused():
+    with pytest.raises(ValueError, match=r"world\.a\.b is .*Opaque.* leading underscore"):
         describe(Thing({"b": Opaque()}), "world")
 
 
 @pytest.mark.parametrize(
-    ("there", "here", "told"),
+    ("there", "here", "printed"),
     [
         (Thing(1), Thing(2), ["a is 1 there and 2 here"]),
         (Thing(KeepAll()), Thing(EventTrigger()), ["a is KeepAll there and EventTrigger here"]),
@@ -190,13 +189,13 @@ def test_what_cannot_be_told_apart_is_refused() -> None:
         (Thing(Path("a")), Thing(None), ["a is 'a' there and None here"]),
     ],
 )
-def test_differences_are_named_by_their_path(there: object, here: object, told: list[str]) -> None:
+def test_differences_are_named_by_their_path(there, here, printed):
     found = differences(describe(there, "x"), describe(here, "x"))
-    assert len(found) == len(told)
-    for phrase, line in zip(told, found):
+    assert len(found) == len(printed)
+    for phrase, line in zip(printed, found):
         assert line.startswith(phrase)
 
 
-def test_long_values_are_cut_short() -> None:
+def test_long_values_are_cut_short():
     (line,) = differences("a" * 500, "b")
     assert len(line) < 150

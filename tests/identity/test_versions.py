@@ -1,9 +1,7 @@
 """Versions of libraries, and those of several runs joined."""
 
 import subprocess
-from pathlib import Path
 
-import pytest
 import torch
 
 import botorch_tv
@@ -11,23 +9,19 @@ from botorch_tv.identity import libraries, own_version
 from botorch_tv.simulation.result import together
 
 
-def test_each_version_is_listed_once_in_the_order_of_runs() -> None:
+def test_each_version_is_listed_once_in_the_order_of_runs():
     runs = [{"torch": "2.12", "numpy": "2.1"}, {"torch": "2.13"}, {"torch": "2.12, 2.11"}]
     assert together(runs) == {"torch": "2.12, 2.13, 2.11", "numpy": "2.1"}
     assert together([]) == {}
 
 
-def test_libraries_are_those_imported() -> None:
+def test_libraries_are_those_imported():
     assert libraries()["torch"] == torch.__version__
     assert libraries()["botorch_tv"].startswith(botorch_tv.__version__)
 
 
-def test_a_clone_is_known_by_its_commit_and_by_edits_of_its_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A package installed within a repository of somebody else is known by its version alone."""
-
-    def git(*arguments: str) -> str:
+def test_version_of_a_clone_has_commit_and_edits(tmp_path, monkeypatch):
+    def git(*arguments):
         names = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
         command = ["git", "-C", str(tmp_path / "clone"), *names, *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

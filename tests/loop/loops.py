@@ -1,4 +1,4 @@
-"""Loops to play with, and what the machines in these tests answer."""
+"""Loops and measurements for the tests."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def made(case: tuple[str, str], **settings: Any) -> Loop:
 
 
 def measured(point: Sequence[float], time: float) -> float:
-    """What a machine answers: smooth in space, moving, and another one from time 12 on."""
+    """A smooth, moving objective that changes sign at time 12."""
     sign = 1.0 if time < 12 else -1.0
     noise = 0.1 * math.sin(1e4 * sum(point) + 7.0 * time)
     return sign * (math.sin(4 * point[0] + 0.05 * time) + 0.5 * math.cos(3 * point[1])) + noise
 
 
 def fired(loop: Loop) -> bool:
-    """Whether the answer taken in last reset the strategy."""
+    """Whether the last answer triggered a reset."""
     assert loop.last is not None
     return loop.last.reset
 
@@ -106,4 +106,6 @@ def number(value: float) -> Tensor:
 def fantasized(loop: Loop, strategy: Strategy | None = None) -> State:
     """The state of a loop as if its open suggestions had been answered."""
     log = loop._log if strategy is None else loop._log._replace(quiet=strategy)
-    return log.as_if_answered([(one.planned_for, one.point) for one in loop._open.values()], None)
+    return log.as_if_answered(
+        [(suggestion.planned_for, suggestion.point) for suggestion in loop._open.values()], None
+    )

@@ -1,8 +1,7 @@
-"""Loops over categories beside numbers: dicts in and out, saved and restored."""
+"""Loops with categorical parameters."""
 
 import itertools
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,18 +9,8 @@ import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv import (
-    Box,
-    Choice,
-    Float,
-    Integer,
-    Loop,
-    adaptive_gp_ucb,
-    random_search,
-    tv_gp_ucb,
-)
+from botorch_tv import Box, Choice, Integer, Loop, adaptive_gp_ucb, random_search, tv_gp_ucb
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.cli import command as cli
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import EVERY, PATIENCE
 from botorch_tv.strategies import MultiStart
@@ -33,15 +22,15 @@ BOX = {
     "on": Choice(True, False),
 }
 BANK = Bank(rates=(0.0, 0.03), noise_ratios=(0.01,), features=60)
-TOLD_NOTHING = adaptive_gp_ucb(bank=BANK)
+ADAPTIVE = adaptive_gp_ucb(bank=BANK)
 
 
-def value(point: dict) -> float:
+def value(point):
     level = {"sand": 0.0, "salt": 1.0, "soap": 0.4}[point["kind"]]
     return level - (point["x"] / 4 - 0.3) ** 2 - 0.1 * abs(point["n"] - 3) + 0.3 * point["on"]
 
 
-def played(loop: Loop, rounds: int) -> list[dict]:
+def played(loop, rounds):
     points = []
     for _ in range(rounds):
         suggestion = loop.ask()
@@ -50,7 +39,7 @@ def played(loop: Loop, rounds: int) -> list[dict]:
     return points
 
 
-def require_valid(point: dict) -> None:
+def require_valid(point):
     assert list(point) == list(BOX)
     assert 0 <= point["x"] <= 4
     assert point["kind"] in BOX["kind"].choices
@@ -59,8 +48,8 @@ def require_valid(point: dict) -> None:
     assert type(point["on"]) is bool
 
 
-def test_a_loop_finds_the_best_of_all_kinds() -> None:
-    loop = Loop(TOLD_NOTHING, BOX)
+def test_a_loop_finds_the_best_of_all_kinds():
+    loop = Loop(ADAPTIVE, BOX)
     points = played(loop, 18)
     for point in points:
         require_valid(point)
@@ -68,33 +57,29 @@ def test_a_loop_finds_the_best_of_all_kinds() -> None:
     require_valid(best)
     assert (best["kind"], best["on"]) == ("salt", True)
     assert value(best) > 1.3 - 0.15
-    assert {one["kind"] for one in points} == {"sand", "salt", "soap"}
+    assert {item["kind"] for item in points} == {"sand", "salt", "soap"}
 
 
-def test_first_points_are_of_all_kinds_and_everywhere() -> None:
-    loop = Loop(TOLD_NOTHING, BOX)
+def test_first_points_are_of_all_kinds_and_everywhere():
+    loop = Loop(ADAPTIVE, BOX)
     points = played(loop, 4)
-    assert {one["kind"] for one in points} == {"sand", "salt", "soap"}
-    assert {one["on"] for one in points} == {True, False}
-    assert [sum(low <= one["x"] < low + 1 for one in points) for low in range(4)] == [1] * 4
+    assert {point["kind"] for point in points} == {"sand", "salt", "soap"}
+    assert {point["on"] for point in points} == {True, False}
+    assert [sum(low <= point["x"] < low + 1 for point in points) for low in range(4)] == [1] * 4
 
 
-def test_default_strategy_is_the_one_told_nothing() -> None:
-    loop = Loop(BOX)
-    require_valid(loop.ask().point)
-    assert loop.domain.dim == 5  # three kinds are two coordinates, on and off one
-
-
-def test_saved_and_loaded_it_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
+def test_a_loaded_loop_continues_unchanged(tmp_path):
     path = tmp_path / "loop.json"
-    loop = Loop(TOLD_NOTHING, BOX, pending=2)
+    loop = Loop(ADAPTIVE, BOX, pending=2)
     played(loop, 9)
     loop.tell(suggestion=loop.ask(), ok=False)
     loop.ask()
     loop.save(path)
-    again = Loop.load(path, TOLD_NOTHING)
+    again = Loop.load(path, ADAPTIVE)
     assert again.table().equals(loop.table())
-    assert [one.point for one in again.open] == [one.point for one in loop.open]
+    assert [suggestion.point for suggestion in again.open] == [
+        suggestion.point for suggestion in loop.open
+    ]
     assert again.describe() == loop.describe()
     assert again.ask().point == loop.ask().point
     content = json.loads(path.read_bytes())
@@ -102,8 +87,8 @@ def test_saved_and_loaded_it_goes_on_as_if_never_stopped(tmp_path: Path) -> None
     require_valid(content["answers"][0]["point"])
 
 
-def test_what_is_shown_has_the_names_of_choices(tmp_path: Path) -> None:
-    loop = Loop(TOLD_NOTHING, BOX)
+def test_tables_texts_and_plots_have_the_names_of_choices(tmp_path):
+    loop = Loop(ADAPTIVE, BOX)
     loop.observe({"x": 1.5, "kind": "soap", "n": 2, "on": False}, 0.2)
     played(loop, 5)
     assert loop.table()["kind"].tolist()[0] == "soap"
@@ -112,25 +97,24 @@ def test_what_is_shown_has_the_names_of_choices(tmp_path: Path) -> None:
     assert "kind " in loop.describe()
     loop.plot(tmp_path / "loop.png")
     figure = loop.plot()
-    (kinds,) = (one for one in figure.axes if one.get_xlabel() == "kind")
-    assert [one.get_text() for one in kinds.get_xticklabels()] == ["sand", "salt", "soap"]
+    (kinds,) = (axes for axes in figure.axes if axes.get_xlabel() == "kind")
+    assert [label.get_text() for label in kinds.get_xticklabels()] == ["sand", "salt", "soap"]
     now = loop.recommend()
-    mean = [float(loop.posterior(now | {"kind": one}).mean) for one in ("sand", "salt", "soap")]
+    mean = [float(loop.posterior(now | {"kind": item}).mean) for item in ("sand", "salt", "soap")]
     np.testing.assert_allclose(kinds.lines[0].get_ydata(), mean, rtol=0, atol=1e-9)
 
 
-def test_a_table_begins_a_loop() -> None:
+def test_a_table_begins_a_loop():
     rows = [
         {"x": x, "kind": kind, "n": 3, "on": x > 1}
         for x, kind in itertools.product((0.5, 2.0), ("sand", "salt", "soap"))
     ]
-    loop = Loop.from_table(TOLD_NOTHING, BOX, rows, [value(one) for one in rows])
+    loop = Loop.from_table(ADAPTIVE, BOX, rows, [value(row) for row in rows])
     assert list(loop.history.points) == rows
     require_valid(loop.ask().point)
 
 
-def test_a_kernel_told_is_that_of_the_textbook() -> None:
-    """Best upper bound over all points, from the distance with one for every other category."""
+def test_a_given_kernel_matches_the_textbook():
     box = {"x": Integer(0, 8), "kind": Choice("a", "b", "c")}
     kernel = RBFKernel().double()
     kernel.lengthscale = 0.4
@@ -163,16 +147,16 @@ def test_a_kernel_told_is_that_of_the_textbook() -> None:
     assert suggestion.sd == pytest.approx(sd[every.index(best)], abs=1e-8)
 
 
-def test_a_choice_not_tried_for_long_is_tried_again() -> None:
-    loop = Loop(TOLD_NOTHING, {"x": (0, 1), "kind": Choice("a", "b")})
+def test_a_choice_not_tried_for_long_is_tried_again():
+    loop = Loop(ADAPTIVE, {"x": (0, 1), "kind": Choice("a", "b")})
     for n in range(PATIENCE + EVERY):
         kind = "b" if n < 3 else "a"
         loop.observe({"x": (0.37 * n) % 1, "kind": kind}, 0.1 * ((0.37 * n) % 1) - (kind == "b"))
     assert loop.ask().point["kind"] == "b"
 
 
-def test_what_failed_is_not_asked_again_at_once() -> None:
-    loop = Loop(TOLD_NOTHING, {"kind": Choice("a", "b", "c"), "on": Choice(True, False)})
+def test_a_failed_point_is_not_suggested_again_at_once():
+    loop = Loop(ADAPTIVE, {"kind": Choice("a", "b", "c"), "on": Choice(True, False)})
     for kind in "abc":
         for on in (True, False):
             loop.observe({"kind": kind, "on": on}, "abc".index(kind) + 0.5 * on)
@@ -184,38 +168,19 @@ def test_what_failed_is_not_asked_again_at_once() -> None:
 REFUSED = {
     "one": (Choice("a"), "two or more choices"),
     "twice": (Choice("a", "b", "a"), "all different"),
-    "list": (Choice(["a", "b"]), "string, number, True, False or None"),
     "nan": (Choice("a", float("nan")), "string, number"),
-    "tuple of words": (("a", "b"), r"Choice\('a', 'b'\)"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_choices_that_are_none_are_refused(name: str) -> None:
-    wrong, words = REFUSED[name]
-    with pytest.raises(InputDataError, match=words):
+def test_invalid_choices_are_refused(name):
+    wrong, message = REFUSED[name]
+    with pytest.raises(InputDataError, match=message):
         Box({"x": (0, 1), "kind": wrong})
 
 
-@pytest.mark.parametrize(
-    ("point", "words"),
-    [
-        ({"kind": "salz"}, "kind is 'salz'; choose from 'sand', 'salt', 'soap'"),
-        ({"kind": 0}, "kind is 0; choose from"),
-        ({"on": "yes"}, "on is 'yes'; choose from True, False"),
-        ({"x": "sand"}, "x is 'sand', but it must be a number"),
-    ],
-)
-def test_points_that_are_none_are_refused(point: dict, words: str) -> None:
-    loop = Loop(TOLD_NOTHING, BOX)
-    whole = {"x": 1.0, "kind": "salt", "n": 2, "on": True} | point
-    with pytest.raises(InputDataError, match=words):
-        loop.observe(whole, 1.0)
-    assert len(loop.history.y) == 0
-
-
-def test_other_searches_and_many_trials_are_refused() -> None:
-    with pytest.raises(ValueError, match="of their own if there is a Choice"):
+def test_other_searches_and_many_trials_are_refused():
+    with pytest.raises(ValueError, match="those with a Choice by another"):
         Box(BOX, search=MultiStart())
     kernel = RBFKernel().double()
     strategy = tv_gp_ucb(kernel=kernel, noise=0.1, epsilon=0.1)
@@ -224,7 +189,7 @@ def test_other_searches_and_many_trials_are_refused() -> None:
         strategy.ask(state)
 
 
-def test_many_trials_that_choose_by_chance_choose_each_for_itself() -> None:
+def test_many_trials_that_choose_by_chance_choose_each_for_itself():
     kernel = RBFKernel().double()
     box = Box(BOX)
     strategy = random_search(kernel=kernel, noise=0.1)
@@ -234,28 +199,5 @@ def test_many_trials_that_choose_by_chance_choose_each_for_itself() -> None:
     points = [box.parameters.named(row) for row in X]
     for point in points:
         require_valid(point)
-    assert {one["kind"] for one in points} == {"sand", "salt", "soap"}
-    assert len({one["x"] for one in points}) == 40
-
-
-def test_places_and_values_are_the_same_thing() -> None:
-    parameters = Box({**BOX, "rate": Float(1e-4, 1.0, log=True)}).parameters
-    like = torch.empty(0).double()
-    for x, kind, n, on in itertools.product((0, 1.7, 4), ("sand", "soap"), (1, 4), (True, False)):
-        point = {"x": x, "kind": kind, "n": n, "on": on, "rate": 0.01}
-        place = parameters.place(point, like)
-        assert place.shape == (6,)
-        assert parameters.named(place) == point
-        assert torch.equal(parameters.place(parameters.named(place), like), place)
-
-
-def test_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(tmp_path / "loop.json")
-    assert cli.main(["loop", "new", file, "x=0:1", "kind=sand,salt"]) == 0
-    capsys.readouterr()
-    assert cli.main(["loop", "ask", file, "--time", "2026-03-01T08:00+00:00"]) == 0
-    point = json.loads(capsys.readouterr().out)["point"]
-    assert point["kind"] in ("sand", "salt")
-    assert cli.main(["loop", "tell", file, "1.5"]) == 0
-    assert cli.main(["loop", "new", str(tmp_path / "other.json"), "kind=sand,"]) == cli.EXIT_ERROR
-    assert "'kind=sand,' is no parameter" in capsys.readouterr().err
+    assert {item["kind"] for item in points} == {"sand", "salt", "soap"}
+    assert len({item["x"] for item in points}) == 40

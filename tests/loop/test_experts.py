@@ -1,64 +1,48 @@
-"""Loops whose strategy consults an expert."""
+"""Loops with strategies that consult an expert."""
 
 import json
 import math
 import warnings
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from experts.by_the_book import window_starts
-from loop.loops import (
-    BOX,
-    GRID,
-    NOISE,
-    PLACES,
-    fantasized,
-    kernel,
-    made,
-    measured,
-    number,
-    tensor,
-)
+from loop.loops import BOX, GRID, NOISE, PLACES, fantasized, kernel, made, measured, number, tensor
 from oracles.dense import squared_exponential
 
 from botorch_tv.experts import Consultation, ExpertWarning, SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.loop import Loop
 from botorch_tv.loop.loop import MOST_OPEN
-from botorch_tv.loop.table import NumberedConsultation
 from botorch_tv.strategies import gp_ucb, ui_gp_ucb
 from botorch_tv.strategies.outcomes import CAUTION
 from botorch_tv.strategies.sparq import Never
-from botorch_tv.strategies.state import State
 
-KINDS: dict[str, Callable[[], SparQ]] = {
+KINDS = {
     "SparQ": lambda: sparq_gp_ucb(kernel=kernel(), noise=NOISE, B=0.5, steps=9),
     "W-SparQ": lambda: w_sparq_gp_ucb(kernel=kernel(), noise=NOISE, alpha=1.0, B=0.5, steps=9),
 }
 nan, inf = math.nan, math.inf
 
 
-def strategy_of(kind: str) -> SparQ:
+def strategy_of(kind):
     return KINDS[kind]()
 
 
-def loop_of(kind: str, place: str = "grid", **settings: Any) -> Loop:
+def loop_of(kind, place="grid", **settings):
     return Loop(strategy_of(kind), PLACES[place], **settings)
 
 
-def said(asked: NumberedConsultation) -> list[float]:
-    """What the expert answers: like the machine, with errors of its own."""
+def answered(asked):
+    """Answers of the expert: the objective with small errors."""
     return [
         measured(point, asked.time) + 0.01 * math.sin(99 * sum(point)) for point in asked.points
     ]
 
 
-def replies(t: int, count: int) -> tuple[list[bool], int] | None:
-    """Which points are answered, and how many rounds later; None for no reply at all."""
+def replies(t, count):
+    """Which points are answered, and the delay in rounds; None for no reply."""
     if t % 7 == 3:
         return None
     if t % 5 == 4:
@@ -69,12 +53,12 @@ def replies(t: int, count: int) -> tuple[list[bool], int] | None:
 @pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
 @pytest.mark.parametrize("place", ["grid", "candidates", "box"])
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_same_choices_as_by_hand(kind: str, place: str, tmp_path: Path) -> None:
+def test_same_choices_as_by_hand(kind, place, tmp_path):
     """Experts that answer all, part or nothing, late or never; saved now and then."""
     strategy, domain, file = strategy_of(kind), PLACES[place], tmp_path / "loop.json"
     loop = Loop(strategy, domain, seed=5)
     state, generator = strategy.init(domain), torch.Generator().manual_seed(5)
-    late: list[tuple[int, NumberedConsultation, Consultation, list[bool]]] = []
+    late = []
     asked_ever, unanswered, last = 0, 0, 11 if place == "box" else 20
     for t in range(1, last + 1):
         expected, actual = strategy.ask(state, generator=generator), loop.ask()
@@ -92,7 +76,6 @@ def test_same_choices_as_by_hand(kind: str, place: str, tmp_path: Path) -> None:
             assert (ours.time, len(ours)) == (float(t), int(asked.side_queries))
             asked_ever += 1
             again = loop.consult()  # no other points are drawn
-            assert again is not None
             assert (again.number, again.points) == (ours.number, ours.points)
             reply = replies(t, len(ours))
             late += [] if reply is None else [(t + reply[1], ours, asked, reply[0])]
@@ -100,18 +83,18 @@ def test_same_choices_as_by_hand(kind: str, place: str, tmp_path: Path) -> None:
             loop.save(file)
             loop = Loop.load(file, strategy)
         newest = 0 if state.expert is None else state.expert.told
-        for one in [one for one in late if one[0] <= t]:
-            late.remove(one)
-            _, numbered, consultation, good = one
+        for item in [entry for entry in late if entry[0] <= t]:
+            late.remove(item)
+            _, numbered, consultation, good = item
             if consultation.told <= newest:
                 with pytest.raises(InputDataError, match="is not open"):
-                    loop.absorb(numbered, said(numbered))
+                    loop.absorb(numbered, answered(numbered))
                 continue
-            values = [y if counts else nan for y, counts in zip(said(numbered), good)]
+            values = [y if counts else nan for y, counts in zip(answered(numbered), good)]
             state = strategy.absorb(state, consultation, tensor(*values), ok=torch.tensor(good))
-            left = loop.absorb(numbered if t % 2 else numbered.number, values, ok=good)
-            assert left == good.count(False)
-            unanswered += left
+            missing = loop.absorb(numbered if t % 2 else numbered.number, values, ok=good)
+            assert missing == good.count(False)
+            unanswered += missing
             newest = consultation.told
     assert asked_ever == (t if kind == "SparQ" else len(window_starts(t, 1.0, 0.25)))
     assert unanswered > 5
@@ -121,35 +104,43 @@ def test_same_choices_as_by_hand(kind: str, place: str, tmp_path: Path) -> None:
     assert torch.equal(ours.variance, theirs.variance)
 
 
-def work(loop: Loop, start: int, stop: int, file: Path | None = None) -> tuple[Loop, list[Any]]:
+def work(loop, start, stop, file=None):
     """Rounds with two suggestions open, answers out of order, and a slow expert."""
-    record: list[Any] = []
-    waiting: list[NumberedConsultation] = []
+    record = []
+    waiting = []
     for t in range(start, stop):
         if file is not None:
             loop.save(file)
             loop = Loop.load(file, loop.strategy)
         while len(loop.open) < 2:
-            one = loop.ask()
-            record.append((one.number, *one.point, one.time, one.mean, one.sd))
+            suggestion = loop.ask()
+            record.append(
+                (
+                    suggestion.number,
+                    *suggestion.point,
+                    suggestion.time,
+                    suggestion.mean,
+                    suggestion.sd,
+                )
+            )
         chosen = loop.open[t % 2]
         loop.tell(measured(chosen.point, t), suggestion=chosen, ok=t != 6)
         asked = loop.consult()
         if asked is not None:
             record.append((asked.number, asked.points, asked.time))
-            if asked.number not in [one.number for one in waiting]:
+            if asked.number not in [consultation.number for consultation in waiting]:
                 waiting.append(asked)
         if waiting and t % 3:
             oldest = waiting.pop(0)
             ok = [place != 1 for place in range(len(oldest))]
-            loop.absorb(oldest, said(oldest), ok=ok)
+            loop.absorb(oldest, answered(oldest), ok=ok)
     return loop, record
 
 
 @pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
 @pytest.mark.parametrize("place", ["grid", "box"])
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_saved_in_every_round_goes_on_as_if_never(kind: str, place: str, tmp_path: Path) -> None:
+def test_saving_in_every_round_changes_nothing(kind, place, tmp_path):
     rounds = 6 if place == "box" else 12
     whole, expected = work(loop_of(kind, place, pending=2, seed=3), 0, rounds)
     file = tmp_path / "loop.json"
@@ -161,47 +152,23 @@ def test_saved_in_every_round_goes_on_as_if_never(kind: str, place: str, tmp_pat
     assert repr(whole) == repr(parts)
 
 
-def test_the_seed_decides_what_is_asked(tmp_path: Path) -> None:
-    def asked(loop: Loop, rounds: int) -> list[Any]:
-        points = []
-        for t in range(rounds):
-            loop.observe(GRID.X[(7 * t) % 36], measured(GRID.X[(7 * t) % 36].tolist(), t))
-            one = loop.consult()
-            assert one is not None
-            points.append(one.points)
-        return points
-
-    loops = [loop_of("SparQ", seed=seed) for seed in (0, 0, 1)]
-    drawn = [asked(loop, 8) for loop in loops]
-    assert drawn[0] == drawn[1] != drawn[2]
-    loops[0].save(tmp_path / "loop.json")
-    again = Loop.load(tmp_path / "loop.json", loops[0].strategy)
-    assert repr(again) == repr(loops[0])
-    newest = again.consult()
-    assert newest is not None
-    assert newest.points == drawn[0][-1]
-    assert asked(again, 3) == asked(loops[1], 3)
-
-
 # ---------------------------------------------------------------- answers out of order
 
 
-def observed(order: list[int], consult_after: int, kind: str = "W-SparQ") -> Loop:
-    """Measurements at times 1, 2, ...; an expert asked once so many of them have been told."""
+def observed(order, consult_after, kind="W-SparQ"):
+    """Measurements at times 1, 2, ...; an expert asked once so many of them have been count."""
     loop = loop_of(kind)
-    for told, t in enumerate(order, 1):
+    for count, t in enumerate(order, 1):
         loop.observe(GRID.X[5 * t], measured(GRID.X[5 * t].tolist(), t), time=t)
-        if told == consult_after:
+        if count == consult_after:
             asked = loop.consult()
-            assert asked is not None
-            assert asked.time == max(order[:told])
-            loop.absorb(asked, said(asked))
+            assert asked.time == max(order[:count])
+            loop.absorb(asked, answered(asked))
     return loop
 
 
 @pytest.mark.parametrize("late", [[1, 3, 5, 2, 4, 6], [1, 3, 5, 6, 4, 2], [3, 5, 1, 6, 2, 4]])
-def test_late_answers_are_set_aside_with_all_that_is_older(late: list[int]) -> None:
-    """Of times 1 to 5 nothing is kept beside what the expert said about time 5, only its points."""
+def test_replies_replace_older_late_answers(late):
     loop = observed(late, 3)
     strategy, state = loop.strategy, loop.strategy.init(GRID)
     assert loop.history.time.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
@@ -209,7 +176,6 @@ def test_late_answers_are_set_aside_with_all_that_is_older(late: list[int]) -> N
         at = strategy.suggestion_at(state, GRID.X[5 * t], now=float(t))
         state, _ = strategy.tell(state, at, number(measured(GRID.X[5 * t].tolist(), t)))
     answers = loop.state.expert
-    assert answers is not None
     arms = answers.choice
     asked = Consultation(
         GRID.X[arms], arms, torch.ones(2, dtype=torch.bool), number(5.0), told=5, limit=2
@@ -219,50 +185,43 @@ def test_late_answers_are_set_aside_with_all_that_is_older(late: list[int]) -> N
     ours, theirs = loop.posterior(GRID.X), strategy.posterior(state, GRID.X)
     assert torch.equal(ours.mean, theirs.mean)
     assert torch.equal(ours.variance, theirs.variance)
-    assert state.expert is not None
     assert state.expert.told == 5
-    assert loop.state.expert is not None
     assert loop.state.expert.told == 5
 
 
-def test_an_answer_as_old_as_the_question_is_kept_if_it_was_told_later() -> None:
-    """Two machines at the same time: the expert had not heard of the second."""
+def test_an_answer_of_the_time_of_a_question_stays_if_it_arrives_later():
     loop, without = (observed([1, 2, 3], 3) for _ in range(2))
     loop.observe(GRID.X[7], 2.0, time=3)
     assert not torch.equal(loop.posterior(GRID.X).mean, without.posterior(GRID.X).mean)
-    loop.observe(GRID.X[8], 1.0, time=2.5)  # but this one it replaces
-    assert loop.state.expert is not None
+    loop.observe(GRID.X[8], 1.0, time=2.5)  # replaced by the reply
     assert loop.state.expert.told == 4
     alone = observed([1, 2, 3], 3)
     alone.observe(GRID.X[7], 2.0, time=3)
     assert torch.equal(loop.posterior(GRID.X).mean, alone.posterior(GRID.X).mean)
 
 
-def test_what_is_told_late_counts_for_the_schedule_when_it_comes_in() -> None:
-    """Windows start after rounds 1, 3, 5; the third measurement told is of the past."""
+def test_late_answers_count_for_the_schedule_on_arrival():
     loop = loop_of("W-SparQ")
-    for told, time in enumerate([1.0, 5.0, 3.0, 6.0, 7.0], 1):
-        loop.observe(GRID.X[told], 0.1 * told, time=time)
+    for count, time in enumerate([1.0, 5.0, 3.0, 6.0, 7.0], 1):
+        loop.observe(GRID.X[count], 0.1 * count, time=time)
         asked = loop.consult()
-        assert (asked is not None) == (told in (1, 3, 5))
+        assert (asked is not None) == (count in (1, 3, 5))
         if asked is not None:
-            assert asked.time == (1.0, 5.0, 7.0)[told // 2]
-            loop.absorb(asked, said(asked))
+            assert asked.time == (1.0, 5.0, 7.0)[count // 2]
+            loop.absorb(asked, answered(asked))
             assert loop.consult() is None  # answered
 
 
-def test_nothing_new_is_no_reason_to_ask_again() -> None:
+def test_nothing_new_is_no_reason_to_ask_again():
     """A late answer moves the consultation with it, open or answered."""
     loop = loop_of("SparQ")
     for t in (1, 2, 5):
         loop.observe(GRID.X[t], 0.1 * t, time=t)
     asked = loop.consult()
-    assert asked is not None
     loop.observe(GRID.X[9], 0.3, time=3.0)
     again = loop.consult()
-    assert again is not None
     assert (again.number, again.points, again.time) == (1, asked.points, 5.0)
-    loop.absorb(asked, said(asked))
+    loop.absorb(asked, answered(asked))
     loop.observe(GRID.X[10], 0.3, time=4.0)
     assert loop.consult() is None
     with warnings.catch_warnings():
@@ -270,25 +229,23 @@ def test_nothing_new_is_no_reason_to_ask_again() -> None:
         loop.ask()
     loop.observe(GRID.X[10], 0.3, time=6.0)
     newest = loop.consult()
-    assert newest is not None
     assert (newest.number, newest.time) == (2, 6.0)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_a_warm_start_is_told_and_not_asked_about(kind: str) -> None:
+def test_an_initial_table_is_learned_without_a_consultation(kind):
     X, y = GRID.X[:20], [measured(point, t) for t, point in enumerate(GRID.X[:20].tolist(), 1)]
     rows = 20 if kind == "SparQ" else 17  # a window starts after round 17
     loop = Loop.from_table(strategy_of(kind), GRID, X[:rows], y[:rows])
     assert loop.state.expert is None
     asked = loop.consult()
-    assert asked is not None
     assert (asked.number, asked.time) == (1, float(rows))
     assert len(asked) == math.ceil(math.log(rows + 1) ** 2)
-    loop.absorb(asked, said(asked))
+    loop.absorb(asked, answered(asked))
     # The answers alone, and no row of the table.
     K = squared_exponential(np.vstack([asked.X.numpy(), GRID.X.numpy()]), 0.3)
     Q = len(asked)
-    mean = K[Q:, :Q] @ np.linalg.solve(K[:Q, :Q] + NOISE * np.eye(Q), said(asked))
+    mean = K[Q:, :Q] @ np.linalg.solve(K[:Q, :Q] + NOISE * np.eye(Q), answered(asked))
     posterior = loop.posterior(GRID.X).mean[:, 0]
     np.testing.assert_allclose(posterior, mean, atol=1e-9)
 
@@ -297,9 +254,7 @@ def test_a_warm_start_is_told_and_not_asked_about(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_an_expert_that_never_answers_is_reported_and_done_without(
-    kind: str, tmp_path: Path
-) -> None:
+def test_an_expert_that_never_answers_is_reported_and_ignored(kind, tmp_path):
     strategy = strategy_of(kind)
     plain = (
         gp_ucb(kernel=kernel(), noise=NOISE, width=strategy.width)
@@ -312,7 +267,7 @@ def test_an_expert_that_never_answers_is_reported_and_done_without(
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             suggestion = loop.ask()
-        assert [one.category for one in seen] == [ExpertWarning] * due
+        assert [warning.category for warning in seen] == [ExpertWarning] * due
         if due:
             assert seen[0].filename == __file__
             assert f"after round {t - 1}, but no answers" in str(seen[0].message)
@@ -322,43 +277,43 @@ def test_an_expert_that_never_answers_is_reported_and_done_without(
         other.tell(y)
         asked = loop.consult()
     if kind == "SparQ":
-        assert asked is not None
         with pytest.raises(InputDataError, match=r"3 is not open, but \[4"):
             loop.absorb(3, [0.0])
         loop.save(tmp_path / "loop.json")
         waiting = json.loads((tmp_path / "loop.json").read_text())["consultations"]
-        assert [one["number"] for one in waiting] == list(range(20 - MOST_OPEN, 20))
+        assert [consultation["number"] for consultation in waiting] == list(
+            range(20 - MOST_OPEN, 20)
+        )
         again = Loop.load(tmp_path / "loop.json", strategy)
         assert repr(again) == repr(loop)
-        loop.absorb(19, said(asked))  # back at last
+        loop.absorb(19, answered(asked))  # back at last
         assert "open consultations" not in repr(loop)
 
 
-def test_an_expert_that_says_it_does_not_know() -> None:
+def test_an_expert_without_any_answer():
     loop = loop_of("SparQ")
     for t in (1, 2, 3):
         loop.observe(GRID.X[t], 0.1 * t)
     before = loop.posterior(GRID.X).mean
     asked = loop.consult()
-    assert asked is not None
-    with pytest.warns(ExpertWarning, match="no answer at all to consultation 1; the loop goes on"):
+    with pytest.warns(
+        ExpertWarning, match="answered no point of consultation 1; the loop continues"
+    ):
         assert loop.absorb(asked, ok=False) == 2
     torch.testing.assert_close(loop.posterior(GRID.X).mean, before, atol=1e-12, rtol=0.0)
     assert loop.consult() is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        loop.ask()  # it has been said already
+        loop.ask()  # it has been answered already
 
 
-def test_what_is_pretended_cries_for_no_expert() -> None:
-    """Windows start after rounds 1, 3, 5, 7; two are told, and two more are open."""
+def test_fantasies_warn_of_no_missing_expert():
     loop = loop_of("W-SparQ", pending=4)
     for t in (1, 2):
         loop.observe(GRID.X[t], 0.1 * t)
         if t == 1:
             asked = loop.consult()
-            assert asked is not None
-            loop.absorb(asked, said(asked))
+            loop.absorb(asked, answered(asked))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(4):
@@ -377,84 +332,41 @@ def test_what_is_pretended_cries_for_no_expert() -> None:
     assert choice.point == quiet.ask(state).X.tolist()
 
 
-# ---------------------------------------------------------------- looking, keeping, refusing
+# ---------------------------------------------------------------- output, files, refusals
 
 
-def asking() -> Loop:
+def asking():
     """Consultation 1 is absorbed, 2 is overtaken by 3, and 4 and 5 are open."""
     loop = loop_of("SparQ")
     for t in range(1, 6):
         loop.observe(GRID.X[3 * t], 0.1 * t)
         asked = loop.consult()
-        assert asked is not None
         if t in (1, 3):
-            loop.absorb(asked, said(asked))
+            loop.absorb(asked, answered(asked))
     return loop
 
 
-def test_everything_is_shown(tmp_path: Path) -> None:
+def test_everything_is_shown(tmp_path):
     loop = asking()
     assert repr(loop).endswith("at time 5; open consultations: 4, 5")
     fifth = loop.consult()
-    assert fifth is not None
     assert repr(fifth).startswith("Consultation 5: 4 points at time 5: [")
     assert repr(fifth).count("[") == 3
     loop.absorb(fifth, [0.5, None, 0.25, nan], ok=[True, False, True, False])
     loop.save(tmp_path / "loop.json")
     replies = json.loads((tmp_path / "loop.json").read_text())["replies"]
-    assert [(one["number"], one["time"]) for one in replies] == [(1, 1.0), (3, 3.0), (5, 5.0)]
+    assert [(reply["number"], reply["time"]) for reply in replies] == [(1, 1.0), (3, 3.0), (5, 5.0)]
     assert replies[2]["points"] == fifth.points
     assert replies[2]["y"] == [0.5, None, 0.25, None]
     assert len(loop.history.y) == 5
 
 
-def test_numbers_come_in_any_form() -> None:
-    first, *others = (asking() for _ in range(4))
-    asked = first.consult()
-    assert asked is not None
-    for loop, y, ok in (
-        (first, [0.1, 0.2, 0.3, 0.4], [True, True, False, True]),
-        (others[0], tensor(0.1, 0.2, nan, 0.4), torch.tensor([True, True, False, True])),
-        (others[1], np.array([[0.1], [0.2], [inf], [0.4]]), np.array([True, True, False, True])),
-        (others[2], (0.1, 0.2, None, 0.4), (True, True, False, True)),
-    ):
-        loop.absorb(5, y, ok=ok)  # type: ignore[arg-type]
-        for ours, theirs in zip(loop.posterior(GRID.X).mean, first.posterior(GRID.X).mean):
-            assert torch.equal(ours, theirs)
-    assert asked.number == 5
-
-
-def test_single_precision_is_followed(tmp_path: Path) -> None:
-    loop = loop_of("SparQ", dtype=torch.float32)
-    for t in range(1, 5):
-        loop.observe(GRID.X[3 * t].float(), 0.1 * t)
-        asked = loop.consult()
-        assert asked is not None
-        assert asked.X.dtype == torch.float32
-        loop.absorb(asked, said(asked))
-    loop.save(tmp_path / "loop.json")
-    again = Loop.load(tmp_path / "loop.json", loop.strategy)
-    assert torch.equal(again.posterior(GRID.X.float()).mean, loop.posterior(GRID.X.float()).mean)
-
-
-def test_the_file_is_readable(tmp_path: Path) -> None:
-    file, loop = tmp_path / "loop.json", asking()
-    loop.save(file)
-    content = json.loads(file.read_text())
-    assert [one["number"] for one in content["consultations"]] == [4, 5]
-    assert [len(one["y"]) for one in content["replies"]] == [1, 2]
-    assert content["consulted"] == 5
-
-
-REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
+REFUSED = {
     "absorbed": (lambda loop: loop.absorb(1, [0.0]), "consultation 1 is not open"),
     "overtaken": (
         lambda loop: loop.absorb(2, [0.0, 0.0]),
         r"consultation 2 is not open, but \[4, 5\]; absorb answers once",
     ),
-    "unknown": (lambda loop: loop.absorb(6, [0.0]), "consultation 6 is not open"),
-    "points": (lambda loop: loop.absorb([[0.1]], [0.0]), r"consultation \[\[0.1\]\] is not open"),
-    "yes": (lambda loop: loop.absorb(True, [0.0]), "consultation True is not open"),
     "of another loop": (
         lambda loop: loop.absorb(other_loop().consult(), [0.0] * 4),
         r"consultation 4 is not open, but \[4, 5\]",
@@ -463,17 +375,7 @@ REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
         lambda loop: loop.absorb(5, [0.1, 0.2]),
         "y has 2 rows, but there are 4 points; give one row per point",
     ),
-    "too many": (lambda loop: loop.absorb(5, [0.1] * 5), "y has 5 rows, but there are 4 points"),
-    "one": (lambda loop: loop.absorb(5, 0.1), "y has 1 row, but there are 4 points"),
-    "none": (
-        lambda loop: loop.absorb(5),
-        "y has 1 row, but there are 4 points",
-    ),
-    "text": (lambda loop: loop.absorb(5, "good"), "y in row 0 is 'g', but it must be one number"),
-    "NaN": (
-        lambda loop: loop.absorb(5, [0.1, 0.2, nan, 0.4]),
-        "y in row 2 is nan, .* ok=False",
-    ),
+    "NaN": (lambda loop: loop.absorb(5, [0.1, 0.2, nan, 0.4]), "y in row 2 is nan, .* ok=False"),
     "gap": (
         lambda loop: loop.absorb(5, [0.1, None, 0.3, 0.4]),
         "y in row 1 is None, but it must be one number",
@@ -482,18 +384,11 @@ REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
         lambda loop: loop.absorb(5, [0.1, -inf, nan, 0.4], ok=[True, True, False, True]),
         "y in row 1 is -inf",
     ),
-    "few ok": (
-        lambda loop: loop.absorb(5, [0.1] * 4, ok=[True]),
-        "ok has 1 row, but there are 4 points",
-    ),
-    "ok in numbers": (
-        lambda loop: loop.absorb(5, [0.1] * 4, ok=[1, 2, 0, 1]),
-        "ok is 2; give",
-    ),
+    "ok in numbers": (lambda loop: loop.absorb(5, [0.1] * 4, ok=[1, 2, 0, 1]), "ok is 2; give"),
 }
 
 
-def other_loop() -> Loop:
+def other_loop():
     loop = loop_of("SparQ")
     for t in range(1, 5):
         loop.observe(GRID.X[2 * t], 0.1 * t)
@@ -502,11 +397,11 @@ def other_loop() -> Loop:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_and_nothing_changed(name: str, tmp_path: Path) -> None:
+def test_refused_and_nothing_changed(name, tmp_path):
     call, message = REFUSED[name]
     loop = asking()
     loop.save(tmp_path / "before")
-    state: State = loop.state
+    state = loop.state
     with pytest.raises(InputDataError, match=message):
         call(loop)
     loop.save(tmp_path / "after")
@@ -514,7 +409,7 @@ def test_refused_and_nothing_changed(name: str, tmp_path: Path) -> None:
     assert loop.state is state
 
 
-def test_loops_without_experts() -> None:
+def test_loops_without_experts():
     loop = made(("Markov", "box"))
     loop.tell(0.2 * len(loop.ask().point))
     assert loop.consult() is None

@@ -4,10 +4,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +13,6 @@ from loop.loops import (
     CASES,
     GRID,
     NOISE,
-    PLACES,
     STRATEGIES,
     WITH_CONTEXT,
     kernel,
@@ -28,25 +24,24 @@ from loop.loops import (
 from botorch_tv import files
 from botorch_tv.loop import Loop
 from botorch_tv.loop.file import domain_data, domain_from
-from botorch_tv.strategies import (
-    Box,
-    DiscreteSearch,
-    Grid,
-    MultiStart,
-    Strategy,
-    gp_ucb,
-    sparq_gp_ucb,
-)
-from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies import Box, DiscreteSearch, Grid, MultiStart, sparq_gp_ucb
 
 
-def work(loop: Loop, start: int, stop: int) -> list[tuple[Any, ...]]:
-    """Rounds with two suggestions open, answers out of order, failed ones, and strangers'."""
+def work(loop, start, stop):
+    """Rounds with two open suggestions, late and failed answers, and observations."""
     record = []
     for t in range(start, stop):
         while len(loop.open) < loop.pending:
-            one = loop.ask()
-            record.append((one.number, *one.point, one.time, one.mean, one.sd))
+            suggestion = loop.ask()
+            record.append(
+                (
+                    suggestion.number,
+                    *suggestion.point,
+                    suggestion.time,
+                    suggestion.mean,
+                    suggestion.sd,
+                )
+            )
         chosen = loop.open[t % 2]
         if t == 7:
             loop.tell(ok=False, suggestion=chosen)
@@ -59,9 +54,7 @@ def work(loop: Loop, start: int, stop: int) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
-def test_a_restored_loop_goes_on_as_the_uninterrupted_one(
-    case: tuple[str, str], tmp_path: Path
-) -> None:
+def test_a_restored_loop_continues_like_the_uninterrupted(case, tmp_path):
     whole, parts = made(case, pending=2, seed=3), made(case, pending=2, seed=3)
     expected, actual = work(whole, 0, 14), []
     for start, stop in ((0, 1), (1, 9), (9, 14)):
@@ -76,7 +69,7 @@ def test_a_restored_loop_goes_on_as_the_uninterrupted_one(
 
 
 @pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
-def test_everything_is_in_the_file_number_for_number(tmp_path: Path) -> None:
+def test_everything_is_in_the_file_number_for_number(tmp_path):
     file = tmp_path / "loop.json"
     loop = Loop(STRATEGIES["trigger"](), WITH_CONTEXT, pending=3)
     odd = [0.1 + 0.2, 1 / 3, 5e-324, 1e17 + 2, -0.0]
@@ -94,15 +87,14 @@ def test_everything_is_in_the_file_number_for_number(tmp_path: Path) -> None:
     for ours, theirs in zip(again.open, loop.open, strict=True):
         assert (ours.number, ours.point, ours.time) == (theirs.number, theirs.point, theirs.time)
         assert (ours.mean, ours.sd) == (theirs.mean, theirs.sd)
-        assert torch.equal(ours.context, theirs.context)  # type: ignore[arg-type]
+        assert torch.equal(ours.context, theirs.context)
     assert again.pending == 3
     assert again.ask(context=0.5).number == 4
     with pytest.raises(Exception, match="suggestion is 1, but"):
         again.tell(0.1, suggestion=1)
 
 
-def test_the_file_is_readable(tmp_path: Path) -> None:
-    """JSON, of which a line is a measurement."""
+def test_the_file_is_readable(tmp_path):
     loop = made(("Markov", "grid"))
     for y in (0.5, 0.25):
         loop.ask()
@@ -112,13 +104,13 @@ def test_the_file_is_readable(tmp_path: Path) -> None:
     content = json.loads(text)
     assert content["version"] == 3
     assert content["strategy"]["kernel"]["kernel"] == "RBFKernel(lengthscale=0.3)"
-    assert [one["y"] for one in content["answers"]] == [0.5, 0.25]
+    assert [answer["y"] for answer in content["answers"]] == [0.5, 0.25]
     assert content["answers"][0]["point"] == [0.0, 0.0]
     assert next(line for line in text.splitlines() if '"y": 0.25' in line).endswith("}")
     assert text.count("\n") < 25
 
 
-def test_files_written_before_are_read(tmp_path: Path) -> None:
+def test_files_written_before_are_read(tmp_path):
     """The rows of a file are data that people keep: their names and meaning stay."""
     planned = {"arm": None, "planned_for": 1.5, "known": 0}
     planned |= {"predicted": [0.25, 0.5, 1.5]}
@@ -143,7 +135,6 @@ def test_files_written_before_are_read(tmp_path: Path) -> None:
     want = "Suggestion 2: [0.125, 0.75] at time 1.5; posterior mean 0.25 ± 1 (2 sd)"
     assert repr(loop.open[0]) == want
     expert = loop.state.expert
-    assert expert is not None
     assert (expert.choice.tolist(), expert.time.tolist()) == ([[0.5, 0.25], [0.5, 0.5]], 1.75)
     assert (expert.noise.isinf().tolist(), float(expert.y[1])) == ([True, False], 0.75)
     assert "open consultations: 2" in repr(loop)
@@ -152,20 +143,10 @@ def test_files_written_before_are_read(tmp_path: Path) -> None:
     assert {name: json.loads(text)[name] for name in rows} == rows
 
 
-def test_single_precision_comes_back(tmp_path: Path) -> None:
-    loop = made(("weights", "grid"), dtype=torch.float32)
-    for t in range(4):
-        loop.tell(measured(loop.ask().point, t))
-    loop.save(tmp_path / "loop.json")
-    again = Loop.load(tmp_path / "loop.json", loop.strategy)
-    assert again.history.y.dtype == torch.float32
-    assert torch.equal(again.posterior(GRID.X).mean, loop.posterior(GRID.X).mean)
-
-
 # ---------------------------------------------------------------- domains
 
 thirds = torch.tensor([0.1, 1 / 3, 2 / 3], dtype=torch.float64)
-DOMAINS: dict[str, Domain] = {
+DOMAINS = {
     "regular": Grid.regular(7, 3, bounds=[(0, 1), (-1 / 3, 2), (5, 5.1)]),
     "line": Grid(thirds.view(-1, 1)),
     "scattered": Grid(torch.stack([thirds, thirds.flip(0)], -1)),
@@ -177,7 +158,7 @@ DOMAINS: dict[str, Domain] = {
 
 
 @pytest.mark.parametrize("name", DOMAINS)
-def test_domains_come_back_bit_for_bit(name: str) -> None:
+def test_domains_come_back_bit_for_bit(name):
     domain = DOMAINS[name]
     data = json.loads(json.dumps(domain_data(domain)))
     again = domain_from(data, torch.device("cpu"))
@@ -199,12 +180,12 @@ class Thorough(MultiStart):
     """A search that the package does not know."""
 
 
-def test_a_search_of_ones_own_is_given_again(tmp_path: Path) -> None:
+def test_a_user_defined_search_must_be_passed_again(tmp_path):
     file, domain = tmp_path / "loop.json", Box(BOX.bounds, search=Thorough(8, 1, 3))
     loop = Loop(STRATEGIES["static"](), domain)
     loop.tell(measured(loop.ask().point, 0))
     loop.save(file)
-    with pytest.raises(ValueError, match="the file does not hold all of it; pass domain="):
+    with pytest.raises(ValueError, match="the file only describes it; pass domain="):
         Loop.load(file, loop.strategy)
     assert Loop.load(file, loop.strategy, domain).ask().point == loop.ask().point
     with pytest.raises(ValueError, match=r"domain.search is Thorough there and MultiStart here"):
@@ -215,7 +196,7 @@ def test_a_search_of_ones_own_is_given_again(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
+def saved(tmp_path):
     loop = made(("Markov", "grid"))
     for t in range(3):
         loop.tell(measured(loop.ask().point, t))
@@ -223,7 +204,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "loop.json"
 
 
-OTHERS: dict[str, tuple[Callable[[Strategy], Strategy], str]] = {
+OTHERS = {
     "noise": (lambda s: replace(s, noise=0.02), "strategy.noise is 0.01 there and 0.02 here"),
     "kernel": (lambda s: replace(s, kernel=kernel(0.4)), "lengthscale=0.3.* there .*=0.4.* here"),
     "matrix": (lambda s: replace(s, kernel=torch.eye(36)), "strategy.kernel is RBFKernel there"),
@@ -233,7 +214,7 @@ OTHERS: dict[str, tuple[Callable[[Strategy], Strategy], str]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_another_strategy_is_refused_by_name(name: str, saved: Path) -> None:
+def test_another_strategy_is_refused_by_name(name, saved):
     change, message = OTHERS[name]
     with pytest.raises(ValueError, match=message):
         Loop.load(saved, change(STRATEGIES["Markov"]()))
@@ -249,7 +230,7 @@ def test_another_strategy_is_refused_by_name(name: str, saved: Path) -> None:
     ],
     ids=["box", "finer", "reversed"],
 )
-def test_another_domain_is_refused_by_name(domain: Domain, message: str, saved: Path) -> None:
+def test_another_domain_is_refused_by_name(domain, message, saved):
     with pytest.raises(ValueError, match=f"another domain: .*{message}"):
         Loop.load(saved, STRATEGIES["Markov"](), domain)
     Loop.load(saved, STRATEGIES["Markov"](), Grid.regular(6, 2))
@@ -258,13 +239,13 @@ def test_another_domain_is_refused_by_name(domain: Domain, message: str, saved: 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text[: len(text) // 2], "holds no loop, or is damaged"),
-        (lambda text: "", "holds no loop, or is damaged"),
-        (lambda text: "[1, 2]", "holds no loop, or is damaged"),
-        (lambda text: text.replace("botorch_tv loop", "study"), r"it is \('study', 3\), but"),
+        (lambda text: text[: len(text) // 2], "damaged or not the file of a loop"),
+        (lambda text: "", "damaged or not the file of a loop"),
+        (lambda text: "[1, 2]", "damaged or not the file of a loop"),
+        (lambda text: text.replace("botorch_tv loop", "study"), r"it is \('study', 3\), not"),
         (
             lambda text: text.replace('"version": 3', '"version": 2'),
-            r"it is \(.*, 2\), but here is \(.*, 3\)",
+            r"it is \(.*, 2\), not \(.*, 3\)",
         ),
         (lambda text: text.replace('"arrival"', '"arrived"'), "KeyError: 'arrival'"),
         (
@@ -274,9 +255,7 @@ def test_another_domain_is_refused_by_name(domain: Domain, message: str, saved: 
     ],
     ids=["half", "empty", "list", "other", "version", "column", "domain"],
 )
-def test_files_that_are_no_loop_are_refused(
-    change: Callable[[str], str], message: str, saved: Path
-) -> None:
+def test_files_of_other_kinds_are_refused(change, message, saved):
     text = saved.read_text()
     saved.write_text(change(unchecked(text)))
     assert saved.read_text() != unchecked(text)
@@ -284,14 +263,14 @@ def test_files_that_are_no_loop_are_refused(
         Loop.load(saved, STRATEGIES["Markov"]())
 
 
-def unchecked(text: str) -> str:
+def unchecked(text):
     """The file without its digests."""
     found, count = re.subn(r',\n  "digests": [^\n]*', "", text)
     assert count == 1
     return found
 
 
-def test_no_changed_digit_goes_unnoticed(saved: Path) -> None:
+def test_no_changed_digit_goes_unnoticed(saved):
     text = saved.read_text()
     saved.write_text(unchecked(text))
     Loop.load(saved, STRATEGIES["Markov"]())  # changed on purpose
@@ -302,22 +281,11 @@ def test_no_changed_digit_goes_unnoticed(saved: Path) -> None:
         Loop.load(saved, STRATEGIES["Markov"]())
 
 
-def test_other_libraries_are_named(saved: Path) -> None:
+def test_other_libraries_are_named(saved):
     text = unchecked(saved.read_text())
     saved.write_text(re.sub(r'"torch": "[^"]*"', '"torch": "1.0"', text))
     with pytest.warns(UserWarning, match="other libraries: torch is '1.0' there and '2.* here"):
         Loop.load(saved, STRATEGIES["Markov"]())
-
-
-@pytest.mark.parametrize("seed", [-1, 0.5, "a", None])
-def test_seeds_that_no_generator_takes(seed: Any) -> None:
-    with pytest.raises(ValueError, match="Loop: seed is"):
-        made(("Markov", "grid"), seed=seed)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"loop\.json"):
-        Loop.load(tmp_path / "loop.json", STRATEGIES["Markov"]())
 
 
 # ---------------------------------------------------------------- when saving fails
@@ -328,7 +296,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     [(os, "fsync"), (os, "replace"), (files, "_sync_folder")],
     ids=["writing", "replacing", "synchronising"],
 )
-def test_the_file_survives_a_kill_while_saving(where: Any, step: str, saved: Path) -> None:
+def test_the_file_survives_a_kill_while_saving(where, step, saved):
     before = saved.read_text()
     loop = Loop.load(saved, STRATEGIES["Markov"]())
     loop.tell(measured(loop.ask().point, 3))
@@ -344,19 +312,17 @@ def test_the_file_survives_a_kill_while_saving(where: Any, step: str, saved: Pat
     assert saved.read_text() == (after if step == "_sync_folder" else before)
     rounds = 4 if step == "_sync_folder" else 3
     assert len(Loop.load(saved, STRATEGIES["Markov"]()).history.y) == rounds
-    loop.save(saved)  # what the killed process left is in nobody's way
+    loop.save(saved)  # files of the killed process do not matter
     assert saved.read_text() == after
-    assert sorted(one.name for one in saved.parent.iterdir()) == ["after.json", "loop.json"]
+    assert sorted(file.name for file in saved.parent.iterdir()) == ["after.json", "loop.json"]
 
 
-def test_a_full_disk_leaves_loop_and_file_as_they_were(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_changes_neither_loop_nor_file(saved, monkeypatch):
     before = saved.read_text()
     loop = Loop.load(saved, STRATEGIES["Markov"]())
     loop.ask()
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -364,13 +330,13 @@ def test_a_full_disk_leaves_loop_and_file_as_they_were(
         with pytest.raises(OSError, match="No space left"):
             loop.save(saved)
     assert saved.read_text() == before
-    assert [one.name for one in saved.parent.iterdir()] == ["loop.json"]
+    assert [file.name for file in saved.parent.iterdir()] == ["loop.json"]
     loop.tell(0.3)
     loop.save(saved)
     assert len(Loop.load(saved, loop.strategy).history.y) == 4
 
 
-def test_a_link_stays_a_link(saved: Path) -> None:
+def test_a_link_stays_a_link(saved):
     link = saved.with_name("link.json")
     link.symlink_to(saved)
     loop = Loop.load(link, STRATEGIES["Markov"]())
@@ -380,12 +346,7 @@ def test_a_link_stays_a_link(saved: Path) -> None:
     assert len(Loop.load(saved, loop.strategy).open) == 1
 
 
-def test_saving_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Loop(gp_ucb(kernel=kernel(), noise=NOISE), PLACES["grid"]).save(tmp_path / "no" / "loop")
-
-
-def test_random_numbers_go_on(tmp_path: Path) -> None:
+def test_random_numbers_go_on(tmp_path):
     """Another seed gives other choices, and the file keeps the place in the sequence."""
     loops = [made(("Thompson", "grid"), seed=seed, pending=9) for seed in (0, 0, 1)]
     points = [[tuple(loop.ask().point) for _ in range(6)] for loop in loops]
@@ -396,18 +357,18 @@ def test_random_numbers_go_on(tmp_path: Path) -> None:
     assert tensor(*points[0][0]).shape == (2,)
 
 
-def test_what_another_process_wrote_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_file_written_by_another_process_is_not_overwritten(tmp_path):
     file = tmp_path / "loop.json"
-    one = Loop([(0.0, 1.0)])
-    one.save(file)
+    first = Loop([(0.0, 1.0)])
+    first.save(file)
     other = Loop.load(file)
     other.observe([0.5], 1.0)
     other.save(file)
-    one.observe([0.25], 2.0)
+    first.observe([0.25], 2.0)
     with pytest.raises(ValueError, match="has been written since this loop was loaded from it"):
-        one.save(file)
+        first.save(file)
     assert Loop.load(file).history.y.tolist() == [1.0]
-    one.save(tmp_path / "another.json")
+    first.save(tmp_path / "another.json")
     other.observe([0.75], 3.0)
     other.save(file)  # its own file, saved twice
     assert Loop.load(file).history.y.tolist() == [1.0, 3.0]

@@ -1,9 +1,8 @@
-"""What a loop shows: a table, words, a picture."""
+"""Tables, texts and plots of a loop."""
 
 import itertools
 import math
 from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from botorch_tv.strategies import Box, Choice, Float
 LATER = START + 8 * HOUR
 
 
-def night() -> Loop:
+def night():
     """A night with a failure, and a measurement that nobody suggested."""
     loop = machine(pending=2)
     for t in range(6):
@@ -33,7 +32,7 @@ def night() -> Loop:
     return loop
 
 
-def test_the_table_is_the_log_in_its_own_units() -> None:
+def test_the_table_is_the_log_in_its_own_units():
     loop = night()
     frame = loop.table()
     names = ["number", *MACHINE, "time", "y", "ok", "noise", "mean", "sd", "reset"]
@@ -53,7 +52,7 @@ def test_the_table_is_the_log_in_its_own_units() -> None:
     assert (newest["mean"], newest["sd"]) == (suggestion.mean, suggestion.sd)
 
 
-def test_tables_without_names() -> None:
+def test_tables_without_names():
     loop = made(("trigger", "grid"))
     assert list(loop.table().columns) == ["number", "x0", "x1", *loop.table().columns[3:]]
     assert len(loop.table()) == 0
@@ -73,8 +72,7 @@ def test_tables_without_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["number", "time", "y", "ok", "noise", "mean", "sd", "reset"])
-def test_a_parameter_called_like_a_column(name: str, tmp_path: Path) -> None:
-    """One of them was lost: under ``time`` stood what was set, or when, but not both."""
+def test_a_parameter_called_like_a_column(name, tmp_path):
     loop = Loop({name: (10.0, 20.0), "speed": (0.0, 1.0)})
     points = []
     for now in range(3):
@@ -87,60 +85,60 @@ def test_a_parameter_called_like_a_column(name: str, tmp_path: Path) -> None:
     assert frame["number"].tolist() == [1, 2, 3]
     assert frame["time"].tolist() == list(range(3))
     assert frame["y"].tolist()[::2] == [100.0, 102.0]
-    assert frame[column].tolist() == [one[name] for one in points]
+    assert frame[column].tolist() == [point[name] for point in points]
     figure = loop.plot(tmp_path / "it.png", now=3)
     drawn = [line for axes in figure.axes for line in axes.get_lines()]
-    chosen = [one[name] for place, one in enumerate(points) if place != 1]
+    chosen = [point[name] for place, point in enumerate(points) if place != 1]
     assert any(np.array_equal(line.get_ydata(), chosen) for line in drawn)
 
 
-def test_a_parameter_called_like_the_context_of_a_file() -> None:
+def test_a_parameter_called_like_the_context_of_a_file():
     """Its loop was saved, and could not be loaded."""
     with pytest.raises(ValueError, match=r"a parameter is called '\(context\)', .* another name"):
         Loop({"(context)": (0.0, 1.0)})
 
 
-def test_the_best_point_in_words_is_that_of_the_posterior() -> None:
+def test_the_text_of_the_best_point_matches_the_posterior():
     loop = night()
     loop.ask(now=LATER)
     best = loop.recommend(now=LATER)
     posterior = loop.posterior(best, now=LATER)
     mean, sd = float(posterior.mean), float(posterior.variance.sqrt())
-    told = loop.describe(now=LATER)
-    assert f"temperature {best['temperature']:.6g}" in told
+    text = loop.describe(now=LATER)
+    assert f"temperature {best['temperature']:.6g}" in text
     low, high = f"{mean - 2 * sd:#.4g}", f"{mean + 2 * sd:#.4g}"
-    assert f"posterior mean {mean:#.4g}, ± 2 sd: {low} to {high}." in told
-    assert "7 measurements from time 2026-03-28 20:00:00+00:00 to 2026-03-29 01:00" in told
-    assert "1 failed; open: 7 at temperature" in told
+    assert f"posterior mean {mean:#.4g}, ± 2 sd: {low} to {high}." in text
+    assert "7 measurements from time 2026-03-28 20:00:00+00:00 to 2026-03-29 01:00" in text
+    assert "1 failed; open: 7 at temperature" in text
     assert "No measurements yet." in machine().describe()
 
 
-def test_how_fast_it_forgets_is_the_textbooks() -> None:
+def test_how_fast_it_forgets_is_the_textbooks():
     """(1 - ε)^(age/2) = 1/2; 1/√(1 + σ² age) = 1/2; γ^age = 1/2; (1 + age)^-α ..."""
 
-    def said(age: float) -> str:
+    def half_life(age):
         return f"{age:.3g} h"
 
     markov = forgetting_text(Markov(0.05), Static(), "hours")
-    assert said(2 * math.log(0.5) / math.log(0.95)) in markov
-    assert said(3 / 0.2) in forgetting_text(Wiener(0.2), Static(), "hours")
+    assert half_life(2 * math.log(0.5) / math.log(0.95)) in markov
+    assert half_life(3 / 0.2) in forgetting_text(Wiener(0.2), Static(), "hours")
     weights = forgetting_text(Static(), ExponentialWeights(0.9), "hours")
-    assert said(math.log(0.5) / math.log(0.9)) in weights
+    assert half_life(math.log(0.5) / math.log(0.9)) in weights
     assert "noise doubling time" in forgetting_text(Static(), UncertaintyInjection(1.0), "")
     assert forgetting_text(Static(), Static(), "") == ""
 
 
-def test_what_was_learned_is_said() -> None:
+def test_learned_forgetting_is_printed():
     loop = made(("learning", "box"))
     for t in range(8):
         loop.observe([0.5, 0.0], math.cos(t))
-    decay = loop.state.basis.decay  # type: ignore[union-attr]
-    told = loop.describe()
+    decay = loop.state.basis.decay
+    text = loop.describe()
     age = 2 * math.log(0.5) / math.log(1 - float(decay.value("epsilon")))
-    assert f"correlation half-life {age:.3g}" in told
+    assert f"correlation half-life {age:.3g}" in text
 
 
-def test_the_picture_shows_measurements_and_slices(tmp_path: Path) -> None:
+def test_the_picture_shows_measurements_and_slices(tmp_path):
     loop = night()
     figure = loop.plot(tmp_path / "night.png", now=LATER)
     assert (tmp_path / "night.png").stat().st_size > 10_000
@@ -149,7 +147,7 @@ def test_the_picture_shows_measurements_and_slices(tmp_path: Path) -> None:
     slices = {axes.get_xlabel(): axes for axes in figure.axes if axes.get_xlabel()}
     assert list(slices) == list(MACHINE)
     assert slices["rate"].get_xscale() == "log"
-    assert slices["layers"].lines[0].get_xdata().tolist() == [1, 2, 3, 4, 5, 6]  # type: ignore[union-attr]
+    assert slices["layers"].lines[0].get_xdata().tolist() == [1, 2, 3, 4, 5, 6]
     ticks = slices["layers"].get_xticks()
     assert len(ticks) >= 3
     assert all(tick.is_integer() for tick in ticks)  # there is no half a layer
@@ -161,14 +159,14 @@ def test_the_picture_shows_measurements_and_slices(tmp_path: Path) -> None:
         torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
 
 
-def test_pictures_of_grids_contexts_and_axes_of_ones_own() -> None:
+def test_plots_of_grids_contexts_and_given_axes():
     loop = made(("Markov", "grid"))
-    with pytest.raises(InputDataError, match="nothing has been measured"):
+    with pytest.raises(InputDataError, match="no measurements to draw"):
         loop.plot()
     for t in range(4):
         loop.tell(answered(loop.ask().point, t))
     figure = loop.plot()
-    assert len(figure.axes[2].lines[0].get_xdata()) == 6  # type: ignore[arg-type]
+    assert len(figure.axes[2].lines[0].get_xdata()) == 6
     assert len(GRID) == 36
     there = Loop(STRATEGIES["Markov"](), WITH_CONTEXT)
     there.observe([0.5, 0.5], 1.0, context=[0.25])
@@ -184,19 +182,18 @@ def test_pictures_of_grids_contexts_and_axes_of_ones_own() -> None:
     assert BOX.dim == 2
 
 
-def test_the_legend_hides_no_measurement() -> None:
+def test_the_legend_hides_no_measurement():
     figure = night().plot(now=LATER)
     figure.draw_without_rendering()
     values = figure.axes[0]
     legend = values.get_legend()
-    assert legend is not None
     box = legend.get_window_extent()
     assert box.y0 >= values.get_window_extent().y1
-    assert box.x0 > values._left_title.get_window_extent().x1  # type: ignore[attr-defined]
+    assert box.x0 > values._left_title.get_window_extent().x1
     assert box.x1 <= figure.bbox.x1
 
 
-def test_no_belief_is_drawn_before_there_is_one() -> None:
+def test_no_posterior_is_drawn_without_predictions():
     loop = Loop({"a": (0, 1)})
     for t in range(3):
         loop.observe({"a": 0.3 * t}, float(t))
@@ -205,7 +202,7 @@ def test_no_belief_is_drawn_before_there_is_one() -> None:
     assert len(loop.plot().axes) == 3
 
 
-def test_what_lies_between_choices_is_not_drawn_and_logarithmic_ticks_are_apart() -> None:
+def test_plots_of_choices_and_logarithmic_ticks():
     loop = Loop({"kind": Choice("sand", "salt"), "rate": Float(0.2, 5, log=True)})
     for n in range(6):
         loop.observe({"kind": ("sand", "salt")[n % 2], "rate": 0.3 + 0.7 * n}, float(n))
@@ -213,14 +210,20 @@ def test_what_lies_between_choices_is_not_drawn_and_logarithmic_ticks_are_apart(
     figure.draw_without_rendering()
     slices = {axes.get_xlabel(): axes for axes in figure.axes if axes.get_xlabel()}
     assert slices["kind"].lines[0].get_linestyle() == "None"
-    assert not [one for one in slices["kind"].collections if isinstance(one, PolyCollection)]
+    assert not [
+        collection
+        for collection in slices["kind"].collections
+        if isinstance(collection, PolyCollection)
+    ]
     low, high = slices["rate"].get_xlim()
     ticks = [
-        one for one in slices["rate"].get_xticklabels() if low <= one.get_position()[0] <= high
+        label
+        for label in slices["rate"].get_xticklabels()
+        if low <= label.get_position()[0] <= high
     ]
-    assert [one.get_text() for one in ticks] == ["0.2", "0.5", "1", "2", "5"]
-    boxes = [one.get_window_extent() for one in ticks]
+    assert [tick.get_text() for tick in ticks] == ["0.2", "0.5", "1", "2", "5"]
+    boxes = [tick.get_window_extent() for tick in ticks]
     assert all(first.x1 < second.x0 for first, second in itertools.pairwise(boxes))
     for axes in figure.axes:
-        title = axes._left_title.get_window_extent()  # type: ignore[attr-defined]
+        title = axes._left_title.get_window_extent()
         assert title.x1 <= figure.bbox.x1

@@ -4,7 +4,6 @@ import copy
 import pickle
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from gpytorch.kernels import RBFKernel
 
@@ -18,20 +17,20 @@ THREADS, ROUNDS = 4, 5
 class Slow(Width):
     """Lets other threads go on in the middle of a round."""
 
-    def sqrt_beta(self, facts: object) -> float:
+    def sqrt_beta(self, facts):
         time.sleep(0.002)
         return 2.0
 
 
-def made() -> Loop:
+def made():
     strategy = tv_gp_ucb(kernel=RBFKernel().double(), noise=0.02, epsilon=0.05, width=Slow())
     return Loop(strategy, [(0.0, 1.0), (0.0, 1.0)], pending=THREADS)
 
 
-def test_threads_take_turns(tmp_path: Path) -> None:
+def test_threads_take_turns(tmp_path):
     loop = made()
 
-    def work(thread: int) -> None:
+    def work(thread):
         for number in range(ROUNDS):
             suggestion = loop.ask()
             loop.tell(float(suggestion.X.sum()), suggestion=suggestion, ok=number != thread)
@@ -48,9 +47,9 @@ def test_threads_take_turns(tmp_path: Path) -> None:
     assert again.table().drop(columns="time").equals(loop.table().drop(columns="time"))
 
 
-def test_a_copy_has_a_turn_of_its_own() -> None:
+def test_a_copy_has_a_turn_of_its_own():
     loop = made()
     loop.tell(1.0, suggestion=loop.ask())
-    for one in (copy.deepcopy(loop), pickle.loads(pickle.dumps(loop))):
+    for item in (copy.deepcopy(loop), pickle.loads(pickle.dumps(loop))):
         with loop._lock.lock, ThreadPoolExecutor(1) as pool:
-            assert pool.submit(one.ask).result(timeout=60).number == 2
+            assert pool.submit(item.ask).result(timeout=60).number == 2

@@ -6,15 +6,13 @@ from pathlib import Path
 import pytest
 from loop.loops import made, measured
 
-from botorch_tv.loop import Loop
-
 STATM = Path("/proc/self/statm")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LOG = 4e3
 """Most bytes that an answer in the log may take; it is a few tuples of numbers."""
 
 
-def resident() -> int:
+def resident():
     """Bytes of this process in memory."""
     return int(STATM.read_text().split()[1]) * PAGE
 
@@ -23,9 +21,7 @@ def resident() -> int:
 @pytest.mark.skipif(not STATM.exists(), reason="reads /proc")
 @pytest.mark.parametrize("case", [("trigger", "grid"), ("Markov", "grid"), ("window", "box")])
 @pytest.mark.parametrize("pending", [1, 3])
-def test_memory_is_flat_over_1000_rounds(
-    case: tuple[str, str], pending: int, tmp_path: Path
-) -> None:
+def test_memory_is_flat_over_1000_rounds(case, pending, tmp_path):
     """Three suggestions open mean answers out of order, too."""
     loop = made(case, pending=pending)
     work(loop, 1, 250, tmp_path)
@@ -36,11 +32,11 @@ def test_memory_is_flat_over_1000_rounds(
     assert resident() - before < 750 * LOG
 
 
-def work(loop: Loop, start: int, stop: int, folder: Path) -> None:
+def work(loop, start, stop, folder):
     for t in range(start, stop):
         while len(loop.open) < loop.pending:
             loop.ask()
-        one = loop.open[t % loop.pending]
-        loop.tell(measured(one.point, t % 24), suggestion=one)
+        item = loop.open[t % loop.pending]
+        loop.tell(measured(item.point, t % 24), suggestion=item)
         if t % 50 == 0:
             loop.save(folder / "loop.json")

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +17,7 @@ WITHOUT_TRIGGER = [case for case in CASES if case[0] not in ("trigger", "confirm
 
 
 @pytest.mark.parametrize("case", WITHOUT_TRIGGER, ids="-".join)
-def test_any_order_of_arrival_gives_the_state_of_the_order_of_time(case: tuple[str, str]) -> None:
-    """Near misses go by recent states, far ones from the start."""
+def test_any_order_of_arrival_gives_the_state_of_the_order_of_time(case):
     random = np.random.default_rng(1)
     n = 18
     times = np.cumsum(random.integers(0, 5, n) / 4.0)
@@ -34,36 +32,36 @@ def test_any_order_of_arrival_gives_the_state_of_the_order_of_time(case: tuple[s
     arrival = [*arrival[4:], *arrival[:4]]
     ties = [row for row in arrival if times[row] == times[2]]
     arrival = [sorted(ties)[ties.index(row)] if row in ties else row for row in arrival]
-    assert sum(one > other for one, other in itertools.pairwise(arrival)) >= 4
+    assert sum(item > other for item, other in itertools.pairwise(arrival)) >= 4
     for row in arrival:
         shuffled.observe(X[row], y[row], time=times[row])
     assert shuffled.history.X.tolist() == ordered.history.X.tolist()
     assert shuffled.history.reset.tolist() == ordered.history.reset.tolist()
-    Z = GRID.X if case[1] == "grid" else PLACES["box"].bounds  # type: ignore[attr-defined]
+    Z = GRID.X if case[1] == "grid" else PLACES["box"].bounds
     ours, theirs = shuffled.posterior(Z), ordered.posterior(Z)
     assert torch.equal(ours.mean, theirs.mean)
     assert torch.equal(ours.variance, theirs.variance)
     assert shuffled.ask().point == ordered.ask().point
 
 
-def test_late_answers_to_suggestions_are_taken_in_at_their_place() -> None:
+def test_late_answers_are_inserted_at_their_time():
     loop, other = made(("window", "grid"), pending=5), made(("window", "grid"))
     asked = [loop.ask() for _ in range(5)]
-    answers = [measured(one.point, one.time) for one in asked]
+    answers = [measured(suggestion.point, suggestion.time) for suggestion in asked]
     for number in (4, 2, 0, 3, 1):
         loop.tell(answers[number], suggestion=asked[number])
-    for one, y in zip(asked, answers):
-        other.observe(one.point, y, time=one.time)
+    for suggestion, y in zip(asked, answers):
+        other.observe(suggestion.point, y, time=suggestion.time)
     assert loop.history.number.tolist() == [1, 2, 3, 4, 5]
     assert loop.ask().point == other.ask().point
 
 
-def trigger_loop(pending: int) -> Loop:
+def trigger_loop(pending):
     """Knows y = 1 everywhere, and well."""
     return trigger_loop_of([1.0] * 6, pending)
 
 
-def trigger_loop_of(values: list[float], pending: int = 1) -> Loop:
+def trigger_loop_of(values, pending=1):
     """The same number everywhere, measured a few times."""
     strategy = et_gp_ucb(kernel=torch.ones(36, 36).double(), noise=NOISE)
     loop = Loop(strategy, GRID, pending=pending)
@@ -73,8 +71,7 @@ def trigger_loop_of(values: list[float], pending: int = 1) -> Loop:
     return loop
 
 
-def test_verdicts_are_by_the_prediction_made_at_the_choice() -> None:
-    """Late, an answer is judged by what its suggestion predicted, not by what came meanwhile."""
+def test_triggers_use_the_prediction_made_at_the_choice():
     loop = trigger_loop(pending=2)
     early = loop.ask()
     # Drifts down in steps that are each too small to fire.
@@ -84,7 +81,7 @@ def test_verdicts_are_by_the_prediction_made_at_the_choice() -> None:
         assert not fired(loop)
     retention = loop.strategy.retention
     assert isinstance(retention, EventTrigger)
-    band = float(retention.band(torch.tensor(early.sd), NOISE, loop.state.data.since))  # type: ignore[arg-type]
+    band = float(retention.band(torch.tensor(early.sd), NOISE, loop.state.data.since))
     y = early.mean + 0.98 * band
     since = loop.posterior(early.X, now=20.0)
     now_band = float(prediction_band(since.variance.sqrt(), NOISE, loop.state.data.since, 0.1))
@@ -97,24 +94,24 @@ def test_verdicts_are_by_the_prediction_made_at_the_choice() -> None:
     assert fired(loop)
 
 
-def test_suggestions_open_at_a_change_do_not_fire_one_after_another() -> None:
+def test_suggestions_open_at_a_change_trigger_once():
     loop = trigger_loop(pending=4)
     waiting = [loop.ask() for _ in range(4)]
     resets = []
-    for one in waiting:
-        loop.tell(-1.0, suggestion=one)
+    for suggestion in waiting:
+        loop.tell(-1.0, suggestion=suggestion)
         resets.append(fired(loop))
     assert resets == [True, False, False, False]
-    # By what they predicted they would all have fired, even with the widest band of these rounds.
-    for one in waiting:
-        band = prediction_band(torch.tensor(one.sd), NOISE, torch.tensor(10), 0.1)
-        assert abs(-1.0 - one.mean) > float(band)
-    # All four measurements of the new world are kept: the prior is 0 with variance 1.
+    # With their own predictions all would have fired, even with the widest band.
+    for suggestion in waiting:
+        band = prediction_band(torch.tensor(suggestion.sd), NOISE, torch.tensor(10), 0.1)
+        assert abs(-1.0 - suggestion.mean) > float(band)
+    # All four measurements after the change are retained; the prior is 0 with variance 1.
     expected = -4 / (4 + NOISE)
     assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(expected, abs=1e-9)
 
 
-def test_verdict_after_a_reset_comes_from_what_is_left() -> None:
+def test_the_remaining_data_predict_after_a_reset():
     """Open at a change, but measured when the world had changed once more: that fires again."""
     loop = trigger_loop(pending=2)
     first, second = loop.ask(), loop.ask()
@@ -124,7 +121,7 @@ def test_verdict_after_a_reset_comes_from_what_is_left() -> None:
     assert fired(loop)
 
 
-def test_late_answer_from_before_a_reset_belongs_before_it() -> None:
+def test_late_answer_from_before_a_reset_belongs_before_it():
     loop = trigger_loop(pending=3)
     early, later = loop.ask(), loop.ask()
     loop.tell(-1.0, suggestion=later)
@@ -136,8 +133,7 @@ def test_late_answer_from_before_a_reset_belongs_before_it() -> None:
     assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(before, abs=1e-12)
 
 
-def test_a_reset_by_a_late_answer_makes_older_predictions_void() -> None:
-    """What counts is when the answer arrived, not its place in time."""
+def test_a_reset_by_a_late_answer_makes_older_predictions_void():
     loop = trigger_loop(pending=1)
     loop.ask()
     loop.tell(ok=False)
@@ -150,16 +146,14 @@ def test_a_reset_by_a_late_answer_makes_older_predictions_void() -> None:
     assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(-2 / (2 + NOISE), abs=1e-9)
 
 
-def test_an_outlier_found_late_does_not_set_off_all_that_followed() -> None:
-    """It fires, and so does the answer behind it, which agrees with those that came after."""
+def test_a_late_outlier_triggers_only_its_neighbours():
     loop = trigger_loop(pending=1)
     loop.observe(GRID.X[3], -3.0, time=2.5)
     assert fired(loop)
     assert loop.history.reset.tolist() == [False, False, True, True, False, False, False]
 
 
-def test_observations_are_judged_at_their_place() -> None:
-    """A value that nobody suggested, from before a change: the model of that time predicts it."""
+def test_observations_are_compared_at_their_time():
     loop = trigger_loop(pending=1)
     loop.ask()
     loop.tell(-1.0)
@@ -171,15 +165,14 @@ def test_observations_are_judged_at_their_place() -> None:
     assert loop.history.time[loop.history.reset].tolist()[0] == 4.5
 
 
-def test_states_kept_are_few_and_late_answers_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state may take 80 MB; one of each of 16 answers was kept for 8 open suggestions."""
+def test_retained_states_are_few_and_late_answers_fast(monkeypatch):
     loop = made(("Markov", "grid"), pending=8)
     for number in range(40):
         loop.observe(GRID.X[number % 36], 0.1, time=float(number))
     assert len(loop._log.states) <= 7
     tells, plain = [], type(loop.strategy).tell
 
-    def counted(*given: Any, **more: Any) -> Any:
+    def counted(*given, **more):
         tells.append(1)
         return plain(*given, **more)
 
@@ -190,13 +183,12 @@ def test_states_kept_are_few_and_late_answers_cheap(monkeypatch: pytest.MonkeyPa
         assert late < len(tells) <= 2 * late + 1
 
 
-def test_what_a_late_trigger_made_void_stays_so_when_an_older_answer_fires() -> None:
-    """By the prediction it was told with, of three more measurements, 0.53 would fire as well."""
+def test_a_void_prediction_stays_void_after_an_older_trigger():
     loop = trigger_loop_of([1.0, 1.0, 1.0, 0.53, 1.0, 1.0])
     loop.observe(GRID.X[3], -3.0, time=2.5)
     assert fired(loop)
     assert loop.history.reset.tolist() == [False, False, True, True, False, False, False]
-    # Of 0.01 less the outlier; what it was told with is 1 ± 0.0577, which is 2.98 beyond.
+    # Without the outlier 0.01; the stored prediction is 1 ± 0.0577, which is 2.98 away.
     noise, level = NOISE**0.5, math.sqrt(2 * math.log(math.pi**2 / 3 / 0.1))
     old, new = ((NOISE / (n + NOISE)) ** 0.5 for n in (3, 1))
     assert level * (old + noise) < 3 / (3 + NOISE) - 0.53

@@ -1,9 +1,7 @@
 """What a loop measured goes into another, failures included."""
 
 import io
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,26 +11,27 @@ from botorch.exceptions import InputDataError
 from loop.loops import BOX, GRID, STRATEGIES, WITH_CONTEXT, fired, measured
 
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import Box, Choice, Float, Strategy, adaptive_gp_ucb
-from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies import Box, Choice, Float, adaptive_gp_ucb
 
 START = datetime(2026, 3, 1, 8, tzinfo=UTC)
 MACHINE = {"ok": (20.0, 80.0), "rate": Float(1e-4, 1.0, log=True), "metal": Choice("tin", "zinc")}
 
 
-def filled(loop: Loop, given: Callable[[int], dict[str, Any]], noise: float | None) -> Loop:
+def filled(loop, given, noise):
     """Suggestions and others, some of them failures, late, or with a noise of their own."""
     for t in range(9):
-        one = loop.ask(now=given(t)["time"], **{k: v for k, v in given(t).items() if k != "time"})
+        suggestion = loop.ask(
+            now=given(t)["time"], **{k: v for k, v in given(t).items() if k != "time"}
+        )
         loop.tell(measured([0.1 * t, 0.5], t), noise=noise if t == 2 else None, ok=t not in (3, 7))
         if t == 5:
             for early, ok in ((1, False), (2, True)):
                 when = given(early)["time"] + (given(1)["time"] - given(0)["time"]) / 4
-                loop.observe(one.point, 0.125, **{**given(t), "time": when}, ok=ok)
+                loop.observe(suggestion.point, 0.125, **{**given(t), "time": when}, ok=ok)
     return loop
 
 
-PLAIN: dict[str, tuple[Callable[[], Strategy], Domain]] = {
+PLAIN = {
     "grid": (STRATEGIES["trigger"], GRID),
     "box": (STRATEGIES["window"], BOX),
     "context": (STRATEGIES["Markov"], WITH_CONTEXT),
@@ -40,32 +39,32 @@ PLAIN: dict[str, tuple[Callable[[], Strategy], Domain]] = {
 }
 
 
-def at(t: int) -> dict[str, Any]:
+def at(t):
     return {"time": float(t + 1)}
 
 
-def in_context(t: int) -> dict[str, Any]:
+def in_context(t):
     return {"time": float(t + 1), "context": [0.1 * t]}
 
 
-def dated(t: int) -> dict[str, Any]:
+def dated(t):
     return {"time": START + timedelta(hours=t)}
 
 
-def require_same(loop: Loop, by_hand: Loop, now: Any, context: Any) -> None:
+def require_same(loop, by_hand, now, context):
     for ours, theirs in zip(loop.history[1:7], by_hand.history[1:7]):
         assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
     assert list(loop.history.times) == list(by_hand.history.times)
     for _ in range(2):
         actual, expected = loop.ask(now=now, context=context), by_hand.ask(now=now, context=context)
         assert actual.point == expected.point
-        for one, suggestion in ((loop, actual), (by_hand, expected)):
-            one.tell(0.75, suggestion=suggestion)
+        for item, suggestion in ((loop, actual), (by_hand, expected)):
+            item.tell(0.75, suggestion=suggestion)
         assert fired(loop) == fired(by_hand)
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_loop_begins_with_the_table_of_another(name: str) -> None:
+def test_a_loop_begins_with_the_table_of_another(name):
     make, domain = PLAIN[name]
     given = in_context if name == "context" else at
     loop = filled(Loop(make(), domain), given, None if name == "adaptive" else 0.05)
@@ -89,7 +88,7 @@ def test_a_loop_begins_with_the_table_of_another(name: str) -> None:
         require_same(begun, by_hand, 12.0, [0.5] if name == "context" else None)
 
 
-def test_names_choices_and_dates() -> None:
+def test_names_choices_and_dates():
     """A parameter may be called as a column is."""
     loop = filled(Loop(MACHINE), dated, None)
     frame = loop.table()
@@ -130,77 +129,55 @@ X, Y = [[0.2, 0.5], [0.4, -0.5], [0.6, 0.0]], [1.0, float("nan"), 2.0]
         np.ma.array([1.0, -999.0, 2.0], mask=[False, True, False]),
     ],
 )
-def test_rows_that_failed(y: Any, ok: Any) -> None:
+def test_rows_that_failed(y, ok):
     loop = Loop.from_table(STRATEGIES["static"](), BOX, X, y, ok=ok)
     assert loop.table()["y"].fillna(99).tolist() == [1.0, 99, 2.0]
     assert loop.table()["ok"].tolist() == [True, False, True]
 
 
-def test_a_failure_that_nobody_suggested() -> None:
-    one, other = (Loop(STRATEGIES["static"](), BOX) for _ in range(2))
-    one.observe(X[0], ok=False)
+def test_a_failed_observation():
+    first, other = (Loop(STRATEGIES["static"](), BOX) for _ in range(2))
+    first.observe(X[0], ok=False)
     other.observe(X[0], float("nan"), ok=False)
-    assert one.history.y.isnan().all()
-    assert one.ask().point == other.ask().point
+    assert first.history.y.isnan().all()
+    assert first.ask().point == other.ask().point
     with pytest.raises(InputDataError, match=r"y is None, .* ok=False"):
-        one.observe(X[1])
+        first.observe(X[1])
 
 
 FRAME = pd.DataFrame({"x0": [0.1], "x1": [0.2], "y": [1.0], "ok": [True], "noise": [0.1]})
-REFUSED: dict[str, tuple[Callable[[Strategy], object], str]] = {
+REFUSED = {
     "ok": (lambda s: Loop.from_table(s, BOX, X, Y), r"(?s)y is nan, .* ok=False.*In row 1 of"),
-    "rows": (
-        lambda s: Loop.from_table(s, BOX, X, Y, ok=[True]),
-        "ok has 1 row, but there are 3",
-    ),
-    "one": (
-        lambda s: Loop.from_table(s, BOX, X, Y, ok=False),
-        "ok has 1 row, but there are 3",
-    ),
-    "words": (
-        lambda s: Loop.from_table(s, BOX, X, Y, ok=["no"] * 3),
-        r"(?s)ok is 'no'.*In row",
-    ),
-    "lacks": (lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]), "X has no column x1; give y"),
-    "no y": (
-        lambda s: Loop.from_table(s, BOX, X),
-        "X has no column x0, x1, y; give y",
+    "one": (lambda s: Loop.from_table(s, BOX, X, Y, ok=False), "ok has 1 row, but there are 3"),
+    "lacks": (
+        lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]),
+        "give y, or .*missing columns: x1",
     ),
     "both": (
         lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]),
-        "X is a table as loop.table\\(\\) returns it, alone, but X, ok came",
-    ),
-    "noise": (
-        lambda s: Loop.from_table(s, BOX, X[:1], [1.0], noise=[np.nan]),
-        "noise is nan",
+        "give y, or X alone, .*given: X, ok;",
     ),
     "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=np.nan)), r"(?s)y is nan.*In row 0"),
     "order": (lambda s: Loop.from_table(BOX, s, X, Y), "in this order, or by name"),
     "many": (
         lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]),
-        "list came by position, but it takes str",
+        "positional arguments are .*list, but it takes str",
     ),
     "two": (
         lambda s: Loop.from_table(s, BOX, X, Y, strategy=s),
-        "came by position, but it takes",
+        "positional arguments are .*, but it takes",
     ),
-    "loop": (
-        lambda s: Loop(BOX, BOX, strategy=s),
-        "Loop: Box, Box came by position, but",
-    ),
-    "swapped": (lambda s: Loop(BOX, s), "in this order, or by name"),  # type: ignore[arg-type]
-    "none": (lambda s: Loop(strategy=BOX), "Loop: Box came"),  # type: ignore[arg-type]
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
-    call, words = REFUSED[name]
-    with pytest.raises((InputDataError, ValueError), match=words):
+def test_refused(name):
+    call, message = REFUSED[name]
+    with pytest.raises((InputDataError, ValueError), match=message):
         call(STRATEGIES["static"]())
 
 
-def test_arguments_by_name_and_by_place() -> None:
+def test_arguments_by_name_and_by_place():
     s, y = STRATEGIES["Markov"](), [1.0, 2.0, 3.0]
     loops = [Loop(s, BOX), Loop(BOX, strategy=s), Loop(s, domain=BOX), Loop(strategy=s, domain=BOX)]
     assert all(loop.strategy is s and loop.domain is BOX for loop in loops)
@@ -224,21 +201,13 @@ def test_columns_in_capitals_are_refused(name):
         Loop.from_table({"t": (0.0, 1.0)}, frame)
 
 
-def test_two_columns_of_one_name_are_refused():
-    frame = pd.DataFrame([[0.2, 0.9], [0.4, 0.8]], columns=["t", "t"])
-    with pytest.raises(InputDataError, match="X has two columns of one name"):
-        Loop.from_table({"t": (0.0, 1.0)}, frame, [1.0, 2.0])
-
-
 @pytest.mark.parametrize("X", [[[True], [False]], np.array([[1 + 2j], [0.5]]), [["0.5"], ["0.2"]]])
-def test_points_that_are_no_real_numbers_are_refused(X):
-    with pytest.raises(InputDataError, match="points here have 1 coordinate"):
+def test_points_must_be_real_numbers(X):
+    with pytest.raises(InputDataError, match="a point has 1 coordinate"):
         Loop.from_table(Box([(0.0, 1.0)]), X, [1.0, 2.0])
 
 
-@pytest.mark.parametrize("y", [np.bool_(True), torch.tensor(True), np.array(["3"]), np.array([1j])])
-def test_values_that_are_no_real_numbers_are_refused(y):
-    loop = Loop([(0.0, 1.0)])
-    loop.ask()
-    with pytest.raises(InputDataError, match="must be one number"):
-        loop.tell(y)
+def test_two_columns_of_the_same_name_are_refused():
+    frame = pd.DataFrame([[0.2, 0.9], [0.4, 0.8]], columns=["t", "t"])
+    with pytest.raises(InputDataError, match="X has two columns of the same name"):
+        Loop.from_table({"t": (0.0, 1.0)}, frame, [1.0, 2.0])

@@ -2,10 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -19,29 +16,25 @@ from botorch_tv.loop import Loop, clock
 from botorch_tv.strategies import Box, Float, Integer, tv_gp_ucb
 from botorch_tv.strategies.presets import sparq_gp_ucb
 
-MACHINE: dict[str, Any] = {
-    "temperature": (20, 80),
-    "rate": Float(1e-4, 1.0, log=True),
-    "layers": Integer(1, 6),
-}
+MACHINE = {"temperature": (20, 80), "rate": Float(1e-4, 1.0, log=True), "layers": Integer(1, 6)}
 START = datetime(2026, 3, 28, 20, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def strategy(name: str = "Markov") -> Any:
+def strategy(name="Markov"):
     return STRATEGIES[name]()
 
 
-def machine(**settings: Any) -> Loop:
+def machine(**settings):
     return Loop(strategy(), Box(MACHINE, search=QUICK), **settings)
 
 
-def measured(point: dict[str, float], hours: float) -> float:
+def measured(point, hours):
     warm = (point["temperature"] - 50 - hours) / 20
     return -(warm**2) - (math.log10(point["rate"]) + 2) ** 2 - (point["layers"] - 3) ** 2 / 9
 
 
-def test_points_go_in_and_out_by_name() -> None:
+def test_points_go_in_and_out_by_name():
     loop = machine()
     for t in range(6):
         suggestion = loop.ask()
@@ -56,13 +49,13 @@ def test_points_go_in_and_out_by_name() -> None:
     loop.observe(best, 0.5)
     values = loop.posterior([best, {"temperature": 20, "rate": 1, "layers": 6}]).mean
     assert values.shape == (2, 1)
-    one = loop.posterior(best).mean
-    torch.testing.assert_close(one[0], values[0])
+    item = loop.posterior(best).mean
+    torch.testing.assert_close(item[0], values[0])
     frame = pd.DataFrame([best, best])
     torch.testing.assert_close(loop.posterior(frame).mean[1], values[0])
 
 
-def test_a_loop_of_names_is_a_loop_on_the_unit_cube() -> None:
+def test_a_loop_of_names_is_a_loop_on_the_unit_cube():
     named, plain = machine(), Loop(strategy(), Box([(0, 1)] * 3, search=QUICK))
     X = [[0.25, 0.5, 0.2], [0.75, 0.125, 1.0]]
     points = [
@@ -77,7 +70,7 @@ def test_a_loop_of_names_is_a_loop_on_the_unit_cube() -> None:
     torch.testing.assert_close(there, here, rtol=0, atol=1e-7)
 
 
-def test_bounds_alone_are_enough() -> None:
+def test_bounds_alone_are_enough():
     """No strategy, no hyperparameter, no tensor."""
     for bounds in (MACHINE, [(20, 80), (0, 1)]):
         loop = Loop(bounds)
@@ -88,8 +81,7 @@ def test_bounds_alone_are_enough() -> None:
         assert len(loop.history.y) == 5
 
 
-def test_datetimes_are_counted_in_the_unit() -> None:
-    """The same numbers as a loop whose times are hours."""
+def test_datetimes_are_counted_in_the_unit():
     dates, hours = machine(), machine()
     for t in (0.0, 0.5, 2.25, 7.0):
         now = START + t * HOUR
@@ -107,8 +99,7 @@ def test_datetimes_are_counted_in_the_unit() -> None:
     assert days.history.time.tolist() == [0.0, 1.5]
 
 
-def test_a_night_in_which_clocks_change_is_as_long_as_it_is() -> None:
-    """Python subtracts two times of one zone as clocks show them."""
+def test_durations_across_a_change_to_summer_time():
     zone = ZoneInfo("Europe/Berlin")
     evening, morning = (datetime(2026, 3, day, 12, tzinfo=zone) for day in (28, 29))
     loop = machine()
@@ -119,7 +110,7 @@ def test_a_night_in_which_clocks_change_is_as_long_as_it_is() -> None:
     assert suggestion.time.utcoffset() == 2 * HOUR
 
 
-def test_times_without_a_zone_stay_so() -> None:
+def test_times_without_a_zone_stay_so():
     loop = machine()
     when = datetime(2026, 5, 1, 12)
     assert loop.ask(now=when).time == when
@@ -128,7 +119,7 @@ def test_times_without_a_zone_stay_so() -> None:
     assert abs(loop.ask(now=datetime(2026, 5, 2)).time - datetime(2026, 5, 2)) < HOUR / 1e6
 
 
-def test_now_is_by_the_clock_of_the_computer() -> None:
+def test_now_is_by_the_clock_of_the_computer():
     begun = datetime.now(UTC)
     loop = machine(unit="minutes")
     first = loop.ask()
@@ -142,7 +133,7 @@ def test_now_is_by_the_clock_of_the_computer() -> None:
     assert loop.open[0].time == ahead
 
 
-def test_other_libraries_datetimes() -> None:
+def test_other_libraries_datetimes():
     points = [{"temperature": 30 + t, "rate": 0.1, "layers": 2} for t in range(3)]
     naive = [datetime(2026, 1, 1) + t * HOUR for t in (2, 0, 1)]
     for times in (
@@ -162,7 +153,7 @@ def test_other_libraries_datetimes() -> None:
 
 
 @pytest.mark.parametrize("name", ["y", "time", "noise"])
-def test_rows_that_pandas_would_pair_otherwise_are_refused(name: str) -> None:
+def test_rows_that_pandas_would_pair_otherwise_are_refused(name):
     """A column sorted by itself has the labels of other rows."""
     points = pd.DataFrame([{"temperature": 30 + t, "rate": 0.1, "layers": 2} for t in range(3)])
     column = pd.Series([0.3, 0.1, 0.2])
@@ -176,7 +167,7 @@ def test_rows_that_pandas_would_pair_otherwise_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_saved_loop_goes_on_and_can_be_read(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_a_saved_loop_goes_on_and_can_be_read(dtype, tmp_path):
     file = tmp_path / "loop.json"
     loop = machine(pending=2, dtype=dtype)
     for t in range(7):
@@ -189,7 +180,7 @@ def test_a_saved_loop_goes_on_and_can_be_read(dtype: torch.dtype, tmp_path: Path
     loop.ask(now=START + 5 * HOUR)
     loop.save(file)
     again = Loop.load(file, loop.strategy)
-    assert [one.row for one in again.open] == [one.row for one in loop.open]
+    assert [item.row for item in again.open] == [item.row for item in loop.open]
     assert repr(again) == repr(loop)
     assert repr(again.history) == repr(loop.history)
     for ours, theirs in zip(loop.history[:7], again.history[:7]):
@@ -212,7 +203,7 @@ def test_a_saved_loop_goes_on_and_can_be_read(dtype: torch.dtype, tmp_path: Path
     assert json.loads(file.read_text())["answers"] == content["answers"]
 
 
-def test_contexts_stand_beside_names(tmp_path: Path) -> None:
+def test_contexts_with_named_parameters(tmp_path):
     box = Box({"a": (0, 10), "n": Integer(1, 3)}, context_dim=2, search=QUICK)
     loop = Loop(strategy(), box)
     for t in range(3):
@@ -226,7 +217,7 @@ def test_contexts_stand_beside_names(tmp_path: Path) -> None:
     assert torch.equal(again.history.context, loop.history.context)
 
 
-def test_experts_are_asked_by_name(tmp_path: Path) -> None:
+def test_experts_are_asked_by_name(tmp_path):
     loop = Loop(sparq_gp_ucb(kernel=kernel(), noise=NOISE), Box(MACHINE, search=QUICK))
     asked = 0
     for t in range(8):
@@ -237,7 +228,7 @@ def test_experts_are_asked_by_name(tmp_path: Path) -> None:
             asked += 1
             assert set(consultation.points[0]) == set(MACHINE)
             assert consultation.time == START + t * HOUR
-            loop.absorb(consultation, [measured(one, t) for one in consultation.points])
+            loop.absorb(consultation, [measured(point, t) for point in consultation.points])
     assert asked
     loop.save(tmp_path / "loop.json")
     again = Loop.load(tmp_path / "loop.json", loop.strategy)
@@ -245,7 +236,7 @@ def test_experts_are_asked_by_name(tmp_path: Path) -> None:
 
 
 NAIVE = START.replace(tzinfo=None)
-REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
+REFUSED = {
     "unknown name": (
         lambda loop: loop.observe({"temp": 3}, 1.0),
         "the point is .*'temp'.*, but it must have a value for each of .* temperature",
@@ -256,66 +247,29 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     ),
     "tensor of values": (
         lambda loop: loop.observe(torch.tensor([60.0, 0.1, 2.0]), 1.0, time=START),
-        "places in the unit cube, from 0 to 1; give values of temperature, rate, layers as a dict",
-    ),
-    "tensor of others": (
-        lambda loop: loop.posterior(torch.rand(2, 4)),
-        "points here have 3 coordinates",
-    ),
-    "times in words": (
-        lambda loop: Loop.from_table([(0, 1)], [[0.5]], [1.0], time=["2026-03-01"]),
-        "time in row 0 is '2026-03-01', but it must be one number",
-    ),
-    "days first": (
-        lambda loop: Loop.from_table([(0, 1)], [[0.5]], [1.0], time=["01.03.2026 08:00"]),
-        "time in row 0 is '01.03.2026 08:00', but it must be one number",
+        "points of the unit cube, from 0 to 1; give values of temperature, rate, layers as a dict",
     ),
     "column too many": (
         lambda loop: Loop.from_table({"rate": (0, 1)}, [{"rate": 0.5, "rates": 1}], [1.0]),
         r"X\[0\] is .*'rates'.*, but it must have a value for each of the parameters rate; give",
     ),
-    "table of more than parameters": (
-        lambda loop: Loop.from_table({"x": (0, 1)}, pd.DataFrame({"x": [0.5], "gain": 1}), [1.0]),
-        r"X\[0\] is .*'gain'.*, but it must have a value for each of the parameters x; give",
-    ),
-    "table of a loop": (
-        lambda loop: loop.posterior(loop.table()),
-        r"X\[0\] is .*'number'.*, but it must have a value for each",
-    ),
-    "decimal comma": (
-        lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": "0,5"}], [1.0]),
-        "x is '0,5', but it must be a number",
-    ),
     "values with commas": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"x": 0.2}], ["12", "12,3"]),
         r"(?s)^y is '12', but it must be one number; .*In row 0",
-    ),
-    "value with a comma": (
-        lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}], pd.Series(["-12,3"])),
-        r"^y is '-12,3', but it must be one number",
-    ),
-    "row of a table": (
-        lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"z": 1}], [1.0, 2.0]),
-        r"X\[1\] is .*'z'.*, but it must have a value for each of the parameters x; give",
     ),
     "no names": (lambda loop: loop.observe([30, 0.1, 2], 1.0), "must have a value for each"),
     "number": (lambda loop: loop.ask(now=3.0), "now is 3.0, but the times .* are datetimes"),
     "no zone": (
         lambda loop: loop.ask(now=NAIVE),
-        "but the times of this loop are datetimes with a zone; give one of these, such as 2026",
+        "but the times of this loop are datetimes with a zone; give a time of this kind, such as",
     ),
-    "past": (lambda loop: loop.ask(now=START), "newest measurement was made at 2026-03-28 21:00"),
     "answer": (lambda loop: loop.tell(1.0, suggestion=2, time=5.0), "time is 5.0, but the times"),
-    "closed": (
-        lambda loop: loop.tell(1.0, suggestion=1),
-        r"must be one that is open \(2 at",
-    ),
     "room": (lambda loop: loop.ask(), "at temperature .*, layers ., time 2026-03-29"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_in_words_of_people_and_nothing_changed(name: str) -> None:
+def test_refused_in_the_users_units_without_change(name):
     loop = machine(pending=2 if name in ("number", "no zone", "past") else 1)
     loop.ask(now=START)
     loop.tell(0.5, time=START + HOUR)
@@ -327,7 +281,7 @@ def test_refused_in_words_of_people_and_nothing_changed(name: str) -> None:
     assert repr(loop) == before
 
 
-def test_numbers_and_datetimes_do_not_mix() -> None:
+def test_numbers_and_datetimes_do_not_mix():
     loop = machine()
     loop.ask()
     with pytest.raises(InputDataError, match="the times of this loop are numbers"):
@@ -344,17 +298,10 @@ def test_numbers_and_datetimes_do_not_mix() -> None:
         machine().ask(now=pd.NaT)
 
 
-def test_what_failed_to_begin_leaves_the_kind_of_time_open() -> None:
-    loop = Loop(strategy(), Box({"a": (0, 1)}, context_dim=1, search=QUICK))
-    with pytest.raises(InputDataError, match="context is None, but"):
-        loop.ask(now=START)
-    assert loop.ask(now=2.0, context=[0.1]).time == 2.0
-
-
 @pytest.mark.parametrize(
     "zone", [UTC, timezone(timedelta(hours=-7)), ZoneInfo("America/New_York"), None]
 )
-def test_datetimes_come_back_to_the_microsecond(zone: Any) -> None:
+def test_datetimes_come_back_to_the_microsecond(zone):
     generator = np.random.default_rng(0)
     own = clock.LoopClock("hours").begin(datetime(2026, 1, 1, tzinfo=zone))
     for seconds in generator.uniform(-1e9, 1e9, 300):
@@ -365,13 +312,11 @@ def test_datetimes_come_back_to_the_microsecond(zone: Any) -> None:
             assert own.shown(number) == when
 
 
-DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
+DAMAGE = {
     "unknown parameter": lambda c: c["answers"][0]["point"].update(other=1.0),
-    "missing": lambda c: c["answers"][0]["point"].pop("rate"),
     "outside": lambda c: c["answers"][0]["point"].update(temperature=900.0),
     "a list": lambda c: c["answers"][0].update(point=[0.5, 0.5, 0.5]),
     "a number for a date": lambda c: c["answers"][0].update(time=3.0),
-    "no date": lambda c: c["answers"][0].update(time="yesterday"),
     "zone": lambda c: c["answers"][0].update(time="2026-03-28T20:00:00"),
     "clock": lambda c: c.update(clock={"start": "2026", "unit": "fortnights"}),
     "no clock": lambda c: c.update(clock=None),
@@ -380,7 +325,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damaged_names_and_dates(name: str, tmp_path: Path) -> None:
+def test_damaged_names_and_dates(name, tmp_path):
     file, loop = tmp_path / "loop.json", machine()
     loop.tell(0.5, suggestion=loop.ask(now=START).number)
     loop.save(file)
@@ -390,19 +335,11 @@ def test_damaged_names_and_dates(name: str, tmp_path: Path) -> None:
     Loop.load(file, loop.strategy)  # so that the damage is all that is wrong
     DAMAGE[name](content)
     file.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"damaged|holds no loop"):
+    with pytest.raises(ValueError, match=r"damaged|not the file"):
         Loop.load(file, loop.strategy)
 
 
-def test_other_parameters_are_another_domain(tmp_path: Path) -> None:
-    loop = machine()
-    loop.save(tmp_path / "loop.json")
-    other = MACHINE | {"temperature": (20, 90)}
-    with pytest.raises(ValueError, match=r"parameters\.temperature\.high is 80.0 there and 90.0"):
-        Loop.load(tmp_path / "loop.json", loop.strategy, Box(other, search=QUICK))
-
-
-def test_it_runs_whatever_forgets() -> None:
+def test_it_runs_whatever_forgets():
     for name in ("trigger", "weights", "Thompson", "learning"):
         loop = Loop(strategy(name), Box(MACHINE, search=QUICK))
         for t in range(5):

@@ -1,4 +1,4 @@
-"""Small studies whose trials each have their time."""
+"""Small studies with a time per trial."""
 
 import optuna
 import pytest
@@ -17,8 +17,8 @@ def quiet():
 
 
 @pytest.fixture
-def told():
-    """A strategy that knows all, so that what it does can be worked out by hand."""
+def given():
+    """A strategy with given hyperparameters, for comparison with formulas."""
     kernel = RBFKernel().double()
     kernel.lengthscale = 0.3
     return tv_gp_ucb(kernel=kernel, noise=0.05, epsilon=0.1, width=Logarithmic(0.8, 4.0))

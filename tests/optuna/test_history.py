@@ -1,4 +1,4 @@
-"""The state is that of all trials in order of time, however they came in."""
+"""The state is that after all trials in order of time, for any order of arrival."""
 
 import itertools
 
@@ -11,8 +11,8 @@ from botorch_tv.optuna.trials import StudySpace
 
 
 @pytest.fixture
-def empty(told):
-    return trial_log(told, StudySpace({"x": FloatDistribution(0.0, 1.0)}))
+def empty(given):
+    return trial_log(given, StudySpace({"x": FloatDistribution(0.0, 1.0)}))
 
 
 def rows(number):
@@ -21,10 +21,10 @@ def rows(number):
     return [trial_answer(float(t), t, (x,), y) for t, (x, y) in enumerate(U)]
 
 
-def told_alike(one, other):
-    assert one.answers == other.answers
-    assert one.state.told == other.state.told == len(one.answers)
-    for mine, its in zip(one.state.history, other.state.history):
+def require_same_state(first, other):
+    assert first.answers == other.answers
+    assert first.state.told == other.state.told == len(first.answers)
+    for mine, its in zip(first.state.history, other.state.history):
         assert torch.equal(mine.tensor(), its.tensor())
 
 
@@ -35,49 +35,49 @@ def test_any_order_gives_the_same(empty, order):
     grown = empty.changed(first, OLDEST)
     for number in range(1, 5):
         grown = grown.changed([*first, *(late[place] for place in order[:number])], OLDEST)
-    told_alike(grown, empty.changed(every, OLDEST))
+    require_same_state(grown, empty.changed(every, OLDEST))
 
 
-def test_trials_of_one_time_are_told_in_the_order_of_their_numbers(empty):
+def test_trials_of_the_same_time_are_ordered_by_number(empty):
     first, second = trial_answer(1.0, 4, (0.7,), 2.0), trial_answer(1.0, 5, (0.2,), 1.0)
     grown = empty.changed([second], OLDEST).changed([second, first], OLDEST)
-    told_alike(grown, empty.changed([first, second], OLDEST))
+    require_same_state(grown, empty.changed([first, second], OLDEST))
     assert grown.answers == (first, second)
 
 
-def test_only_what_is_new_is_told(empty, monkeypatch):
-    told_rows = []
+def test_only_new_rows_are_replayed(empty, monkeypatch):
+    replayed_rows = []
 
     def counted(log, base, answers):
         for state, reset in plain(log, base, answers):
-            told_rows.append(answers[state.told - 1])
+            replayed_rows.append(answers[state.told - 1])
             yield state, reset
 
     plain = MeasurementLog._steps
     monkeypatch.setattr(MeasurementLog, "_steps", counted)
     every = rows(40)
     grown = empty.changed(every[:30], OLDEST)
-    assert told_rows == every[:30]
-    told_rows.clear()
+    assert replayed_rows == every[:30]
+    replayed_rows.clear()
     grown = grown.changed(every[:30], OLDEST)
-    assert told_rows == []
-    grown = grown.changed([*every[:29], every[30]], OLDEST)  # one is gone, another there
-    assert told_rows == [every[30]]
-    told_rows.clear()
+    assert replayed_rows == []
+    grown = grown.changed([*every[:29], every[30]], OLDEST)  # a row replaced
+    assert replayed_rows == [every[30]]
+    replayed_rows.clear()
     late = grown.changed(every[:31], OLDEST)
-    assert told_rows == every[29:31]
-    told_rows.clear()
+    assert replayed_rows == every[29:31]
+    replayed_rows.clear()
     assert len(late.states) <= 7
-    told_alike(late.changed(every[1:31], OLDEST), empty.changed(every[1:31], OLDEST))
+    require_same_state(late.changed(every[1:31], OLDEST), empty.changed(every[1:31], OLDEST))
 
 
 @pytest.mark.parametrize("lateness", range(1, 20))
 def test_late_trials_cost_what_they_are_late(empty, monkeypatch, lateness):
-    told_rows = []
+    replayed_rows = []
 
     def counted(log, base, answers):
         for state, reset in plain(log, base, answers):
-            told_rows.append(answers[state.told - 1])
+            replayed_rows.append(answers[state.told - 1])
             yield state, reset
 
     plain = MeasurementLog._steps
@@ -85,8 +85,8 @@ def test_late_trials_cost_what_they_are_late(empty, monkeypatch, lateness):
     monkeypatch.setattr(MeasurementLog, "_steps", counted)
     for number in (40, 47, 59):
         grown = empty.changed(every[:number], OLDEST)
-        told_rows.clear()
+        replayed_rows.clear()
         late = trial_answer(number - lateness - 0.5, 99, (0.5,), 1.0)
         grown.changed([*every[:number], late], OLDEST)
-        assert lateness + 1 <= len(told_rows) <= 4 * lateness + 3
-        assert told_rows[-1] == every[number - 1]
+        assert lateness + 1 <= len(replayed_rows) <= 4 * lateness + 3
+        assert replayed_rows[-1] == every[number - 1]

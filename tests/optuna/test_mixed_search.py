@@ -1,4 +1,4 @@
-"""The search finds what going through everything finds, and nothing that is no value."""
+"""The search against enumeration."""
 
 import functools
 import itertools
@@ -60,7 +60,7 @@ def test_as_good_as_everything(name, seed):
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_what_is_found_are_values(name):
+def test_the_search_returns_values_of_the_space(name):
     space = StudySpace(SPACES[name])
     X = best(space, waves(space.columns, 1)).unsqueeze(0)
     torch.testing.assert_close(space.rounded(X), X, atol=1e-12, rtol=0)
@@ -94,7 +94,7 @@ def test_chance_takes_every_value_alike():
     draws, rows = Draws(), []
     for _ in range(600):
         rows.append(space.params(search.anywhere(None, draws)))
-    counts = [sum(row["c"] == one for row in rows) for one in "abc"]
+    counts = [sum(row["c"] == item for row in rows) for item in "abc"]
     assert min(counts) > 160  # 200 expected, standard deviation 11.5
     assert abs(sum(row["x"] for row in rows) / 600 - 0.5) < 0.05
     first = search.first(None, torch.empty(0).double())

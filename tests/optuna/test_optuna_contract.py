@@ -13,7 +13,7 @@ class TestContract(
     pytest_samplers.RelativeSamplerTestCase,
     pytest_samplers.SingleOnlySamplerTestCase,
 ):
-    """Every case that Optuna has for samplers of one objective."""
+    """Optuna's own tests for samplers of a single objective."""
 
     @pytest.fixture
     def sampler(self):

@@ -5,12 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import RBFKernel
-from optuna.distributions import (
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 
 from botorch_tv.optuna.trials import StudySpace, axis
@@ -48,7 +43,7 @@ def test_every_point_of_the_cube_is_a_value_that_optuna_allows(distribution, val
 
 
 @pytest.mark.parametrize("low", [2**60, -(2**60) - 11])
-def test_whole_numbers_beyond_what_a_float_holds(low):
+def test_integers_beyond_the_precision_of_floats(low):
     """A number of nanoseconds or a key: their differences are small."""
     made = axis(IntDistribution(low, low + 5))
     assert [made.unit(low + step) for step in range(6)] == [[step / 5] for step in range(6)]
@@ -86,24 +81,7 @@ def test_categories_are_as_far_apart_as_the_ends_of_a_range(corners):
     torch.testing.assert_close(apart, 1 - torch.eye(corners).double(), atol=1e-14, rtol=0)
 
 
-def test_gaussian_kernel_is_a_product_with_the_overlap_kernel():
-    space = StudySpace({"c": CategoricalDistribution("abcd"), "x": FloatDistribution(0.0, 2.0)})
-    kernel = RBFKernel().double()
-    kernel.lengthscale = 0.6
-    params = [{"c": c, "x": x} for c in "abcd" for x in (0.0, 0.7, 2.0)]
-    X = torch.tensor([space.point(one) for one in params]).double()
-    wanted = [
-        [
-            math.exp(-(((one["x"] - other["x"]) / 2) ** 2) / (2 * 0.6**2))
-            * math.exp(-(one["c"] != other["c"]) / (2 * 0.6**2))
-            for other in params
-        ]
-        for one in params
-    ]
-    torch.testing.assert_close(kernel(X).to_dense(), torch.tensor(wanted).double())
-
-
-def test_parameters_stand_side_by_side():
+def test_columns_of_several_parameters():
     space = StudySpace(
         {
             "c": CategoricalDistribution([True, False, None]),
@@ -120,7 +98,7 @@ def test_parameters_stand_side_by_side():
     torch.testing.assert_close(space.rounded(near), torch.tensor([point]).double())
 
 
-def test_what_was_found_of_a_finished_trial_is_of_that_trial():
+def test_cached_points_belong_to_their_trials():
     """Another study, or another trial of that number, is looked at by itself."""
     space = StudySpace({"x": FloatDistribution(0.0, 4.0)})
 
@@ -133,8 +111,8 @@ def test_what_was_found_of_a_finished_trial_is_of_that_trial():
     first, other = trial(0, 1.0), trial(0, 3.0)
     wide, running = trial(1, 1.0, high=8.0), trial(2, 2.0, state=TrialState.RUNNING, value=None)
     for _ in range(2):
-        for one, point in ((first, (0.25,)), (other, (0.75,)), (wide, None), (running, (0.5,))):
-            assert space.point_of(one) == point
+        for item, point in ((first, (0.25,)), (other, (0.75,)), (wide, None), (running, (0.5,))):
+            assert space.point_of(item) == point
     running.params = {"x": 3.0}
     assert space.point_of(running) == (0.75,)
 

@@ -8,7 +8,6 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import create_trial
 
 from botorch_tv import (
-    Strategy,
     et_gp_ucb,
     gp_ei,
     gp_ts,
@@ -45,8 +44,8 @@ PRESETS = {
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets_play_values_that_the_space_has(name, told, run):
-    strategy = PRESETS[name](told.kernel)
+def test_presets_play_values_that_the_space_has(name, given, run):
+    strategy = PRESETS[name](given.kernel)
     sampler = DriftSampler(strategy, time_key="t", n_startup_trials=3, seed=0)
     study = run(optuna.create_study(sampler=sampler), hollow, range(9))
     assert len({tuple(trial.params.values()) for trial in study.trials[3:]}) > 3
@@ -56,7 +55,7 @@ def test_presets_play_values_that_the_space_has(name, told, run):
     )
 
 
-def test_what_learns_follows_a_hollow(run):
+def test_the_learning_strategy_follows_a_moving_minimum(run):
     sampler = DriftSampler(learning_strategy(), time_key="t", seed=1)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     run(study, lambda trial, time: 5 - 2 * hollow(trial, time), range(45))
@@ -69,7 +68,7 @@ def test_what_learns_follows_a_hollow(run):
     assert abs(math.log10(best.params["rate"]) / 4 + 0.26) < 0.15
 
 
-def test_what_is_told_nothing_follows_a_hollow(run):
+def test_the_default_strategy_follows_a_moving_minimum(run):
     """Runs of 45 trials differ: 0.2 to 0.7 in the last 12 of each. Three together tell."""
     values = []
     for seed in (1, 2, 3):
@@ -86,11 +85,6 @@ def test_default_is_adaptive_as_far_as_that_goes():
 
 
 def test_units_of_values_and_time_do_not_matter_by_default(run):
-    """Beyond twenty columns, where the strategy itself does not find the unit of values.
-
-    Nor does what they have in common, though a million million times what they differ by.
-    """
-
     def many(trial, time):
         return sum((trial.suggest_float(f"x{i}", 0, 1) - 0.3) ** 2 for i in range(21))
 
@@ -110,7 +104,7 @@ def test_units_of_values_and_time_do_not_matter_by_default(run):
     assert other_best.sd == pytest.approx(4.0**6 * best.sd, rel=1e-3)
 
 
-def test_trials_of_one_time_set_the_units_in_the_order_of_their_numbers(monkeypatch):
+def test_the_first_eight_trials_by_number_set_the_units(monkeypatch):
     """However a storage lists them: the first eight of them do, and the ninth does not."""
     ranges = {f"x{i}": FloatDistribution(0, 1) for i in range(21)}
     study = optuna.create_study(sampler=DriftSampler(time_key="t", n_startup_trials=20))
@@ -123,12 +117,12 @@ def test_trials_of_one_time_set_the_units_in_the_order_of_their_numbers(monkeypa
         )
     listed = study.get_trials()
     monkeypatch.setattr(study, "get_trials", lambda **_: listed[::-1])
-    known = study.sampler.known(study, StudySpace(ranges))
-    assert known.unit[0] == pytest.approx((2**8 - 1) / 8)
+    data = study.sampler._data(study, StudySpace(ranges))
+    assert data.unit[0] == pytest.approx((2**8 - 1) / 8)
 
 
-def test_parameters_that_not_all_trials_have_are_sampled_independently(told, caplog):
-    sampler = DriftSampler(told, n_startup_trials=2, seed=0)
+def test_parameters_that_not_all_trials_have_are_sampled_independently(given, caplog):
+    sampler = DriftSampler(given, n_startup_trials=2, seed=0)
     study = optuna.create_study(sampler=sampler)
     ranges = {"x": FloatDistribution(0, 1)}
     for x in (0.2, 0.6, 0.8):
@@ -146,60 +140,51 @@ def test_parameters_that_not_all_trials_have_are_sampled_independently(told, cap
     assert "Parameter 'y' of trial 4 is sampled independently" in caplog.text
 
 
-def test_startup_fills_the_space(told):
-    sampler = DriftSampler(told, n_startup_trials=16, seed=5)
+def test_startup_fills_the_space(given):
+    sampler = DriftSampler(given, n_startup_trials=16, seed=5)
     study = optuna.create_study(sampler=sampler)
     space = {"x": FloatDistribution(0, 1), "n": IntDistribution(1, 4)}
     for _ in range(16):
         trial = study.ask(space)
         study.tell(trial, 0.0)
-    # The first is drawn before the space is known.
-    cells = {(int(4 * one.params["x"]), one.params["n"]) for one in study.trials[1:]}
+    # The first is drawn before the space is data.
+    cells = {(int(4 * item.params["x"]), item.params["n"]) for item in study.trials[1:]}
     assert len(cells) >= 13  # chance: 10
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         ({"strategy": 3}, "must be a Strategy"),
         ({"strategy": "hour"}, "time_key= is the user attribute"),
-        ({"unit": 3600}, "positive span of time"),
+        ({"unit": 3600}, "positive timedelta"),
         ({"n_startup_trials": 0}, "n_startup_trials"),
         ({"seed": -1}, "seed"),
     ],
 )
-def test_arguments_out_of_range_are_refused(settings, words):
-    with pytest.raises(ValueError, match=words):
+def test_arguments_out_of_range_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
         DriftSampler(**settings)
 
 
-def test_experts_have_no_place(told):
-    strategy = sparq_gp_ucb(kernel=told.kernel, noise=0.02)
-    with pytest.raises(
-        ValueError, match=r"consults an expert, or must be told .* for which Optuna has no place"
-    ):
+def test_experts_have_no_place(given):
+    strategy = sparq_gp_ucb(kernel=given.kernel, noise=0.02)
+    with pytest.raises(ValueError, match=r"consults an expert or needs the member"):
         DriftSampler(strategy)
 
 
-def test_best_now_says_what_it_lacks(told):
+def test_best_now_refuses_insufficient_data(given):
     study = optuna.create_study()
-    with pytest.raises(ValueError, match=r"pass one, best_now\(study, DriftSampler\(\)\)"):
+    with pytest.raises(ValueError, match=r"give best_now\(study, DriftSampler\(\)\)"):
         best_now(study)
-    sampler = DriftSampler(told, n_startup_trials=3)
-    with pytest.raises(ValueError, match="no parameter is in all complete trials"):
+    sampler = DriftSampler(given, n_startup_trials=3)
+    with pytest.raises(ValueError, match="no parameter with the same distribution"):
         best_now(study, sampler)
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
-    with pytest.raises(ValueError, match="2 trials have a value, but the model begins with 3"):
+    with pytest.raises(ValueError, match="2 trials have a value, but the model needs 3"):
         best_now(study, sampler)
     several = optuna.create_study(directions=["minimize", "maximize"])
     with pytest.raises(ValueError, match="multi-objective"):
         best_now(several, sampler)
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
     assert 0 <= best_now(study, sampler).params["x"] <= 1
-
-
-def test_strategy_is_not_changed(told):
-    study = optuna.create_study(sampler=DriftSampler(told, n_startup_trials=1))
-    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
-    assert told.maximize is True
-    assert isinstance(told, Strategy)

@@ -1,4 +1,4 @@
-"""What is suggested is what the formulas of the strategy say, trial by trial."""
+"""Suggestions against the formulas of the strategy."""
 
 import math
 
@@ -46,10 +46,10 @@ def chosen(X, T, y, now, sign):
 
 
 @pytest.fixture(params=["minimize", "maximize"])
-def world(request, told):
-    """A study of ten complete trials, and what they are."""
+def world(request, given):
+    """A study of ten complete trials, and its data."""
     generator = np.random.default_rng(5)
-    sampler = DriftSampler(told, time_key="t", n_startup_trials=3, seed=0)
+    sampler = DriftSampler(given, time_key="t", n_startup_trials=3, seed=0)
     study = optuna.create_study(direction=request.param, sampler=sampler)
     trials = [("abc"[generator.integers(3)], generator.uniform(1, 3)) for _ in range(10)]
     times, y = np.sort(generator.uniform(0, 8, 10)), generator.normal(size=10)
@@ -64,9 +64,9 @@ def trial(c, x, time, **outcome):
 
 
 def asked(study, now):
-    one = study.ask()
-    one.set_user_attr("t", now)
-    c, x = one.suggest_categorical("c", "abc"), one.suggest_float("x", 1.0, 3.0)
+    suggestion = study.ask()
+    suggestion.set_user_attr("t", now)
+    c, x = suggestion.suggest_categorical("c", "abc"), suggestion.suggest_float("x", 1.0, 3.0)
     return points([(c, x)])[0]
 
 
@@ -89,13 +89,13 @@ def test_running_trials_count_as_the_mean_predicted_for_them(world):
         X, T, y = np.vstack([X, found]), np.append(T, 9.0), np.append(y, mean)
 
 
-def test_two_that_decide_at_once_decide_as_one_after_the_other(world):
+def test_two_simultaneous_trials_are_suggested_in_order(world):
     study, X, T, y, sign = world
     first, second = study.ask(), study.ask()
     found = []
-    for one in (second, first):  # the younger is faster
-        one.set_user_attr("t", 9.0)
-        c, x = one.suggest_categorical("c", "abc"), one.suggest_float("x", 1.0, 3.0)
+    for item in (second, first):  # the younger is faster
+        item.set_user_attr("t", 9.0)
+        c, x = item.suggest_categorical("c", "abc"), item.suggest_float("x", 1.0, 3.0)
         found.append(points([(c, x)])[0])
     wanted = chosen(X, T, y, 9.0, sign)
     mean, _ = predicted(X, T, y, wanted[None], 9.0)
@@ -105,7 +105,6 @@ def test_two_that_decide_at_once_decide_as_one_after_the_other(world):
 
 
 def test_of_many_running_trials_the_newest_count(world):
-    """A worker that died long ago keeps nobody away from where it was."""
     study, X, T, y, sign = world
     places = [("abc"[n % 3], x) for n, x in enumerate(np.linspace(1, 3, RECENT))]
     for there in points(places):
@@ -143,7 +142,7 @@ def test_failures_change_no_prediction_but_where_trials_go(world, outcome):
     assert (last.mean, last.sd) == (pytest.approx(mean[0], abs=1e-6), pytest.approx(sd[0], 1e-3))
 
 
-def test_what_is_infeasible_is_not_recommended(world):
+def test_infeasible_points_are_not_recommended(world):
     study, *_ = world
     before = best_now(study, now=8.5)
     study.add_trial(trial(before.params["c"], before.params["x"], 8.4, **FAILURES["infeasible"]))
@@ -160,8 +159,8 @@ def test_pruned_trials_count_as_the_median_or_as_the_mean_predicted_where_that_i
     assert best_now(study, now=8.5) == before
     there = points([("b", 1.6)])
     mean, _ = predicted(X, T, y, there, 8.2)
-    said = sign * min(sign * mean[0], np.median(sign * y))
-    X, T, y = np.vstack([X, there]), np.append(T, 8.2), np.append(y, said)
+    value = sign * min(sign * mean[0], np.median(sign * y))
+    X, T, y = np.vstack([X, there]), np.append(T, 8.2), np.append(y, value)
     alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
 
 
@@ -187,7 +186,7 @@ def test_feasible_trials_count(world):
     alike(asked(study, 9.0), chosen(there, np.append(T, 8.2), np.append(y, 0.3), 9.0, sign))
 
 
-def test_late_trials_are_told_at_their_time(world):
+def test_late_trials_count_at_their_time(world):
     study, X, T, y, sign = world
     study.add_trial(trial("c", 2.0, 1.5, value=2.0))
     X, T, y = np.vstack([X, points([("c", 2.0)])]), np.append(T, 1.5), np.append(y, 2.0)
@@ -208,8 +207,7 @@ def test_best_now_is_the_best_lower_bound_of_the_textbook(world):
 
 
 @pytest.mark.filterwarnings("ignore:Fixed parameter x with value 9.0 is out of range")
-def test_trials_beyond_a_range_are_left_out(world, caplog):
-    """What is enqueued Optuna lets pass; it was learned as if it had been at the edge."""
+def test_trials_out_of_range_are_dropped(world, caplog):
     study, *_ = world
     before = best_now(study, now=9.0)
     study.enqueue_trial({"c": "a", "x": 9.0}, user_attrs={"t": 8.5})
@@ -223,4 +221,4 @@ def test_trials_beyond_a_range_are_left_out(world, caplog):
     assert best_now(study, now=9.0) == before
     optuna.logging.disable_propagation()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    assert "Trial 10 has {'c': 'a', 'x': 9.0}, which is out of range" in caplog.text
+    assert "trial 10: {'c': 'a', 'x': 9.0} is out of range" in caplog.text

@@ -1,10 +1,10 @@
-"""Without the extra the message says what to install."""
+"""Import without Optuna."""
 
 import pytest
 from absent import not_installed
 
 
-def test_import_says_what_to_install():
+def test_the_import_error_has_the_install_command():
     with (
         not_installed("optuna"),
         pytest.raises(ImportError, match=r"pip install 'botorch-tv\[optuna\]'"),

@@ -1,4 +1,4 @@
-"""Processes that share a storage, or take over from one that is gone."""
+"""Processes that share a storage or replace a killed process."""
 
 import pickle
 from itertools import pairwise
@@ -27,7 +27,7 @@ def study_of(storage, **settings):
 def test_another_process_suggests_the_same_from_the_same_trials(storage):
     study = study_of(storage, sampler=sampler())
     study.optimize(objective, n_trials=11)
-    found = Child(work, storage, trials=0, asks=True).told()
+    found = Child(work, storage, trials=0, asks=True).received()
     study.tell(11, state=TrialState.FAIL)  # as if it had never asked
     again = study_of(storage, sampler=sampler())
     copy = optuna.create_study(sampler=study.sampler)  # with all that was remembered
@@ -39,7 +39,7 @@ def test_another_process_suggests_the_same_from_the_same_trials(storage):
     assert x == (found[0] if torch.get_num_threads() == 1 else pytest.approx(found[0], rel=1e-9))
 
 
-def test_a_sampler_survives_a_pickle_with_all_it_knows():
+def test_a_pickled_sampler_suggests_the_same():
     study = optuna.create_study(sampler=sampler())
     study.optimize(objective, n_trials=7)
     copy = optuna.create_study(sampler=pickle.loads(pickle.dumps(study.sampler)))
@@ -66,7 +66,7 @@ def test_threads_share_a_sampler():
     states = [trial.state for trial in study.trials]
     pruned = [TrialState.PRUNED if n % 6 == 5 else TrialState.COMPLETE for n in range(12)]
     assert states == pruned
-    assert best_now(study) == best_now(study, sampler())  # told in pieces, and at once
+    assert best_now(study) == best_now(study, sampler())  # given in pieces, and at once
 
 
 def test_samplers_without_seed_differ():
@@ -75,7 +75,7 @@ def test_samplers_without_seed_differ():
     assert first.ask().suggest_float("x", 0, 1) != second.ask().suggest_float("x", 0, 1)
 
 
-def test_what_fails_is_not_tried_again_at_once(run):
+def test_a_failed_trial_is_not_suggested_again_at_once(run):
     """A third of the range breaks the machine, and the best lies at its edge."""
 
     def fragile(trial, time):
@@ -91,9 +91,9 @@ def test_what_fails_is_not_tried_again_at_once(run):
             n_trials=1,
             catch=RuntimeError,
         )
-    for one, following in pairwise(study.trials):
-        failed = TrialState.COMPLETE not in (one.state, following.state)
-        assert not failed or abs(one.params["x"] - following.params["x"]) > 1e-3
+    for item, following in pairwise(study.trials):
+        failed = TrialState.COMPLETE not in (item.state, following.state)
+        assert not failed or abs(item.params["x"] - following.params["x"]) > 1e-3
     complete = [trial.state == TrialState.COMPLETE for trial in study.trials]
     assert sum(complete[8:]) >= 12
     assert best_now(study).params["x"] > 0.5

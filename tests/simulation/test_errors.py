@@ -145,5 +145,5 @@ def test_replayed_measurements_of_a_loop() -> None:
     before = repr(loop)
     with pytest.raises(ZeroDivisionError) as error:
         loop.observe([0.0, 0.0], 0.0, time=9.0)
-    assert error.value.__notes__ == ["Loop: measurement 4 is replayed, of time 9."]
+    assert error.value.__notes__ == ["Loop: while replaying measurement 4, time 9."]
     assert repr(loop) == before

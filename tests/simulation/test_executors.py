@@ -211,7 +211,7 @@ def test_blocks_that_appear_late_are_computed_again(whole, tmp_path, monkeypatch
 
 def test_waiting_for_blocks_of_other_processes(whole, tmp_path) -> None:
     child = Child(hold_lock, tmp_path, number=2)
-    child.told()
+    child.received()
     executor = Queue()
     fetch = executor.fetch
 

@@ -23,7 +23,7 @@ def test_file_systems_without_locks(
 def test_patience_with_a_lock_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "PATIENCE_SECONDS", 0.5)
     holder = Child(hold_lock, tmp_path, number=1)
-    assert holder.told() == "started"
+    assert holder.received() == "started"
     assert same(study(tmp_path), study())
     assert len(files(tmp_path)) == FILES
     holder.kill()
@@ -33,7 +33,7 @@ def test_an_interrupt_ends_the_wait_for_a_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holder = Child(hold_lock, tmp_path, number=1)
-    assert holder.told() == "started"
+    assert holder.received() == "started"
     claim, claimed = executors.Store.claim, 0
 
     def interrupted(*arguments: Any) -> Any:

@@ -105,15 +105,15 @@ def test_finished_chunks_survive_an_error(whole, tmp_path, error, workers) -> No
 def test_kills_at_random_moments(whole, tmp_path, kills) -> None:
     """Only the chunk in progress is lost, and the result is the same to the bit."""
     child = Child(run_through, tmp_path / "timed")
-    assert child.told() == "started"
+    assert child.received() == "started"
     began = time.perf_counter()
-    assert same(child.told()[0], whole)
+    assert same(child.received()[0], whole)
     duration = time.perf_counter() - began
     moments, finished = random.Random(0), []
     for kill in range(kills):
         folder = tmp_path / str(kill)
         child = Child(run_through, folder)
-        assert child.told() == "started"
+        assert child.received() == "started"
         deadline = time.perf_counter() + 60
         while len(files(folder)) < kill * FILES // kills and time.perf_counter() < deadline:
             time.sleep(0.001)
@@ -132,7 +132,7 @@ def test_kills_at_random_moments(whole, tmp_path, kills) -> None:
 @pytest.mark.parametrize("step", ["write", "rename", "synchronise"])
 def test_a_kill_while_a_chunk_is_written(whole, tmp_path, step) -> None:
     child = Child(die_while_writing, tmp_path, step=step)
-    assert child.told() == "started"
+    assert child.received() == "started"
     child.process.join(60)
     assert child.process.exitcode == -signal.SIGKILL
     before = files(tmp_path)
@@ -149,8 +149,8 @@ def test_a_kill_while_a_chunk_is_written(whole, tmp_path, step) -> None:
 
 def test_processes_share_the_work(whole, tmp_path) -> None:
     children = [Child(run_beside_another, tmp_path) for _ in range(3)]
-    assert [child.told() for child in children] == ["started"] * 3
-    results, played = zip(*(child.told() for child in children))
+    assert [child.received() for child in children] == ["started"] * 3
+    results, played = zip(*(child.received() for child in children))
     for child in children:
         child.end()
     assert all(same(result, whole) for result in results)
@@ -161,16 +161,16 @@ def test_processes_share_the_work(whole, tmp_path) -> None:
 def test_the_chunk_of_a_process_that_dies_is_computed_by_another(whole, tmp_path) -> None:
     study(tmp_path, trials=CHUNK)
     holder = Child(hold_lock, tmp_path, number=3)
-    assert holder.told() == "started"
+    assert holder.received() == "started"
     worker = Child(run_through, tmp_path)
-    assert worker.told() == "started"
+    assert worker.received() == "started"
     deadline = time.perf_counter() + 60
     while len(files(tmp_path)) < FILES - 3 and time.perf_counter() < deadline:
         time.sleep(0.02)
     assert not worker.pipe.poll(0.5), "it did not wait for another process"
     assert "ET/0000024-8.npz" not in files(tmp_path)
     holder.kill()
-    result, _ = worker.told()
+    result, _ = worker.received()
     assert same(result, whole)
 
 
@@ -336,8 +336,8 @@ def test_a_full_disk(whole, tmp_path) -> None:
     study(tmp_path, trials=2 * CHUNK)
     before = files(tmp_path)
     child = Child(run_into_full_disk, tmp_path)
-    assert child.told() == "started"
-    error = child.told()
+    assert child.received() == "started"
+    error = child.received()
     child.end()
     assert isinstance(error, OSError)
     assert "File too large" in str(error)

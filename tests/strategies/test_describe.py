@@ -17,7 +17,7 @@ from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb
 DOMAIN = Grid.regular(points=12, dim=1)
 
 
-def observed(jump: bool, clock: float = 1.0, noise: float = 0.2):
+def observed(jump, clock=1.0, noise=0.2):
     """A state after 60 readings of a static wave, scale near 3, which may change at 40."""
     player, generator = adaptive_gp_ucb(), torch.Generator().manual_seed(0)
     state = player.init(DOMAIN)
@@ -164,8 +164,7 @@ def test_a_prior_probability_below_one_percent():
 
 
 @pytest.mark.parametrize(
-    ("ratios", "edge"),
-    [((0.01, 0.05), " or less"), ((1e-4, 1e-3), " or more"), ((1e-4,), "")],
+    ("ratios", "edge"), [((0.01, 0.05), " or less"), ((1e-4, 1e-3), " or more"), ((1e-4,), "")]
 )
 def test_noise_at_the_edge_of_the_bank(ratios, edge):
     _, state = observed(jump=False)

@@ -120,6 +120,31 @@ def test_bad_files(tmp_path):
             load_panel(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="no file"):
         load_panel(tmp_path / "absent.npz")
+    with pytest.raises(ValueError, match=r"panel.xlsx.*must end in .npz, .csv, .csv.gz"):
+        load_panel(written(tmp_path, "", "panel.xlsx"))
+    with pytest.raises(ValueError, match="damaged"):
+        load_panel(written(tmp_path, "not an archive", "a.npz"))
+    np.savez(tmp_path / "line.npz", a=np.arange(5))
+    with pytest.raises(
+        ValueError, match=r"no numeric array .*of two or more dimensions.*such are: none"
+    ):
+        load_panel(tmp_path / "line.npz")
+    with pytest.raises(ValueError, match="single table, but key is 'a'"):
+        load_panel(written(tmp_path, "a,b\n1,2\n"), key="a")
+    broken = {"b.csv.gz": gzip.compress(b"1,2\n" * 1000)[:-9], "c.csv": b"\xff\xfe\x00"}
+    for name, content in broken.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=f"{name} is not a table"):
+            load_panel(tmp_path / name)
+
+
+def test_damaged_archive(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.arange(40.0).reshape(10, 4))
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[200] ^= 255
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged"):
+        load_panel(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("name", ["panel.csv", "panel.csv.gz", "PANEL.CSV"])
@@ -156,11 +181,11 @@ def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no table"),
+        ("", "is not a table"),
         ("a,b\n", "no readings; add some below"),
-        ("a,b\n1,2,3\n", "is no table .*line 2"),
-        ("a,b\n1,2\n3,cold\n", "line 3: 'cold' is not a number"),
-        ("a,b\n1,inf\n", r"\[\[0, 1\]\], row and arm, are infinite"),
+        ("a,b\n1,2,3\n", "is not a table .*Expected 2 fields in line 2, saw 3"),
+        ("a,b\n1,2\n3,cold\n", "line 3: 'cold' is not a number; leave the cell empty"),
+        ("a,b\n1,inf\n", r"the readings at \[\[0, 1\]\], row and arm, are infinite"),
         ("d,b\n2020-01-01,1\nlater,2\n", "line 3: 'later' is not a date"),
         ("d,b\n2020-01-01,1\n1/2/2020,2\n", "line 3: '1/2/2020' .* differs from '2020-01-01'"),
         ("d,b\n01/02/2020,1\n02/02/2020,2\n", "line 2: '01/02/2020' may begin with"),
