@@ -11,17 +11,6 @@ D = torch.float64
 
 
 class Compilable(Candidates):
-    """Candidates with these means and deviations, of one trial.
-
-    Args:
-        mean: Their means.
-        sd: Their standard deviations.
-        scale: Largest prior standard deviation.
-        sign: 1 where the largest value is wanted, -1 where the smallest is.
-        incumbent: The best mean observed.
-        observed: The best value observed.
-    """
-
     mean = sd = noise = incumbent = best_observation = sqrt_beta = has_data = None
 
     def __init__(self, mean, sd, scale=2.0, sign=1, incumbent=1.0, observed=math.nan):

@@ -65,9 +65,3 @@ def test_functions_are_drawn_where_the_other_needs_them():
     assert Forced(0.1, Thompson()).samples
     assert not Forced(0.1).samples
     assert played(Forced(0.5, Thompson()), DOMAINS[0]).shape == (6, 6, 2)
-
-
-@pytest.mark.parametrize("chance", [-0.1, 1.1, float("nan")])
-def test_chances_are_chances(chance):
-    with pytest.raises(ValueError, match=r"Forced: chance"):
-        Forced(chance)

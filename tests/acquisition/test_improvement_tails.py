@@ -15,28 +15,24 @@ D = torch.float64
 
 
 def excess(u):
-    """φ(u) + u Φ(u) and its derivative Φ(u), in as many digits as there are."""
     u = mp.mpf(u)
     below = mp.erfc(-u / mp.sqrt(2)) / 2
     return mp.exp(-u * u / 2) / mp.sqrt(2 * mp.pi) + u * below, below
 
 
 def exact(u):
-    """ln(φ(u) + u Φ(u)) in sixty digits, of which cancellation takes a few."""
     with mp.workdps(60):
         return float(mp.log(excess(u)[0]))
 
 
 @pytest.mark.parametrize("u", [3.0, 0.0, -1.0, -10.0, -100.0, -300.0, -600.0, -900.0])
 def test_by_arithmetic_of_many_digits(u):
-    """Both forms, and the series about where they meet: it leaves 15 / u⁴ of the value."""
     value = float(log_expected_excess(torch.tensor(u, dtype=D)))
     assert value == pytest.approx(exact(u), abs=1e-9, rel=1e-15 * 10)
 
 
 @pytest.mark.parametrize("u", [2.0, 0.0, -1.0, -10.0, -600.0])
 def test_its_slope_by_arithmetic_of_many_digits(u):
-    """At 0 as well, where a search that begins at the incumbent finds itself."""
     at = torch.tensor(u, dtype=D, requires_grad=True)
     (slope,) = torch.autograd.grad(log_expected_excess(at), at)
     with mp.workdps(60):
@@ -47,7 +43,6 @@ def test_its_slope_by_arithmetic_of_many_digits(u):
 
 @pytest.mark.parametrize("dtype", [torch.float32, D], ids=str)
 def test_the_two_forms_meet(dtype):
-    """On both sides of the limit from which on the series counts, to the power 2/3 of rounding."""
     eps = torch.finfo(dtype).eps
     limit = (15 / eps) ** (1 / 6)
     for share in (0.999, 1.001, 1.5):
@@ -58,7 +53,6 @@ def test_the_two_forms_meet(dtype):
 
 
 def test_points_without_variance_are_compared_at_the_floor():
-    """A millionth of the prior's deviation: finite, rising with the mean, equal below the floor."""
     candidates = Compilable([0.0, 0.5, 0.9, 1.0, 1.1], [0.0] * 5)
     floor = 1e-6 * candidates.scale
     u = (candidates.mean - 1.0) / floor

@@ -18,9 +18,7 @@ from botorch.acquisition import (
     qNegIntegratedPosteriorVariance,
     qUpperConfidenceBound,
 )
-from botorch.acquisition.input_constructors import (
-    get_acqf_input_constructor,
-)
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.joint_entropy_search import qJointEntropySearch
 from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
 from botorch.acquisition.multi_objective import qHypervolumeKnowledgeGradient
@@ -100,7 +98,6 @@ def test_values_are_those_with_the_column_of_time(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_optimising_space_is_optimising_with_time_fixed(kind):
-    """From the same starts both take the same way."""
     acquisition = KINDS[kind](made())
     q = 2 if kind.startswith("q") else 1
     generator = torch.Generator().manual_seed(0)
@@ -132,43 +129,7 @@ def test_optimising_space_is_optimising_with_time_fixed(kind):
     assert again.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
-def test_botorchs_own_wrapper_breaks_the_knowledge_gradient():
-    """The reason for ours; once this fails, BoTorch has learned it."""
-    theirs = FixedFeatureAcquisitionFunction(KINDS["KG"](made()), 3, [2], [NOW])
-    with pytest.raises(Exception):  # noqa: B017 (whatever it is)
-        optimize_acqf(theirs, BOUNDS, q=1, num_restarts=1, raw_samples=2)
-
-
-@pytest.mark.parametrize("kind", ["qLogEI", "noisy", "KG"])
-def test_optimising_from_scratch(kind):
-    """With BoTorch's own starts; one candidate after the other knows those chosen."""
-    model = made()
-    if kind == "noisy":
-        acquisition = qLogNoisyExpectedImprovementAtPresent(model, data()[0], sobol(32))
-    else:
-        acquisition = at_present(KINDS[kind](model))
-    X, value = optimize_acqf(
-        acquisition,
-        BOUNDS,
-        q=2,
-        num_restarts=2,
-        raw_samples=8,
-        sequential=kind != "KG",
-        options={"maxiter": 5, "num_inner_restarts": 2, "raw_inner_samples": 8},
-    )
-    assert X.shape == (2, 2)
-    assert not torch.allclose(X[0], X[1])
-    assert value.isfinite().all()
-    acquisition.set_X_pending(X)
-    if kind == "qLogEI":
-        assert torch.equal(acquisition.X_pending, X)
-        acquisition = acquisition.acq_function
-    known = acquisition._full_X_baseline[-2:] if kind == "noisy" else acquisition.X_pending
-    assert torch.equal(known, with_time(X))
-
-
 def dense(model, arms):
-    """Posterior mean and covariance of all arms at NOW, in numpy; the first 12 are the data's."""
     X, Y = data()
     return joint_regression(
         squared_exponential(np.concatenate([X[:, :2], arms]), 0.4),
@@ -193,7 +154,6 @@ def textbook_model():
 
 
 def test_knowledge_gradient_by_hand():
-    """Over five arms: the mean over fantasies of the best mean after a measurement of lag 0."""
     model = textbook_model()
     arms = torch.rand(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     mean, covariance = dense(model, arms.numpy())
@@ -231,7 +191,6 @@ def test_knowledge_gradient_seeks_the_best_under_each_fantasy():
 
 
 def test_noisy_improvement_is_over_values_of_today():
-    """Against samples of the dense posterior at NOW; the points' own times would say otherwise."""
     model = textbook_model()
     X, _ = data()
     twice = torch.cat([X, with_time(X[:3, :2], 15.0)])
@@ -256,13 +215,6 @@ def test_noisy_improvement_is_over_values_of_today():
     assert (np.abs(old / gain.mean(0) - 1) > 0.2).any()
 
 
-def test_baselines_of_a_batch_stay_apart_though_they_are_equal():
-    batch = data()[0][:, :2].expand(2, -1, -1)
-    options = {"sampler": sobol(8), "prune_baseline": False}
-    acquisition = qLogNoisyExpectedImprovementAtPresent(textbook_model(), batch, **options)
-    assert acquisition.X_baseline.shape == (2, len(data()[0]), 3)
-
-
 def test_points_of_the_past_that_are_held_are_pointed_out():
     X = data()[0]
     for past, cure in (
@@ -279,7 +231,6 @@ def test_points_of_the_past_that_are_held_are_pointed_out():
 @pytest.mark.parametrize("forgetting", ["markov", "markov and weights", "weights"])
 @pytest.mark.parametrize("m", [1, 2])
 def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(forgetting, m):
-    """Pruning, and noisy improvement under fixed features, pass none of our functions."""
     model, X = build(forgetting, now=NOW, m=m), data()[0]
     objective = {"posterior_transform": ScalarizedPosteriorTransform(torch.ones(m).double())}
     calls = [
@@ -306,7 +257,6 @@ def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(for
 
 
 def inside(kind, acquisition):
-    """BoTorch's functions that keep another in them."""
     if kind == "penalised":
         return PenalizedAcquisitionFunction(acquisition, L2Penalty(torch.zeros(3).double()), 0.1)
     if kind == "guided":
@@ -338,7 +288,6 @@ def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
 
 @pytest.mark.parametrize("told", ["at construction", "later", "with times"])
 def test_one_candidate_after_the_other_beside_points_on_their_way(told):
-    """BoTorch joins both, and tells what was known at first again in the end."""
     pending = data()[0][:2, :2]
     first = {"X_pending": with_time(pending)} if told == "at construction" else {}
     acquisition = at_present(qUpperConfidenceBound(made(), 2.0, sampler=sobol(8), **first))
@@ -374,7 +323,6 @@ def test_one_candidate_after_the_other_beside_points_on_their_way(told):
 @pytest.mark.parametrize("told", ["at construction", "later", "with times"])
 @pytest.mark.parametrize("kind", ["at present", "joined", "wrapped"])
 def test_noisy_improvement_keeps_what_is_on_its_way_beside_new_candidates(kind, told):
-    """BoTorch's own forgets it: points in its baseline are not told as pending."""
     model, (train_X, *_) = made(), data()
     pending, X = torch.rand(2, 2, dtype=torch.float64), torch.rand(3, 1, 2, dtype=torch.float64)
 
@@ -411,7 +359,6 @@ def test_noisy_improvement_keeps_what_is_on_its_way_beside_new_candidates(kind, 
 
 @pytest.mark.parametrize("kind", ["MES", "JES", "PES", "noisy EI"])
 def test_optima_of_the_past_are_pointed_out(kind):
-    """Max-value entropy search adds the training inputs to its candidates, at their own times."""
     X, Y = data()
     variances = torch.full_like(Y, 0.01)
     model = TimeVaryingGP(X, Y, variances, forgetting=Markov(0.3), now=NOW, outcome_transform=None)
@@ -553,7 +500,6 @@ def test_points_of_several_tasks_leave_out_the_column_of_tasks(
 
 
 def test_models_of_a_list_have_time_in_one_column():
-    """Else one of them would be told a setting for the time."""
     X, Y = data()
     last, first = (
         TimeVaryingGP(X.roll(turn, -1), Y, time_dim=turn - 1, now=NOW) for turn in (0, 1)
@@ -595,7 +541,6 @@ WIDTHS = [
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_widths_are_the_roots_of_botorchs_beta(width):
-    """Scores are mean + √beta · sd, with the gain of the data as dense algebra has it."""
     X, Y = data()
     kernel = RBFKernel().double()
     kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
@@ -634,16 +579,3 @@ def test_widths_are_the_roots_of_botorchs_beta(width):
     assert torch.allclose(below, found - 2 * posterior.mean.squeeze(-1), rtol=0, atol=1e-9)
     with pytest.raises(ValueError, match="counts rounds from 1"):
         upper_confidence_bound(model, width, t=0)
-
-
-def test_gain_where_noise_does_not_age():
-    X, _ = data()
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
-    model = build("markov", spatial_module=kernel)
-    model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
-    K = squared_exponential(X[:, :2].numpy(), 0.4)
-    times = X[:, 2].tolist()
-    expected = information_gain(K, range(12), times, noise=0.04, decay=("markov", 0.05))
-    assert model.information_gain().item() == pytest.approx(expected, rel=1e-10)
-    assert model.weighted_information_gain().item() == pytest.approx(expected, rel=1e-10)

@@ -43,7 +43,6 @@ def test_below_that_improvements_are_those_of_a_millionth(scale, sign):
 
 
 def test_a_point_known_to_the_last_digit_has_a_deviation_with_a_derivative():
-    """Noise 1e-20: what the data take from the prior rounds to the prior, or to more."""
     kernel = RBFKernel().double().requires_grad_(False)
     X = torch.linspace(0, 1, 5, dtype=D).view(1, 5, 1)
     root = torch.full((1, 5), 1e10, dtype=D)

@@ -242,9 +242,7 @@ def test_what_another_strategy_has_computed(other, use):
 def test_a_suggestion_of_another_strategy_that_is_called_the_same():
     one, other, _ = OTHERS["matrix"]
     state = one.init(Grid(X))
-    with pytest.raises(
-        InputDataError, match=r"belongs to GPStr.*, not to the same with other num"
-    ):
+    with pytest.raises(InputDataError, match=r"belongs to GPStr.*, not to the same with other num"):
         one.tell(state, other.ask(other.init(Grid(X))), 0.1)
 
 

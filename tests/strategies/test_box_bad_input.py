@@ -8,12 +8,7 @@ import pickle
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import (
-    LinearKernel,
-    PeriodicKernel,
-    RBFKernel,
-    ScaleKernel,
-)
+from gpytorch.kernels import LinearKernel, PeriodicKernel, RBFKernel, ScaleKernel
 
 from botorch_tv.acquisition import Thompson
 from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, gp_ucb
@@ -38,7 +33,6 @@ def test_thompson_needs_a_spectrum_and_says_so_before_the_first_round():
 @pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 @pytest.mark.parametrize("dtype", [torch.float32, D])
 def test_points_on_the_border_are_inside_to_rounding(dtype):
-    """Also where the bounds are no numbers of float32."""
     box = Box(torch.tensor([[0.1, -1 / 3], [0.7, 1e3 + 1 / 3]], dtype=D))
     strategy = gp_ucb(kernel=RBFKernel(), noise=0.1)
     state = strategy.init(box, dtype=dtype)
@@ -63,14 +57,3 @@ def test_a_box_keeps_its_own_bounds_and_can_be_pickled():
     assert "context_dim=2" in repr(again)
     inside = box.from_unit(torch.rand(5, 2, dtype=D))
     torch.testing.assert_close(box.from_unit(box.to_unit(inside)), inside)
-
-
-def test_the_kernel_given_is_left_as_it_was():
-    kernel = RBFKernel()  # float32, its parameters to be learned elsewhere
-    strategy = gp_ucb(kernel=kernel, noise=0.1)
-    state = strategy.init(Box(CUBE))
-    strategy.tell(state, strategy.ask(state), torch.tensor(0.3, dtype=D))
-    assert kernel.raw_lengthscale.dtype == torch.float32
-    assert kernel.raw_lengthscale.requires_grad
-    assert state.basis.variance.dtype == D
-    assert not state.basis.kernel.raw_lengthscale.requires_grad

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from conformance.strangers import TopTwo
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
 from botorch_tv.acquisition import ExpectedImprovement, Thompson
@@ -20,7 +19,6 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.gp.box import BoxPrior, PointBasis
 from botorch_tv.gp.data import Present
-from botorch_tv.gp.point_recursion import PointRecursion
 from botorch_tv.gp.points import FAMILIAR, PointRegression
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import Box, Features, GPStrategy, MultiStart, tv_gp_ucb
@@ -47,7 +45,6 @@ def features(lengthscale=0.4, d=2, noise=0.01, inference="features", **parts):
 
 
 def measured(strategy, state, rounds, seed=0, **told):
-    """Points at random and, every other, near one place; irregular times, some failures."""
     generator = torch.Generator().manual_seed(seed)
     shape, d = state.time.shape, state.domain.dim
     for t in range(rounds):
@@ -62,7 +59,6 @@ def measured(strategy, state, rounds, seed=0, **told):
 
 
 def differences(strategy, state, other, known):
-    """Of means and standard deviations on the square, in prior standard deviations."""
     d, shape = state.domain.dim, state.time.shape
     X = torch.rand(300, d, generator=torch.Generator().manual_seed(7), dtype=D)
     X[:100, 0] = X[:100, 0].round()
@@ -90,22 +86,6 @@ PROCESSES = {
 }
 
 
-@pytest.mark.parametrize("name", PROCESSES)
-@pytest.mark.parametrize("tolerance", [1e-6, 1e-3])
-def test_the_error_is_within_the_tolerance(name, tolerance):
-    """And near enough to it that fewer functions would not do for free."""
-    strategy = features(**PROCESSES[name], inference=Features(tolerance=tolerance))
-    exact = replace(strategy, inference="exact")
-    start = strategy.init(cube(2), batch_shape=(2,))
-    assert isinstance(start.basis, PointBasis)
-    assert isinstance(strategy.inference_for(start.domain, start.basis), PointRecursion)
-    state, known = (
-        measured(one, one.init(cube(2), batch_shape=(2,)), 45) for one in (strategy, exact)
-    )
-    error = differences(strategy, state, exact, known)
-    assert 1e-5 * tolerance < error < tolerance
-
-
 @pytest.mark.parametrize(("d", "lengthscale", "most"), [(1, 0.2, 20), (2, 0.2, 220), (3, 0.4, 600)])
 def test_short_lengthscales(d, lengthscale, most):
     strategy = features(lengthscale, d, decay=Markov(0.01))
@@ -129,32 +109,8 @@ def test_choices_are_those_of_a_regression(exploration):
     torch.testing.assert_close(strategy.recommend(state), best, atol=1e-5, rtol=0)
 
 
-def test_a_batch_is_its_trials():
-    strategy = features(decay=Markov(0.03), retention=EventTrigger(delta=0.1), mean="estimated")
-    together = measured(strategy, strategy.init(cube(2), batch_shape=(3,)), 30)
-    X = torch.rand(8, 2, dtype=D)
-    joint = strategy.posterior(together, X.expand(3, 8, 2)).distribution
-    chosen = strategy.ask(together).X
-    log = together.history
-    for trial in range(3):
-        state = strategy.init(cube(2))
-        for t in range(30):
-            choice = strategy.suggestion_at(
-                state, log.choice.tensor()[trial, t], now=log.time.tensor()[trial, t]
-            )
-            ok = log.noise.tensor()[trial, t].isfinite()
-            state, _ = strategy.tell(state, choice, log.y.tensor()[trial, t], ok=ok)
-        alone = strategy.posterior(state, X).distribution
-        torch.testing.assert_close(alone.mean, joint.mean[trial], atol=1e-9, rtol=0)
-        torch.testing.assert_close(
-            alone.covariance_matrix, joint.covariance_matrix[trial], atol=1e-9, rtol=0
-        )
-        torch.testing.assert_close(strategy.ask(state).X, chosen[trial], atol=1e-6, rtol=0)
-
-
 @pytest.mark.parametrize("name", ["static", "trigger", "window"])
 def test_states_are_values(name):
-    """Telling leaves a state as it was, a saved one goes on alike, consumed or not."""
     strategy = features(**PROCESSES[name])
     state = measured(strategy, strategy.init(cube(2), batch_shape=(2,)), 20)
     saved = pickle.dumps(state)
@@ -174,21 +130,8 @@ def test_states_are_values(name):
     assert strategy.ask(new).X.shape == (4, 2)
 
 
-def test_gradients_are_those_of_the_posterior():
-    strategy = features(decay=Markov(0.03))
-    state = measured(strategy, strategy.init(cube(2)), 20)
-    X = torch.tensor([[0.2, 0.7], [0.99, 0.01]], dtype=D, requires_grad=True)
-
-    def values(X):
-        posterior = strategy.posterior(state, X)
-        return posterior.mean.squeeze(-1), posterior.distribution.covariance_matrix
-
-    assert torch.autograd.gradcheck(values, (X,), eps=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("moves", [False, True])
 def test_functions_drawn_have_the_posterior(moves):
-    """Mean and covariance of 4,000 functions at five points, to five standard errors."""
     strategy = features(exploration=Thompson(), **({"decay": Markov(0.1)} if moves else {}))
     trials, each = 100, 40
     state = measured(strategy, strategy.init(cube(2), batch_shape=(trials,)), 4)
@@ -216,14 +159,7 @@ def test_functions_drawn_have_the_posterior(moves):
     assert strategy.ask(state, generator=generator).X.shape == (trials, 2)
 
 
-def test_explorations_that_draw_twice():
-    strategy = features(exploration=TopTwo())
-    state = measured(strategy, strategy.init(cube(2), batch_shape=(2,)), 6)
-    assert strategy.ask(state, generator=torch.Generator().manual_seed(0)).X.shape == (2, 2)
-
-
 def test_more_exact_observations_are_regressed_on():
-    """Those that the functions were not made for; nothing that was told is lost."""
     strategy = features(decay=Markov(0.03))
     exact = replace(strategy, inference="exact")
     results = []
@@ -309,11 +245,3 @@ def test_tolerances_are_checked_and_presets_take_them():
     fine = replace(coarse, inference="features")
     sizes = [one.init(cube(2)).basis.size for one in (coarse, fine)]
     assert sizes[0] < 0.7 * sizes[1]
-
-
-@pytest.mark.parametrize("variance", [1e-4, 1e4])
-def test_the_unit_of_values_changes_no_number_of_functions(variance):
-    wide = ScaleKernel(smooth(0.4, 2)).double()
-    wide.outputscale = variance
-    plain, other = features(), features(kernel=wide, noise=0.01 * variance)
-    assert other.init(cube(2)).basis.size == plain.init(cube(2)).basis.size

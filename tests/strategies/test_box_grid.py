@@ -23,7 +23,6 @@ SAME = [preset for preset in PRESETS if not preset.samples]
 
 @pytest.mark.parametrize("preset", SAME, ids=lambda preset: preset.name)
 def test_same_choices(preset: Preset) -> None:
-    """Twelve rounds at unequal times, some failed; the first choice without data too."""
     strategy = preset.strategy(SETTING.module(), SETTING.noise)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     random = np.random.default_rng(0)
@@ -54,7 +53,6 @@ def test_same_choices(preset: Preset) -> None:
 
 @pytest.mark.parametrize("exploration", [ExpectedImprovement(), Constant(1.0)], ids=repr)
 def test_ties_are_told_in_the_kernels_unit(exploration) -> None:
-    """Of two mirror images the first is taken, also where values are tiny or huge."""
     X = torch.tensor([[0.9, 0.5], [0.1, 0.5], [0.5, 0.5]], dtype=torch.float64)
     for scale in (1e-6, 1.0, 1e6):
         kernel = ScaleKernel(SETTING.module()).double()
@@ -89,7 +87,6 @@ BOOKS = {
 
 
 def misspecification(index: torch.Tensor, often: np.ndarray) -> float:
-    """p-value of Pearson's test; arms expected fewer than 8 times are counted with the next one."""
     expected, seen = often * len(index), np.bincount(index.numpy(), minlength=len(often))
     rare, order = expected < 8, np.argsort(expected)
     if rare.any():
@@ -108,10 +105,6 @@ DRAWS, SAMPLES, LEVEL = 2000, 200_000, 1e-5
 def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
     name: str, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2000 functions of 128 waves at six points, at unequal times, by Pearson's test.
-
-    Features are drawn anew for each function, so that they are right on average.
-    """
     monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 128)
     X = GRID.X[torch.tensor([0, 5, 6, 9, 11, 14])]
     K = SETTING.matrix()[np.ix_([0, 5, 6, 9, 11, 14], [0, 5, 6, 9, 11, 14])]

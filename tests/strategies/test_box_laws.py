@@ -4,26 +4,13 @@ import copy
 import io
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError
 from conformance.presets import BY_NAME
 from conformance.test_law4_pure import assert_identical
-from conformance.test_law6_rejected import TELL
-from gpytorch.kernels import AdditiveKernel, LinearKernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import LinearKernel, MaternKernel, RBFKernel, ScaleKernel
 
-from botorch_tv.forgetting import (
-    EventTrigger,
-    ExponentialWeights,
-    Markov,
-    PeriodicReset,
-    SlidingWindow,
-    UncertaintyInjection,
-    Wiener,
-)
-from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, GPStrategy, MultiStart, gp_ts, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import Box, MultiStart, tv_gp_ucb
 
 D = torch.float64
 SEARCH = MultiStart(raw_samples=32, restarts=3, evaluations=40)
@@ -39,7 +26,6 @@ def module(kind=RBFKernel):
 
 
 def world(X, t, trial):
-    """Three wavy functions that jump in different rounds."""
     trial = torch.as_tensor(trial, dtype=X.dtype)
     U = (X - BOUNDS[0].to(X)) / (BOUNDS[1] - BOUNDS[0]).to(X)
     value = torch.sin(7 * U[..., 0] + trial) + torch.cos(5 * U[..., 1] * (1 + 0.2 * trial))
@@ -66,7 +52,6 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_its_trials_one_by_one(name, monkeypatch):
-    """Each trial alone with a generator of its own; trials are reset in different rounds."""
     monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 100)
     strategy = parts_of(name)
     batch = strategy.init(BOX, batch_shape=(3,))
@@ -164,7 +149,6 @@ def test_dtype_and_shapes(name, dtype):
 
 
 def test_single_precision_finds_as_good_a_point():
-    """The upper confidence bound, in float64, of what float32 chose, within 1e-3 of the best."""
     strategy = tv_gp_ucb(kernel=module(MaternKernel), noise=1e-3, epsilon=0.05)
     X = BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * torch.rand(12, 2, dtype=D)
     chosen, states = [], []
@@ -182,40 +166,8 @@ def test_single_precision_finds_as_good_a_point():
     assert bounds[0] > bounds[1] - 1e-3
 
 
-def limits():
-    kernel, width = module(), gp_ucb(kernel=module(), noise=NOISE).width
-    for parts in (
-        {"decay": Markov(0.0)},
-        {"decay": Wiener(0.0)},
-        {"inflation": ExponentialWeights(1.0)},
-        {"inflation": UncertaintyInjection(1.0, kappa=0.0)},
-        {"retention": PeriodicReset(50)},
-        {"retention": SlidingWindow(50)},
-        {"retention": SlidingWindow(50.0, by="time")},
-        {"retention": EventTrigger(1e-12)},
-        {"decay": Markov(0.0), "inflation": ExponentialWeights(1.0)},
-    ):
-        yield GPStrategy(kernel=kernel, noise=NOISE, width=width, **parts)
-
-
-@pytest.mark.parametrize("strategy", list(limits()), ids=lambda one: repr(one)[-160:-60])
-def test_limits_are_gp_ucb(strategy):
-    plain = gp_ucb(kernel=module(), noise=NOISE)
-    state, other = strategy.init(BOX, batch_shape=(2,)), plain.init(BOX, batch_shape=(2,))
-    for _ in range(5):
-        suggestion, wanted = strategy.ask(state), plain.ask(other)
-        torch.testing.assert_close(suggestion.X, wanted.X, rtol=0, atol=1e-6)
-        y = world(wanted.X, 99, torch.arange(2))
-        here = [one.suggestion_at(s, wanted.X) for one, s in ((strategy, state), (plain, other))]
-        torch.testing.assert_close(here[0].mean, here[1].mean, rtol=0, atol=1e-10)
-        torch.testing.assert_close(here[0].sd, here[1].sd, rtol=0, atol=1e-8)
-        state, _ = strategy.tell(state, here[0], y)
-        other, _ = plain.tell(other, here[1], y)
-
-
 @pytest.mark.parametrize("name", ["TV-GP-UCB", "EI + Wiener + reset"])
 def test_choices_do_not_depend_on_units(name):
-    """Values a million times smaller or larger, a box elsewhere: the same choices."""
     plain = replace(parts_of(name), kernel=ScaleKernel(module()).double())
     reference = None
     for scale, stretch in ((1.0, 1.0), (1e-6, 1.0), (1e6, 1e-3), (1.0, 1e4)):
@@ -233,92 +185,7 @@ def test_choices_do_not_depend_on_units(name):
         torch.testing.assert_close(found, reference, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["TV-GP-UCB", "Thompson + trigger"])
-def test_refused_input_leaves_the_state_as_it_was(name):
-    strategy = parts_of(name)
-    state, _, _ = play(strategy, batch_shape=(3,), rounds=3)
-    before, suggestion = copy.deepcopy(state), strategy.ask(state)
-    good = torch.tensor([0.1, -0.2, 0.3], dtype=D)
-    inside = suggestion.X
-    outside, broken = inside.clone(), inside.clone()
-    outside[1, 0], broken[2, 1] = 1.001, torch.nan
-    calls = {
-        key: lambda wrong=wrong: strategy.tell(state, suggestion, **({"y": good} | wrong))
-        for key, wrong in TELL.items()
-    } | {
-        "outside": lambda: strategy.suggestion_at(state, outside),
-        "NaN": lambda: strategy.suggestion_at(state, broken),
-        "too few": lambda: strategy.suggestion_at(state, inside[:2]),
-        "columns": lambda: strategy.suggestion_at(state, inside[:, :1]),
-        "dtype": lambda: strategy.suggestion_at(state, inside.float()),
-        "posterior outside": lambda: strategy.posterior(state, outside.unsqueeze(1)),
-        "posterior columns": lambda: strategy.posterior(state, inside[:, :1].unsqueeze(1)),
-        "past": lambda: strategy.ask(state, now=1.0),
-        "past posterior": lambda: strategy.posterior(state, inside.unsqueeze(1), now=1.0),
-        "past best": lambda: strategy.recommend(state, now=1.0),
-        "context": lambda: strategy.ask(state, context=inside),
-    }
-    for key, call in calls.items():
-        try:
-            with pytest.raises(InputDataError):
-                call()
-        except pytest.fail.Exception as error:
-            raise AssertionError(key) from error
-    assert_identical(list(state.data[1:]), list(before.data[1:]))
-
-
-def test_the_same_each_time_and_other_raw_points_every_round(monkeypatch):
-    monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 100)
-    strategy = tv_gp_ucb(kernel=module(), noise=NOISE, epsilon=0.05)
-    ends = [play(strategy)[1] for _ in range(2)]
-    assert_identical(*ends)
-    for sampled in (gp_ts(kernel=module(), noise=NOISE), parts_of("random")):
-        ends = [play(sampled, seed=seed)[1].X for seed in (0, 0, 50)]
-        assert torch.equal(ends[0], ends[1])
-        assert not torch.equal(ends[0], ends[2])
-        assert len(ends[0].view(4, 2).unique(dim=0)) == 4  # trials draw independently
-
-
-KERNELS = {
-    "sum": lambda: AdditiveKernel(RBFKernel(active_dims=[0]), MaternKernel(active_dims=[1])),
-    "product": lambda: RBFKernel(active_dims=[0]) * MaternKernel(nu=1.5),
-    "column": lambda: ScaleKernel(MaternKernel(active_dims=[1])),
-}
-
-
-@pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("name", KERNELS)
-def test_any_kernel(name, learned):
-    strategy = GPStrategy(
-        kernel=KERNELS[name]().double(),
-        noise=NOISE,
-        decay=Markov(0.05),
-        learning=Refit(every=2, least=2) if learned else None,
-    )
-    if learned and name != "column":
-        with pytest.raises(InputDataError, match="RBFKernel"):
-            strategy.init(BOX)
-        return
-    state, suggestion, _ = play(strategy)
-    assert suggestion.X.isfinite().all()
-    X = suggestion.X.unsqueeze(-2)
-    posterior = strategy.posterior(state, X)
-    assert posterior.variance.isfinite().all()
-    if not learned:
-        assert (posterior.variance < 1).all()
-        single = parts_of("TV-GP-UCB")
-        single = replace(single, kernel=strategy.kernel, decay=Markov(0.05), noise=NOISE)
-        grid_like = single.init(BOX)
-        rows = state.history.choice.tensor()[0, 0]
-        for t in range(4):
-            at = single.suggestion_at(grid_like, rows[t])
-            grid_like, _ = single.tell(grid_like, at, state.history.y.tensor()[0, 0, t])
-        wanted = single.posterior(grid_like, X[0, 0])
-        torch.testing.assert_close(posterior.mean[0, 0], wanted.mean, rtol=0, atol=1e-10)
-
-
 def test_prior_variance_that_differs_from_place_to_place():
-    """A linear kernel has none in the middle of this box; improvements find the corner."""
     strategy = replace(parts_of("GP-EI"), kernel=ScaleKernel(LinearKernel()).double())
     state = strategy.init(Box(torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=D)))
     for _ in range(3):
@@ -328,9 +195,3 @@ def test_prior_variance_that_differs_from_place_to_place():
     assert suggestion.mean.isfinite()
     best = torch.tensor([1.0, -1.0], dtype=D)
     torch.testing.assert_close(strategy.recommend(state), best, rtol=0, atol=1e-6)
-
-
-def test_numbers_are_not_shared_by_accident():
-    """A batch whose trials were told different things chooses differently."""
-    _, suggestion, _ = play(parts_of("GP-UCB"), batch_shape=(4,), rounds=5)
-    assert len(np.unique(suggestion.X.numpy().round(6), axis=0)) == 4

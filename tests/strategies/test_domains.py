@@ -2,17 +2,14 @@
 
 import copy
 import pickle
-from typing import Any
 
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
-from torch import Tensor
 
 from botorch_tv.gp.covariance import covariance_matrix
-from botorch_tv.simulation import MarkovWorld, run_study
-from botorch_tv.strategies import Box, Grid, domains, et_gp_ucb, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import Box, Grid, gp_ucb
 
 CPU = torch.device("cpu")
 
@@ -32,17 +29,8 @@ PLACES = {
 }
 
 
-def test_a_grid_may_have_one_arm() -> None:
-    grid = Grid(torch.tensor([[0.3, 0.7]], dtype=torch.float64))
-    strategy = gp_ucb(kernel=squared_exponential(), noise=0.02)
-    state, _ = strategy.tell(strategy.init(grid), strategy.ask(strategy.init(grid)), 1.0)
-    assert int(strategy.ask(state).index) == 0
-    assert float(strategy.posterior(state, grid.X).mean) == pytest.approx(1 / 1.02)
-
-
 @pytest.mark.parametrize("factor", [0.01, 1.0, 1e6])
 def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> None:
-    """A share of the extent, at least of 1; from another origin as much."""
     for origin in (0.0, -3 * factor):
         grid = Grid(Grid.regular(4, 2).X * factor + origin)
         near, far = (share * 1e-9 * max(factor, 1) for share in (0.9, 1.2))
@@ -54,33 +42,11 @@ def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> No
 @pytest.mark.filterwarnings("ignore:the kernel's parameters are float32")
 @pytest.mark.parametrize("domain", PLACES.values(), ids=PLACES)
 def test_a_run_leaves_the_kernel_in_its_dtype(domain: Grid | Box) -> None:
-    """Cast in place, a kernel would no longer be the one that files of the run describe."""
     for own in (torch.float32, torch.float64):
         strategy = gp_ucb(kernel=squared_exponential().to(own), noise=0.02)
         for dtype in (torch.float64, torch.float32):
             strategy.ask(strategy.init(domain, dtype=dtype))
             assert {one.dtype for one in strategy.kernel.parameters()} == {own}
-
-
-def test_a_study_evaluates_its_kernel_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though its world and every strategy hold a copy of their own."""
-    evaluated = []
-
-    def counting(kernel: Any, X: Tensor) -> Tensor:
-        evaluated.append(kernel)
-        return covariance_matrix(kernel, X)
-
-    monkeypatch.setattr(domains, "covariance_matrix", counting)
-    kernel, grid = squared_exponential(), Grid.regular(4, 2)
-    world = MarkovWorld(grid, kernel=kernel, epsilon=0.03, noise=0.02)
-    known = {"kernel": kernel, "noise": 0.02}
-    players = {
-        "GP": gp_ucb(**known),
-        "ET": et_gp_ucb(**known),
-        "TV": tv_gp_ucb(**known, epsilon=0.03),
-    }
-    run_study(world, players, trials=1, horizon=2, progress=False)
-    assert len(evaluated) == 2  # the world's features, whatever their rank, are another basis
 
 
 def different_kernels() -> list[Kernel]:
@@ -104,13 +70,6 @@ def test_different_kernels_are_never_taken_for_one_another() -> None:
             basis = grid.basis(kernel, "exact", dtype=torch.float64, device=CPU)
             arms = torch.arange(9)
             assert torch.equal(basis.gram(arms), covariance_matrix(kernel, alone)), (turn, kernel)
-
-
-def test_a_kernel_changed_is_another() -> None:
-    grid, kernel = Grid.regular(3, 2), squared_exponential()
-    before = grid.basis(kernel, "exact", dtype=torch.float64, device=CPU)
-    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
-    assert grid.basis(kernel, "exact", dtype=torch.float64, device=CPU) is not before
 
 
 def test_a_grid_is_saved_without_what_it_remembers() -> None:

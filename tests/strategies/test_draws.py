@@ -12,7 +12,6 @@ ONE = torch.ones((), dtype=torch.float64)
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("kind", ["normal", "uniform"])
 def test_a_generator_of_the_host_serves_trials_elsewhere(several: bool, kind: str) -> None:
-    """What PyTorch itself refuses: the meta device has no generators, nor has a GPU the CPU's."""
     made = [torch.Generator().manual_seed(seed) for seed in range(3)]
     draws = draws_for(
         made if several else made[0], (3,), torch.empty(0, dtype=torch.float64, device=NOWHERE)
@@ -32,21 +31,3 @@ def test_how_many_numbers_are_used_does_not_move_later_ones() -> None:
         assert first.shape == (2, count)
         later.append((first[:, :3], draws.normal(5)))
     torch.testing.assert_close(later[0], later[1], rtol=0, atol=0)
-
-
-@pytest.mark.gpu
-def test_a_generator_of_the_host_draws_the_same_for_a_gpu() -> None:
-    drawn = []
-    for device in ("cpu", "cuda"):
-        generator = torch.Generator().manual_seed(1)
-        draws = draws_for(generator, (3,), ONE.to(device))
-        drawn.append(draws.normal(2))
-    assert drawn[1].is_cuda
-    assert torch.equal(drawn[0], drawn[1].cpu())
-
-
-@pytest.mark.gpu
-def test_a_generator_of_a_gpu_serves_trials_of_the_host() -> None:
-    generator = torch.Generator("cuda").manual_seed(1)
-    draws = draws_for(generator, (3,), ONE)
-    assert draws.uniform(2).device.type == "cpu"

@@ -12,7 +12,6 @@ BOX = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
 
 @pytest.mark.parametrize("domain", [Grid.regular(20, 2), BOX], ids=["grid", "box"])
 def test_suggestions_among_points_that_tell_all_have_a_deviation(domain):
-    """The smallest noise there may be, 60 points on a smooth function, and points between."""
     kernel = RBFKernel().double()
     kernel.lengthscale = 0.5
     strategy = GPStrategy(kernel=kernel, noise=2e-14)

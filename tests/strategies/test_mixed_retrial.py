@@ -3,12 +3,11 @@
 import pytest
 import torch
 
-from botorch_tv import Box, adaptive_gp_ucb
+from botorch_tv import adaptive_gp_ucb
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import (
     EVERY,
     OLDEST,
-    PATIENCE,
     Measurement,
     overdue,
     retried,
@@ -18,13 +17,7 @@ from botorch_tv.loop.log import (
 from botorch_tv.strategies.parameters import Choice, Number, Space
 
 SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
-SPACE = Space(
-    {
-        "x": Number(0.0, 1.0),
-        "c": Choice("a", "b", "c"),
-        "d": Choice(True, False),
-    }
-)
+SPACE = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c"), "d": Choice(True, False)})
 
 
 def tried(letters: str, others: str | None = None) -> torch.Tensor:
@@ -93,7 +86,6 @@ def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
 
 
 def test_a_due_category_is_chosen_where_it_is_believed_best() -> None:
-    """Going through all values of x says the same, and the others are left alone."""
     space = Space({"x": Number(0, 16, step=1), "c": Choice("a", "b")})
     strategy = adaptive_gp_ucb(bank=SMALL)
     letters = "ab" * 4 + "a" * 32
@@ -117,17 +109,7 @@ def test_a_due_category_is_chosen_where_it_is_believed_best() -> None:
     assert space.params(late.X)["c"] == "a"
 
 
-def test_strategies_on_other_boxes_are_left_as_they_are() -> None:
-    strategy = adaptive_gp_ucb(bank=SMALL)
-    state = strategy.init(Box([(0.0, 1.0)]))
-    for n in range(PATIENCE + EVERY):
-        suggestion = strategy.suggestion_at(state, torch.tensor([0.02 * n]).double(), now=n + 1.0)
-        state, _ = strategy.tell(state, suggestion, float(n % 3))
-    assert retried(state) is state
-
-
 def test_a_hidden_flip_is_found() -> None:
-    """b becomes best while a stays as it is: with another trial of it, and without."""
     found: dict[bool, int] = {}
     for again in (True, False):
         noise = torch.Generator().manual_seed(2)

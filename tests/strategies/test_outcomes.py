@@ -30,7 +30,6 @@ UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
 
 def textbook(U, ok, age, points):
-    """The probability by one regression on labels for each outcome, given those before it."""
     label, mean = np.where(ok, 1.0, -1.0), 2 * outcomes.PRIOR - 1
     logs, found = [], []
     hypotheses = itertools.product((*outcomes.LENGTHSCALES, None), outcomes.RATES)
@@ -81,30 +80,6 @@ def test_the_unit_of_time_lies_between_measurements_not_before_the_present():
     chance = Success(torch.from_numpy(U), torch.from_numpy(ok), time, UNIT, 5)
     wanted = textbook(U, ok, np.array([5.0, 1.0]) / 4, U)
     np.testing.assert_allclose(chance.at(torch.from_numpy(U)).numpy(), wanted, rtol=0, atol=1e-10)
-
-
-def test_one_failure_among_successes_is_a_glitch_and_several_are_a_region():
-    random = np.random.default_rng(0)
-    near = 0.5 + 0.05 * random.standard_normal((12, 2))
-    X = torch.from_numpy(np.concatenate([random.random((6, 2)), near]))
-    place = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
-
-    def probability(failures):
-        n = len(X) + failures
-        ok = torch.arange(n) < len(X)
-        every = torch.cat([X, place.expand(failures, -1)])
-        return float(Success(every, ok, torch.arange(n).double(), UNIT, n).at(place))
-
-    assert probability(1) > 0.75
-    assert probability(8) < 0.5
-    assert probability(8) < probability(4) < probability(1)
-
-
-def test_a_failure_is_forgotten():
-    X = torch.tensor([[0.2, 0.2], [0.8, 0.8], [0.8, 0.8], [0.8, 0.8]], dtype=torch.float64)
-    told = X, torch.tensor([True, False, False, False]), torch.arange(4).double()
-    soon, late = (float(Success(*told, UNIT, now).at(X[1:2])) for now in (4, 400))
-    assert soon < late
 
 
 def test_outcomes_of_one_time_may_have_any_unit_of_time():
@@ -172,7 +147,6 @@ def test_who_draws_points_draws_again():
 
 
 def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
-    """Probability tells no place from another, so that only the objective does."""
     random, apart = np.random.default_rng(1), []
     loop = Loop({"x": (0, 1), "y": (0, 1)})
     for number in range(60):
@@ -194,7 +168,6 @@ def test_where_everything_fails_nothing_is_recommended():
 
 
 def test_a_recommendation_that_no_measurement_supports_says_so():
-    """An event trigger forgets all but one reading, which is low."""
     strategy = et_gp_ucb(kernel=KERNEL, noise=0.01)
     loop = Loop(strategy, Grid.regular(points=15, dim=2))
     for _ in range(12):
@@ -220,17 +193,3 @@ def test_a_category_that_always_fails_is_left():
         loop.tell(-((point["x"] - 0.4) ** 2), ok=ok)
     assert bad <= 2
     assert loop.recommend()["kind"] != "b"
-
-
-def test_a_failure_changes_nothing_that_is_learned_about_the_objective():
-    one, other = Loop([(0, 1), (0, 1)]), Loop([(0, 1), (0, 1)])
-    points = torch.rand(12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    for number, X in enumerate(points):
-        y = math.sin(5 * float(X.sum()))
-        for loop in (one, other):
-            loop.observe(X, y, time=number)
-    one.observe(torch.tensor([0.5, 0.5]), ok=False, time=11.5)
-    at = torch.rand(20, 2, dtype=torch.float64)
-    ours, wanted = (loop.posterior(at, now=13) for loop in (one, other))
-    assert torch.equal(ours.mean, wanted.mean)
-    assert torch.equal(ours.variance, wanted.variance)

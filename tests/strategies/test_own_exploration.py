@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import Constant
@@ -18,8 +17,6 @@ BOX = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
 
 @dataclass(frozen=True)
 class Curious(Exploration):
-    """Looks at everything, and plays where the mean is best."""
-
     seen: list = field(default_factory=list)
 
     def score(self, candidates):
@@ -32,7 +29,6 @@ class Curious(Exploration):
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_what_an_exploration_sees(domain, maximize):
-    """Three trials: told twice, told once, and one whose measurements all failed."""
     kernel = RBFKernel().double()
     kernel.lengthscale = torch.tensor(0.2, dtype=D)
     strategy = GPStrategy(
@@ -63,14 +59,3 @@ def test_what_an_exploration_sees(domain, maximize):
     assert shape[0] == 3
     assert number == 3
     assert noise.unique().tolist() == [0.1]
-
-
-@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
-def test_choices_on_another_device_are_refused(domain):
-    class Elsewhere(Exploration):
-        def choose(self, candidates):
-            return candidates.anywhere().to("meta")
-
-    strategy = GPStrategy(kernel=RBFKernel().double(), noise=0.02, exploration=Elsewhere())
-    with pytest.raises(InputDataError, match=r"on meta, but it must be .* on cpu"):
-        strategy.ask(strategy.init(domain, batch_shape=(2,)))

@@ -13,7 +13,6 @@ from conformance.rounds import Setting, make_world
 from oracles.dense import regression
 
 from botorch_tv.acquisition import IGPUCB, Constant
-from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Box, r_perp
 from botorch_tv.strategies.phases import PhasedElimination, phase_lengths
 
@@ -36,7 +35,6 @@ def test_lengths_of_phases(period):
 
 
 def planned(alive: set[int], length: int) -> list[int]:
-    """The most uncertain arm alive, over and over, by whole regressions."""
     plan: list[int] = []
     for _ in range(length):
         times = [0.0] * len(plan)
@@ -91,7 +89,6 @@ def test_phases_are_those_of_the_book(maximize, engine):
 
 
 def test_an_arm_given_up_sets_no_limit_to_those_left():
-    """The function is another in every phase, so that one given up may be the best by far."""
     one, trials, beta = strategy(beta=0.1), 40, 0.1
     state = one.init(GRID, batch_shape=(trials,))
     lengths, generator = phase_lengths(PERIOD), torch.Generator().manual_seed(8)
@@ -118,7 +115,6 @@ def test_an_arm_given_up_sets_no_limit_to_those_left():
 
 
 def test_every_order_is_as_likely():
-    """24 orders of the first four arms of a plan, by Pearson's test."""
     one = strategy(period=16)
     assert phase_lengths(16)[0] == 4
     trials = 4800
@@ -171,7 +167,6 @@ def test_a_saved_run_goes_on_and_nothing_changes_in_place():
 
 
 def test_failures_and_points_chosen_elsewhere_take_their_round():
-    """A failed reading says nothing, and phases end when they are due."""
     one = strategy()
     state = one.init(GRID, batch_shape=(2,))
     for t in range(PERIOD + 3):
@@ -184,27 +179,6 @@ def test_failures_and_points_chosen_elsewhere_take_their_round():
         assert left[0] == left[1]
     assert int(left[0]) == phase_lengths(PERIOD)[0] - 3
     assert bool(state.memory[-1].alive.all())
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_any_shape_in_either_precision(dtype):
-    one = strategy()
-    state = one.init(GRID, batch_shape=(2, 3), dtype=dtype)
-    for t in range(12):
-        suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
-        assert suggestion.mean.dtype == dtype
-        state, _ = one.tell(state, suggestion, torch.cos(3 * suggestion.X.sum(-1)))
-    assert state.memory[-1].alive.shape == (2, 3, 25)
-    assert one.numbers_per_trial(state, 30) > 25
-
-
-def test_in_a_study():
-    world = MarkovWorld(GRID, kernel=SETTING.module(), epsilon=0.01, noise=0.02)
-    runs = [
-        run_study(world, {"R-PERP": strategy()}, trials=6, horizon=30, chunk=chunk).regret.values
-        for chunk in (6, 2)
-    ]
-    assert runs[0] == pytest.approx(runs[1], abs=1e-9)
 
 
 def test_what_is_no_phase_is_refused():

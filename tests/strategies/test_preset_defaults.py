@@ -55,7 +55,6 @@ def test_defaults(name):
 
 
 def test_an_event_trigger_explores_as_its_paper_does():
-    """β_t = 0.4 ln(4 t), half of what is usual."""
     et, usual = (one(kernel=RBFKernel(), noise=0.1).width for one in (et_gp_ucb, gp_ucb))
     for t in (1, 7, 400):
         context = WidthContext(t, t)

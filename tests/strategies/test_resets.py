@@ -5,10 +5,8 @@ import torch
 from conformance.presets import NARROW
 from conformance.rounds import Setting
 
-from botorch_tv.forgetting import EventTrigger, PeriodicReset, SlidingWindow
-from botorch_tv.simulation import StaticWorld, run_study
-from botorch_tv.simulation.worlds.grid import GaussianDraw
-from botorch_tv.strategies import Box, GPStrategy, Grid, Strategy, gp_ucb, r_gp_ucb
+from botorch_tv.forgetting import EventTrigger, PeriodicReset
+from botorch_tv.strategies import Box, GPStrategy, Grid, Strategy
 
 SETTING = Setting(points=3, kernel="se", noise=0.1, rounds=8)
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -44,7 +42,6 @@ def test_periodic_reset_shows_where_t_minus_1_is_a_multiple(period: int, inferen
 
 
 def test_period_of_time_shows_in_the_first_round_of_the_next() -> None:
-    """Periods of 2.5 from time 1: they end at 3.5, 6, 8.5, 11; a long gap is one reset."""
     times = [1.0, 2.0, 3.0, 3.5, 6.25, 6.5, 20.0]
     for domain in (SETTING.domain, Box(CUBE)):
         player = strategy(PeriodicReset(2.5, by="time"))
@@ -58,28 +55,3 @@ def test_trigger_shows_in_the_round_whose_observation_set_it_off() -> None:
         state, info = player.tell(state, player.ask(state), y)
         shown.append(bool(info.reset))
     assert shown == [False, False, True, False]
-
-
-def test_window_never_resets() -> None:
-    times = [float(t) for t in range(1, 9)]
-    for retention in (SlidingWindow(2), SlidingWindow(0.5, by="time")):
-        player = strategy(retention)
-        state = player.init(SETTING.domain)
-        for now in times:
-            state, info = player.tell(state, player.ask(state, now=now), 0.5)
-            assert not bool(info.reset)
-
-
-def test_study_as_long_as_a_period_shows_no_reset() -> None:
-    kernel = SETTING.module()
-    world = StaticWorld(SETTING.domain, functions=GaussianDraw(kernel), noise=0.1)
-    players = {
-        "N = T": r_gp_ucb(kernel=kernel, noise=0.1, period=8),
-        "N = 3": r_gp_ucb(kernel=kernel, noise=0.1, period=3),
-        "all": gp_ucb(kernel=kernel, noise=0.1),
-    }
-    result = run_study(world, players, trials=2, horizon=8, progress=False)
-    shown = result.resets.sum("trial")
-    assert int(shown.sel(strategy=["N = T", "all"]).sum()) == 0
-    rounds = shown["round"].values
-    assert rounds[shown.sel(strategy="N = 3").values == 2].tolist() == [4, 7]

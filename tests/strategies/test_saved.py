@@ -1,6 +1,5 @@
 """States saved by another version of the package are refused in words."""
 
-import io
 import pickle
 
 import pytest
@@ -31,23 +30,7 @@ def played(name: str, domain: str) -> State:
     return state
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_state_comes_back_and_goes_on(name: str, domain: str) -> None:
-    state = played(name, domain)
-    saved = io.BytesIO()
-    torch.save(state, saved)
-    saved.seek(0)
-    again = torch.load(saved, weights_only=False)
-    strategy, X = PRESETS[name], DOMAINS["grid"].X[:3]
-    first, second = (strategy.posterior(one, X) for one in (state, again))
-    assert type(again) is State
-    assert torch.equal(first.mean, second.mean)
-    assert torch.equal(first.variance, second.variance)
-
-
 def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before its parts are read, which that version may have named or ordered otherwise."""
     monkeypatch.setattr(state_module, "own_version", lambda: "0.0.1")
     saved = pickle.dumps(played("tv", "grid"))
     monkeypatch.setattr(state_module, "own_version", lambda: "0.0.2")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from botorch_tv.gp.search import Sought, _at, nearest, peaks_of, raw_points, spread
+from botorch_tv.gp.search import Sought, nearest, peaks_of, raw_points, spread
 from botorch_tv.strategies import Box, MultiStart
 
 D = torch.float64
@@ -17,13 +17,11 @@ def raw_samples(number, dim):
 
 
 def two_hills(X, trials):
-    """A broad hill of height 0.9 and a narrow one of height 1."""
     broad = 0.9 * torch.exp(-0.5 * (X - BROAD).square().sum(-1) / 0.3**2)
     return broad + torch.exp(-0.5 * (X - NARROW).square().sum(-1) / 0.06**2)
 
 
 def by_hand(points, values):
-    """A point stays that is no lower than any of the 2 d + 2 others nearest to it."""
     points, values = points.numpy(), values.numpy()
     retained = np.full_like(values, -np.inf)
     for trial, row in enumerate(values):
@@ -47,17 +45,11 @@ def test_peaks_are_no_lower_than_their_neighbours(dim):
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4, 6])
 def test_the_nearest_in_a_cube_are_found_among_those_on_a_torus(dim):
-    """Of every round, corners and all; by all distances."""
     for told in (0, 1, 17):
         raw = raw_points(300, dim, told, torch.zeros(1, dtype=D))
         apart = (raw.unsqueeze(1) - raw).square().sum(-1).fill_diagonal_(torch.inf)
         wanted = apart.topk(2 * dim + 2, largest=False).indices
         assert torch.equal(nearest(raw, 2 * dim + 2).sort().values, wanted.sort().values)
-
-
-def test_on_a_plateau_every_point_is_a_peak():
-    values = torch.ones(2, 20, dtype=D)
-    assert torch.equal(peaks_of(raw_samples(20, 2), values), values)
 
 
 def test_few_points_have_few_neighbours():
@@ -67,21 +59,7 @@ def test_few_points_have_few_neighbours():
     assert peaks_of(raw_samples(1, 2), values[:, :1]).tolist() == [[0.3]]
 
 
-def test_a_narrow_hill_beside_a_broad_one_is_climbed():
-    """The best raw samples all lie on the broad hill; its many good points are one peak."""
-    search = MultiStart(raw_samples=64, restarts=2)
-    nothing = torch.zeros(1, 0, 2, dtype=D), torch.zeros(1, 0, dtype=torch.bool)
-    start = search._starts(UNIT, Sought(two_hills, *nothing, 0, 1.0))
-    raw = raw_samples(64, 2).unsqueeze(0)
-    best = _at(raw, two_hills(raw, None).topk(2).indices)
-    assert bool(((best - BROAD).norm(dim=-1) < 0.3).all())  # so a filter is needed here
-    assert float((start - NARROW).norm(dim=-1).min()) < 0.15
-    found = search.best(UNIT, Sought(two_hills, *nothing, 0, 1.0))
-    torch.testing.assert_close(found[0], NARROW, rtol=0, atol=0.01)
-
-
 def test_a_third_of_the_starts_are_the_best_observations():
-    """The two highest in use, in each trial its own; a trial with one has more peaks."""
     search = MultiStart(raw_samples=64, restarts=6)
     seen = torch.rand(2, 5, 2, dtype=D, generator=torch.Generator().manual_seed(1))
     live = torch.tensor([[True, True, False, True, True], [False, False, True, False, False]])
@@ -99,15 +77,3 @@ def test_a_third_of_the_starts_are_the_best_observations():
         peaks = by_hand(raw, two_hills(raw, None).unsqueeze(0))[0]
         assert others == {tuple(raw[i].tolist()) for i in np.argsort(-peaks)[: len(others)]}
         assert len(others) == min(6 - number, int(np.isfinite(peaks).sum()))
-
-
-def test_where_there_are_few_peaks_nothing_starts_elsewhere():
-    """What is no peak would climb to one all the same, and keep the others waiting."""
-    raw, nothing = raw_samples(64, 2), torch.zeros(1, 0, dtype=torch.bool)
-    found = by_hand(raw, two_hills(raw, None).unsqueeze(0))[0]
-    tops = {tuple(raw[i].tolist()) for i in np.flatnonzero(np.isfinite(found))}
-    sought = Sought(two_hills, torch.zeros(1, 0, 2, dtype=D), nothing, 0, 1.0)
-    start = MultiStart(raw_samples=64, restarts=20)._starts(UNIT, sought)
-    assert start.shape == (1, 20, 2)
-    assert 1 < len(tops) < 20
-    assert {tuple(row) for row in start[0].tolist()} == tops

@@ -3,7 +3,6 @@
 import inspect
 import pickle
 from dataclasses import fields
-from pathlib import Path
 from typing import Unpack
 
 import pytest
@@ -120,25 +119,3 @@ def test_defaults_are_those_of_a_strategy():
     defaults = {one.name: one.default for one in fields(strategies.GPStrategy)}
     for name in ("maximize", "mean", "inference"):
         assert ARGUMENTS[name][1] == defaults[name]
-
-
-@pytest.mark.slow
-def test_types_are_checked_beforehand(tmp_path):
-    api = pytest.importorskip("mypy.api")
-    calls = {
-        "gp_ucb(kernel=k, noise=0.1, mean='estimated')": "",
-        "gp_ucb(kernel=k, noise=0.1, wdith=None)": 'Unexpected keyword argument "wdith"',
-        "gp_ei(kernel=k, noise=0.1, width=None)": 'Unexpected keyword argument "width"',
-        "r_gp_ucb(kernel=k, noise=0.1)": 'Missing named argument "period"',
-        "r_gp_ucb(kernel=k, noise=0.1, period='3')": "incompatible type",
-        "tv_gp_ucb(kernel=k, epsilon=0.1)": 'Missing named argument "noise"',
-    }
-    head = f"from torch import Tensor\nfrom botorch_tv.strategies import {', '.join(PRESETS)}\n"
-    file = tmp_path / "calls.py"
-    file.write_text(head + "def play(k: Tensor) -> None:\n    " + "\n    ".join(calls) + "\n")
-    settings = Path(botorch_tv.__file__).parents[1] / "pyproject.toml"
-    told, _, _ = api.run(["--config-file", str(settings), "--no-error-summary", str(file)])
-    for line, expected in enumerate(calls.values(), start=4):
-        errors = [one for one in told.splitlines() if f"calls.py:{line}: error:" in one]
-        assert bool(errors) == bool(expected)
-        assert all(expected in one for one in errors)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from botorch_tv import Loop
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection
 from botorch_tv.loop.table import forgetting_text
 from botorch_tv.validation import counted, span_text
@@ -35,11 +34,3 @@ def test_how_fast_it_forgets_is_said_in_whole_words() -> None:
     assert weights.endswith("its noise doubles after 1 hour.")
     slow = UncertaintyInjection(alpha=1e-3, kappa=0.5)  # 1 + age^0.001 / 2 = 2 after 2^1000
     assert forgetting_text(Static(), slow, "").endswith("doubles never, as far as can be told.")
-
-
-def test_one_measurement_is_one() -> None:
-    loop = Loop([(0.0, 1.0)])
-    loop.observe([0.5], 1.0)
-    told = loop.describe()
-    assert "1 of the first 4 measurements" in told
-    assert "1 measurement, of time 1." in told

@@ -20,7 +20,6 @@ nan = float("nan")
 
 
 def asked(domain: Any, strategy: Strategy = STRATEGY, shape: tuple[int, ...] = (3,)) -> Suggestion:
-    """A second suggestion, which is not of the first arm."""
     state = strategy.init(domain, batch_shape=shape)
     state, _ = strategy.tell(state, strategy.ask(state), torch.ones(shape, dtype=torch.float64))
     return strategy.ask(state)
@@ -31,10 +30,7 @@ def changed(**parts: Any) -> Callable[[], Suggestion]:
 
 
 ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
-    "finer grid": (
-        lambda: asked(FINER),
-        r"names no arm of Grid\(36 .*suggestion_at\(state",
-    ),
+    "finer grid": (lambda: asked(FINER), r"names no arm of Grid\(36 .*suggestion_at\(state"),
     "moved grid": (lambda: asked(MOVED), "names no arm of Grid"),
     "box": (lambda: asked(BOX), "names no arm of Grid"),
     "other strategy": (
@@ -72,27 +68,22 @@ def test_what_is_not_of_this_grid_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("domain", [BOX, WITH_CONTEXT], ids=["box", "context"])
-def test_what_is_not_of_this_box_is_refused(domain: Any) -> None:
+def test_points_outside_a_box_are_refused(domain: Any) -> None:
     strategy = gp_ucb(kernel=kernel(), noise=NOISE)
     state = strategy.init(domain)
     X = torch.tensor([0.5, 0.5, 2.0][: domain.columns], dtype=torch.float64)
     good = strategy.suggestion_at(state, X)
-    strategy.tell(state, good, 1.0)
-    for place, value, message in (
-        (1, 3.0, "lies outside Box"),
-        (0, nan, "lies outside Box.*not finite"),
-        (domain.columns - 1, nan, "not finite|context that is NaN"),
-    ):
+    last = domain.columns - 1
+    for place, value, match in ((1, 3.0, "lies outside Box"), (last, nan, "not finite|NaN")):
         point = X.clone()
         point[place] = value
-        with pytest.raises(InputDataError, match=message):
+        with pytest.raises(InputDataError, match=match):
             strategy.tell(state, good._replace(X=point), 1.0)
     with pytest.raises(InputDataError, match=r"names the arm of a grid, .* on Box"):
         strategy.tell(state, good._replace(index=torch.tensor(0)), 1.0)
 
 
 def test_the_same_in_another_place_is_accepted() -> None:
-    """An equal grid, an equal strategy, and a suggestion that was saved meanwhile."""
     rule = EventTrigger(0.1, rule=lambda y, mean, sd, *others: (y - mean).abs() > 9)
     for retention in (STRATEGY.retention, rule):
         first, second = (
@@ -106,8 +97,6 @@ def test_the_same_in_another_place_is_accepted() -> None:
 
 
 def test_told_side_by_side_to_newer_states():
-    """Suggestions of one state, told one after the other: the posterior is that of all of them,
-    and a trigger compares each with what was predicted when it was made."""
     strategy = et_gp_ucb(kernel=kernel(), noise=NOISE)
     state = strategy.init(GRID)
     for y in (0.2, 0.1):

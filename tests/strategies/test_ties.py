@@ -8,7 +8,7 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv.acquisition import ExpectedImprovement, UpperConfidence
 from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.gp.linalg import random_maximum
-from botorch_tv.strategies import Box, GPStrategy, Grid, gp_ucb
+from botorch_tv.strategies import Box, GPStrategy, Grid
 
 D = torch.float64
 POINTS = torch.arange(12, dtype=D).unsqueeze(-1)
@@ -17,7 +17,6 @@ TRIALS = 6_000
 
 
 def apart(exploration):
-    """A strategy whose arms know nothing of each other."""
     return GPStrategy(kernel=torch.eye(12, dtype=D), noise=0.1, exploration=exploration)
 
 
@@ -52,44 +51,6 @@ def test_the_first_arm_is_any(exploration):
     assert first.ask(first.init(LINE)).index == 0
 
 
-def test_a_plateau_is_explored_in_any_order():
-    """Two arms were bad; of the ten that nobody knows each is as likely, and no other is played."""
-    strategy = apart(UpperConfidence(ties="random"))
-    state = strategy.init(LINE, batch_shape=(TRIALS,))
-    for arm in (4, 7):
-        at = strategy.suggestion_at(state, POINTS[arm].expand(TRIALS, 1))
-        state, _ = strategy.tell(state, at, torch.full((TRIALS,), -3.0, dtype=D))
-    share = frequencies(strategy.ask(state, generator=torch.Generator().manual_seed(5)).index)
-    assert share[[4, 7]].tolist() == [0, 0]
-    rest = share[[0, 1, 2, 3, 5, 6, 8, 9, 10, 11]]
-    assert (rest - 0.1).abs().max() < 5 * (0.1 / TRIALS) ** 0.5
-
-
-def test_where_nothing_ties_chance_decides_nothing():
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(3.0, dtype=D)
-    states = []
-    for ties in ("first", "random"):
-        strategy = GPStrategy(kernel=kernel, noise=0.1, exploration=UpperConfidence(ties=ties))
-        state = strategy.init(LINE)
-        for arm, y in ((5, 1.0), (2, 0.3), (9, -0.4)):
-            at = strategy.suggestion_at(state, POINTS[arm])
-            state, _ = strategy.tell(state, at, y)
-        states.append(strategy.ask(state).index)
-    assert torch.equal(*states)
-
-
-def test_the_same_chance_the_same_arm():
-    strategy = apart(UpperConfidence(ties="random"))
-    state = strategy.init(LINE, batch_shape=(50,))
-    one, same, other = (
-        strategy.ask(state, generator=torch.Generator().manual_seed(seed)).index
-        for seed in (1, 1, 2)
-    )
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-
-
 def test_a_box_cannot_list_those_that_tie():
     strategy = GPStrategy(
         kernel=RBFKernel().double(), noise=0.1, exploration=UpperConfidence(ties="random")
@@ -97,7 +58,3 @@ def test_a_box_cannot_list_those_that_tie():
     state = strategy.init(Box(torch.tensor([[0.0], [1.0]], dtype=D)))
     with pytest.raises(InputDataError, match='use ties="first" on a Box'):
         strategy.ask(state)
-
-
-def test_default_strategies_take_the_first():
-    assert gp_ucb(kernel=RBFKernel(), noise=0.1).exploration == UpperConfidence(ties="first")

@@ -7,14 +7,12 @@ import pytest
 import torch
 from conformance.presets import NARROW
 from conformance.rounds import Setting, make_world
-from gpytorch.kernels import RBFKernel
 from oracles.dense import DenseBandit
 
-from botorch_tv.forgetting import EventTrigger, SlidingWindow
 from botorch_tv.gp.arm_engine import PlayedArms
 from botorch_tv.gp.arms import LEAST_NOISE
 from botorch_tv.gp.filter import Filter
-from botorch_tv.strategies import GPStrategy, Grid, State, Strategy, gp_ucb, sw_gp_ucb
+from botorch_tv.strategies import State, Strategy, gp_ucb, sw_gp_ucb
 
 # Large readings leave large rounding.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
@@ -30,7 +28,6 @@ def window(size: int, noise: float = 0.5, **parts: object) -> Strategy:
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_nothing_is_left_of_a_window_in_which_all_failed(size: int) -> None:
-    """Its mean is 0 and its variance the prior's, not rounding over rounding; then it learns on."""
     strategy = window(size, mean="estimated")
     state = strategy.init(SETTING.domain)
     y = torch.as_tensor(np.random.default_rng(size).normal(2.0, 1.0, 12))
@@ -51,7 +48,6 @@ def test_nothing_is_left_of_a_window_in_which_all_failed(size: int) -> None:
 
 
 def worst_error(strategy: Strategy, told: list[float | None], dtype: torch.dtype) -> float:
-    """Largest error of mean and variance over rounds, some with noise variances of their own."""
     setting = replace(SETTING, rounds=len(told))
     world = make_world(setting.points, 0.02, setting.rounds, 1)
     bandit = DenseBandit(
@@ -83,20 +79,12 @@ def test_one_nearly_exact_reading_does_no_harm_when_it_leaves(size: int) -> None
 
 @pytest.mark.parametrize("noise", [0.99 * LEAST_NOISE, 1.01 * LEAST_NOISE, 1e-4])
 def test_law_two_holds_on_both_sides_of_the_rule(noise: float) -> None:
-    """Measured errors are a twentieth of what the law allows, so other processors are safe too."""
     strategy = window(5, noise=noise, inference="features")
     assert worst_error(strategy, [None] * 40, torch.float64) < 1e-8
 
 
-def test_window_in_single_precision() -> None:
-    """The condition number is 300: 1e-3 is what single precision holds, 30 eps of that."""
-    strategy = window(5, noise=0.02, inference="features")
-    assert worst_error(strategy, [None] * 30, torch.float32) < 1e-3
-
-
 @pytest.mark.parametrize("usual", [0.1, 1e-6])
 def test_nearly_exact_readings_of_arms(usual: float) -> None:
-    """Rows take the place of the inverse over the arms, from the first round or from then on."""
     setting = Setting(points=6, kernel="se", noise=0.02, rounds=60, lengthscale=0.7)
     told = [1e-6 if t >= 20 else None for t in range(setting.rounds)]
     K, domain = setting.matrix(), setting.domain
@@ -129,55 +117,3 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
         expected = bandit.predict()
         np.testing.assert_allclose(mean, expected.mean, rtol=0, atol=1e-7)
         np.testing.assert_allclose(joint, expected.covariance, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize("noise", [0.1, 1e-4])
-def test_futures_of_one_state_do_not_meet(noise: float) -> None:
-    """Siblings told different values, round the moment when a window is computed anew."""
-    strategy = window(3, noise=noise, inference="features")
-    exact = replace(strategy, inference="exact")
-    states = [one.init(SETTING.domain) for one in (strategy, exact)]
-    for t in range(34):
-        arm = (5 * t) % len(X)
-        futures = []
-        for one, state in zip((strategy, exact), states):
-            at = one.suggestion_at(state, X[arm])
-            futures.append([one.tell(state, at, y)[0] for y in (float(t % 5), -40.0)])
-        for ours, theirs in zip(*futures):
-            mean, expected = strategy.posterior(ours, X).mean, exact.posterior(theirs, X).mean
-            torch.testing.assert_close(mean, expected, rtol=0, atol=1e-8)
-        states = [future[0] for future in futures]
-
-
-@pytest.mark.parametrize("inference", ["auto", "features"])
-def test_a_trigger_clears_one_trial_while_the_windows_of_others_slide(inference):
-    """As by regression on what is kept, which knows of no steps."""
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
-    rules = (SlidingWindow(4), EventTrigger(0.01))
-    domain, surprised = Grid.regular(5, 2), {5: 0, 6: 2, 8: 1, 9: 0}
-    players = [
-        GPStrategy(kernel=kernel, noise=0.05, retention=rules, inference=one)
-        for one in (inference, "exact")
-    ]
-    states = [one.init(domain, batch_shape=(3,)) for one in players]
-    for t in range(12):
-        arms = (7 * t + 3 * torch.arange(3)) % 25
-        y = domain.X[arms].sum(-1)
-        if t in surprised:
-            y[surprised[t]] = 9.0
-        resets = []
-        for i, player in enumerate(players):
-            suggestion = player.suggestion_at(states[i], domain.X[arms])
-            states[i], info = player.tell(states[i], suggestion, y)
-            resets.append(info.reset)
-        assert torch.equal(*resets)
-        assert resets[0].nonzero().flatten().tolist() == [
-            one for at, one in surprised.items() if at == t
-        ]
-        found, wanted = (
-            one.posterior(state, domain.X.expand(3, -1, -1))
-            for one, state in zip(players, states, strict=True)
-        )
-        torch.testing.assert_close(found.mean, wanted.mean, rtol=0, atol=1e-9)
-        torch.testing.assert_close(found.variance, wanted.variance, rtol=0, atol=1e-9)

@@ -9,22 +9,13 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKerne
 from botorch_tv.acquisition import AgnosticGPUCB, Constant, ExpectedImprovement, UpperConfidence
 from botorch_tv.forgetting import Markov
 from botorch_tv.gp.search import _climb
-from botorch_tv.strategies import (
-    Box,
-    Float,
-    GPStrategy,
-    Integer,
-    MultiStart,
-    adaptive_gp_ucb,
-)
+from botorch_tv.strategies import Box, Float, GPStrategy, Integer, MultiStart, adaptive_gp_ucb
 
 D = torch.float64
 
 
 @dataclass(frozen=True)
 class Retained(MultiStart):
-    """Remembers what was sought."""
-
     sought: list = field(default_factory=list)
 
     def best(self, box, sought):
@@ -33,8 +24,6 @@ class Retained(MultiStart):
 
 
 class Half(UpperConfidence):
-    """A score of one's own on top of one of ours."""
-
     def score(self, candidates):
         return 0.5 * super().score(candidates)
 
@@ -46,7 +35,6 @@ def told(kernel, **parts):
 
 
 def sought_by(strategy, dim, *, context=0, trials=2, rounds=12):
-    """What a strategy searches for on a box of three sides of its own, and where."""
     random = torch.Generator().manual_seed(dim)
     search = Retained()
     corners = torch.stack([-torch.arange(1.0, dim + 1), torch.arange(dim) + 0.5]).to(D)
@@ -63,7 +51,6 @@ def sought_by(strategy, dim, *, context=0, trials=2, rounds=12):
 
 
 def compared(strategy, dim, **parts):
-    """Asserts that both ways agree, for all trials and for some of them."""
     box, sought, random = sought_by(strategy, dim, **parts)
     assert sought.climbed is not None
     for trials in (torch.arange(len(sought.observed)), torch.tensor([1])):
