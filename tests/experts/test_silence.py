@@ -70,7 +70,7 @@ def test_nothing_for_many_rounds_in_a_row(kind: str, place: str) -> None:
         answers = [value(one, t) for one in arms]
         nothing = torch.zeros(len(arms), dtype=torch.bool)
         if t in IGNORANT:
-            with pytest.warns(ExpertWarning, match=f"no answer at all .* after round {t}"):
+            with pytest.warns(ExpertWarning, match=f"no answer in .* after round {t}"):
                 state = strategy.absorb(
                     state, asked, torch.full(nothing.shape, math.nan).double(), ok=nothing
                 )

@@ -301,8 +301,8 @@ def test_bad_numbers_are_refused(given, message):
 @pytest.mark.parametrize(
     ("kernel", "more", "message"),
     [
-        (PeriodicKernel().double(), {}, "known of an RBFKernel and a MaternKernel"),
-        (torch.eye(36, dtype=D), {}, "known of an RBFKernel and a MaternKernel"),
+        (PeriodicKernel().double(), {}, "available for an RBFKernel or a MaternKernel"),
+        (torch.eye(36, dtype=D), {}, "available for an RBFKernel or a MaternKernel"),
         (RBFKernel().double(), {"mean": "estimated"}, "give a number"),
     ],
 )
