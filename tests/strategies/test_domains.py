@@ -1,4 +1,4 @@
-"""A grid factors a kernel once, and leaves it as it was."""
+"""Grids, saved states, random numbers and texts."""
 
 import copy
 import pickle
@@ -8,8 +8,15 @@ import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 
+from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection
+from botorch_tv.gp import data
 from botorch_tv.gp.covariance import covariance_matrix
-from botorch_tv.strategies import Box, Grid, gp_ucb
+from botorch_tv.gp.random import draws_for, leading_normals
+from botorch_tv.loop.table import forgetting_text
+from botorch_tv.strategies import Box, Grid, adaptive_gp_ucb, gp_ucb, sw_gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import state as state_module
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import counted, span_text
 
 CPU = torch.device("cpu")
 
@@ -81,3 +88,87 @@ def test_a_grid_is_saved_without_what_it_remembers() -> None:
     again = pickle.loads(pickle.dumps(grid))
     assert torch.equal(again.points(torch.tensor([4]), again.X), grid.X[4:5])
     assert torch.equal(copy.deepcopy(grid).X, grid.X)
+
+
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+PRESETS = {
+    "tv": tv_gp_ucb(kernel=RBFKernel().double(), noise=0.01, epsilon=0.03),
+    "window": sw_gp_ucb(kernel=RBFKernel().double(), noise=0.01, window=2),
+    "adaptive": adaptive_gp_ucb(),
+}
+DOMAINS = {"grid": Grid.regular(4, 2), "box": Box(CUBE)}
+
+
+def played(name: str, domain: str) -> State:
+    strategy = PRESETS[name]
+    state = strategy.init(DOMAINS[domain])
+    for y in (0.3, -0.1, 0.2):
+        point = DOMAINS["grid"].X[[5, 9][int(y > 0)]]
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, point), y)
+    return state
+
+
+def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "own_version", lambda: "0.0.1")
+    saved = pickle.dumps(played("tv", "grid"))
+    monkeypatch.setattr(state_module, "own_version", lambda: "0.0.2")
+    monkeypatch.delattr(data, "Data")
+    with pytest.raises(InputDataError, match=r"saved by botorch_tv 0\.0\.1, .* 0\.0\.2.*init"):
+        pickle.loads(saved)
+
+
+NOWHERE = torch.device("meta")
+ONE = torch.ones((), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("kind", ["normal", "uniform"])
+def test_a_generator_of_the_host_serves_trials_elsewhere(several: bool, kind: str) -> None:
+    made = [torch.Generator().manual_seed(seed) for seed in range(3)]
+    draws = draws_for(
+        made if several else made[0], (3,), torch.empty(0, dtype=torch.float64, device=NOWHERE)
+    )
+    numbers = getattr(draws, kind)(2)
+    assert (numbers.shape, numbers.dtype, numbers.device) == ((3, 2), torch.float64, NOWHERE)
+    untouched = torch.Generator().manual_seed(0)
+    assert not torch.equal(made[0].get_state(), untouched.get_state())
+
+
+def test_how_many_numbers_are_used_does_not_move_later_ones() -> None:
+    later = []
+    for count in (3, 4):
+        generator = torch.Generator().manual_seed(1)
+        draws = draws_for(generator, (2,), ONE)
+        first = leading_normals(draws, count, 8)
+        assert first.shape == (2, count)
+        later.append((first[:, :3], draws.normal(5)))
+    torch.testing.assert_close(later[0], later[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("length", "unit", "said"),
+    [
+        (1.0, "minutes", "1 minute"),
+        (1.0004, "hours", "1 hour"),
+        (0.9996, "", "1 unit of time"),
+        (46.63, "hours", "46.6 hours"),
+        (3612.0, "", "3610 units of time"),
+        (0.25, "days", "0.25 days"),
+    ],
+)
+def test_spans(length: float, unit: str, said: str) -> None:
+    assert span_text(length, unit) == said
+
+
+def test_things() -> None:
+    said = [counted(number, "points") for number in (0, 1, 2)]
+    assert said == ["0 points", "1 point", "2 points"]
+
+
+def test_how_fast_it_forgets_is_said_in_whole_words() -> None:
+    markov = forgetting_text(Markov(0.75), Static(), "minutes")  # 0.25^(age/2) = 1/2
+    assert markov.endswith("falls to 1/2 after 1 minute.")
+    weights = forgetting_text(Static(), ExponentialWeights(0.5), "hours")
+    assert weights.endswith("its noise doubles after 1 hour.")
+    slow = UncertaintyInjection(alpha=1e-3, kappa=0.5)  # 1 + age^0.001 / 2 = 2 after 2^1000
+    assert forgetting_text(Static(), slow, "").endswith("doubles never, as far as can be told.")

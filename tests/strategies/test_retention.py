@@ -1,5 +1,7 @@
-"""Windows in the recursion: what is left of what has left, and when nothing must be left out."""
+"""Which observations count: failures, windows and resets."""
 
+import copy
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -7,12 +9,24 @@ import pytest
 import torch
 from conformance.presets import NARROW
 from conformance.rounds import Setting, make_world
-from oracles.dense import DenseBandit
+from oracles.dense import DenseBandit, regression
 
+from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, Wiener
 from botorch_tv.gp.arm_engine import PlayedArms
 from botorch_tv.gp.arms import LEAST_NOISE
+from botorch_tv.gp.basis import ArmBasis, FeatureBasis
 from botorch_tv.gp.filter import Filter
-from botorch_tv.strategies import State, Strategy, gp_ucb, sw_gp_ucb
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    GPStrategy,
+    Grid,
+    State,
+    Strategy,
+    gp_ucb,
+    sw_gp_ucb,
+    w_gp_ucb,
+)
 
 # Large readings leave large rounding.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
@@ -117,3 +131,116 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
         expected = bandit.predict()
         np.testing.assert_allclose(mean, expected.mean, rtol=0, atol=1e-7)
         np.testing.assert_allclose(joint, expected.covariance, rtol=0, atol=1e-8)
+
+
+# Surprises are what sets a trigger off.
+PRECISE = Setting(points=4, kernel="se", noise=0.1, rounds=0)
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "retention", [KeepAll(), PeriodicReset(100.0, by="time")], ids=lambda one: type(one).__name__
+)
+@pytest.mark.parametrize("domain", [PRECISE.domain, Box(CUBE, search=DiscreteSearch(X))], ids=repr)
+def test_random_walk_starts_at_the_earliest_time_told(
+    domain: Grid | Box, retention: object
+) -> None:
+    strategy = GPStrategy(
+        kernel=PRECISE.module(),
+        noise=0.1,
+        decay=Wiener(0.5),
+        retention=retention,
+        inference="exact",
+        width=NARROW,
+    )
+    if isinstance(domain, Grid) and isinstance(retention, KeepAll):
+        pytest.skip("a recursion lets time pass as it comes")
+    state = strategy.init(domain)
+    arms, times, y = [3, 7, 12, 1], [0.0, 4.0, 2.5, 6.0], [5.0, 1.0, -1.0, 0.5]
+    for number, (arm, time, value) in enumerate(zip(arms, times, y)):
+        at = strategy.suggestion_at(state, X[arm])
+        ok = torch.tensor(number > 0)
+        state, _ = strategy.tell(state, at, value, time=time, ok=ok, check=False)
+    mean, variance = regression(
+        PRECISE.matrix(), arms[1:], times[1:], y[1:], 7.0, noise=0.1, decay=("wiener", 0.5)
+    )
+    posterior = strategy.posterior(state, X)
+    np.testing.assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(posterior.variance[:, 0], variance, rtol=0, atol=1e-10)
+
+
+def test_few_arms_take_features_in_double_precision_alone() -> None:
+    rough = Setting(points=4, kernel="matern", noise=0.1, rounds=0)
+    strategy = w_gp_ucb(kernel=rough.module(), noise=0.1, gamma=0.9)
+    for dtype, basis in ((torch.float64, FeatureBasis), (torch.float32, ArmBasis)):
+        assert isinstance(strategy.init(rough.domain, dtype=dtype).basis, basis)
+
+
+def rounded_below_zero(state: State) -> State:
+    basis = copy.copy(state.basis)
+    basis.variance = basis.variance * (1 - 1e-9)
+    running = state.data.running
+    if running is not None:
+        running = copy.copy(running)
+        running.variance = running.variance - 1e-9
+    return state._replace(data=state.data._replace(prior=basis, running=running))
+
+
+@pytest.mark.parametrize("make", [gp_ucb, w_gp_ucb], ids=["recursion", "from the log"])
+def test_variances_rounded_below_zero_are_zero(make: Callable[..., Strategy]) -> None:
+    strategy = make(
+        kernel=PRECISE.module(), noise=1e-10, **({"gamma": 1.0} if make is w_gp_ucb else {})
+    )
+    state = strategy.init(PRECISE.domain)
+    state, _ = strategy.tell(state, strategy.suggestion_at(state, X[0]), 100.0)
+    state = rounded_below_zero(state)
+    suggestion = strategy.ask(state)  # the mean there is far above all others
+    assert int(suggestion.index) == 0
+    assert float(suggestion.sd) == 0.0
+    assert float(strategy.suggestion_at(state, X[0]).sd) >= 0.0
+
+
+COARSE = Setting(points=3, kernel="se", noise=0.1, rounds=8)
+
+
+def strategy(retention: object, **parts: object) -> Strategy:
+    return GPStrategy(kernel=COARSE.module(), noise=0.1, width=NARROW, retention=retention, **parts)
+
+
+def rounds_with_resets(
+    player: Strategy, times: list[float], domain: Grid | Box = COARSE.domain
+) -> list[int]:
+    state, shown = player.init(domain), []
+    for t, time in enumerate(times, 1):
+        suggestion = player.ask(state, now=time)
+        fresh = float(suggestion.sd) == pytest.approx(1.0)
+        state, info = player.tell(state, suggestion, 0.5)
+        if bool(info.reset):
+            assert fresh  # the round was decided without data
+            shown.append(t)
+    return shown
+
+
+@pytest.mark.parametrize("inference", ["exact", "auto"])
+@pytest.mark.parametrize("period", [1, 3, 4, 8])
+def test_periodic_reset_shows_where_t_minus_1_is_a_multiple(period: int, inference: str) -> None:
+    """[B16]: before deciding round t when (t - 1) mod N = 0; the first has nothing to forget."""
+    player = strategy(PeriodicReset(period), inference=inference)
+    expected = [t for t in range(2, 9) if (t - 1) % period == 0]
+    assert rounds_with_resets(player, [float(t) for t in range(1, 9)]) == expected
+
+
+def test_period_of_time_shows_in_the_first_round_of_the_next() -> None:
+    times = [1.0, 2.0, 3.0, 3.5, 6.25, 6.5, 20.0]
+    for domain in (COARSE.domain, Box(CUBE)):
+        player = strategy(PeriodicReset(2.5, by="time"))
+        assert rounds_with_resets(player, times, domain) == [4, 5, 7]
+
+
+def test_trigger_shows_in_the_round_whose_observation_set_it_off() -> None:
+    player = strategy(EventTrigger(0.1))
+    state, shown = player.init(COARSE.domain), []
+    for y in (0.1, 0.0, 10.0, 9.0):
+        state, info = player.tell(state, player.ask(state), y)
+        shown.append(bool(info.reset))
+    assert shown == [False, False, True, False]
