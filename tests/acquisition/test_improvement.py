@@ -3,7 +3,7 @@
 import mpmath
 import pytest
 import torch
-from acquisition.known import Compilable
+from acquisition.given import Given
 from gpytorch.kernels import RBFKernel
 from mpmath import mp
 
@@ -58,7 +58,7 @@ def test_the_two_forms_meet(dtype):
 
 
 def test_points_without_variance_are_compared_at_the_floor():
-    candidates = Compilable([0.0, 0.5, 0.9, 1.0, 1.1], [0.0] * 5)
+    candidates = Given([0.0, 0.5, 0.9, 1.0, 1.1], [0.0] * 5)
     floor = 1e-6 * candidates.scale
     u = (candidates.mean - 1.0) / floor
     torch.testing.assert_close(ProbabilityOfImprovement().score(candidates), u, rtol=1e-12, atol=0)
@@ -68,9 +68,9 @@ def test_points_without_variance_are_compared_at_the_floor():
     # E[max(f - m, 0)] = mean - m where that is many deviations, and sd φ(0) at the incumbent.
     assert float(score[4].exp()) == pytest.approx(0.1, rel=1e-9)
     assert float(score[3].exp()) == pytest.approx(floor * 0.3989422804014327, rel=1e-9)
-    below = Compilable([0.0, 0.5, 0.9, 1.0, 1.1], [0.5 * floor] * 5)
+    below = Given([0.0, 0.5, 0.9, 1.0, 1.1], [0.5 * floor] * 5)
     assert torch.equal(ExpectedImprovement().score(below), score)
-    above = Compilable([0.0, 0.5, 0.9, 1.0, 1.1], [2 * floor] * 5)
+    above = Given([0.0, 0.5, 0.9, 1.0, 1.1], [2 * floor] * 5)
     assert float(ExpectedImprovement().score(above)[3].exp()) == pytest.approx(
         2 * floor * 0.3989422804014327, rel=1e-9
     )
@@ -90,24 +90,24 @@ def log_improvement(mean, sd):
 def test_deviations_down_to_a_millionth_of_the_priors_are_taken_as_they_are(scale):
     sds = [2e-6 * scale, 1e-3 * scale, scale]
     means = [0.5 + 1.5 * sds[0], 0.5 - 2 * sds[1], 0.5 + sds[2]]
-    known = Compilable(means, sds, scale, incumbent=0.5)
+    candidates = Given(means, sds, scale, incumbent=0.5)
     wanted = [log_improvement(*pair) for pair in zip(means, sds)]
-    assert ExpectedImprovement().score(known).tolist() == pytest.approx(wanted, rel=1e-8)
-    assert ProbabilityOfImprovement().score(known).tolist() == pytest.approx([1.5, -2, 1])
+    assert ExpectedImprovement().score(candidates).tolist() == pytest.approx(wanted, rel=1e-8)
+    assert ProbabilityOfImprovement().score(candidates).tolist() == pytest.approx([1.5, -2, 1])
 
 
 @pytest.mark.parametrize("scale", [1.0, 20.0])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_below_that_improvements_are_those_of_a_millionth(scale, sign):
-    floor, known = 1e-6 * scale, [0.0, 1e-9 * scale, 1e-6 * scale]
+    floor, sds = 1e-6 * scale, [0.0, 1e-9 * scale, 1e-6 * scale]
     mean = 0.5 + sign * 3 * floor
-    candidates = Compilable([mean] * 3, known, scale, sign, incumbent=0.5)
+    candidates = Given([mean] * 3, sds, scale, sign, incumbent=0.5)
     assert ProbabilityOfImprovement().score(candidates).tolist() == pytest.approx([3.0] * 3)
     wanted = log_improvement(0.5 + 3 * floor, floor)
     assert ExpectedImprovement().score(candidates).tolist() == pytest.approx([wanted] * 3)
 
 
-def test_a_point_known_to_the_last_digit_has_a_deviation_with_a_derivative():
+def test_an_exactly_measured_point_has_a_deviation_with_a_derivative():
     kernel = RBFKernel().double().requires_grad_(False)
     X = torch.linspace(0, 1, 5, dtype=D).view(1, 5, 1)
     root = torch.full((1, 5), 1e10, dtype=D)

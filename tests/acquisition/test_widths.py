@@ -4,8 +4,6 @@ from math import log, pi, sqrt
 
 import pytest
 import torch
-from botorch.acquisition import UpperConfidenceBound
-from botorch.utils.testing import MockModel, MockPosterior
 
 from botorch_tv.acquisition import (
     IGPUCB,
@@ -14,7 +12,6 @@ from botorch_tv.acquisition import (
     BayesEventTriggered,
     BayesResetting,
     BayesTV,
-    ClosedForm,
     Constant,
     Heteroscedastic,
     Logarithmic,
@@ -101,24 +98,6 @@ def test_schedules_of_the_gain(width, expected):
     assert sqrt_beta[1] < sqrt_beta[0]
 
 
-def test_heteroscedastic_is_the_ratio_of_determinants():
-    K = torch.tensor([[1.0, 0.6, 0.1], [0.6, 1.0, 0.3], [0.1, 0.3, 1.0]], dtype=torch.float64)
-    N = torch.diag(torch.tensor([0.5, 0.2, 0.1], dtype=torch.float64))
-    root = N.inverse().sqrt()
-    gain = 0.5 * torch.logdet(torch.eye(3) + root @ K @ root)
-    ratio = sqrt(torch.det(N + K) / torch.det(N))
-    sqrt_beta = Heteroscedastic(B=1.5, delta=0.2).sqrt_beta(WidthContext(4, 2, gain))
-    assert sqrt_beta.item() == pytest.approx(sqrt(2 * log(2 * ratio / 0.2)) + 1.5, rel=1e-12)
-
-
-def test_beta_is_what_botorch_takes():
-    width = IGPUCB(B=1.0, R=0.5, delta=0.1, gain=ClosedForm("se"))
-    mean, variance = torch.tensor([[[0.3]]]), torch.tensor([[[0.49]]])
-    model = MockModel(MockPosterior(mean=mean, variance=variance))
-    score = UpperConfidenceBound(model, beta=width.beta(context(9)))(torch.zeros(1, 1, 2))
-    assert score.item() == pytest.approx(0.3 + width.sqrt_beta(context(9)) * 0.7, rel=1e-6)
-
-
 def test_negative_logarithms_count_as_zero():
     width = Logarithmic(c1=0.8, c2=0.4)
     assert [width.sqrt_beta(context(t)) for t in (1, 2)] == [0.0, 0.0]
@@ -128,7 +107,7 @@ def test_negative_logarithms_count_as_zero():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.parametrize("width", USING_GAIN, ids=repr)
-def test_keeps_shape_dtype_and_device(width, dtype, device):
+def test_shape_dtype_and_device_are_those_of_the_gain(width, dtype, device):
     gain = torch.zeros(4, 3, dtype=dtype, device=device)
     for result in (
         width.sqrt_beta(WidthContext(2, 1, gain, gain)),
@@ -145,7 +124,7 @@ def test_names_the_gain_it_misses(width):
 
 
 @pytest.mark.parametrize("cls", [BayesTV, BayesResetting, BayesEventTriggered])
-def test_bayes_names_the_constants_that_leave_no_width(cls):
+def test_bayes_names_the_constants_without_a_width(cls):
     with pytest.raises(ValueError, match=r"a1=1e-05.* round 1 with d = 2.*a1 must exceed") as error:
         cls(**{**SLOPES, "a1": 1e-5}).sqrt_beta(context(1))
     limit = float(str(error.value).split("exceed ")[1].rstrip("."))

@@ -1,4 +1,4 @@
-"""A strategy that is told nothing: laws of every strategy, and units of its own."""
+"""The adaptive strategy: laws of every strategy, and its units."""
 
 import copy
 import math
@@ -40,7 +40,7 @@ def play(
     shape: tuple[int, ...] | None = None,
     failing: bool = False,
     corner: float = 0.0,
-    side: float = 1.0,
+    length: float = 1.0,
     level: float = 0.0,
     unit: float = 1.0,
     tick: float = 1.0,
@@ -49,20 +49,20 @@ def play(
     state, record = player.init(domain, batch_shape=shape), []
     for t in range(ROUNDS):
         now = tick * (t + (t > 6))
-        generators = [torch.Generator().manual_seed(100 * t + int(one)) for one in trials]
+        generators = [torch.Generator().manual_seed(100 * t + int(trial)) for trial in trials]
         suggestion = player.ask(state, now=now, generator=generators)
-        U = (suggestion.X.reshape(len(trials), 2) - corner) / side
+        U = (suggestion.X.reshape(len(trials), 2) - corner) / length
         y = level + unit * objective(U, t, trials)
         ok = ((t + trials.long()) % 4 > 0).view(shape) if failing and t % 3 > 0 else None
         state, _ = player.tell(state, suggestion, y.view(shape), ok=ok)
         record.append((U, (suggestion.mean.reshape(-1) - level) / unit, suggestion.sd / unit))
-    parts = [torch.stack([one.reshape(len(trials), -1) for one in part]) for part in zip(*record)]
+    parts = [torch.stack([row.reshape(len(trials), -1) for row in part]) for part in zip(*record)]
     return state, parts
 
 
 def assert_same(actual, expected, tolerance: float = 1e-8) -> None:
-    for one, other in zip(actual, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=tolerance)
+    for first, second in zip(actual, expected, strict=True):
+        torch.testing.assert_close(first, second, rtol=0, atol=tolerance)
 
 
 ALL = torch.arange(3.0, dtype=torch.float64)
@@ -70,7 +70,7 @@ EXPLORATIONS = [UpperConfidence(), Thompson(), ExpectedImprovement()]
 
 
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
-@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda rule: type(rule).__name__)
 def test_batch_is_a_loop_of_singles(domain, exploration):
     player = strategy(exploration=exploration)
     _, batch = play(player, domain, ALL, failing=True)
@@ -82,13 +82,13 @@ def test_batch_is_a_loop_of_singles(domain, exploration):
     assert len(torch.unique(batch[1][-1])) == TRIALS
 
 
-@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda rule: type(rule).__name__)
 @pytest.mark.parametrize("on_grid", [True, False])
 def test_units_of_y_x_and_time_make_no_difference(on_grid, exploration):
     other = Grid(GRID.X * 40 - 7) if on_grid else Box(SQUARE * 40 - 7, search=QUICK)
     player = strategy(exploration=exploration)
     _, plain = play(player, GRID if on_grid else BOX, ALL)
-    units = {"corner": -7.0, "side": 40.0, "level": 1e3, "unit": 25.0, "tick": 3600.0}
+    units = {"corner": -7.0, "length": 40.0, "level": 1e3, "unit": 25.0, "tick": 3600.0}
     _, scaled = play(player, other, ALL, **units)
     starts = player.starts
     assert_same([part[starts:] for part in scaled], [part[starts:] for part in plain], 1e-5)
@@ -124,7 +124,7 @@ def test_a_consumed_state_reuses_its_memory(domain):
 
 
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
-def test_all_that_is_predicted_is_one_posterior(domain):
+def test_all_predictions_agree(domain):
     player = strategy()
     state, _ = play(player, domain, ALL)
     suggestion = player.ask(state)
@@ -140,8 +140,8 @@ def test_all_that_is_predicted_is_one_posterior(domain):
     assert bool((torch.linalg.eigvalsh(covariance) > -1e-9).all())
     noisy = player.posterior(state, X, observation_noise=True).mvn.covariance_matrix
     added = (noisy - covariance).diagonal(dim1=-2, dim2=-1)
-    believed = player.model_noise(state).unsqueeze(-1)
-    torch.testing.assert_close(added, believed.expand_as(added))
+    noise = player.model_noise(state).unsqueeze(-1)
+    torch.testing.assert_close(added, noise.expand_as(added))
     if domain is GRID:
         means = player.decision(state).arm_means()
         torch.testing.assert_close(
@@ -170,11 +170,11 @@ def test_functions_drawn_have_the_moments_that_are_predicted(domain):
     for _ in range(each):
         size = (trials, state.basis.normals)
         normal = torch.randn(*size, dtype=torch.float64, generator=generator)
-        told = state.data, decision.present
+        given = state.data, decision.present
         if domain is GRID:
-            functions.append(inference.predict(*told).draw(normal)[:, ::7] * unit)
+            functions.append(inference.predict(*given).draw(normal)[:, ::7] * unit)
         else:
-            posterior = inference.predict(*told, lambda count, normal=normal: normal)
+            posterior = inference.predict(*given, lambda count, normal=normal: normal)
             functions.append(posterior.sample_at(X.expand(trials, -1, -1)) * unit)
     drawn = torch.cat(functions)
     expected = joint.mvn.covariance_matrix[0]
@@ -186,7 +186,7 @@ def test_functions_drawn_have_the_moments_that_are_predicted(domain):
 
 
 @pytest.mark.parametrize("kind", ["grid", "box"])
-def test_what_features_leave_out_speaks_for_no_point(kind):
+def test_variance_without_features_does_not_choose(kind):
     bank = Bank(
         rates=(0.0,), hazards=(0.0,), lengthscales=(0.4,), noise_ratios=(0.01,), features=12
     )
@@ -204,10 +204,10 @@ def test_what_features_leave_out_speaks_for_no_point(kind):
 
     def bands(X):
         posterior = player.posterior(state, X.unsqueeze(0))
-        left = 1 - state.data.prior.features[0].at(X).square().sum(-1)
+        rest = 1 - state.data.prior.features[0].at(X).square().sum(-1)
         mean, variance = posterior.mean[0, :, 0], posterior.variance[0, :, 0]
         root = suggestion.sqrt_beta
-        return mean + root * (variance - scale * left).sqrt(), mean + root * variance.sqrt()
+        return mean + root * (variance - scale * rest).sqrt(), mean + root * variance.sqrt()
 
     (chosen, _), (learnable, whole) = bands(suggestion.X), bands(places)
     assert bool(chosen[0] > learnable.max() - 1e-6)
@@ -219,7 +219,7 @@ def test_what_features_leave_out_speaks_for_no_point(kind):
 
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 @pytest.mark.parametrize("gap", [1.0, 4.0])
-def test_a_jump_that_may_have_come_speaks_for_no_point(domain, gap):
+def test_a_possible_jump_does_not_choose(domain, gap):
     bank = Bank(rates=(0.0,), hazards=(0.2,), lengthscales=(0.2,), noise_ratios=(0.01,))
     player = strategy(bank=bank)
     state = player.init(domain, batch_shape=(TRIALS,))
@@ -261,16 +261,16 @@ def test_constant_readings_keep_filling_the_domain():
 
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
-def test_what_is_best_before_anything_is_predicted_was_measured(domain, maximize):
+def test_without_predictions_the_best_observation_is_recommended(domain, maximize):
     player = adaptive_gp_ucb(bank=SMALL, starts=3, maximize=maximize)
     state, X = player.init(domain, batch_shape=(3,)), []
     sign = 1.0 if maximize else -1.0
-    told = torch.tensor([[1.0, 5.0, 3.0], [4.0, 9.0, 2.0], [2.0, 2.0, 2.0]], dtype=torch.float64)
+    values = torch.tensor([[1.0, 5.0, 3.0], [4.0, 9.0, 2.0], [2.0, 2.0, 2.0]], dtype=torch.float64)
     failed = torch.tensor([[0, 0, 0], [0, 1, 0], [0, 0, 0]], dtype=torch.bool)
     for t in range(3):
         suggestion = player.ask(state)
         X.append(suggestion.X)
-        state, _ = player.tell(state, suggestion, sign * told[:, t], ok=~failed[:, t])
+        state, _ = player.tell(state, suggestion, sign * values[:, t], ok=~failed[:, t])
         if t == 1:
             early = player.recommend(state)
     assert player.predicts(state).tolist() == [True, False, False]
@@ -352,7 +352,7 @@ def test_other_dimensions_are_served(dim):
 
 
 @pytest.mark.parametrize("unit", [1e-3, 3600.0])
-def test_the_next_round_is_as_far_as_rounds_usually_are(unit):
+def test_the_default_step_is_the_median_gap(unit):
     plain, other = Loop(BOX), Loop(BOX)
     for number, y in enumerate([3.0, 4.0, 5.0, 4.5, 4.0, 4.1]):
         plain.ask(now=float(number))
@@ -367,17 +367,17 @@ def test_the_next_round_is_as_far_as_rounds_usually_are(unit):
 
 @pytest.mark.parametrize("begins", [-3e4, 3e4])
 def test_time_counts_from_the_first_measurement(begins):
-    player, told = strategy(), []
+    player, described = strategy(), []
     for begin in (0.0, begins):
         state = player.init(GRID)
         for t in range(player.starts + 3):
             suggestion = player.suggestion_at(state, GRID.X[5 * t % len(GRID)], now=begin + t)
             state, _ = player.tell(state, suggestion, float(suggestion.X.sum().sin()))
-        told.append(
+        described.append(
             (player.describe(state, format_time=lambda at, begin=begin: f"{at - begin:g}"), state)
         )
-    (words, state), (other_words, other) = told
-    assert other_words == words
+    (text, state), (other_text, other) = described
+    assert other_text == text
     assert_same(
         [player.jump(other), player.weights(other)], [player.jump(state), player.weights(state)]
     )

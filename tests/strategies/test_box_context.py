@@ -1,4 +1,4 @@
-"""What is known before a round and not chosen."""
+"""Coordinates that are given before a round and not chosen."""
 
 import math
 
@@ -74,18 +74,17 @@ def test_the_choice_is_the_best_for_its_context(maximize):
     mean = strategy.posterior(state, sheet, now=state.time + 1).mean[..., 0]
     best = mean.amax(-1) if maximize else mean.amin(-1)
     torch.testing.assert_close(suggestion.mean, best, rtol=0, atol=1e-5)
-    # And the suggestion is told as it is.
     after, _ = strategy.tell(state, suggestion, torch.zeros(3, dtype=D))
     assert torch.equal(after.history.choice.row(25), suggestion.X)
 
 
 @pytest.mark.parametrize("exploration", [ExpectedImprovement(), ProbabilityOfImprovement()])
-def test_improvements_are_over_what_is_reached_in_this_context(exploration):
+def test_incumbents_are_those_of_the_context(exploration):
     strategy = strategy_of(exploration=exploration, kernel=module(), noise=1e-4)
     box = Box(LINE, context_dim=1)
     state = strategy.init(box)
     for x in np.linspace(0, 1, 6):
-        for context in (0.0, 3.0):  # far apart: one says nothing of the other
+        for context in (0.0, 3.0):  # far apart, so unrelated
             X = torch.tensor([x, context], dtype=D)
             y = torch.tensor(-((x - 0.3) ** 2) + 10 * (context > 1), dtype=D)
             state, _ = strategy.tell(state, strategy.suggestion_at(state, X), y)
@@ -99,7 +98,7 @@ def test_improvements_are_over_what_is_reached_in_this_context(exploration):
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -1e200])
-def test_every_number_of_a_context_is_looked_at(wrong):
+def test_every_number_of_a_context_is_checked(wrong):
     strategy = strategy_of()
     state = strategy.init(Box(LINE, context_dim=2), batch_shape=(2,))
     for place in range(2):

@@ -56,7 +56,7 @@ def test_points_on_the_border_are_inside_to_rounding(dtype):
         strategy.suggestion_at(state, box.bounds[1].to(dtype) + 1e-4 * span)
 
 
-def test_a_box_keeps_its_own_bounds_and_can_be_pickled():
+def test_a_box_copies_its_bounds_and_can_be_pickled():
     bounds = CUBE.clone()
     box = Box(bounds, context_dim=2, search=DiscreteSearch(CUBE))
     bounds[1] = 7.0
@@ -86,10 +86,10 @@ def test_suggestions_among_points_that_tell_all_have_a_deviation(domain):
         return domain.X.to(D)[torch.randint(len(domain), (30,), generator=source)]
 
     state = strategy.init(domain, batch_shape=(30,))
-    told = [points() for _ in range(60)]
-    for X in told:
+    observed = [points() for _ in range(60)]
+    for X in observed:
         state, _ = strategy.tell(state, strategy.suggestion_at(state, X), X.sum(-1))
-    for X in [*told, *(points() for _ in range(20))]:
+    for X in [*observed, *(points() for _ in range(20))]:
         suggestion = strategy.suggestion_at(state, X)
         assert bool((suggestion.sd >= 0).all())  # NaN is not
         assert float(suggestion.sd.max()) < 0.01
@@ -110,9 +110,9 @@ def test_variances_in_any_unit(domain, unit):
     for row in (1, 5, 5):
         state, _ = strategy.tell(state, strategy.suggestion_at(state, X[row]), unit * sin(row))
     K = torch.exp(-0.5 * (X - X.mT).square() / 0.3**2)
-    told = [1, 5, 5]
-    whole = K[told][:, told] + 0.05 * torch.eye(3, dtype=D)
-    wanted = K.diagonal() - (K[:, told] * torch.linalg.solve(whole, K[told]).mT).sum(-1)
+    observed = [1, 5, 5]
+    whole = K[observed][:, observed] + 0.05 * torch.eye(3, dtype=D)
+    wanted = K.diagonal() - (K[:, observed] * torch.linalg.solve(whole, K[observed]).mT).sum(-1)
     posterior = strategy.posterior(state, X)
     torch.testing.assert_close(posterior.variance.squeeze(-1) / unit**2, wanted, rtol=1e-7, atol=0)
     as_model = strategy.as_model(state).posterior(X.unsqueeze(-2))

@@ -53,7 +53,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_is_its_trials_one_by_one(name, monkeypatch):
+def test_a_batch_is_a_loop_of_singles(name, monkeypatch):
     monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 100)
     strategy = parts_of(name)
     batch = strategy.init(BOX, batch_shape=(3,))
@@ -73,8 +73,8 @@ def test_a_batch_is_its_trials_one_by_one(name, monkeypatch):
             # From here on at exactly the same point.
             alone = strategy.suggestion_at(singles[i], together.X[i])
             for field in ("mean", "sqrt_beta", "time"):
-                one, other = getattr(alone, field), getattr(together, field)[i]
-                torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+                ours, wanted = getattr(alone, field), getattr(together, field)[i]
+                torch.testing.assert_close(ours, wanted, rtol=0, atol=1e-10)
             torch.testing.assert_close(alone.sd, together.sd[i], rtol=0, atol=1e-8)
             singles[i], info = strategy.tell(singles[i], alone, y[i])
             resets[i] += info.reset
@@ -111,21 +111,20 @@ def test_states_are_pure_and_survive_saving(name):
     for each in (state, loaded, state):  # the first once more: a state can be used again
         generator = torch.Generator().manual_seed(7)
         suggestion = strategy.ask(each, generator=generator)
-        told = world(suggestion.X, 9, 0.0)
-        inputs = [part.clone() for part in (suggestion.X, told)]
-        after, info = strategy.tell(each, suggestion, told)
-        assert_identical(inputs, [suggestion.X, told])
-        next_one = strategy.ask(after, generator=generator)
-        ends.append((suggestion, info, next_one, strategy.recommend(after)))
+        y = world(suggestion.X, 9, 0.0)
+        inputs = [part.clone() for part in (suggestion.X, y)]
+        after, info = strategy.tell(each, suggestion, y)
+        assert_identical(inputs, [suggestion.X, y])
+        following = strategy.ask(after, generator=generator)
+        ends.append((suggestion, info, following, strategy.recommend(after)))
     assert_identical(ends[0], ends[1])
     assert_identical(ends[0], ends[2])
     assert_identical(list(state.data[1:]), list(before.data[1:]))
-    # Two futures of one state do not see each other.
     suggestion = strategy.suggestion_at(state, state.history.choice.tensor()[:, :, 0])
-    one, _ = strategy.tell(state, suggestion, torch.ones(2, 2, dtype=D))
-    other, _ = strategy.tell(state, suggestion, -torch.ones(2, 2, dtype=D))
-    assert float(one.history.y.row(4).min()) == 1.0
-    assert float(other.history.y.row(4).max()) == -1.0
+    first, _ = strategy.tell(state, suggestion, torch.ones(2, 2, dtype=D))
+    second, _ = strategy.tell(state, suggestion, -torch.ones(2, 2, dtype=D))
+    assert float(first.history.y.row(4).min()) == 1.0
+    assert float(second.history.y.row(4).max()) == -1.0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -210,27 +209,25 @@ def rough():
     return kernel
 
 
-def test_observation_noise_and_groups_of_points():
+@pytest.mark.parametrize("lead", [(), (4,), (2, 2)])
+def test_groups_of_points_are_parts_of_the_joint_posterior(lead):
     strategy = GPStrategy(kernel=rough(), noise=LOUD, decay=Markov(0.1))
     state, arms = strategy.init(SHIFTED, batch_shape=(2, 1)), torch.tensor(POINTS)
     for t in range(3):
+        y = torch.tensor([[0.3 * t], [-0.2]], dtype=D)
         X = arms[torch.tensor([[t], [t + 2]])]
-        told = torch.tensor([[0.3 * t], [-0.2]], dtype=D)
-        state, _ = strategy.tell(state, strategy.suggestion_at(state, X), told, noise=0.3)
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, X), y, noise=0.3)
     whole = strategy.posterior(state, arms)
-    assert whole.mean.shape == (2, 1, 8, 1)
-    for lead in ((), (4,), (2, 2)):
-        groups = arms.view(4, 1, 1, 2, 2).expand(4, 2, 1, 2, 2)
-        groups = groups.reshape(*lead, 2, 1, 2, 2) if lead else groups[0]
-        posterior = strategy.posterior(state, groups)
-        assert posterior.mean.shape == (*lead, 2, 1, 2, 1)
-        for number in range(4 if lead else 1):
-            part = slice(2 * number, 2 * number + 2)
-            mean = posterior.mean.reshape(-1, 2, 1, 2, 1)[number]
-            covariance = posterior.distribution.covariance_matrix.reshape(-1, 2, 1, 2, 2)[number]
-            torch.testing.assert_close(mean, whole.mean[..., part, :])
-            wanted = whole.distribution.covariance_matrix[..., part, part]
-            torch.testing.assert_close(covariance, wanted)
+    groups = arms.view(4, 1, 1, 2, 2).expand(4, 2, 1, 2, 2)
+    groups = groups.reshape(*lead, 2, 1, 2, 2) if lead else groups[0]
+    posterior = strategy.posterior(state, groups)
+    assert posterior.mean.shape == (*lead, 2, 1, 2, 1)
+    covariance = posterior.distribution.covariance_matrix.reshape(-1, 2, 1, 2, 2)
+    for number, mean in enumerate(posterior.mean.reshape(-1, 2, 1, 2, 1)):
+        part = slice(2 * number, 2 * number + 2)
+        torch.testing.assert_close(mean, whole.mean[..., part, :])
+        wanted = whole.distribution.covariance_matrix[..., part, part]
+        torch.testing.assert_close(covariance[number], wanted)
     noisy = strategy.posterior(state, arms, observation_noise=True)
     torch.testing.assert_close(noisy.variance, whole.variance + LOUD, rtol=0, atol=1e-12)
 
@@ -262,7 +259,7 @@ def test_a_gap_of_a_billion(decay, inflation):
     assert float(again.mean) == pytest.approx(1.0, abs=0.2)
 
 
-def test_all_failed_is_as_nothing_told():
+def test_failures_alone_do_not_change_the_prior():
     strategy = GPStrategy(kernel=rough(), noise=LOUD, decay=Wiener(0.2), mean="estimated")
     state, arms = strategy.init(SHIFTED, batch_shape=(2,)), torch.tensor(POINTS)
     for _ in range(3):

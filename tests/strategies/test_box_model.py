@@ -28,7 +28,7 @@ def module():
     return kernel
 
 
-def told(strategy, domain, n=7, batch_shape=()):
+def observed(strategy, domain, n=7, batch_shape=()):
     state = strategy.init(domain, batch_shape=batch_shape)
     generator = torch.Generator().manual_seed(0)
     time = torch.zeros(batch_shape, dtype=D)
@@ -47,7 +47,7 @@ def told(strategy, domain, n=7, batch_shape=()):
 @pytest.mark.parametrize("batch_shape", [(), (1,), (2,), (2, 2)])
 def test_same_posterior_with_any_batch(batch_shape, lead):
     strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Wiener(0.1), retention=EventTrigger())
-    state = told(strategy, Box(CUBE), batch_shape=batch_shape)
+    state = observed(strategy, Box(CUBE), batch_shape=batch_shape)
     now = state.time + 1.3
     model = strategy.as_model(state, now=now)
     assert model.num_outputs == 1
@@ -63,9 +63,9 @@ def test_same_posterior_with_any_batch(batch_shape, lead):
     plain = model.posterior(X)
     covariance = plain.distribution.covariance_matrix
     for place in [(0,) * len(lead), (-1,) * len(lead)]:
-        one = model.posterior(X[place])
-        torch.testing.assert_close(one.mean, plain.mean[place], rtol=0, atol=1e-12)
-        wanted = one.distribution.covariance_matrix
+        alone = model.posterior(X[place])
+        torch.testing.assert_close(alone.mean, plain.mean[place], rtol=0, atol=1e-12)
+        wanted = alone.distribution.covariance_matrix
         torch.testing.assert_close(covariance[place], wanted, rtol=0, atol=1e-12)
     assert plain.rsample(torch.Size([5])).shape == (5, *lead, *batch_shape, 3, 1)
     shifted = ScalarizedPosteriorTransform(torch.tensor([2.0], dtype=D), offset=1.0)
@@ -87,7 +87,7 @@ ACQUISITIONS = {
 @pytest.mark.parametrize("name", ACQUISITIONS)
 def test_acquisition_functions_run_in_optimize_acqf(name):
     strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1))
-    state = told(strategy, Box(CUBE))
+    state = observed(strategy, Box(CUBE))
     with warnings.catch_warnings():
         # A candidate that is a baseline point has a singular covariance with it, in BoTorch too.
         warnings.filterwarnings("ignore", message="A not p.d.")
@@ -109,23 +109,23 @@ def test_learned_hyperparameters_are_the_models():
     strategy = GPStrategy(
         kernel=module(), noise=NOISE, decay=Markov(0.1), learning=Refit(every=3, least=3)
     )
-    state = told(strategy, Box(CUBE), n=6, batch_shape=(2,))
+    state = observed(strategy, Box(CUBE), n=6, batch_shape=(2,))
     X = torch.rand(4, 1, 1, 2, dtype=D).expand(4, 2, 1, 2)
     model = strategy.as_model(state)
     ours = strategy.posterior(state, X, observation_noise=True)
     torch.testing.assert_close(model.posterior(X, observation_noise=True).mean, ours.mean)
     gap = ours.variance - model.posterior(X).variance
-    believed = NOISE * state.basis.noise_factor
-    torch.testing.assert_close(gap[..., 0, 0], believed.expand(4, 2), rtol=0, atol=1e-9)
-    assert not torch.allclose(believed, torch.full_like(believed, NOISE))
+    noise = NOISE * state.basis.noise_factor
+    torch.testing.assert_close(gap[..., 0, 0], noise.expand(4, 2), rtol=0, atol=1e-9)
+    assert not torch.allclose(noise, torch.full_like(noise, NOISE))
 
 
-def test_what_is_not_there_is_refused():
+def test_other_outputs_and_points_are_refused():
     strategy = GPStrategy(kernel=module(), noise=NOISE)
-    model = strategy.as_model(told(strategy, Box(CUBE)))
+    model = strategy.as_model(observed(strategy, Box(CUBE)))
     X = torch.rand(1, 2, dtype=D)
     assert torch.equal(model.posterior(X, output_indices=[0]).mean, model.posterior(X).mean)
-    with pytest.raises(ValueError, match="one output"):
+    with pytest.raises(ValueError, match="alone output"):
         model.posterior(torch.rand(1, 2, dtype=D), output_indices=[1])
     with pytest.raises(InputDataError, match="outside"):
         model.posterior(torch.full((1, 2), 1.5, dtype=D))

@@ -1,6 +1,5 @@
 """The point found is the best: against dense grids, BoTorch's optimiser, and by hand."""
 
-import math
 import sys
 from functools import partial
 
@@ -20,8 +19,6 @@ from botorch_tv.acquisition import (
     UpperConfidence,
 )
 from botorch_tv.forgetting import Markov
-from botorch_tv.gp.quasi_newton import minimize
-from botorch_tv.gp.search import Sought, _climb
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy
 from botorch_tv.strategies.candidates import _SomeTrials
@@ -178,7 +175,7 @@ def test_bounds_hold_where_all_is_better_beyond():
     assert strategy.recommend(state).tolist() == [-1.0, 5.0]
 
 
-def test_a_number_that_was_rounded_to_one_takes_the_last_candidate():
+def test_a_uniform_number_1_takes_the_last_candidate():
     class Highest:
         def uniform(self):
             return torch.ones(3)
@@ -207,26 +204,7 @@ def test_the_ascent_is_of_the_score_itself():
         assert torch.autograd.gradcheck(score, X)
 
 
-def test_every_evaluation_is_counted_for_its_own_trial():
-    box = Box(torch.tensor([[0.0, 0.0], [2.0, 2.0]], dtype=D))
-    peaks = torch.tensor([[0.3, 1.9], [1.0, 1.0], [1.7, 0.2], [0.9, 1.2]], dtype=D)
-    sharp = torch.tensor([1.0, 40.0, 0.01, 7.0], dtype=D)
-
-    def score(X, trials):
-        at = slice(None) if trials is None else trials
-        apart = (X - peaks[at].unsqueeze(1)).square().sum(-1)
-        return -torch.log1p(sharp[at].unsqueeze(1) * apart)
-
-    start = torch.rand(4, 3, 2, dtype=D, generator=torch.Generator().manual_seed(0))
-    start[1] = 0.5  # one trial is done at once
-    sought = Sought(score, start, torch.ones(4, 3, dtype=torch.bool), 0, 1.0)
-    end = minimize(_climb(box, sought), start, 0.0, 1.0)
-    wanted = (peaks / 2).unsqueeze(1).expand(4, 3, 2)
-    torch.testing.assert_close(end.x, wanted, rtol=0, atol=1e-3)
-    assert math.isfinite(float(end.value.sum()))
-
-
-def test_climbs_do_not_import_what_autograd_checks_weights_with(monkeypatch):
+def test_ascents_do_not_import_sympy(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.fx.experimental.symbolic_shapes", None)
     loop = Loop(Box([[0, 1]]), seed=0)
     for y in (0.1, 0.7, 0.4, 0.5):

@@ -334,7 +334,7 @@ WINDOWS, BLOCK, HORIZON, B = (2, 4, 7), 7, 40, 2.0
 
 
 class Listed:
-    """Given uniform numbers, for one trial."""
+    """Given uniform numbers for a trial."""
 
     def __init__(self, numbers):
         self.numbers = iter(numbers)

@@ -1,4 +1,4 @@
-"""A trigger that waits for a second contradiction: one wrong reading resets nothing."""
+"""A trigger that waits for a second contradiction."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def strategy(**given: Any) -> Strategy:
     return et_gp_ucb(**({"kernel": kernel(0.4), "noise": NOISE, "confirm": 1} | given))
 
 
-def loop_that_knows(**given: Any) -> Loop:
+def settled_loop(**given: Any) -> Loop:
     flat = torch.ones(len(X), len(X), dtype=torch.float64)
     loop = Loop(strategy(kernel=flat, **given), GRID, pending=4)
     for _ in range(6):
@@ -30,40 +30,40 @@ def loop_that_knows(**given: Any) -> Loop:
 
 
 @pytest.mark.parametrize("confirm", [0, 1])
-def test_a_wrong_reading_that_arrives_late_is_doubted_at_its_place(confirm: int) -> None:
-    loop, other = loop_that_knows(confirm=confirm), loop_that_knows(confirm=confirm)
+def test_a_late_wrong_reading_is_doubted_at_its_time(confirm: int) -> None:
+    loop, other = settled_loop(confirm=confirm), settled_loop(confirm=confirm)
     loop.observe(X[3], -3.0, time=2.5)
     assert loop.last.reset == (confirm == 0)
     assert loop.history.reset.tolist().count(True) == (2 if confirm == 0 else 0)
     if confirm:
-        for one in (loop, other):
-            one.ask()
-            one.tell(1.0)
-            assert not one.last.reset
+        for player in (loop, other):
+            player.ask()
+            player.tell(1.0)
+            assert not player.last.reset
         torch.testing.assert_close(loop.posterior(X).mean, other.posterior(X).mean)
 
 
-def test_a_late_reading_confirms_one_told_before_it() -> None:
-    loop = loop_that_knows()
+def test_a_late_reading_confirms_a_later_reading() -> None:
+    loop = settled_loop()
     loop.observe(X[0], -1.0, time=9.0)
     loop.observe(X[1], -1.0, time=8.0)
     assert loop.history.reset.tolist() == [False] * 7 + [True]
     assert loop.posterior(X).mean[0].item() == pytest.approx(-2 / (2 + NOISE), abs=1e-9)
 
 
-def test_suggestions_open_at_a_change_are_judged_by_what_is_left(tmp_path: Path) -> None:
-    loop = loop_that_knows()
+def test_open_suggestions_are_judged_after_a_reset(tmp_path: Path) -> None:
+    loop = settled_loop()
     waiting = [loop.ask() for _ in range(4)]
     loop.tell(-1.0, suggestion=waiting[0])
     assert not loop.last.reset
     loop.save(tmp_path / "loop.json")
-    for one in (loop, Loop.load(tmp_path / "loop.json", loop.strategy)):
+    for player in (loop, Loop.load(tmp_path / "loop.json", loop.strategy)):
         fired = []
         for asked in waiting[1:]:
-            one.tell(-1.0, suggestion=asked)
-            fired.append(one.last.reset)
+            player.tell(-1.0, suggestion=asked)
+            fired.append(player.last.reset)
         assert fired == [True, False, False]
-        mean = one.posterior(X).mean[0].item()
+        mean = player.posterior(X).mean[0].item()
         assert mean == pytest.approx(-4 / (4 + NOISE), abs=1e-9)
 
 

@@ -48,12 +48,12 @@ def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> No
 
 @pytest.mark.filterwarnings("ignore:the kernel's parameters are float32")
 @pytest.mark.parametrize("domain", PLACES.values(), ids=PLACES)
-def test_a_run_leaves_the_kernel_in_its_dtype(domain: Grid | Box) -> None:
+def test_a_run_does_not_change_the_dtype_of_the_kernel(domain: Grid | Box) -> None:
     for own in (torch.float32, torch.float64):
         strategy = gp_ucb(kernel=squared_exponential().to(own), noise=0.02)
         for dtype in (torch.float64, torch.float32):
             strategy.ask(strategy.init(domain, dtype=dtype))
-            assert {one.dtype for one in strategy.kernel.parameters()} == {own}
+            assert {part.dtype for part in strategy.kernel.parameters()} == {own}
 
 
 def different_kernels() -> list[Kernel]:
@@ -70,16 +70,16 @@ def different_kernels() -> list[Kernel]:
     return [squared_exponential(), scaled, first, second, across, rough, smooth, nearly, *other]
 
 
-def test_different_kernels_are_never_taken_for_one_another() -> None:
+def test_different_kernels_are_never_confused() -> None:
     grid, alone = Grid.regular(3, 2), Grid.regular(3, 2).X
-    for turn in range(2):  # the second time each is known
+    for turn in range(2):  # the second time from the cache
         for kernel in different_kernels():
             basis = grid.basis(kernel, "exact", dtype=torch.float64, device=CPU)
             arms = torch.arange(9)
             assert torch.equal(basis.gram(arms), covariance_matrix(kernel, alone)), (turn, kernel)
 
 
-def test_a_grid_is_saved_without_what_it_remembers() -> None:
+def test_a_grid_is_saved_without_its_cache() -> None:
     grid = Grid.regular(3, 2)
     bare = len(pickle.dumps(grid))
     gp_ucb(kernel=squared_exponential(), noise=0.02).init(grid)
@@ -118,7 +118,7 @@ def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 NOWHERE = torch.device("meta")
-ONE = torch.ones((), dtype=torch.float64)
+LIKE = torch.ones((), dtype=torch.float64)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -134,11 +134,11 @@ def test_a_generator_of_the_host_serves_trials_elsewhere(several: bool, kind: st
     assert not torch.equal(made[0].get_state(), untouched.get_state())
 
 
-def test_how_many_numbers_are_used_does_not_move_later_ones() -> None:
+def test_later_draws_do_not_depend_on_how_many_are_used() -> None:
     later = []
     for count in (3, 4):
         generator = torch.Generator().manual_seed(1)
-        draws = draws_for(generator, (2,), ONE)
+        draws = draws_for(generator, (2,), LIKE)
         first = leading_normals(draws, count, 8)
         assert first.shape == (2, count)
         later.append((first[:, :3], draws.normal(5)))
@@ -146,7 +146,7 @@ def test_how_many_numbers_are_used_does_not_move_later_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "unit", "said"),
+    ("length", "unit", "text"),
     [
         (1.0, "minutes", "1 minute"),
         (1.0004, "hours", "1 hour"),
@@ -156,16 +156,16 @@ def test_how_many_numbers_are_used_does_not_move_later_ones() -> None:
         (0.25, "days", "0.25 days"),
     ],
 )
-def test_spans(length: float, unit: str, said: str) -> None:
-    assert span_text(length, unit) == said
+def test_spans(length: float, unit: str, text: str) -> None:
+    assert span_text(length, unit) == text
 
 
 def test_things() -> None:
-    said = [counted(number, "points") for number in (0, 1, 2)]
-    assert said == ["0 points", "1 point", "2 points"]
+    text = [counted(number, "points") for number in (0, 1, 2)]
+    assert text == ["0 points", "1 point", "2 points"]
 
 
-def test_how_fast_it_forgets_is_said_in_whole_words() -> None:
+def test_texts_of_forgetting() -> None:
     markov = forgetting_text(Markov(0.75), Static(), "minutes")  # 0.25^(age/2) = 1/2
     assert markov.endswith("falls to 1/2 after 1 minute.")
     weights = forgetting_text(Static(), ExponentialWeights(0.5), "hours")

@@ -1,4 +1,4 @@
-"""What trials are said to take in memory is what they take, within a factor of two.
+"""The estimated memory of a trial is right to a factor of two.
 
 Counted are the numbers alive at a time; every round is of another arm or point, the worst case that
 the estimate is of, and no trigger fires.
@@ -130,5 +130,7 @@ def test_of_a_factor_that_grows(name: str) -> None:
 def test_of_a_regression_that_takes_less_once_rows_outnumber_coordinates(trials: int) -> None:
     strategy = STRATEGIES["W"]()
     state = strategy.init(Grid.regular(15, 2))
-    said = [strategy.numbers_per_trial(state, horizon, trials) for horizon in range(10, 301, 10)]
-    assert said == sorted(said)
+    estimates = [
+        strategy.numbers_per_trial(state, horizon, trials) for horizon in range(10, 301, 10)
+    ]
+    assert estimates == sorted(estimates)

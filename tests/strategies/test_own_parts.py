@@ -59,7 +59,7 @@ def played(strategy: Strategy, domain: Any, shape=(), rounds=5, trials=None, **t
     trials = list(range(math.prod(shape))) if trials is None else trials
     state, record = strategy.init(domain, batch_shape=shape), []
     for t in range(rounds):
-        generators = [torch.Generator().manual_seed(100 * t + one) for one in trials]
+        generators = [torch.Generator().manual_seed(100 * t + trial) for trial in trials]
         suggestion = strategy.ask(state, generator=generators)
         record.append(suggestion)
         state, _ = strategy.tell(state, suggestion, measured(suggestion.X, t, trials), **tell)
@@ -97,7 +97,7 @@ def test_answers_that_fit_no_log_are_refused(answer, match):
 
 
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
-def test_nothing_is_seen_of_what_failed_or_has_left(domain):
+def test_failed_and_dropped_rows_are_hidden_from_rules(domain):
     seen = []
 
     def alternate(log):
@@ -134,7 +134,7 @@ def test_a_state_does_not_change_where_a_rule_answers_in_its_memory_again():
         assert_identical(state, before)
 
 
-def test_what_a_rule_raises_leaves_the_state_as_it_was():
+def test_an_exception_in_a_rule_does_not_change_the_state():
     strategy = strategy_of(
         retention=(SlidingWindow(3), Says(lambda log: Retained(newest=9 // (4 - log.rounds))))
     )
@@ -235,7 +235,7 @@ class Curious(Exploration):
 
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
-def test_what_an_exploration_sees(domain, maximize):
+def test_candidates_show_the_posterior_of_each_trial(domain, maximize):
     kernel = RBFKernel().double()
     kernel.lengthscale = torch.tensor(0.2, dtype=D)
     strategy = GPStrategy(

@@ -26,7 +26,7 @@ MIXED: dict[str, Any] = {
 LIKE = torch.zeros((), dtype=torch.float64)
 
 
-def test_places_are_shares_of_sides_and_of_logarithms() -> None:
+def test_coordinates_are_fractions_of_ranges_and_of_logarithms() -> None:
     point = {"temperature": 35.0, "rate": 1e-2, "layers": 8, "width": 32}
     shares = [15 / 60, 3 / 4, 1.0, math.log(8) / math.log(64)]
     torch.testing.assert_close(Parameters(MIXED).place(point, LIKE), LIKE.new_tensor(shares))
@@ -46,21 +46,21 @@ def test_a_value_that_was_rounded_comes_back_as_the_same_number(
     try:
         if log:
             low = abs(low) + 1e-9
-            one = Float(low, low * (1 + 10**size), log=True)
+            axis = Float(low, low * (1 + 10**size), log=True)
         else:
-            one = Float(low, low + 10**size)
+            axis = Float(low, low + 10**size)
     except ValueError:
         return
-    space = Parameters({"x": one})
+    space = Parameters({"x": axis})
     value = space.named(torch.tensor([share], dtype=dtype))["x"]
-    assert one.low <= value <= one.high
+    assert axis.low <= value <= axis.high
     place = space.place({"x": value}, torch.zeros((), dtype=dtype))
     assert space.named(place) == {"x": value}
     assert abs(float(place) - share) < (1e-7 if dtype == torch.float64 else 1e-3)
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_whole_numbers_come_back_and_are_kept_whole(log: bool) -> None:
+def test_whole_numbers_come_back_and_stay_whole(log: bool) -> None:
     space = Parameters({"n": Integer(3, 40, log=log)})
     for n in range(3, 41):
         place = space.place({"n": n}, LIKE)
@@ -79,29 +79,29 @@ def test_whole_numbers_have_equal_shares() -> None:
     assert torch.equal(X[:, 1], U[:, 1])
 
 
-def test_sides_are_corners() -> None:
-    sides = Box([(0, 1), (-2.5, 7)])
-    assert torch.equal(sides.bounds, torch.tensor([[0, -2.5], [1, 7]], dtype=torch.float64))
-    assert sides.parameters is None
+def test_ranges_are_corners() -> None:
+    box = Box([(0, 1), (-2.5, 7)])
+    assert torch.equal(box.bounds, torch.tensor([[0, -2.5], [1, 7]], dtype=torch.float64))
+    assert box.parameters is None
 
 
 def test_floats_alone_are_the_unit_cube() -> None:
     kernel = RBFKernel().double()
     strategy = tv_gp_ucb(kernel=kernel, noise=0.01, epsilon=0.05)
     named, plain = Box({"a": (20, 80), "b": Float(1e-4, 1, log=True)}), Box([(0, 1), (0, 1)])
-    states = [strategy.init(one) for one in (named, plain)]
+    states = [strategy.init(box) for box in (named, plain)]
     for t in range(4):
         suggestions = [strategy.ask(state) for state in states]
         assert torch.equal(suggestions[0].X, suggestions[1].X)
         y = float(torch.cos(3 * suggestions[0].X.sum() - 0.1 * t))
-        states = [strategy.tell(state, one, y)[0] for state, one in zip(states, suggestions)]
+        states = [strategy.tell(state, made, y)[0] for state, made in zip(states, suggestions)]
 
 
 def test_the_best_of_whole_numbers_is_found() -> None:
     box = Box({"a": Integer(0, 9), "b": Integer(1, 100, log=True)})
     assert box.parameters is not None
     points = [{"a": a, "b": b} for a, b in itertools.product(range(10), range(1, 101))]
-    X = torch.stack([box.parameters.place(one, LIKE) for one in points])
+    X = torch.stack([box.parameters.place(point, LIKE) for point in points])
     kernel = RBFKernel().double()
     kernel.lengthscale = 0.2
     strategy = tv_gp_ucb(kernel=kernel, noise=0.01, epsilon=0.03)
@@ -175,12 +175,12 @@ def test_data_there_and_back() -> None:
     space = Parameters(MIXED)
     again = Parameters.from_data(space.data())
     assert dict(again) == dict(space)
-    assert all(isinstance(one, BoxParameter) for one in again.values())
+    assert all(isinstance(axis, BoxParameter) for axis in again.values())
 
 
 def test_descriptions_tell_parameters_apart() -> None:
     plain = describe(Box([(0, 1)]), "box")
-    described = [describe(Box({"x": one}), "box") for one in ((0, 1), (0, 2), Integer(0, 1))]
+    described = [describe(Box({"x": axis}), "box") for axis in ((0, 1), (0, 2), Integer(0, 1))]
     for there, here in itertools.permutations([plain, *described], 2):
         assert differences(there, here, "box")
 

@@ -11,7 +11,7 @@ from conformance.presets import NARROW
 from conformance.rounds import Setting, make_world
 from oracles.dense import DenseBandit, regression
 
-from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, Wiener
+from botorch_tv.forgetting import KeepAll, PeriodicReset, Wiener
 from botorch_tv.gp.arm_engine import PlayedArms
 from botorch_tv.gp.arms import LEAST_NOISE
 from botorch_tv.gp.basis import ArmBasis, FeatureBasis
@@ -41,7 +41,7 @@ def window(size: int, noise: float = 0.5, **parts: object) -> Strategy:
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_nothing_is_left_of_a_window_in_which_all_failed(size: int) -> None:
+def test_a_window_of_failures_has_the_prior(size: int) -> None:
     strategy = window(size, mean="estimated")
     state = strategy.init(SETTING.domain)
     y = torch.as_tensor(np.random.default_rng(size).normal(2.0, 1.0, 12))
@@ -61,15 +61,15 @@ def test_nothing_is_left_of_a_window_in_which_all_failed(size: int) -> None:
     torch.testing.assert_close(strategy.posterior(state, X).mean.squeeze(-1), 7.0 + 0 * X[:, 0])
 
 
-def worst_error(strategy: Strategy, told: list[float | None], dtype: torch.dtype) -> float:
-    setting = replace(SETTING, rounds=len(told))
+def worst_error(strategy: Strategy, variances: list[float | None], dtype: torch.dtype) -> float:
+    setting = replace(SETTING, rounds=len(variances))
     world = make_world(setting.points, 0.02, setting.rounds, 1)
     bandit = DenseBandit(
         setting.matrix(), strategy.noise, retention=("window", strategy.retention.window, "rounds")
     )
     state: State = strategy.init(setting.domain, dtype=dtype)
     worst, random = 0.0, np.random.default_rng(0)
-    for t, noise in enumerate(told):
+    for t, noise in enumerate(variances):
         arm = int(random.integers(len(X)))
         at = strategy.suggestion_at(state, X[arm].to(dtype))
         y = float(world.values[t, 0, arm] + world.errors[t, 0])
@@ -85,14 +85,14 @@ def worst_error(strategy: Strategy, told: list[float | None], dtype: torch.dtype
 
 
 @pytest.mark.parametrize("size", [2, 7])
-def test_one_nearly_exact_reading_does_no_harm_when_it_leaves(size: int) -> None:
-    told = [1e-6 if t == 4 else None for t in range(20)]
+def test_a_nearly_exact_reading_drops_out_of_a_window(size: int) -> None:
+    variances = [1e-6 if t == 4 else None for t in range(20)]
     strategy = window(size, noise=0.1, inference="features")
-    assert worst_error(strategy, told, torch.float64) < 1e-8
+    assert worst_error(strategy, variances, torch.float64) < 1e-8
 
 
 @pytest.mark.parametrize("noise", [0.99 * LEAST_NOISE, 1.01 * LEAST_NOISE, 1e-4])
-def test_law_two_holds_on_both_sides_of_the_rule(noise: float) -> None:
+def test_law_two_holds_around_the_limit_of_noise(noise: float) -> None:
     strategy = window(5, noise=noise, inference="features")
     assert worst_error(strategy, [None] * 40, torch.float64) < 1e-8
 
@@ -100,7 +100,7 @@ def test_law_two_holds_on_both_sides_of_the_rule(noise: float) -> None:
 @pytest.mark.parametrize("usual", [0.1, 1e-6])
 def test_nearly_exact_readings_of_arms(usual: float) -> None:
     setting = Setting(points=6, kernel="se", noise=0.02, rounds=60, lengthscale=0.7)
-    told = [1e-6 if t >= 20 else None for t in range(setting.rounds)]
+    variances = [1e-6 if t >= 20 else None for t in range(setting.rounds)]
     K, domain = setting.matrix(), setting.domain
     strategy = gp_ucb(kernel=setting.module(), noise=usual, width=NARROW)
     state = strategy.init(domain, batch_shape=(2,))
@@ -108,16 +108,16 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
     assert isinstance(state.data.running, PlayedArms if usual > LEAST_NOISE else Filter)
     random = np.random.default_rng(0)
     f = np.linalg.cholesky(K + 1e-10 * np.eye(len(K))) @ random.normal(size=len(K))
-    for t, noise in enumerate(told):
+    for t, noise in enumerate(variances):
         ok = torch.tensor([t > 0, t > 0])
-        # Many different ones, and few; and one that never tells anything.
+        # Many different arms in a trial and few in another, and an arm that always fails.
         arms = random.integers([len(K) - 1, 4]) if t > 0 else np.array([len(K) - 1, 4])
         y = f[arms] + 1e-3 * random.normal(size=2)
         at = strategy.suggestion_at(state, domain.X[arms])
         parent, before = state, strategy.posterior(state, domain.X)
         state, _ = strategy.tell(state, at, torch.as_tensor(y), noise=noise, ok=ok)
-        for bandit, arm, one in zip(bandits, arms, y):
-            bandit.tell(bandit.consider(int(arm)), float(one), noise=noise, ok=t > 0)
+        for bandit, arm, value in zip(bandits, arms, y):
+            bandit.tell(bandit.consider(int(arm)), float(value), noise=noise, ok=t > 0)
         after = strategy.posterior(parent, domain.X)
         # The state before is as it was.
         torch.testing.assert_close(before.mean, after.mean, rtol=0, atol=1e-12)
@@ -133,18 +133,15 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
         np.testing.assert_allclose(joint, expected.covariance, rtol=0, atol=1e-8)
 
 
-# Surprises are what sets a trigger off.
 PRECISE = Setting(points=4, kernel="se", noise=0.1, rounds=0)
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
-    "retention", [KeepAll(), PeriodicReset(100.0, by="time")], ids=lambda one: type(one).__name__
+    "retention", [KeepAll(), PeriodicReset(100.0, by="time")], ids=lambda rule: type(rule).__name__
 )
 @pytest.mark.parametrize("domain", [PRECISE.domain, Box(CUBE, search=DiscreteSearch(X))], ids=repr)
-def test_random_walk_starts_at_the_earliest_time_told(
-    domain: Grid | Box, retention: object
-) -> None:
+def test_a_random_walk_starts_at_the_earliest_time(domain: Grid | Box, retention: object) -> None:
     strategy = GPStrategy(
         kernel=PRECISE.module(),
         noise=0.1,
@@ -198,49 +195,3 @@ def test_variances_rounded_below_zero_are_zero(make: Callable[..., Strategy]) ->
     assert int(suggestion.index) == 0
     assert float(suggestion.sd) == 0.0
     assert float(strategy.suggestion_at(state, X[0]).sd) >= 0.0
-
-
-COARSE = Setting(points=3, kernel="se", noise=0.1, rounds=8)
-
-
-def strategy(retention: object, **parts: object) -> Strategy:
-    return GPStrategy(kernel=COARSE.module(), noise=0.1, width=NARROW, retention=retention, **parts)
-
-
-def rounds_with_resets(
-    player: Strategy, times: list[float], domain: Grid | Box = COARSE.domain
-) -> list[int]:
-    state, shown = player.init(domain), []
-    for t, time in enumerate(times, 1):
-        suggestion = player.ask(state, now=time)
-        fresh = float(suggestion.sd) == pytest.approx(1.0)
-        state, info = player.tell(state, suggestion, 0.5)
-        if bool(info.reset):
-            assert fresh  # the round was decided without data
-            shown.append(t)
-    return shown
-
-
-@pytest.mark.parametrize("inference", ["exact", "auto"])
-@pytest.mark.parametrize("period", [1, 3, 4, 8])
-def test_periodic_reset_shows_where_t_minus_1_is_a_multiple(period: int, inference: str) -> None:
-    """[B16]: before deciding round t when (t - 1) mod N = 0; the first has nothing to forget."""
-    player = strategy(PeriodicReset(period), inference=inference)
-    expected = [t for t in range(2, 9) if (t - 1) % period == 0]
-    assert rounds_with_resets(player, [float(t) for t in range(1, 9)]) == expected
-
-
-def test_period_of_time_shows_in_the_first_round_of_the_next() -> None:
-    times = [1.0, 2.0, 3.0, 3.5, 6.25, 6.5, 20.0]
-    for domain in (COARSE.domain, Box(CUBE)):
-        player = strategy(PeriodicReset(2.5, by="time"))
-        assert rounds_with_resets(player, times, domain) == [4, 5, 7]
-
-
-def test_trigger_shows_in_the_round_whose_observation_set_it_off() -> None:
-    player = strategy(EventTrigger(0.1))
-    state, shown = player.init(COARSE.domain), []
-    for y in (0.1, 0.0, 10.0, 9.0):
-        state, info = player.tell(state, player.ask(state), y)
-        shown.append(bool(info.reset))
-    assert shown == [False, False, True, False]

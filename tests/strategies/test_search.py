@@ -50,8 +50,8 @@ def test_peaks_are_no_lower_than_their_neighbours(dim):
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 4, 6])
 def test_the_nearest_in_a_cube_are_found_among_those_on_a_torus(dim):
-    for told in (0, 1, 17):
-        raw = raw_points(300, dim, told, torch.zeros(1, dtype=D))
+    for rounds in (0, 1, 17):
+        raw = raw_points(300, dim, rounds, torch.zeros(1, dtype=D))
         apart = (raw.unsqueeze(1) - raw).square().sum(-1).fill_diagonal_(torch.inf)
         wanted = apart.topk(2 * dim + 2, largest=False).indices
         assert torch.equal(nearest(raw, 2 * dim + 2).sort().values, wanted.sort().values)
@@ -73,8 +73,8 @@ def test_a_third_of_the_starts_are_the_best_observations():
     assert start.shape == (2, 6, 2)
     for trial, number in enumerate((2, 1)):
         wanted = seen[trial, heights[trial].topk(number).indices]
-        told = [row for row in start[trial] if bool((row == seen[trial]).all(-1).any())]
-        torch.testing.assert_close(torch.stack(told), wanted)
+        found = [row for row in start[trial] if bool((row == seen[trial]).all(-1).any())]
+        torch.testing.assert_close(torch.stack(found), wanted)
         others = {tuple(row) for row in start[trial].tolist()} - {
             tuple(row) for row in wanted.tolist()
         }
@@ -85,7 +85,7 @@ def test_a_third_of_the_starts_are_the_best_observations():
 
 
 @dataclass(frozen=True)
-class Retained(MultiStart):
+class Recording(MultiStart):
     sought: list = field(default_factory=list)
 
     def best(self, box, sought):
@@ -98,7 +98,7 @@ class Half(UpperConfidence):
         return 0.5 * super().score(candidates)
 
 
-def told(kernel, **parts):
+def strategy_of(kernel, **parts):
     kernel = kernel.double()
     parts = {"width": Constant(4.0), "decay": Markov(0.05), "noise": 0.01} | parts
     return GPStrategy(kernel=kernel, **parts)
@@ -106,17 +106,17 @@ def told(kernel, **parts):
 
 def sought_by(strategy, dim, *, context=0, trials=2, rounds=12):
     random = torch.Generator().manual_seed(dim)
-    search = Retained()
+    search = Recording()
     corners = torch.stack([-torch.arange(1.0, dim + 1), torch.arange(dim) + 0.5]).to(D)
     box = Box(corners, context_dim=context, search=search)
     state = strategy.init(box, batch_shape=(trials,))
-    known = torch.rand(rounds + 1, trials, context, dtype=D, generator=random)
+    contexts = torch.rand(rounds + 1, trials, context, dtype=D, generator=random)
     for number in range(rounds):
         X = box.from_unit(torch.rand(trials, dim, dtype=D, generator=random))
-        at = strategy.suggestion_at(state, torch.cat([X, known[number]], -1))
+        at = strategy.suggestion_at(state, torch.cat([X, contexts[number]], -1))
         y = X.sum(-1).sin() + torch.randn(trials, dtype=D, generator=random)
         state, _ = strategy.tell(state, at, y)
-    strategy.ask(state, **({"context": known[-1]} if context else {}))
+    strategy.ask(state, **({"context": contexts[-1]} if context else {}))
     return (*search.sought[-1], random)
 
 
@@ -147,15 +147,15 @@ def test_bounds_of_a_regression(kernel):
         made = KERNELS[kernel](dim)
         if kernel == "squared exponential":
             made.lengthscale = torch.arange(1.0, dim + 1)
-        compared(told(made, inference="exact"), dim)
+        compared(strategy_of(made, inference="exact"), dim)
 
 
 @pytest.mark.parametrize("kernel", ["squared exponential", "of some columns"])
 def test_bounds_in_features(kernel):
-    compared(told(KERNELS[kernel](2), inference="features"), 2)
+    compared(strategy_of(KERNELS[kernel](2), inference="features"), 2)
 
 
-def test_bounds_of_a_strategy_that_is_told_nothing():
+def test_bounds_of_the_adaptive_strategy():
     for dim in (1, 2):
         compared(adaptive_gp_ucb(), dim, rounds=14)
 
@@ -163,18 +163,18 @@ def test_bounds_of_a_strategy_that_is_told_nothing():
 @pytest.mark.parametrize("maximize", [True, False])
 def test_bounds_in_a_context_with_widths_of_each_trial(maximize):
     width = {"width": AgnosticGPUCB(B=1.0, delta=0.1), "maximize": maximize}
-    compared(told(RBFKernel(), **width), 2, context=1)
+    compared(strategy_of(RBFKernel(), **width), 2, context=1)
     compared(adaptive_gp_ucb(**width), 1, context=1, rounds=14)
 
 
-def test_scores_of_ones_own_are_recorded():
+def test_user_defined_scores_have_recorded_slopes():
     for exploration in (Half(), ExpectedImprovement()):
-        _, sought, _ = sought_by(told(RBFKernel(), exploration=exploration), 1, rounds=2)
+        _, sought, _ = sought_by(strategy_of(RBFKernel(), exploration=exploration), 1, rounds=2)
         assert sought.climbed is None
 
 
-def test_named_integers_have_the_slopes_of_what_is_not_rounded():
-    search, strategy = Retained(), told(RBFKernel())
+def test_named_integers_have_slopes_without_rounding():
+    search, strategy = Recording(), strategy_of(RBFKernel())
     state = strategy.init(Box({"x": Float(1.0, 9.0), "n": Integer(1, 8)}, search=search))
     for place in (0.1, 0.7):
         at = strategy.suggestion_at(state, torch.tensor([place, place], dtype=D).round(decimals=0))

@@ -1,4 +1,4 @@
-"""A suggestion of another strategy, another grid, or of a point outside is told of in vain."""
+"""Suggestions of another strategy, another grid or a point outside are refused."""
 
 import pickle
 from collections.abc import Callable
@@ -58,7 +58,7 @@ ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ON_GRID)
-def test_what_is_not_of_this_grid_is_refused(name: str) -> None:
+def test_suggestions_of_other_grids_and_strategies_are_refused(name: str) -> None:
     make, message = ON_GRID[name]
     state = STRATEGY.init(GRID, batch_shape=(3,))
     suggestion = make()
@@ -96,7 +96,7 @@ def test_the_same_in_another_place_is_accepted() -> None:
         assert second.tell(state, suggestion._replace(made_by=None), 1.0)[0].told == 1
 
 
-def test_told_side_by_side_to_newer_states():
+def test_parallel_suggestions_are_added_to_newer_states():
     strategy = et_gp_ucb(kernel=kernel(), noise=NOISE)
     state = strategy.init(GRID)
     for y in (0.2, 0.1):
@@ -105,7 +105,7 @@ def test_told_side_by_side_to_newer_states():
     state, _ = strategy.tell(state, made, 0.0)
     fresh = strategy.suggestion_at(state, made.X, now=made.time)
     y = float(fresh.mean + 1.05 * strategy.band(state, fresh))
-    assert y < float(made.mean + strategy.band(state, made))  # less was known when it was made
+    assert y < float(made.mean + strategy.band(state, made))
     after, info = strategy.tell(state, made, y)
     assert not info.reset
     _, info = strategy.tell(state, fresh, y)

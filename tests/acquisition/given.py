@@ -1,4 +1,4 @@
-"""Candidates of a posterior that a test knows."""
+"""Candidates with a given posterior."""
 
 import math
 
@@ -10,7 +10,7 @@ from botorch_tv.gp.tensors import Scratch
 D = torch.float64
 
 
-class Compilable(Candidates):
+class Given(Candidates):
     mean = sd = noise = incumbent = best_observation = sqrt_beta = has_data = None
 
     def __init__(self, mean, sd, scale=2.0, sign=1, incumbent=1.0, observed=math.nan):
