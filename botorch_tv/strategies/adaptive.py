@@ -1,4 +1,4 @@
-"""The adaptive strategy, which needs only a domain and a clock."""
+"""The adaptive strategy, which needs only a domain and a clock, and its posterior as text."""
 
 from __future__ import annotations
 
@@ -45,48 +45,47 @@ from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer, shown, span_text
 
 LIKELY = 0.5
-"""Probability from which a statement is called probable."""
+"""Probability from which :meth:`Adaptive.describe` states a hypothesis."""
 SURE = 0.95
-"""Probability from which a statement is made without "probably". Below it the prior probability is
-given as well, since the posterior may differ little from it."""
+"""Probability below which :meth:`Adaptive.describe` prints the prior probability as well."""
 
 LEARNED = 0.05
-"""A jump that was not seen is mentioned if its probability exceeds the prior's by this much."""
+"""Excess of the posterior over the prior probability of jumps from which jumps are mentioned."""
 
 
-def _guessed(share: float, presumed: float) -> tuple[str, str]:
-    """The word "probably" or nothing, and the probability, if need be with the prior's."""
-    if share >= SURE:
-        return "", _chance(share)
-    return "probably ", f"{_chance(share)}; before any measurement {_chance(presumed)}"
-
-
-def _chance(share: float) -> str:
-    """A probability in percent, never 0 or 100."""
+def _probability(share: float) -> str:
+    """A probability to two digits, never 0 or 1: ``0.97`` or ``> 0.99``."""
     if share > 0.99:
-        return "more than 99 %"
-    return f"{share:.0%}".replace("%", " %") if share >= 0.01 else "less than 1 %"
+        return "> 0.99"
+    return f"{share:.2f}" if share >= 0.01 else "< 0.01"
 
 
-def _beyond(
-    share: Tensor, values: Sequence[float], words: tuple[str, str], least: float = LIKELY
+def _with_prior(share: float, prior: float) -> str:
+    """A posterior probability, followed by the prior's unless it is at least ``SURE``."""
+    text = _probability(share)
+    return text if share >= SURE else f"{text} (prior {_probability(prior)})"
+
+
+def _edge_text(
+    share: Tensor, values: Sequence[float], texts: tuple[str, str], least: float = LIKELY
 ) -> str:
-    """What is added to a number as most of the weight lies at an edge of a bank, beyond which the
-    truth may lie; empty where it does not.
+    """The text after an estimate whose weight lies at an edge of the bank; empty otherwise.
+
+    The true value may then lie beyond the edge.
 
     Args:
-        share: The weights.
-        values: The values they belong to.
-        words: For the smallest of these, and for the largest.
+        share: The weights, `n`.
+        values: The values that they belong to.
+        texts: For the smallest value, and for the largest.
         least: Share of the weight from which the smallest value counts as the edge. For noise this
-            is nearly all of it, since one of two values always has more than half. For the largest
-            value half is enough, because drift and jumps explain part of what more noise would.
+            is ``SURE``, because one of two values always has more than half. For the largest value
+            half suffices, because drift and jumps explain a part of larger noise.
     """
     if len(values) < 2:
         return ""
-    lowest, highest = (float(share[values.index(one(values))]) for one in (min, max))
+    lowest, highest = (float(share[values.index(end(values))]) for end in (min, max))
     total = float(share.sum())
-    return words[0] if lowest > least * total else words[1] if highest > LIKELY * total else ""
+    return texts[0] if lowest > least * total else texts[1] if highest > LIKELY * total else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +189,7 @@ class Adaptive(ProcessStrategy):
         if running.settled:
             return step
         so_far = median_gap(log.time.tensor(), log.noise.tensor().isfinite())
-        return torch.where(running.units.known.view(state.time.shape), step, so_far)
+        return torch.where(running.units.ready.view(state.time.shape), step, so_far)
 
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """The choice of a round; before the units are set, a point far from the earlier points.
@@ -202,7 +201,7 @@ class Adaptive(ProcessStrategy):
         choices would go there.
         """
         running = running_mixture(decision.state.data)
-        acts = running.units.known
+        acts = running.units.ready
         # Without units there is nothing to search. Random numbers are drawn anyway: they must not
         # depend on other trials of the batch.
         domain = decision.state.domain
@@ -229,7 +228,7 @@ class Adaptive(ProcessStrategy):
             return best
         log = state.history
         good = log.noise.tensor().isfinite()
-        pending = ~running.units.known.view(state.time.shape) & good.any(-1)
+        pending = ~running.units.ready.view(state.time.shape) & good.any(-1)
         y = log.y.tensor() if self.maximize else -log.y.tensor()
         index = torch.where(good, y, -math.inf).argmax(-1, keepdim=True)
         choice, domain = log.choice.tensor(), state.domain
@@ -294,7 +293,7 @@ class Adaptive(ProcessStrategy):
         Args:
             state: The current state.
         """
-        return running_mixture(state.data).units.known.view(state.time.shape).clone()
+        return running_mixture(state.data).units.ready.view(state.time.shape).clone()
 
     def jump(self, state: State) -> Tensor:
         """Probability of a jump just before the newest measurement, `batch_shape`.
@@ -308,88 +307,109 @@ class Adaptive(ProcessStrategy):
     def describe(
         self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
     ) -> str:
-        """What is believed now, in words, in the units of the data.
+        """A summary of the posterior as text, in the units of the data.
 
-        Where most of the weight lies on the least or the largest value that the bank holds, nearly
-        all on the least noise, it says "or less", or "or more": the truth may lie beyond.
+        It states the probability of drift with the half-life of the correlation, the newest change
+        point, and estimates of signal, lengthscale and noise. Probabilities below 0.95 are followed
+        by the prior's. An estimate at an edge of the bank is followed by "or less" or "or more".
 
         Args:
-            state: Of one trial.
+            state: The state of one trial.
             format_time: Formats a time.
-            unit: Of time, such as "hours".
+            unit: Unit of time in the plural, such as "hours".
+
+        Returns:
+            One to four sentences.
 
         Raises:
-            InputDataError: If the state has several.
+            InputDataError: If the state has several trials.
         """
         if state.time.numel() != 1:
             raise InputDataError(
-                f"the state has {state.time.numel()} trials, but one can be told of at a time; "
-                "weights(state) is of all."
+                f"the state has {state.time.numel()} trials, but describe() takes one; "
+                "weights(state) returns the posterior of all."
             )
         running = running_mixture(state.data).flat()
-        if not bool(running.units.known):
+        if not bool(running.units.ready):
             log = state.history
             good = log.noise.tensor().isfinite().flatten()
             number = int(good.sum())
             if number < self.starts:
-                return (
-                    f"Nothing is believed yet: {number} of the first {self.starts} measurements, "
-                    "which set the units."
-                )
+                return f"Initialising: {number} of {self.starts} observations received."
             value = float(log.y.tensor().flatten()[good][-1])
             return (
-                f"Nothing is believed yet: all {number} measurements so far are {value:.6g}, and "
-                "without a difference there is no scale. Until there is one, points fill the "
-                "domain; if none is to be expected, look at how y is measured."
+                f"Initialising: all {number} observations equal {value:.6g}, so the signal sd "
+                "cannot be estimated. Suggestions fill the domain until an observation differs. If "
+                "none ever differs, check how y is measured."
             )
         values = self.bank.values(state.domain.columns)
-        shares = {name: one.flatten() for name, one in self.marginals(state).items()}
-        parts = [self._drift(shares["rate"], float(running.units.clock), unit)]
-        presumed = 1 - self.bank.hazards.count(0.0) / len(self.bank.hazards)
-        still = running.scale.new_tensor(self.bank.hazards) == 0
-        jumping = 1 - float(shares["hazard"][still].sum())
+        shares = {name: share.flatten() for name, share in self.marginals(state).items()}
         jumped = float(running.jumped)
-        if presumed and not math.isnan(jumped):
-            parts.append(
-                f"It jumped between the measurement of time {format_time(jumped)} and the one "
-                f"before ({_chance(float(running.jumped_with))})."
-            )
-        elif presumed and jumping >= max(LIKELY, presumed + LEARNED):
-            _, chance = _guessed(jumping, presumed)
-            parts.append(f"It may jump ({chance}), but has not been seen to.")
-        elif presumed:
-            parts.append("It has not been seen to jump.")
-        own, words = values["lengthscale"], (" or less", " or more")
-        length = float((shares["lengthscale"] * running.scale.new_tensor(own).log()).sum().exp())
-        noise, every = float(self.model_noise(state).sqrt()), values["noise_ratio"]
-        parts.append(
-            f"It varies by {math.sqrt(self.prior_variance(state)):.3g} over lengths of "
-            f"{length:.2g} of the sides{_beyond(shares['lengthscale'], own, words)}; the noise of "
-            f"a measurement is {noise:.2g}{_beyond(shares['noise_ratio'], every, words, SURE)} "
-            "(standard deviations)."
+        when = None if math.isnan(jumped) else format_time(jumped)
+        sentences = [
+            self._drift_text(shares["rate"], float(running.units.clock), unit),
+            self._jump_text(shares["hazard"], when, float(running.jumped_with)),
+        ]
+        lengthscales, noise_ratios = values["lengthscale"], values["noise_ratio"]
+        share, texts = shares["lengthscale"], (" or less", " or more")
+        length = float((share * share.new_tensor(lengthscales).log()).sum().exp())
+        noise = float(self.model_noise(state).sqrt())
+        sentences.append(
+            f"Signal sd {math.sqrt(self.prior_variance(state)):.3g}, "
+            f"lengthscale {length:.2g} of each range{_edge_text(share, lengthscales, texts)}, "
+            f"noise sd {noise:.2g}{_edge_text(shares['noise_ratio'], noise_ratios, texts, SURE)}."
         )
-        return " ".join(filter(None, parts))
+        return " ".join(filter(None, sentences))
 
-    def _drift(self, share: Tensor, clock: float, unit: str) -> str:
-        """What is said of drift, given the weights of the rates; nothing without any above 0."""
-        rate, presumed = share.new_tensor(self.bank.rates), self.bank.rates.count(0.0)
-        moving, before = rate > 0, presumed / len(self.bank.rates)
-        standing = float(share[~moving].sum())
-        if before == 1:
+    def _drift_text(self, share: Tensor, clock: float, unit: str) -> str:
+        """The probability of drift and its half-life; empty if no rate is above 0.
+
+        Args:
+            share: The weights of the rates, `n`.
+            clock: The time unit of the rates.
+            unit: Unit of time in the plural.
+        """
+        rate, prior = share.new_tensor(self.bank.rates), self._prior_share(self.bank.rates)
+        drifts = rate > 0
+        static = float(share[~drifts].sum())
+        if prior == 0:
             return ""
-        if standing >= LIKELY:
-            probably, chance = _guessed(standing, before)
-            jumps = " but for jumps" if any(self.bank.hazards) else ""
-            return f"It {probably}stands still{jumps} ({chance})."
-        exponent = -(share * torch.log1p(-rate)).sum() / share[moving].sum()
+        if static >= LIKELY:
+            return f"No drift: probability {_with_prior(static, 1 - prior)}."
+        exponent = -(share * torch.log1p(-rate)).sum() / share[drifts].sum()
         half_life = span_text(clock * 2 * math.log(2) / float(exponent), unit)
-        # The slower, the longer.
-        edge = _beyond(share[moving], rate[moving].tolist(), (" or more", " or less"))
-        probably, chance = _guessed(1 - standing, 1 - before)
-        return (
-            f"It {probably}drifts ({chance}): {'if so, ' if probably else ''}its correlation with "
-            f"what it was falls by half in {half_life}{edge}."
-        )
+        # A small rate is a long half-life.
+        edge = _edge_text(share[drifts], rate[drifts].tolist(), (" or more", " or less"))
+        chance = _with_prior(1 - static, prior)
+        return f"Drift: probability {chance}, correlation half-life {half_life}{edge}."
+
+    def _jump_text(self, share: Tensor, when: str | None, chance: float) -> str:
+        """The newest change point; empty if no hazard is above 0.
+
+        Args:
+            share: The weights of the hazards, `n`.
+            when: The time of the first observation after the newest change point; None if no change
+                point was detected.
+            chance: The probability of that change point.
+        """
+        prior = self._prior_share(self.bank.hazards)
+        if prior == 0:
+            return ""
+        if when is not None:
+            return (
+                f"Change point between the observation at {when} and the one before "
+                f"(probability {_probability(chance)})."
+            )
+        jumps = 1 - float(share[share.new_tensor(self.bank.hazards) == 0].sum())
+        if jumps < max(LIKELY, prior + LEARNED):
+            return "No change point detected."
+        chance_text = _with_prior(jumps, prior)
+        return f"No change point detected. Jump rate above 0: probability {chance_text}."
+
+    @staticmethod
+    def _prior_share(values: Sequence[float]) -> float:
+        """The prior probability that a value of the bank is not 0."""
+        return 1 - values.count(0.0) / len(values)
 
     def marginals(self, state: State) -> dict[str, Tensor]:
         """Posterior weights of lengthscales, rates, hazards and noise ratios, `batch_shape x n`.

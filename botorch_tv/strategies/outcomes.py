@@ -193,7 +193,7 @@ class Weighted(Search):
         self.search.check(box)
 
     def best(self, box: Region, sought: Sought) -> Tensor:
-        points = box.from_unit(raw_points(STARTS, box.dim, sought.told, sought.observed))
+        points = box.from_unit(raw_points(STARTS, box.dim, sought.rounds, sought.observed))
         points = points.expand(len(sought.observed), *points.shape)
         with torch.no_grad():
             lowest = sought.score(torch.cat([points, sought.observed], 1), None).amin(-1, True)

@@ -441,7 +441,7 @@ class MixedSearch(Search):
                 return torch.cat([sought.score(part.unsqueeze(0), None)[0] for part in parts])
 
         # Points that fill the space evenly, different in every round.
-        raw = self.space.spread(raw_points(RAW, len(self.space.axes), sought.told, observed))
+        raw = self.space.spread(raw_points(RAW, len(self.space.axes), sought.rounds, observed))
         points = torch.cat([raw, seen])
         if self.fixed is not None:
             points[:, self.fixed[0]] = self.fixed[1].to(points)

@@ -203,14 +203,14 @@ class Strategy(ABC):
     def describe(
         self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
     ) -> str:
-        """The model of the objective in words; for most strategies, what they were given.
+        """A summary of the model as text; for strategies that learn nothing, their arguments.
 
         Args:
             state: The current state.
             format_time: Formats a time.
-            unit: Of time, such as "hours".
+            unit: Unit of time in the plural, such as "hours".
         """
-        return f"What it was told: {self!r}."
+        return f"Given: {self!r}."
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
         """The smallest threshold on |y - mean| above which a trigger resets, `batch_shape`.

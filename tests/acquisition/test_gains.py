@@ -58,9 +58,7 @@ def test_closed_forms(source, t, dim, expected):
     ],
 )
 def test_closed_form_refuses(kernel, nu):
-    with pytest.raises(
-        ValueError, match=f"kernel is '{kernel}' and nu is {nu}; choose"
-    ):
+    with pytest.raises(ValueError, match=f"kernel is '{kernel}' and nu is {nu}; choose"):
         ClosedForm(kernel, nu)
 
 

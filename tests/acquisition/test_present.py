@@ -169,7 +169,7 @@ def test_noisy_improvement_is_over_values_of_today():
     test_X = torch.rand(4, 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         found = acquisition(test_X).exp().numpy()
-        with pytest.warns(InputDataWarning, match="samples are drawn of values at time"):
+        with pytest.warns(InputDataWarning, match="samples are drawn at time"):
             past = qLogNoisyExpectedImprovement(model, X, **options, **sharp)
         old = past(with_time(test_X)).exp().numpy()
         pruned = qLogNoisyExpectedImprovementAtPresent(model, X[:, :2], sampler=sobol(512))
@@ -210,7 +210,7 @@ def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(for
     ]
     for call in calls:
         if forgetting != "weights":  # under which the function is static
-            with pytest.warns(InputDataWarning, match=r"at time \d.* now is 20, .*AtPresent"):
+            with pytest.warns(InputDataWarning, match=r"at time \d.* now is 20.*AtPresent"):
                 call(X)
         with warnings.catch_warnings():
             warnings.simplefilter("error", InputDataWarning)
@@ -234,7 +234,7 @@ def inside(kind, acquisition):
 @pytest.mark.parametrize("kind", ["penalised", "guided", "proximal"])
 def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
     X, model = data()[0], made()
-    with pytest.warns(InputDataWarning, match="samples are drawn of values at time"):
+    with pytest.warns(InputDataWarning, match="samples are drawn at time"):
         improvement = qLogNoisyExpectedImprovement(model, X, sobol(8))
     with pytest.warns(InputDataWarning, match="X_baseline of qLogNoisy") as caught:
         acquisition = at_present(inside(kind, improvement))

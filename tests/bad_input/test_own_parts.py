@@ -141,7 +141,7 @@ ROWS = {
     "one factor": Row(
         lambda: strategy(inflation=OneFactor()),
         "OneFactor",
-        "gives () where (1, 5) is wanted",
+        "gives (), but the shape must be (1, 5)",
         "compute el",
     ),
     "no number": Row(

@@ -56,7 +56,7 @@ NUMBERS = {
         ("sw_gp_ucb", "window", (0, 2.5), AT_LEAST_ONE, "give whole rounds"),
         ("tv_gp_ucb", "epsilon", (-0.1, 1.1), "must lie in [0, 1]", "0 keeps the objective"),
         ("w_gp_ucb", "gamma", (0.0, 1.01), "must lie in (0, 1]", "1 forgets nothing"),
-        ("ui_tvbo", "sigma_w2", (-1.0,), "must lie in [0, 1e100]", "0 keeps the objective still"),
+        ("ui_tvbo", "sigma_w2", (-1.0,), "must lie in [0, 1e100]", "0 keeps the objective static"),
         ("ui_gp_ucb", "alpha", (-1.0,), "finite and at least 0", "is usual"),
         ("ui_gp_ucb", "kappa", (-1.0,), "finite and at least 0", "is usual"),
         ("et_gp_ucb", "delta", (0.0, 1.0), "strictly between 0 and 1", "the papers use 0.1"),
@@ -72,7 +72,7 @@ def strategy(**wrong):
 
 
 PARTS = {
-    "retention None": Row(strategy(retention=None), "None", "a Retention", "KeepAll() keeps"),
+    "retention None": Row(strategy(retention=None), "None", "a Retention", "such as KeepAll()"),
     "maximize a number": Row(strategy(maximize=1), "1", "must be a bool", "False to minimise"),
     "inference text": Row(strategy(inference="magic"), "'magic'", "inference is", "'features'"),
     "mean text": Row(strategy(mean="fitted"), "'fitted'", "must be finite", "'estimated'"),

@@ -252,11 +252,11 @@ def test_constant_readings_keep_filling_the_domain():
         suggestion = player.ask(state)
         points.append(suggestion.X)
         state, _ = player.tell(state, suggestion, 3.0)
-    assert not bool(state.data.running.units.known)
+    assert not bool(state.data.running.units.ready)
     apart = torch.cdist(torch.stack(points), torch.stack(points)) + torch.eye(8)
     assert float(apart.min()) > 0.15
     state, _ = player.tell(state, player.ask(state), 4.0)
-    assert bool(state.data.running.units.known)
+    assert bool(state.data.running.units.ready)
 
 
 @pytest.mark.parametrize("maximize", [True, False])

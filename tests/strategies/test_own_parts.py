@@ -83,7 +83,7 @@ def measured(X: torch.Tensor, t: int, trials: list[int]) -> torch.Tensor:
         (lambda log: Retained(reset=1), "with reset 1"),
         (lambda log: Retained(aside=log.now > 9), r"aside .*must be a bool tensor of shape"),
         (lambda log: Retained(where=log.now > 0), "with where= alone"),
-        (lambda log: Retained(newest=1, rows=log.time > 0), "rows= beside newest="),
+        (lambda log: Retained(newest=1, rows=log.time > 0), "rows= with newest="),
         (lambda log: (log.time > 0).to("meta"), "type='meta'"),
     ],
 )
@@ -148,11 +148,11 @@ def test_an_exception_in_a_rule_does_not_change_the_state():
 @pytest.mark.parametrize(
     ("memory", "later", "match"),
     [
-        (torch.zeros(7), lambda log: log.memory, r"of shape \(7,\), but it leads with"),
-        (torch.zeros(2), lambda log: log.y.mean(), r"of shape \(\), but it leads"),
+        (torch.zeros(7), lambda log: log.memory, r"of shape \(7,\) in its memory"),
+        (torch.zeros(2), lambda log: log.y.mean(), r"of shape \(\) in its memory"),
         (torch.zeros(2), lambda log: None, "update returned None"),
-        (torch.nn.Linear(1, 1), lambda log: log.memory, "a memory is a tensor"),
-        ({"a": torch.zeros(3)}, lambda log: log.memory, r"of shape \(3,\), but it leads"),
+        (torch.nn.Linear(1, 1), lambda log: log.memory, "a memory consists of tensors"),
+        ({"a": torch.zeros(3)}, lambda log: log.memory, r"of shape \(3,\) in its memory"),
     ],
 )
 def test_memories_that_do_not_fit_are_refused(memory, later, match):
