@@ -99,11 +99,11 @@ def test_same_choices_as_by_hand(kind: str, place: str, tmp_path: Path) -> None:
         if t % 4 == 0:
             loop.save(file)
             loop = Loop.load(file, strategy)
-        newest = 0 if state.expert is None else state.expert.told
+        newest = 0 if state.expert is None else state.expert.round
         for one in [one for one in late if one[0] <= t]:
             late.remove(one)
             _, numbered, consultation, good = one
-            if consultation.told <= newest:
+            if consultation.round <= newest:
                 with pytest.raises(InputDataError, match="is not open"):
                     loop.absorb(numbered, said(numbered))
                 continue
@@ -112,7 +112,7 @@ def test_same_choices_as_by_hand(kind: str, place: str, tmp_path: Path) -> None:
             left = loop.absorb(numbered if t % 2 else numbered.number, values, ok=good)
             assert left == good.count(False)
             unanswered += left
-            newest = consultation.told
+            newest = consultation.round
     assert asked_ever == (t if kind == "SparQ" else len(window_starts(t, 1.0, 0.25)))
     assert unanswered > 5
     X = GRID.X[:3] if place == "grid" else tensor(0.2, 0.4, 0.6, -0.8).view(2, 2)
@@ -212,7 +212,7 @@ def test_late_answers_are_set_aside_with_all_that_is_older(late: list[int]) -> N
     assert answers is not None
     arms = answers.choice
     asked = Consultation(
-        GRID.X[arms], arms, torch.ones(2, dtype=torch.bool), number(5.0), told=5, limit=2
+        GRID.X[arms], arms, torch.ones(2, dtype=torch.bool), number(5.0), round=5, limit=2
     )
     assert set(arms.tolist()) < {5 * t for t in late[:3]}
     state = strategy.absorb(state, asked, answers.y)
@@ -220,9 +220,9 @@ def test_late_answers_are_set_aside_with_all_that_is_older(late: list[int]) -> N
     assert torch.equal(ours.mean, theirs.mean)
     assert torch.equal(ours.variance, theirs.variance)
     assert state.expert is not None
-    assert state.expert.told == 5
+    assert state.expert.round == 5
     assert loop.state.expert is not None
-    assert loop.state.expert.told == 5
+    assert loop.state.expert.round == 5
 
 
 def test_an_answer_as_old_as_the_question_is_kept_if_it_was_told_later() -> None:
@@ -232,7 +232,7 @@ def test_an_answer_as_old_as_the_question_is_kept_if_it_was_told_later() -> None
     assert not torch.equal(loop.posterior(GRID.X).mean, without.posterior(GRID.X).mean)
     loop.observe(GRID.X[8], 1.0, time=2.5)  # but this one it replaces
     assert loop.state.expert is not None
-    assert loop.state.expert.told == 4
+    assert loop.state.expert.round == 4
     alone = observed([1, 2, 3], 3)
     alone.observe(GRID.X[7], 2.0, time=3)
     assert torch.equal(loop.posterior(GRID.X).mean, alone.posterior(GRID.X).mean)

@@ -23,7 +23,7 @@ def rows(number):
 
 def told_alike(one, other):
     assert one.answers == other.answers
-    assert one.state.told == other.state.told == len(one.answers)
+    assert one.state.rounds == other.state.rounds == len(one.answers)
     for mine, its in zip(one.state.history, other.state.history):
         assert torch.equal(mine.tensor(), its.tensor())
 
@@ -50,7 +50,7 @@ def test_only_what_is_new_is_told(empty, monkeypatch):
 
     def counted(log, base, answers):
         for state, reset in plain(log, base, answers):
-            told_rows.append(answers[state.told - 1])
+            told_rows.append(answers[state.rounds - 1])
             yield state, reset
 
     plain = MeasurementLog._steps
@@ -77,7 +77,7 @@ def test_late_trials_cost_what_they_are_late(empty, monkeypatch, lateness):
 
     def counted(log, base, answers):
         for state, reset in plain(log, base, answers):
-            told_rows.append(answers[state.told - 1])
+            told_rows.append(answers[state.rounds - 1])
             yield state, reset
 
     plain = MeasurementLog._steps

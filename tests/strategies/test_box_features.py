@@ -111,7 +111,7 @@ def test_states_are_values(name):
     consumed, _ = strategy.tell(restored, suggestion, y, consume=True)
     assert torch.equal(strategy.posterior(consumed, X).mean, strategy.posterior(after, X).mean)
     new = strategy.init_like(state, (4,))
-    assert new.told == 0
+    assert new.rounds == 0
     assert isinstance(new.basis, PointBasis)
     assert strategy.ask(new).X.shape == (4, 2)
 

@@ -176,7 +176,7 @@ def test_schedule():
         before = state.basis
         state, _ = strategy.tell(state, at, y[t])
         learned.append(state.basis is not before)
-        if state.told == 3:  # fewer than the least: the given values
+        if state.rounds == 3:  # fewer than the least: the given values
             torch.testing.assert_close(
                 state.basis.kernel.lengthscale.flatten(), torch.full((2,), 0.5, dtype=D)
             )

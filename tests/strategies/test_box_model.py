@@ -102,7 +102,7 @@ def test_acquisition_functions_run_in_optimize_acqf(name):
     assert ((X >= 0) & (X - 1 <= 0)).all()
     # What is asked next may have been found so, and learned from.
     suggestion = strategy.suggestion_at(state, X[0])
-    assert strategy.tell(state, suggestion, torch.tensor(0.1, dtype=D))[0].told == 8
+    assert strategy.tell(state, suggestion, torch.tensor(0.1, dtype=D))[0].rounds == 8
 
 
 def test_learned_hyperparameters_are_the_models():

@@ -201,7 +201,7 @@ def test_a_running_trial_sets_no_units(values: list[float]) -> None:
     for place in (0.9, 0.95):
         state = as_if_measured(before.quiet, state, torch.tensor([place]).double(), 4.0)
     assert not before.quiet.predicts(state)
-    assert state.told == len(values) + 2
+    assert state.rounds == len(values) + 2
     units = history([*values, 56.0]).state.data.running.units
     later, _ = before.strategy.tell(
         state, before.strategy.suggestion_at(state, torch.tensor([0.6]).double(), now=5.0), 56.0

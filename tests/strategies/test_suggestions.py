@@ -64,7 +64,7 @@ def test_suggestions_of_other_grids_and_strategies_are_refused(name: str) -> Non
     suggestion = make()
     with pytest.raises(InputDataError, match=message):
         STRATEGY.tell(state, suggestion, torch.ones(3, dtype=torch.float64))
-    assert state.told == 0
+    assert state.rounds == 0
 
 
 @pytest.mark.parametrize("domain", [BOX, WITH_CONTEXT], ids=["box", "context"])
@@ -92,8 +92,8 @@ def test_the_same_in_another_place_is_accepted() -> None:
         state = second.init(Grid.regular(6, 2))
         saved = pickle.dumps(tuple(first.ask(first.init(GRID))))
         suggestion = Suggestion(*pickle.loads(saved))
-        assert second.tell(state, suggestion, 1.0)[0].told == 1
-        assert second.tell(state, suggestion._replace(made_by=None), 1.0)[0].told == 1
+        assert second.tell(state, suggestion, 1.0)[0].rounds == 1
+        assert second.tell(state, suggestion._replace(made_by=None), 1.0)[0].rounds == 1
 
 
 def test_parallel_suggestions_are_added_to_newer_states():
@@ -113,7 +113,7 @@ def test_parallel_suggestions_are_added_to_newer_states():
     plain = replace(strategy, retention=KeepAll())
     again = plain.init(GRID)
     for X, value in zip(after.history.choice.tensor(), after.history.y.tensor()):
-        at = plain.suggestion_at(again, GRID.X[X], now=again.time + (again.told < 3))
+        at = plain.suggestion_at(again, GRID.X[X], now=again.time + (again.rounds < 3))
         again, _ = plain.tell(again, at, value)
     expected = plain.posterior(again, GRID.X).mean
     torch.testing.assert_close(strategy.posterior(after, GRID.X).mean, expected)
