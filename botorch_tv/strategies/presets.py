@@ -498,7 +498,7 @@ def bob_gp_ucb(
     block begins. ``B`` also bounds the objective, whose kernel has variance 1.
 
     Args:
-        windows: Candidate window lengths W in rounds; each block uses one.
+        windows: Candidate window lengths W in rounds; a block uses a single window.
         block: Rounds H of a block.
         horizon: Total number of rounds T.
     """

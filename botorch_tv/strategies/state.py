@@ -144,7 +144,7 @@ class Suggestion(NamedTuple):
     """A choice with the prediction it was based on.
 
     Attributes:
-        X: The point to measure, `batch_shape x d`, followed by the context if there is one.
+        X: The point to measure, `batch_shape x d`, followed by the context if the box has any.
         index: Index of the arm on a grid, `batch_shape`, int64; None on a box.
         mean: Posterior mean of f_now there, `batch_shape`.
         sd: Posterior standard deviation of f_now there, without observation noise, `batch_shape`.
