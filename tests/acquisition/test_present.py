@@ -48,7 +48,14 @@ from botorch_tv.acquisition.present import (
     qLogNoisyExpectedImprovementAtPresent,
     upper_confidence_bound,
 )
-from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, AgnosticGPUCB, ClosedForm, Logarithmic
+from botorch_tv.acquisition.widths import (
+    IGPUCB,
+    WGPUCB,
+    AgnosticGPUCB,
+    ClosedForm,
+    Logarithmic,
+    WidthContext,
+)
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
 
@@ -505,52 +512,36 @@ def test_refusals():
     assert at_present(PosteriorMean(empty), 0.0)(X[:2, None, :2]).shape == (2,)
 
 
-WIDTHS = [
-    Logarithmic(0.4, 4.0),
-    IGPUCB(1.0, 0.2, 0.1),
-    IGPUCB(1.0, 0.2, 0.1, ClosedForm("se")),
-    AgnosticGPUCB(1.0, 0.1),
-    "weighted",
-]
-
-
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "width",
+    [
+        Logarithmic(0.4, 4.0),
+        IGPUCB(1.0, 0.2, 0.1),
+        IGPUCB(1.0, 0.2, 0.1, ClosedForm("se")),
+        AgnosticGPUCB(1.0, 0.1),
+        WGPUCB(1.0, 0.2, 0.04, 0.1),
+    ],
+)
 def test_widths_are_the_roots_of_botorchs_beta(width):
     X, Y = data()
-    kernel = RBFKernel().double()
+    kernel, forgetting = RBFKernel().double(), ExponentialWeights(0.9)
     kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
-    model = TimeVaryingGP(
-        X,
-        Y,
-        forgetting=ExponentialWeights(0.9),
-        now=NOW,
-        spatial_module=kernel,
-        outcome_transform=None,
-    )
+    parts = {"forgetting": forgetting, "spatial_module": kernel, "outcome_transform": None}
+    model = TimeVaryingGP(X, Y, now=NOW, **parts)
     model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
     K = squared_exponential(X[:, :2].numpy(), 0.4)
     aged = {"noise": 0.04, "inflation": ("exponential", 0.9), "reference": NOW}
-    gain, weighted = (
-        information_gain(K, range(12), X[:, 2].tolist(), power=power, **aged) for power in (1, 2)
-    )
-    if width == "weighted":
-        width = WGPUCB(1.0, 0.2, 0.04, 0.1)
-        factor = 1.0 + 0.2 / 0.2 * np.sqrt(2 * weighted - 2 * np.log(0.1))
-    elif isinstance(width, AgnosticGPUCB):
-        factor = np.sqrt(2 + 300 * gain * np.log(13 / 0.1) ** 3)
-    elif isinstance(width, IGPUCB):
-        if width.gain == ClosedForm("se"):
-            gain = np.log(12) ** (2 + 1)  # n rounds, two dimensions
-        factor = 1.0 + 0.2 * np.sqrt(2 * (gain + 1 - np.log(0.1)))
-    else:
-        factor = np.sqrt(0.4 * np.log(4.0 * 13))
+    times = X[:, 2].tolist()
+    gains = [information_gain(K, range(12), times, power=p, **aged) for p in (1, 2)]
+    gains = torch.tensor(gains, dtype=torch.float64)
+    factor = float(width.sqrt_beta(WidthContext(13, 2, *gains)))
     test_X = torch.rand(6, 1, 2, dtype=torch.float64)
     with torch.no_grad():
         posterior = model.posterior(with_time(test_X[:, 0]))
-        expected = (posterior.mean + factor * posterior.variance.sqrt()).squeeze(-1)
+        mean, sd = posterior.mean.squeeze(-1), posterior.variance.sqrt().squeeze(-1)
         found = upper_confidence_bound(model, width, t=13)(test_X)
         below = upper_confidence_bound(model, width, t=13, maximize=False)(test_X)
-    assert torch.allclose(found, expected, rtol=0, atol=1e-9)
-    assert torch.allclose(below, found - 2 * posterior.mean.squeeze(-1), rtol=0, atol=1e-9)
+    torch.testing.assert_close(found, mean + factor * sd, rtol=0, atol=1e-9)
+    torch.testing.assert_close(below, found - 2 * mean, rtol=0, atol=1e-9)
     with pytest.raises(ValueError, match="counts rounds from 1"):
         upper_confidence_bound(model, width, t=0)
