@@ -125,7 +125,7 @@ def test_other_outputs_and_points_are_refused():
     model = strategy.as_model(observed(strategy, Box(CUBE)))
     X = torch.rand(1, 2, dtype=D)
     assert torch.equal(model.posterior(X, output_indices=[0]).mean, model.posterior(X).mean)
-    with pytest.raises(ValueError, match="alone output"):
+    with pytest.raises(ValueError, match="one output"):
         model.posterior(torch.rand(1, 2, dtype=D), output_indices=[1])
     with pytest.raises(InputDataError, match="outside"):
         model.posterior(torch.full((1, 2), 1.5, dtype=D))
