@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 from conformance.presets import BY_NAME
 from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import LinearKernel, MaternKernel, RBFKernel, ScaleKernel
@@ -184,6 +185,25 @@ def test_choices_do_not_depend_on_units(name):
         found = torch.stack(chosen)
         reference = found if reference is None else reference
         torch.testing.assert_close(found, reference, rtol=0, atol=1e-3)
+
+
+def test_refused_calls_do_not_change_the_state():
+    strategy = parts_of("TV-GP-UCB")
+    state, _, _ = play(strategy, batch_shape=(3,), rounds=3)
+    before, suggestion = copy.deepcopy(state), strategy.ask(state)
+    y = torch.tensor([0.1, -0.2, 0.3], dtype=D)
+    for call in (
+        lambda: strategy.ask(state, now=1.0),
+        lambda: strategy.ask(state, now=torch.ones(2)),
+        lambda: strategy.tell(state, suggestion, y * torch.nan),
+        lambda: strategy.tell(state, suggestion, y, noise=torch.ones(2)),
+        lambda: strategy.tell(state, suggestion, y, noise=-y.abs()),
+    ):
+        with pytest.raises(InputDataError):
+            call()
+    assert strategy.consult(state) is None
+    assert strategy.tell(state, suggestion, y, noise=0.1 + y.abs())[0].rounds == 4
+    assert_identical(list(state.data[1:]), list(before.data[1:]))
 
 
 def test_prior_variance_that_differs_from_place_to_place():

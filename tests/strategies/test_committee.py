@@ -173,7 +173,8 @@ def test_refused_suggestions_do_not_change_the_state(name):
 @each
 def test_members_learn_from_points_chosen_elsewhere(name, noise, monkeypatch):
     strategy = COMMITTEES[name]()
-    members = (gp_ucb(kernel=RBFKernel().double(), noise=0.1), w_gp_ucb(**GIVEN, gamma=0.9))
+    other = gp_ucb(kernel=RBFKernel().double(), noise=0.1)
+    members = (other, w_gp_ucb(**GIVEN, gamma=0.9), et_gp_ucb(**GIVEN))
     strategy = replace(strategy, members=members)
     state, _ = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)), 0, 8)
     suggestion = strategy.suggestion_at(state, GRID.X[:TRIALS])

@@ -155,6 +155,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: Box({3: (0, 1)}), "3 is no name"),  # type: ignore[dict-item]
     (lambda: Box({}), "no parameters are given"),
     (lambda: Box([]), "must be a floating-point tensor"),
+    (lambda: Box([(0, 1), 2]), "must be a floating-point tensor"),  # type: ignore[list-item]
     (lambda: Float(0, 1, log=True), r"low is 0, but it must lie in \(0, 1e150\); .* log=False"),
     (lambda: Integer(0, 4, log=True), "integer of at least 1; use log=False"),
     (lambda: Integer(0.5, 4), "Integer: low is 0.5"),  # type: ignore[arg-type]

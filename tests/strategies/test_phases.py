@@ -179,6 +179,7 @@ def test_failures_and_points_chosen_elsewhere_take_their_round():
         assert remaining[0] == remaining[1]
     assert int(remaining[0]) == phase_lengths(PERIOD)[0] - 3
     assert bool(state.memory[-1].alive.all())
+    assert player.numbers_per_trial(state, 30) > 25
 
 
 def test_refusals():
