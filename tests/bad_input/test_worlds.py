@@ -71,7 +71,7 @@ def function(name):
 RATE = (-0.1, 1.1, NAN, INF)
 NUMBERS = {
     "MarkovWorld epsilon": Parameter(
-        markov("epsilon"), RATE, "must lie in [0, 1]", "0 keeps the obj"
+        markov("epsilon"), RATE, "must lie in [0, 1]", "0 is a static obj"
     ),
     "MarkovWorld noise": Parameter(markov("noise"), NOISE, VARIANCE, "0 measures exactly"),
     "StaticWorld noise": Parameter(
@@ -81,10 +81,10 @@ NUMBERS = {
         lambda v: AbruptWorld(LINE, functions=DRAW, changes=[v], noise=0.1),
         (1, 2.5),
         "an integer of at least 2",
-        "a change names the first round",
+        "a change is the first round",
     ),
-    "DriftWorld horizon": Parameter(drift("horizon"), WHOLE, AT_LEAST_ONE, "of the whole way"),
-    "DriftWorld legs": Parameter(drift("legs"), WHOLE, AT_LEAST_ONE, "one leg joins"),
+    "DriftWorld horizon": Parameter(drift("horizon"), WHOLE, AT_LEAST_ONE, "rounds of all legs"),
+    "DriftWorld legs": Parameter(drift("legs"), WHOLE, AT_LEAST_ONE, "1 joins two"),
     "SineWorld scale": Parameter(
         sine("scale"), NOISE, "must lie in [0, 1e100]", "the paper uses 5"
     ),
@@ -108,16 +108,16 @@ NUMBERS = {
         panel("noise_share"), (0.0, 1.1, NAN), "must lie in (0, 1]", "0.05 is usual"
     ),
     "make_panel epsilon": Parameter(
-        lambda v: make_panel(epsilon=v), RATE, "must lie in [0, 1]", "0 keeps the field still"
+        lambda v: make_panel(epsilon=v), RATE, "must lie in [0, 1]", "0 is a static field"
     ),
     "make_panel gaps": Parameter(
         lambda v: make_panel(gaps=v),
         (-0.1, 1.0, NAN),
         "must lie in [0, 1)",
-        "0 leaves no reading out",
+        "0 removes no reading",
     ),
     "MarkovFunction epsilon": Parameter(
-        function("epsilon"), RATE, "must lie in [0, 1]", "0 keeps the function still"
+        function("epsilon"), RATE, "must lie in [0, 1]", "0 is a static function"
     ),
     "MarkovFunction horizon": Parameter(function("horizon"), WHOLE, AT_LEAST_ONE, "in rounds"),
     "MarkovFunction features": Parameter(function("features"), WHOLE, AT_LEAST_ONE, "512 is the"),
@@ -147,20 +147,20 @@ def data(call, value, limit, cure):
 
 THINGS = {
     "strategies a list": Row(
-        lambda: run_study(WORLD, [PLAYERS]), "strategies is [{", "need a label", "give a dict"
+        lambda: run_study(WORLD, [PLAYERS]), "strategies is [{", "a dict of labels", "give a dict"
     ),
     "no strategies": Row(lambda: run_study(WORLD, {}), "is {}", "at least one", "give a dict"),
     "a label": Row(
         lambda: run_study(WORLD, {1: PLAYERS["GP"]}), "label 1", "cannot be printed", "give text"
     ),
     "center": Row(lambda: panel("center")("row"), "'row'", "center is", "'all' or 'arm'"),
-    "train": Row(lambda: panel("train")(12), "12", "there are 12 rows", "must be left"),
+    "train": Row(lambda: panel("train")(12), "12", "there are 12 rows", "at most 11"),
     "first_arm": Row(lambda: panel("first_arm")(4), "is 4", "numbered 0 to 3", "arms are"),
     "bounds": Row(
         lambda: function("bounds")([(1.0, 0.0)]),
         "(1.0, 0.0)",
-        "must be finite",
-        "swap or change them",
+        "a larger upper bound",
+        "give pairs",
     ),
 }
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
+from live_numbers import LiveNumbers
 from torch import Tensor
 
-from benchmarks.speed.live_numbers import LiveNumbers
 from botorch_tv.gp.basis import ArmBasis, Basis, FeatureBasis, ProductBasis
 from botorch_tv.gp.covariance import factor
 from botorch_tv.strategies import Grid
