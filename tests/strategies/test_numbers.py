@@ -63,6 +63,7 @@ def share(player: Strategy, domain: Domain, trials: int, horizon: int) -> float:
     template = player.init(domain)
     estimate = trials * player.numbers_per_trial(template, horizon, trials)
     draw = torch.Generator().manual_seed(0)
+    player.ask(template, generator=draw)  # fills caches that all trials share
     with LiveNumbers() as live:
         state = player.init_like(template, (trials,))
         first = player.ask(state, generator=draw)
