@@ -24,7 +24,7 @@ class Attended(SparQ):
     def tell(self, state: State, *arguments: Any, **named: Any) -> tuple[State, Info]:
         after, info = super().tell(state, *arguments, **named)
         generators = [
-            torch.Generator(after.time.device).manual_seed(after.told)
+            torch.Generator(after.time.device).manual_seed(after.rounds)
             for _ in range(after.time.numel())
         ]
         asked = self.consult(after, generator=generators)
@@ -32,8 +32,8 @@ class Attended(SparQ):
             return after, info
         first = first_chosen(after, asked)
         seen = after.history.y.tensor().gather(-1, first - 1)  # 0 where it failed
-        y = 0.5 * seen + torch.cos(first.to(seen) + 0.3 * after.told)
-        ok = (first + after.told) % 4 != 3
+        y = 0.5 * seen + torch.cos(first.to(seen) + 0.3 * after.rounds)
+        ok = (first + after.rounds) % 4 != 3
         return self.absorb(after, asked, y, ok=ok, check=False), info
 
 

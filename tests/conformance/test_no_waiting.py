@@ -233,7 +233,7 @@ def test_rounds_ask_the_device_for_nothing(preset: Preset, engine: str) -> None:
         with NoWaiting(allowed=EIGENVECTORS if sampling else frozenset()):
             nowhere = play(strategy, nowhere, 5 if before else 2)
         assert nowhere.time.device == NOWHERE
-    assert nowhere.told == SETTING.rounds
+    assert nowhere.rounds == SETTING.rounds
 
 
 LATER = {

@@ -23,7 +23,7 @@ def rows(number):
 
 def require_same_state(first, other):
     assert first.answers == other.answers
-    assert first.state.told == other.state.told == len(first.answers)
+    assert first.state.rounds == other.state.rounds == len(first.answers)
     for mine, its in zip(first.state.history, other.state.history):
         assert torch.equal(mine.tensor(), its.tensor())
 
@@ -50,7 +50,7 @@ def test_only_new_rows_are_replayed(empty, monkeypatch):
 
     def counted(log, base, answers):
         for state, reset in plain(log, base, answers):
-            replayed_rows.append(answers[state.told - 1])
+            replayed_rows.append(answers[state.rounds - 1])
             yield state, reset
 
     plain = MeasurementLog._steps
@@ -77,7 +77,7 @@ def test_late_trials_cost_what_they_are_late(empty, monkeypatch, lateness):
 
     def counted(log, base, answers):
         for state, reset in plain(log, base, answers):
-            replayed_rows.append(answers[state.told - 1])
+            replayed_rows.append(answers[state.rounds - 1])
             yield state, reset
 
     plain = MeasurementLog._steps
