@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (one line per preset)
-"""Every strategy that the laws are tested on, beside its description for the textbook.
+"""Every strategy that the laws are tested on, with its description for the textbook.
 
 A later preset joins with one line of ``PRESETS``: ``every_pair`` compares it with the textbook, and
 ``each_pair`` brings its code path to every law.
@@ -8,31 +8,14 @@ A later preset joins with one line of ``PRESETS``: ``every_pair`` compares it wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from _pytest.mark import ParameterSet
+from conformance import strangers as own
 from conformance.attended import Attended
-from conformance.strangers import (
-    Agreeing,
-    Blank,
-    CumulativeSum,
-    DampedDrift,
-    Directed,
-    EpsilonGreedy,
-    HalfLife,
-    NearBest,
-    Panic,
-    QuasiPeriodic,
-    Replaced,
-    Restart,
-    Sessions,
-    Surprise,
-    Thinned,
-    TopTwo,
-)
 from experts.by_the_book import window_starts
 from gpytorch.kernels import Kernel
 from oracles.expert import Consultant
@@ -135,7 +118,7 @@ class Preset(NamedTuple):
 
     @property
     def tells_resets(self) -> bool:
-        """Whether the textbook says itself when a reset shows."""
+        """Whether the textbook reports resets."""
         return self.triggers or self.composed
 
     @property
@@ -151,7 +134,7 @@ class Preset(NamedTuple):
 
     @property
     def consults(self) -> bool:
-        """Whether an expert stands by."""
+        """Whether it asks an expert."""
         return "consultant" in self.book(1.0)
 
     @property
@@ -199,18 +182,16 @@ class Preset(NamedTuple):
 
 
 class Beside(Preset):
-    """A strategy of which the textbook of one process knows nothing: who is told nothing.
+    """An adaptive strategy, which no textbook of one process describes.
 
-    It has one way to compute, and is held to the laws that each test says, but not to these:
+    The laws that do not apply to it:
 
-    - law 2, equality with the textbook and of recursions: members are compared with textbooks of
-      their own in ``tests/gp/mixture`` and ``tests/models/test_adaptive_model.py``;
-    - law 3, limits that reproduce GP-UCB: with scale and mean integrated out there is none;
-    - law 5 in float32, which it refuses: covariances updated round after round lose too much;
-    - a variance told, which it refuses: under an unknown scale it is no known ratio;
-    - draws that differ between trials in the first rounds, when all fill the domain alike;
+    - law 2: its members have textbooks of their own (``tests/gp/mixture``, ``test_adaptive_model``);
+    - law 3: it integrates over scale and mean, so that no limit is GP-UCB;
+    - law 5 in float32, and given noise variances: it refuses both;
+    - different draws of the trials in the first rounds: all trials fill the domain alike;
     - a default time one after the newest: it takes the usual time between measurements;
-    - never to wait for a device: while units are unknown it looks whether they are known now.
+    - no waiting for a device: it looks whether its units are settled.
     """
 
     @property
@@ -252,7 +233,7 @@ def chowdhury(B: float, R: float, delta: float) -> Callable[[int, float, float],
 
 
 def book(**arguments: Any) -> Book:
-    """Arguments that do not depend on the noise; the narrow logarithmic width unless told."""
+    """Arguments that do not depend on the noise; the narrow logarithmic width by default."""
     gains = {"gains": "sqrt_beta" in arguments}
     return lambda noise: {"sqrt_beta": logarithmic} | gains | arguments
 
@@ -380,22 +361,22 @@ PRESETS: list[Preset] = [
     Preset("window + trigger", composed(retention=(SlidingWindow(13), EventTrigger(0.1))), book(retention=(("window", 13, "rounds"), ("trigger", 0.1)))),
     Preset("Wiener + reset + trigger", composed(decay=Wiener(0.05), retention=(PeriodicReset(11), EventTrigger(0.1))), book(decay=("wiener", 0.05), retention=(("period", 11, "rounds"), ("trigger", 0.1)))),
     Preset("window by time + reset + trigger", composed(retention=(SlidingWindow(9.5, by="time"), PeriodicReset(11), EventTrigger(0.1))), book(retention=(("window", 9.5, "time"), ("period", 11, "rounds"), ("trigger", 0.1)))),
-    Preset("sessions", composed(retention=Sessions(2.75)), book(retention=(("sessions", 2.75),))),
-    Preset("agreeing", composed(retention=Agreeing(1.0)), book(retention=(("agreeing", 1.0),))),
-    Preset("near best estimated mean", composed(retention=NearBest(1.5), mean="estimated"), book(retention=(("near best", 1.5),), mean="estimated")),
-    Preset("cumulative sum", composed(retention=CumulativeSum(1.0, 2.0)), book(retention=(("cusum", 1.0, 2.0),))),
-    Preset("damped drift + cumulative sum", composed(decay=DampedDrift(), retention=CumulativeSum(1.0, 2.0)), book(decay=("damped", 0.2, 3.0), retention=(("cusum", 1.0, 2.0),))),
-    Preset("replaced", composed(retention=Replaced()), book(retention=(("replaced",),))),
-    Preset("Markov + thinned", composed(decay=Markov(0.05), retention=Thinned(5)), book(decay=("markov", 0.05), retention=(("thinned", 5),))),
-    Preset("Wiener + surprise + restart", composed(decay=Wiener(0.05), retention=(Surprise(1.0), Restart(6))), book(decay=("wiener", 0.05), retention=(("surprise", 1.0), ("restart", 6)))),
-    Preset("Wiener + blank estimated mean", composed(decay=Wiener(0.05), retention=Blank(7), mean="estimated"), book(decay=("wiener", 0.05), retention=(("blank", 7),), mean="estimated")),
-    Preset("panic + restart", composed(retention=(Panic(1.5), Restart(3))), book(retention=(("panic", 1.5), ("restart", 3)))),
-    Preset("quasi-periodic", composed(decay=QuasiPeriodic()), book(decay=("quasi-periodic", 0.05, 0.6))),
-    Preset("half-life", composed(inflation=HalfLife(8.0)), book(inflation=("exponential", 0.5**0.125))),
-    Preset("directed", composed(exploration=Directed()), book(exploration="directed")),
-    Preset("directed + Markov downwards", composed(exploration=Directed(), decay=Markov(0.05), maximize=False), book(exploration="directed", decay=("markov", 0.05), maximize=False)),
-    Preset("top two", composed(exploration=TopTwo()), book(exploration="top two")),
-    Preset("greedy + trigger", composed(exploration=EpsilonGreedy(), retention=EventTrigger(0.1)), book(exploration="greedy", retention=("trigger", 0.1))),
+    Preset("sessions", composed(retention=own.Sessions(2.75)), book(retention=(("sessions", 2.75),))),
+    Preset("agreeing", composed(retention=own.Agreeing(1.0)), book(retention=(("agreeing", 1.0),))),
+    Preset("near best estimated mean", composed(retention=own.NearBest(1.5), mean="estimated"), book(retention=(("near best", 1.5),), mean="estimated")),
+    Preset("cumulative sum", composed(retention=own.CumulativeSum(1.0, 2.0)), book(retention=(("cusum", 1.0, 2.0),))),
+    Preset("damped drift + cumulative sum", composed(decay=own.DampedDrift(), retention=own.CumulativeSum(1.0, 2.0)), book(decay=("damped", 0.2, 3.0), retention=(("cusum", 1.0, 2.0),))),
+    Preset("replaced", composed(retention=own.Replaced()), book(retention=(("replaced",),))),
+    Preset("Markov + thinned", composed(decay=Markov(0.05), retention=own.Thinned(5)), book(decay=("markov", 0.05), retention=(("thinned", 5),))),
+    Preset("Wiener + surprise + restart", composed(decay=Wiener(0.05), retention=(own.Surprise(1.0), own.Restart(6))), book(decay=("wiener", 0.05), retention=(("surprise", 1.0), ("restart", 6)))),
+    Preset("Wiener + blank estimated mean", composed(decay=Wiener(0.05), retention=own.Blank(7), mean="estimated"), book(decay=("wiener", 0.05), retention=(("blank", 7),), mean="estimated")),
+    Preset("panic + restart", composed(retention=(own.Panic(1.5), own.Restart(3))), book(retention=(("panic", 1.5), ("restart", 3)))),
+    Preset("quasi-periodic", composed(decay=own.QuasiPeriodic()), book(decay=("quasi-periodic", 0.05, 0.6))),
+    Preset("half-life", composed(inflation=own.HalfLife(8.0)), book(inflation=("exponential", 0.5**0.125))),
+    Preset("directed", composed(exploration=own.Directed()), book(exploration="directed")),
+    Preset("directed + Markov downwards", composed(exploration=own.Directed(), decay=Markov(0.05), maximize=False), book(exploration="directed", decay=("markov", 0.05), maximize=False)),
+    Preset("top two", composed(exploration=own.TopTwo()), book(exploration="top two")),
+    Preset("greedy + trigger", composed(exploration=own.EpsilonGreedy(), retention=EventTrigger(0.1)), book(exploration="greedy", retention=("trigger", 0.1))),
     # Prior means.
     Preset("GP-UCB above 0.7", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, mean=0.7), book(mean=0.7)),
     Preset("TV-GP-UCB below 0.7", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, mean=-0.7, maximize=False), book(decay=("markov", 0.03), mean=-0.7, maximize=False)),
@@ -414,17 +395,17 @@ PRESETS: list[Preset] = [
 # fmt: on
 
 SMALL = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.02,))
-UNTOLD = {"bank": SMALL, "starts": 4, "width": NARROW}
+ADAPTIVE = {"bank": SMALL, "starts": 4, "width": NARROW}
 BESIDE = [
-    Beside("told nothing", lambda k, n: adaptive_gp_ucb(**UNTOLD), book()),
+    Beside("adaptive", lambda k, n: adaptive_gp_ucb(**ADAPTIVE), book()),
     Beside(
-        "told nothing downwards",
-        lambda k, n: adaptive_gp_ucb(**UNTOLD, maximize=False),
+        "adaptive downwards",
+        lambda k, n: adaptive_gp_ucb(**ADAPTIVE, maximize=False),
         book(maximize=False),
     ),
     Beside(
-        "told nothing, Thompson",
-        lambda k, n: replace(adaptive_gp_ucb(**UNTOLD), exploration=Thompson()),
+        "adaptive, Thompson",
+        lambda k, n: replace(adaptive_gp_ucb(**ADAPTIVE), exploration=Thompson()),
         book(exploration="thompson"),
     ),
 ]
@@ -439,88 +420,69 @@ RECURSIONS = ("exact", "auto", "features")
 
 def one_per(key: Callable[[Preset], Any], presets: Iterable[Preset]) -> list[Preset]:
     """The first preset of every kind."""
-    first: dict[Any, Preset] = {}
-    for preset in presets:
-        first.setdefault(key(preset), preset)
-    return list(first.values())
-
-
-def every_pair(presets: Sequence[Preset] = PRESETS) -> pytest.MarkDecorator:
-    """Parametrises ``preset`` and ``engine``: every preset, and every recursion of every path."""
-    pairs = _marked(_of_every_preset(presets), presets)
-    return pytest.mark.parametrize(("preset", "engine"), pairs)
+    return list({key(preset): preset for preset in reversed([*presets])}.values())[::-1]
 
 
 def each_pair(
-    turn: int, presets: Sequence[Preset] = PRESETS, beside: Iterable[Preset] = ()
+    turn: int,
+    presets: Iterable[Preset] = PRESETS,
+    beside: Iterable[Preset] = (),
+    short: bool = False,
 ) -> pytest.MarkDecorator:
-    """Parametrises ``preset`` and ``engine`` by :func:`pairs_of`, and all of ``beside``."""
-    pairs = [*pairs_of(turn, presets), *alone(beside)]
-    return pytest.mark.parametrize(("preset", "engine"), pairs)
-
-
-def each_path(
-    turn: int, presets: Sequence[Preset] = PRESETS, beside: Iterable[Preset] = ()
-) -> pytest.MarkDecorator:
-    """Parametrises ``preset`` and ``engine``: every path by one preset and one recursion.
-
-    For what the recursions have little part in; another ``turn`` brings others.
-    """
-    pairs = [*pairs_of(turn, presets, every=False), *alone(beside)]
-    return pytest.mark.parametrize(("preset", "engine"), pairs)
-
-
-def alone(presets: Iterable[Preset]) -> list[ParameterSet]:
-    """Presets that have one way to compute."""
-    return [pytest.param(one, one.recursions[0], id=one.name) for one in presets]
-
-
-def pairs_of(
-    turn: int, presets: Sequence[Preset] = PRESETS, every: bool = True
-) -> list[ParameterSet]:
-    """Every path, and, if ``every``, each recursion of the paths that explore by an upper bound.
-
-    Other explorations see of a recursion what it predicts and no more, so their paths have one
-    recursion in each test. The presets of a path stand for it in turn, and another ``turn`` brings
-    other presets and recursions; the pairs that are not a test's own are marked slow.
-    """
-    own = set()
-    for path, names in _on_path(presets).items():
-        recursions = BY_NAME[names[0]].recursions
-        count = len(recursions) if every and path[1] == "ucb" else 1
-        for one in range(turn * count, (turn + 1) * count):
-            own.add((names[one % len(names)], recursions[one % len(recursions)]))
-    return _marked(own, presets)
-
-
-def _of_every_preset(presets: Sequence[Preset]) -> set[tuple[str, str]]:
-    """The presets of a path take its recursions in turn, the first also those that are left."""
-    own = set()
-    for names in _on_path(presets).values():
-        recursions = BY_NAME[names[0]].recursions
-        for place in range(max(len(names), len(recursions))):
-            name = names[place] if place < len(names) else names[0]
-            own.add((name, recursions[place % len(recursions)]))
-    return own
-
-
-def _on_path(presets: Sequence[Preset]) -> dict[tuple[str | bool, ...], list[str]]:
-    """The names of the presets of every path."""
-    names: dict[tuple[str | bool, ...], list[str]] = {}
-    for preset in presets:
-        names.setdefault(preset.path, []).append(preset.name)
-    return names
-
-
-def _marked(own: set[tuple[str, str]], presets: Sequence[Preset]) -> list[ParameterSet]:
-    """All pairs of a preset and a recursion; those that are not a test's own are slow."""
-    return [
-        pytest.param(
-            preset,
-            engine,
-            id=f"{preset.name}-{engine}",
-            marks=() if (preset.name, engine) in own else (pytest.mark.slow,),
-        )
-        for preset in presets
-        for engine in preset.recursions
+    """Parametrises ``preset`` and ``engine`` by :func:`pairs`, and all of ``beside``."""
+    chosen = [*pairs(turn, presets, short), *((preset, "auto") for preset in beside)]
+    ids = [
+        preset.name if preset in BESIDE else f"{preset.name}-{engine}" for preset, engine in chosen
     ]
+    return pytest.mark.parametrize(("preset", "engine"), chosen, ids=ids)
+
+
+def pairs(
+    turn: int, presets: Iterable[Preset] = PRESETS, short: bool = False
+) -> list[tuple[Preset, str]]:
+    """Every path; each recursion of the paths that explore by an upper bound, unless ``short``.
+
+    Other explorations see only the prediction of a recursion, so one recursion serves. The presets
+    of a path stand for it in turn: another ``turn`` brings other presets and recursions.
+    """
+    chosen = []
+    for path, on_path in by_path(presets).items():
+        recursions = on_path[0].recursions
+        count = 1 if short or path[1] != "ucb" else len(recursions)
+        for number in range(turn * count, (turn + 1) * count):
+            chosen.append((on_path[number % len(on_path)], recursions[number % len(recursions)]))
+    return chosen
+
+
+each_path = partial(each_pair, short=True)
+"""Every path with one recursion, for laws in which the recursions have little part."""
+
+
+def every_pair(presets: Iterable[Preset] = PRESETS) -> pytest.MarkDecorator:
+    """Parametrises ``preset`` and ``engine``: every preset, and every recursion of every path.
+
+    The presets of a path take its recursions in turn; the other pairs are marked slow.
+    """
+    usual = set()
+    for on_path in by_path(presets).values():
+        recursions = on_path[0].recursions
+        for number in range(max(len(on_path), len(recursions))):
+            preset = on_path[number] if number < len(on_path) else on_path[0]
+            usual.add((preset.name, recursions[number % len(recursions)]))
+    slow = {False: (), True: (pytest.mark.slow,)}
+    every = [
+        pytest.param(
+            one, engine, id=f"{one.name}-{engine}", marks=slow[(one.name, engine) not in usual]
+        )
+        for one in presets
+        for engine in one.recursions
+    ]
+    return pytest.mark.parametrize(("preset", "engine"), every)
+
+
+def by_path(presets: Iterable[Preset]) -> dict[tuple[str | bool, ...], list[Preset]]:
+    """The presets of every path."""
+    found: dict[tuple[str | bool, ...], list[Preset]] = {}
+    for preset in presets:
+        found.setdefault(preset.path, []).append(preset)
+    return found

@@ -130,7 +130,7 @@ def test_inputs_are_left_as_they_were(preset: Preset, engine: str) -> None:
 
 
 @pytest.mark.parametrize("batch_shape", [(), (TRIALS,)], ids=["one", "batch"])
-@pytest.mark.parametrize("name", ["TV-GP-UCB", "WGP-UCB", "told nothing"])
+@pytest.mark.parametrize("name", ["TV-GP-UCB", "WGP-UCB", "adaptive"])
 def test_tensors_of_the_caller_may_change_in_place(name: str, batch_shape: tuple[int, ...]) -> None:
     """A clock that goes on, buffers that are used again, suggestions turned into other units."""
     (preset,) = (one for one in (*PRESETS, *BESIDE) if one.name == name)

@@ -23,7 +23,7 @@ DOWNWARDS = [preset for preset in PRESETS if not preset.maximize]
 STUDIES = {
     "upwards": one_per(lambda preset: preset.path, UPWARDS),
     "downwards": one_per(lambda preset: preset.path, DOWNWARDS),
-    "told nothing": [one for one in BESIDE if one.maximize],
+    "adaptive": [one for one in BESIDE if one.maximize],
 }
 each_study = pytest.mark.parametrize("players", list(STUDIES))
 
