@@ -1,7 +1,5 @@
 """Random strategies on random data, played beside the textbook.
 
-``PYTHONPATH=.:tests python -m conformance.combinations`` plays 3,000 cases and reports the worst.
-
 A case is a number. It says which forgetting, mean, width, exploration, domain and inference are
 combined, and what happens to each trial: readings that fail, alone, in a row or all of them; noise
 variances of their own; times that are uneven, equal or late; an objective that jumps. Kernels have
@@ -10,36 +8,15 @@ unit scale and noise variances are at least 0.01, as law 2 demands.
 
 from __future__ import annotations
 
-import argparse
 import math
-import traceback
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from conformance import strangers as own
 from conformance.presets import chowdhury, deng, logarithmic
 from conformance.rounds import Setting
-from conformance.strangers import (
-    Agreeing,
-    Blank,
-    CumulativeSum,
-    DampedDrift,
-    Directed,
-    DriftByCovariance,
-    EpsilonGreedy,
-    HalfLife,
-    NearBest,
-    Newest,
-    Panic,
-    QuasiPeriodic,
-    Replaced,
-    Restart,
-    Sessions,
-    Surprise,
-    Thinned,
-    TopTwo,
-)
 from gpytorch.kernels import Kernel
 from numpy.typing import NDArray
 from oracles.dense import Choice, DenseBandit
@@ -83,9 +60,9 @@ EXPLORATIONS: dict[str, Any] = {
     "pi": ProbabilityOfImprovement(),
     "thompson": Thompson(),
     "uniform": UniformChoice(),
-    "directed": Directed(),
-    "top two": TopTwo(),
-    "greedy": EpsilonGreedy(),
+    "directed": own.Directed(),
+    "top two": own.TopTwo(),
+    "greedy": own.EpsilonGreedy(),
 }
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 TIES = 1e-7
@@ -137,8 +114,8 @@ def make_case(
         [(Static(), ("static",))] * 3
         + [(Markov(e), ("markov", e)) for e in (0.03, pick(random, [0.0, 0.3, 1.0]))]
         + [(Wiener(s), ("wiener", s)) for s in (pick(random, [0.0, 0.03, 0.2]),)]
-        + [(QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6))]
-        + [(pick(random, [DampedDrift(), DriftByCovariance()]), ("damped", 0.2, 3.0))],
+        + [(own.QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6))]
+        + [(pick(random, [own.DampedDrift(), own.DriftByCovariance()]), ("damped", 0.2, 3.0))],
     )
     gamma, alpha, kappa = (
         pick(random, some) for some in ([0.5, 0.9, 1.0], [0.0, 0.5, 2.0], [0.0, 0.4, 1.0])
@@ -148,7 +125,7 @@ def make_case(
         [(Static(), ("constant",))] * 6
         + [(ExponentialWeights(gamma), ("exponential", gamma))]
         + [(UncertaintyInjection(alpha, kappa=kappa), ("injection", alpha, kappa))]
-        + [(HalfLife(4.0), ("exponential", 0.5**0.25))],
+        + [(own.HalfLife(4.0), ("exponential", 0.5**0.25))],
     )
     retention = retention or _retention(random)
     noise = float(np.exp(random.uniform(math.log(0.01), 0.0)))
@@ -174,12 +151,12 @@ def make_case(
         "exploration": exploration,
         "noise": noise,
     }
-    domain, X, own, K = _space(random, exploration, on_box, kernel)
+    domain, X, given, K = _space(random, exploration, on_box, kernel)
     inference = inference or pick(random, ["exact", "auto", "auto", "features"])
     if inference == "features" and isinstance(domain, Box):
         inference = "auto"  # not every combination is served; those that are have a test of theirs
     strategy = GPStrategy(
-        kernel=own,
+        kernel=given,
         noise=noise,
         decay=decay[0],
         inflation=inflation[0],
@@ -227,17 +204,17 @@ def _strange_rules(random: np.random.Generator) -> list[Any]:
     """Those of users."""
     few, reach = int(random.integers(1, 6)), float(random.uniform(0.3, 3.0))
     return [
-        (Sessions(reach), ("sessions", reach)),
-        (Agreeing(reach), ("agreeing", reach)),
-        (NearBest(reach), ("near best", reach)),
-        (CumulativeSum(0.5, reach), ("cusum", 0.5, reach)),
-        (Replaced(), ("replaced",)),
-        (Thinned(few), ("thinned", few)),
-        (Restart(few), ("restart", few)),
-        (Surprise(reach), ("surprise", reach)),
-        (Panic(2 * reach), ("panic", 2 * reach)),
-        (Blank(few), ("blank", few)),
-        (Newest(few), ("window", few, "rounds")),
+        (own.Sessions(reach), ("sessions", reach)),
+        (own.Agreeing(reach), ("agreeing", reach)),
+        (own.NearBest(reach), ("near best", reach)),
+        (own.CumulativeSum(0.5, reach), ("cusum", 0.5, reach)),
+        (own.Replaced(), ("replaced",)),
+        (own.Thinned(few), ("thinned", few)),
+        (own.Restart(few), ("restart", few)),
+        (own.Surprise(reach), ("surprise", reach)),
+        (own.Panic(2 * reach), ("panic", 2 * reach)),
+        (own.Blank(few), ("blank", few)),
+        (own.Newest(few), ("window", few, "rounds")),
     ]
 
 
@@ -452,28 +429,3 @@ def _choose(
 
 def _arms(case: Case, X: torch.Tensor) -> list[int]:
     return torch.cdist(X.reshape(-1, X.shape[-1]), case.X).argmin(-1).tolist()
-
-
-def main() -> None:
-    """Play many cases and report the worst."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=3000)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    worst: dict[int, float] = {}
-    for number in range(options.first, options.first + options.cases):
-        try:
-            worst[number] = check(number)
-        except Exception:
-            worst[number] = math.inf
-            traceback.print_exc()
-        if len(worst) % 250 == 0:
-            print(f"{len(worst)} cases: worst error {max(worst.values()):.1e}", flush=True)
-    for number in sorted(worst, key=lambda one: -worst[one])[:5]:
-        print(f"case {number}: {worst[number]:.1e}")
-    print(f"{options.cases} cases from {options.first}: worst error {max(worst.values()):.1e}")
-
-
-if __name__ == "__main__":
-    main()

@@ -255,9 +255,3 @@ def test_strategy_keeps_its_own_copy_of_the_kernel(engine: str) -> None:
     kernel.lengthscale = 5.0
     _, after = advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 8)
     assert_agree(after, before)
-
-
-def test_strategy_is_frozen() -> None:
-    strategy = gp_ucb(kernel=SETTING.module(), noise=0.02)
-    with pytest.raises(AttributeError):
-        strategy.noise = 0.5

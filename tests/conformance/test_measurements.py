@@ -112,33 +112,6 @@ def test_what_a_failed_measurement_gave_is_never_looked_at(preset: Preset, engin
             torch.testing.assert_close(left, right, rtol=0, atol=1e-12)
 
 
-@each_pair(1, beside=BESIDE)
-def test_saying_what_is_the_default_changes_nothing(preset: Preset, engine: str) -> None:
-    """ok all true and the strategy's own noise are the same as neither."""
-    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
-    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    states = [strategy.init(SETTING.domain, batch_shape=(TRIALS,)) for _ in range(3)]
-    good = torch.ones(TRIALS, dtype=torch.bool)
-    own: list[dict] = [
-        {"noise": SETTING.noise},
-        {"noise": torch.full((TRIALS,), SETTING.noise, dtype=torch.float64)},
-    ]
-    said = [{}, {"ok": good, **own[0]}, own[1]] if preset.takes_noise else [{}, {"ok": good}, {}]
-    for t in range(16):
-        generators = [torch.Generator().manual_seed(t) for _ in said]
-        suggestions = [
-            strategy.ask(state, generator=generator) for state, generator in zip(states, generators)
-        ]
-        for other in suggestions[1:]:
-            assert torch.equal(other.index, suggestions[0].index)
-            assert_close(other.mean, suggestions[0].mean, 1e-10, f"mean, round {t + 1}")
-            assert_close(other.sd, suggestions[0].sd, 1e-10, f"sd, round {t + 1}")
-        states = [
-            strategy.tell(state, suggestion, world.observe(t, suggestion.index), **arguments)[0]
-            for state, suggestion, arguments in zip(states, suggestions, said)
-        ]
-
-
 @each_engine
 def test_round_that_fails_counts_by_hand(engine: str) -> None:
     """Told 1.02 at arm 12, then nothing: the clock and the window go on, the posterior stays."""

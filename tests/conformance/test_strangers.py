@@ -1,24 +1,8 @@
 """Parts of a user's own, together and with the package's, on both domains, by the textbook."""
 
 import pytest
+from conformance import strangers as own
 from conformance.combinations import check
-from conformance.strangers import (
-    Agreeing,
-    Blank,
-    CumulativeSum,
-    DampedDrift,
-    DriftByCovariance,
-    NearBest,
-    Newest,
-    Panic,
-    QuasiPeriodic,
-    Replaced,
-    Restart,
-    Sessions,
-    Surprise,
-    Thinned,
-    UnclaimedDrift,
-)
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.forgetting import (
@@ -37,10 +21,10 @@ from botorch_tv.strategies import GPStrategy, Grid
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 DAMPED = ("damped", 0.2, 3.0)
 DECAYS = {
-    "quasi-periodic": (QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6)),
-    "damped": (DampedDrift(), DAMPED),
-    "by covariance": (DriftByCovariance(), DAMPED),
-    "unclaimed": (UnclaimedDrift(), DAMPED),
+    "quasi-periodic": (own.QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6)),
+    "damped": (own.DampedDrift(), DAMPED),
+    "by covariance": (own.DriftByCovariance(), DAMPED),
+    "unclaimed": (own.UnclaimedDrift(), DAMPED),
 }
 RETENTIONS = {
     "all": (KeepAll(), ("all",)),
@@ -59,30 +43,30 @@ STRANGE = {
         (SlidingWindow(5.5, by="time"), PeriodicReset(7), EventTrigger(0.9)),
         (("window", 5.5, "time"), ("period", 7, "rounds"), ("trigger", 0.9)),
     ),
-    "sessions": (Sessions(1.5), (("sessions", 1.5),)),
-    "agreeing": (Agreeing(1.0), (("agreeing", 1.0),)),
-    "near best": (NearBest(1.0), (("near best", 1.0),)),
-    "cumulative sum": (CumulativeSum(0.5, 1.0), (("cusum", 0.5, 1.0),)),
-    "replaced": (Replaced(), (("replaced",),)),
-    "thinned": (Thinned(3), (("thinned", 3),)),
+    "sessions": (own.Sessions(1.5), (("sessions", 1.5),)),
+    "agreeing": (own.Agreeing(1.0), (("agreeing", 1.0),)),
+    "near best": (own.NearBest(1.0), (("near best", 1.0),)),
+    "cumulative sum": (own.CumulativeSum(0.5, 1.0), (("cusum", 0.5, 1.0),)),
+    "replaced": (own.Replaced(), (("replaced",),)),
+    "thinned": (own.Thinned(3), (("thinned", 3),)),
     "window, restart": (
-        (SlidingWindow(5), Restart(4)),
+        (SlidingWindow(5), own.Restart(4)),
         (("window", 5, "rounds"), ("restart", 4)),
     ),
     "surprise, restart": (
-        (Surprise(1.0), Restart(3)),
+        (own.Surprise(1.0), own.Restart(3)),
         (("surprise", 1.0), ("restart", 3)),
     ),
     "surprise, trigger": (
-        (Surprise(0.5), EventTrigger(0.9)),
+        (own.Surprise(0.5), EventTrigger(0.9)),
         (("surprise", 0.5), ("trigger", 0.9)),
     ),
-    "panic": (Panic(1.5), (("panic", 1.5),)),
-    "panic, restart": ((Panic(1.0), Restart(1)), (("panic", 1.0), ("restart", 1))),
-    "blank": (Blank(5), (("blank", 5),)),
-    "newest": (Newest(4), (("window", 4, "rounds"),)),
+    "panic": (own.Panic(1.5), (("panic", 1.5),)),
+    "panic, restart": ((own.Panic(1.0), own.Restart(1)), (("panic", 1.0), ("restart", 1))),
+    "blank": (own.Blank(5), (("blank", 5),)),
+    "newest": (own.Newest(4), (("window", 4, "rounds"),)),
     "newest, cumulative sum": (
-        (Newest(5), CumulativeSum(0.2, 1.0)),
+        (own.Newest(5), own.CumulativeSum(0.2, 1.0)),
         (("window", 5, "rounds"), ("cusum", 0.2, 1.0)),
     ),
 }

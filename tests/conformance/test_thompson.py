@@ -19,7 +19,7 @@ from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.acquisition.widths import Constant
 from botorch_tv.forgetting import EventTrigger, Markov, SlidingWindow
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import GPStrategy, Grid, State, Strategy, random_search
+from botorch_tv.strategies import GPStrategy, Grid, State, Strategy
 
 SETTING = Setting(points=4, kernel="se", noise=0.1, rounds=20, lengthscale=0.4)
 DRAWS, SAMPLES = 3000, 100_000  # the library's, the textbook's
@@ -183,16 +183,3 @@ def test_streams_of_a_study_may_draw(preset: Preset, engine: str) -> None:
     whole = first_rounds(60, 9)  # across the border of two blocks
     assert torch.equal(torch.cat([first_rounds(60, 2), first_rounds(62, 7)], -1), whole)
     assert len(whole.unique()) > 3
-
-
-@each_engine
-def test_default_generator_is_pytorchs(engine: str) -> None:
-    strategy = replace(random_search(kernel=SETTING.module(), noise=0.1), inference=engine)
-    state = strategy.init(SETTING.domain, batch_shape=(50,))
-    seeds = [0, 0, 1]
-    drawn = []
-    for seed in seeds:
-        torch.manual_seed(seed)
-        drawn.append(strategy.ask(state).index)
-    assert torch.equal(drawn[0], drawn[1])
-    assert not torch.equal(drawn[0], drawn[2])

@@ -8,14 +8,12 @@ import pytest
 import torch
 from conformance.presets import (
     BESIDE,
-    BY_NAME,
     NARROW,
     PRESETS,
     RECURSIONS,
     Preset,
     each_pair,
     each_path,
-    logarithmic,
     one_per,
 )
 from conformance.rounds import Setting, assert_close, make_world
@@ -23,7 +21,7 @@ from oracles.dense import DenseBandit
 from torch import Tensor
 
 from botorch_tv.forgetting import PeriodicReset, SlidingWindow
-from botorch_tv.strategies import Strategy, gp_ucb, tv_gp_ucb, ui_gp_ucb, w_gp_ucb
+from botorch_tv.strategies import Strategy, gp_ucb, ui_gp_ucb, w_gp_ucb
 
 SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=26)
 TRIALS = 2
@@ -222,66 +220,3 @@ def test_retention_by_time_by_hand(engine: str) -> None:
         # Looking ahead forgets nothing for good.
         again = strategy.posterior(state, X, now=retained)
         assert_close(again.mean[:, 0], inside.mean[:, 0], 0.0, f"{retention}")
-
-
-@each_engine
-@pytest.mark.parametrize("name", ["GP-UCB", "TV-GP-UCB", "UI-TVBO", "ET-GP-UCB", "UI-GP-UCB"])
-def test_recommendation_is_the_best_mean_now(name: str, engine: str) -> None:
-    strategy = strategy_of(BY_NAME[name], engine)
-    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-    book = BY_NAME[name].book(SETTING.noise)
-    bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
-    for t in range(20):
-        for now in (None, 30.0):
-            expected = [bandit.recommend(now) for bandit in bandits]
-            assert torch.equal(strategy.recommend(state, now=now), X[expected]), f"round {t + 1}"
-        suggestion = strategy.ask(state)
-        y = world.observe(t, suggestion.index)
-        state, _ = strategy.tell(state, suggestion, y)
-        for trial, bandit in enumerate(bandits):
-            bandit.tell(bandit.choose(), float(y[trial]))
-
-
-@each_engine
-def test_choice_made_outside_is_judged_by_the_same_posterior(engine: str) -> None:
-    """History through suggestion_at: the trigger compares y with the prediction at that arm."""
-    preset = BY_NAME["ET-GP-UCB"]
-    strategy = strategy_of(preset, engine)
-    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    _, measured = schedule()
-    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-    book = preset.book(SETTING.noise) | {"sqrt_beta": logarithmic}
-    bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
-    fired_ever = 0
-    for t in range(SETTING.rounds):
-        arms = torch.tensor([(5 * t) % 36, 14 + t % 2])
-        suggestion = strategy.suggestion_at(state, X[arms], now=measured[t])
-        assert torch.equal(suggestion.index, arms)
-        assert torch.equal(suggestion.X, X[arms])
-        y = world.observe(t, arms)
-        state, info = strategy.tell(state, suggestion, y)
-        for trial, bandit in enumerate(bandits):
-            choice = bandit.consider(int(arms[trial]), float(measured[t, trial]))
-            assert_close(suggestion.mean[trial], choice.mean, 1e-8, f"mean, round {t + 1}")
-            assert_close(suggestion.sd[trial], choice.sd, 1e-8, f"sd, round {t + 1}")
-            fired = bandit.tell(choice, float(y[trial]))
-            assert bool(info.reset[trial]) == fired, f"round {t + 1}, trial {trial}"
-            fired_ever += fired
-    assert fired_ever
-
-
-@each_engine
-def test_tv_decays_between_uneven_times_by_hand(engine: str) -> None:
-    strategy = tv_gp_ucb(
-        kernel=SETTING.module(), noise=0.02, epsilon=0.36, width=NARROW, inference=engine
-    )
-    state = strategy.init(SETTING.domain)
-    one = torch.tensor(1.0, dtype=torch.float64)
-    state, _ = strategy.tell(state, strategy.suggestion_at(state, X[8], now=10.25), one)
-    k = SETTING.matrix()[8]
-    for now, factor in ((10.25, 1.0), (11.25, 0.8), (10.75, 0.64**0.25), (None, 0.8)):
-        posterior = strategy.posterior(state, X, now=now)
-        assert_close(posterior.mean[:, 0], factor * k / 1.02, 1e-12, f"mean, now {now}")
-        expected = 1.0 - (factor * k) ** 2 / 1.02
-        assert_close(posterior.variance[:, 0], expected, 1e-12, f"variance, now {now}")
