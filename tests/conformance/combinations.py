@@ -1,9 +1,9 @@
 """Random strategies on random data, played beside the textbook.
 
-A case is a number. It says which forgetting, mean, width, exploration, domain and inference are
-combined, and what happens to each trial: readings that fail, alone, in a row or all of them; noise
-variances of their own; times that are uneven, equal or late; an objective that jumps. Kernels have
-unit scale and noise variances are at least 0.01, as law 2 demands.
+The number of a case determines the forgetting, mean, width, exploration, domain and inference, and
+the data of each trial: failures, noise variances of observations, uneven, equal or late times, and
+jumps of the objective. Kernels have unit scale and noise variances are at least 0.01: law 2 holds
+there.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ ROUNDING = 1e-8
 
 @dataclass(frozen=True)
 class Case:
-    """One combination, in the library's words and in the textbook's."""
+    """A combination, as the library and as the textbook take it."""
 
     strategy: Strategy
     book: dict[str, Any]
@@ -84,7 +84,7 @@ class Case:
 
     @property
     def rounding(self) -> float:
-        """By so much may a score lie on the wrong side of the rule for ties."""
+        """Largest error of a score at the limit of the rule for ties."""
         inference = self.strategy.inference
         # A score is a mean and some standard deviations.
         return 10 * inference.tolerance if isinstance(inference, Features) else ROUNDING
@@ -94,7 +94,7 @@ class Case:
 
 
 def pick(random: np.random.Generator, options: Any) -> Any:
-    """One of some options; numpy's own choice would make an array of them."""
+    """A random option; numpy's choice would make an array of the options."""
     return options[random.integers(len(options))]
 
 
@@ -108,7 +108,7 @@ def make_case(
     on_box: bool | None = None,
     kernel: str | None = None,
 ) -> Case:
-    """A random combination, but for what is given: a part and its name in the textbook."""
+    """A random combination; given parts come with their names in the textbook."""
     decay = decay or pick(
         random,
         [(Static(), ("static",))] * 3
@@ -154,7 +154,7 @@ def make_case(
     domain, X, given, K = _space(random, exploration, on_box, kernel)
     inference = inference or pick(random, ["exact", "auto", "auto", "features"])
     if inference == "features" and isinstance(domain, Box):
-        inference = "auto"  # not every combination is served; those that are have a test of theirs
+        inference = "auto"  # features serve some combinations, which have a test of their own
     strategy = GPStrategy(
         kernel=given,
         noise=noise,
@@ -187,7 +187,7 @@ def _retention(random: np.random.Generator) -> Any:
 
 
 def _rules(random: np.random.Generator) -> list[Any]:
-    """The package's own, and their names in the textbook."""
+    """Rules of the package, and their names in the textbook."""
     size, span = int(random.integers(1, 9)), float(random.uniform(0.5, 8.0))
     delta = pick(random, [0.01, 0.1, 0.9])
     return (
@@ -201,7 +201,7 @@ def _rules(random: np.random.Generator) -> list[Any]:
 
 
 def _strange_rules(random: np.random.Generator) -> list[Any]:
-    """Those of users."""
+    """Rules written by users."""
     few, reach = int(random.integers(1, 6)), float(random.uniform(0.3, 3.0))
     return [
         (own.Sessions(reach), ("sessions", reach)),
@@ -221,7 +221,7 @@ def _strange_rules(random: np.random.Generator) -> list[Any]:
 def _space(
     random: np.random.Generator, exploration: str, on_box: bool | None, kernel: str | None
 ) -> tuple[Grid | Box, torch.Tensor, Kernel | torch.Tensor, Array]:
-    """A domain, its arms or candidates, and a kernel of unit scale as both sides take it."""
+    """A domain, its arms or candidates, and a kernel of unit scale with its matrix."""
     points = 9 if random.random() < 0.04 else int(random.integers(2, 5))
     setting = Setting(
         points,
@@ -233,7 +233,7 @@ def _space(
     grid, K = setting.domain, setting.matrix()
     by_chance = random.random() < 0.25
     if (by_chance if on_box is None else on_box) and exploration not in ("thompson", "top two"):
-        # A sample is a draw from features of the kernel there, and no joint draw at candidates.
+        # There, samples come from features of the kernel, not from a joint draw.
         return Box(CUBE, search=DiscreteSearch(grid.X)), grid.X, setting.module(), K
     if random.random() < 0.25:  # of low rank, or with arms of different variance
         loading = random.normal(size=(len(K), pick(random, [1, 3, len(K)])))
@@ -245,7 +245,7 @@ def _space(
 
 @dataclass
 class Trial:
-    """What happens to one trial, and what the textbook says of it."""
+    """The data of a trial, and its textbook."""
 
     bandit: DenseBandit
     random: np.random.Generator
@@ -269,7 +269,7 @@ class Trial:
         )
 
     def measure(self, arm: int, t: int) -> float:
-        """The objective jumps now and then, and moves a little in every round."""
+        """A noisy value of an objective that drifts and sometimes jumps."""
         step = 2.0 if self.random.random() < 0.08 else 0.1
         self.f = self.f + step * self.root @ self.random.normal(size=len(self.root))
         level = self.bandit.mean if isinstance(self.bandit.mean, float) else 1.5
@@ -290,11 +290,11 @@ class Trial:
         return math.floor((time - first) / self.bandit.retention[1])
 
     def tell(self, choice: Choice, y: float, **told: Any) -> bool:
-        """What the textbook learns; returns whether a reset shows in this round."""
+        """The textbook's observation; returns whether this round reports a reset."""
         kind, rows = self.bandit.retention, list(self.bandit.rows)
         fired = self.bandit.tell(choice, y, **told)
         if kind[0] != "period" or not rows:
-            return fired  # of several rules the textbook says so itself
+            return fired  # the textbook reports resets of several rules
         if kind[2] == "rounds":  # before deciding round t when (t - 1) mod N = 0
             return len(rows) % int(kind[1]) == 0
         return self.period(rows[-1].time) != self.period(self.bandit.rows[-1].time)
@@ -310,14 +310,14 @@ def acceptable(bandit: DenseBandit, choice: Choice, arm: int, rounding: float) -
 
 
 def check(number: int, **chosen: Any) -> float:
-    """Play one case; returns the largest difference from the textbook.
+    """Plays a case; returns the largest difference from the textbook.
 
     Args:
-        number: Which.
-        chosen: Parts that are not left to chance, see :func:`make_case`.
+        number: The case.
+        chosen: Given parts, see :func:`make_case`.
 
     Raises:
-        AssertionError: If a choice, a reset or a shape is another.
+        AssertionError: If a choice, a reset or a shape differs.
     """
     random = np.random.default_rng(number)
     case = make_case(random, **chosen)
@@ -405,7 +405,7 @@ def _choose(
     generator: torch.Generator,
     random: np.random.Generator,
 ) -> tuple[Suggestion, list[Choice]]:
-    """What the library suggests, and the same round in the textbook."""
+    """The library's suggestion, and the textbook's choice."""
     shape, strategy = case.batch_shape, case.strategy
     when = None if now is None else torch.as_tensor(np.array(now)).reshape(shape)
     suggestion = strategy.ask(state, now=when, generator=generator)
@@ -418,7 +418,7 @@ def _choose(
             )
     else:
         choices = [bandit.consider(0, one) for bandit, one in zip(bandits, at)]
-    if random.random() < 0.1:  # somebody's own idea
+    if random.random() < 0.1:  # a point chosen by the user
         arms = [int(random.integers(len(case.K))) for _ in trials]
         X = case.X[torch.tensor(arms).reshape(shape)]
         suggestion = strategy.suggestion_at(state, X, now=when)

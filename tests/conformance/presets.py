@@ -73,7 +73,7 @@ from botorch_tv.strategies import (
 )
 
 Book = Callable[[float], dict[str, Any]]  # noise -> arguments of oracles.dense.DenseBandit
-DIM = 2  # of every grid these are played on; the Bayes widths depend on it
+DIM = 2  # of every grid; the Bayes widths depend on it
 
 
 class Preset(NamedTuple):
@@ -104,7 +104,7 @@ class Preset(NamedTuple):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Numbers of a suggestion that the textbook has too; not all explorations have a width."""
+        """Numbers of a suggestion that the textbook has; not all explorations have a width."""
         widths = self.book(1.0).get("exploration", "ucb") not in ("ei", "pi", "uniform")
         return ("mean", "sd", "time", *(("sqrt_beta",) if widths else ()))
 
@@ -129,7 +129,7 @@ class Preset(NamedTuple):
 
     @property
     def composed(self) -> bool:
-        """Whether rules of retention come together, or are a stranger's."""
+        """Whether several rules of retention are combined, or a rule is not the package's."""
         return isinstance(self.book(1.0).get("retention", ("all",))[0], tuple)
 
     @property
@@ -139,7 +139,7 @@ class Preset(NamedTuple):
 
     @property
     def only_forgets(self) -> bool:
-        """Whether nothing but the way to forget and the width sets it apart from GP-UCB."""
+        """Whether it differs from GP-UCB only in forgetting and width."""
         return set(self.book(1.0)) <= {"decay", "inflation", "retention", "sqrt_beta", "gains"}
 
     @property
@@ -153,7 +153,7 @@ class Preset(NamedTuple):
 
     @property
     def from_the_log(self) -> bool:
-        """Whether rank-one steps cannot serve it: every recursion regresses on the log."""
+        """Whether every recursion regresses on the log, since rank-one steps do not apply."""
         decay, inflation, _, clock = self.way_to_forget
         slides = any(rule[0] == "window" for rule in self.rules) and bool(decay)
         jumps = decay in ("quasi-periodic", "periodic")
@@ -161,13 +161,13 @@ class Preset(NamedTuple):
 
     @property
     def recursions(self) -> tuple[str, ...]:
-        """Those of ``RECURSIONS`` that differ; see ``test_recursions.py``."""
+        """The ``RECURSIONS`` that differ; see ``test_recursions.py``."""
         sampled = self.book(1.0).get("exploration") == "thompson"
         return ENGINES if self.from_the_log or sampled else RECURSIONS
 
     @property
     def path(self) -> tuple[str | bool, ...]:
-        """Presets that agree in this run through much the same lines of the library."""
+        """Presets of equal path execute much the same lines of the library."""
         parts = self.book(1.0)
         decay, _, retention, _ = self.way_to_forget
         kind = "moves" if decay else "slides" if retention == "window" else "stays"
@@ -217,7 +217,7 @@ def default_logarithmic(t: int, g: float, gbar: float) -> float:
 def bayes(delta: float, numerator: float, factor: float) -> Callable[[int, float, float], float]:
     """[B16] (19), (16) and [ET] Theorem 1 at r = 1, a1 = 2, b1 = 3.
 
-    They differ in what stands in the two logarithms before t^2 / delta.
+    They differ in the factors of t^2 / delta in both logarithms.
     """
 
     def sqrt_beta(t: int, g: float, gbar: float) -> float:
@@ -254,7 +254,7 @@ def agnostic(t: int, g: float, gbar: float) -> float:
 
 
 def closed_form(t: int, g: float, gbar: float) -> float:
-    """IGP-UCB with the order (ln n)^(d+1) of the gain of the n = t - 1 rounds told."""
+    """IGP-UCB with the order (ln n)^(d+1) of the gain of n = t - 1 observations."""
     order = math.log(t - 1) ** (DIM + 1) if t > 1 else 0.0
     return chowdhury(0.5, 0.1, 0.1)(t, order, gbar)
 
@@ -269,10 +269,9 @@ def composed(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:
 
 
 def attended(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:
-    """SparQ-GP-UCB with an expert that answers part of what it is asked.
+    """SparQ-GP-UCB with an expert that answers some of its questions.
 
-    The points are the greedy ones, which the textbook knows too; subsets that are drawn by chance
-    are played in ``tests/experts``.
+    It asks at the greedy points, as the textbook does; ``tests/experts`` plays random subsets.
     """
     parts = {"refresh": Refresh(steps=0), "width": NARROW} | parts
     return lambda k, n: Attended(kernel=k, noise=n, **parts)
@@ -357,7 +356,7 @@ PRESETS: list[Preset] = [
     Preset("GP-EI downwards", lambda k, n: gp_ei(kernel=k, noise=n, maximize=False), book(exploration="ei", maximize=False)),
     Preset("PI + trigger downwards", composed(exploration=ProbabilityOfImprovement(), retention=EventTrigger(0.1), maximize=False), book(exploration="pi", retention=("trigger", 0.1), maximize=False)),
     Preset("GP-TS downwards", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1, maximize=False), book(exploration="thompson", sqrt_beta=chowdhury(0.5, 0.1, 0.05), maximize=False)),
-    # Rules together, and parts of strangers.
+    # Combined rules, and parts that users write.
     Preset("window + trigger", composed(retention=(SlidingWindow(13), EventTrigger(0.1))), book(retention=(("window", 13, "rounds"), ("trigger", 0.1)))),
     Preset("Wiener + reset + trigger", composed(decay=Wiener(0.05), retention=(PeriodicReset(11), EventTrigger(0.1))), book(decay=("wiener", 0.05), retention=(("period", 11, "rounds"), ("trigger", 0.1)))),
     Preset("window by time + reset + trigger", composed(retention=(SlidingWindow(9.5, by="time"), PeriodicReset(11), EventTrigger(0.1))), book(retention=(("window", 9.5, "time"), ("period", 11, "rounds"), ("trigger", 0.1)))),
@@ -414,7 +413,7 @@ BY_NAME = {preset.name: preset for preset in PRESETS}
 CHOOSING = [preset for preset in PRESETS if not preset.draws]  # the same arm every time
 DRAWING = [preset for preset in PRESETS if preset.draws]
 ENGINES = ("exact", "features")
-# On small grids "auto" keeps covariances of arms by another recursion than "features".
+# On small grids "auto" is a recursion over arms, other than "features".
 RECURSIONS = ("exact", "auto", "features")
 
 
@@ -472,10 +471,13 @@ def every_pair(presets: Iterable[Preset] = PRESETS) -> pytest.MarkDecorator:
     slow = {False: (), True: (pytest.mark.slow,)}
     every = [
         pytest.param(
-            one, engine, id=f"{one.name}-{engine}", marks=slow[(one.name, engine) not in usual]
+            preset,
+            engine,
+            id=f"{preset.name}-{engine}",
+            marks=slow[(preset.name, engine) not in usual],
         )
-        for one in presets
-        for engine in one.recursions
+        for preset in presets
+        for engine in preset.recursions
     ]
     return pytest.mark.parametrize(("preset", "engine"), every)
 

@@ -77,8 +77,8 @@ def rounds(strategy: Strategy, domain: Any, device: str, context: bool = False) 
     state = strategy.init(domain, batch_shape=(TRIALS,), device=device)
     generator, chosen = torch.Generator().manual_seed(1), []
     for t in range(6):
-        known = torch.full((TRIALS, 1), 0.1 * t, dtype=torch.float64, device=device)
-        given = known if context else None
+        column = torch.full((TRIALS, 1), 0.1 * t, dtype=torch.float64, device=device)
+        given = column if context else None
         suggestion = strategy.ask(state, generator=generator, context=given)
         chosen.append(suggestion.X.cpu())
         assert suggestion.X.device.type == device
@@ -91,7 +91,7 @@ def rounds(strategy: Strategy, domain: Any, device: str, context: bool = False) 
 def test_points_are_those_of_the_cpu(name: str) -> None:
     here, state = rounds(STRATEGIES[name], BOX, "cpu")
     there, moved = rounds(STRATEGIES[name], BOX, "cuda")
-    # An ascent ends where progress is 1e-8 of the prior deviation: sqrt of that in the point.
+    # An ascent ends at progress 1e-8 of the prior deviation: its root in the point.
     torch.testing.assert_close(there, here, rtol=0, atol=1e-3)
     if name == "learning":
         assert moved.basis.parameters.is_cuda
@@ -99,12 +99,12 @@ def test_points_are_those_of_the_cpu(name: str) -> None:
         torch.testing.assert_close(found, state.basis.parameters, rtol=0, atol=1e-2)
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_candidates_and_context(known: bool) -> None:
-    search = BOX.search if known else DiscreteSearch(Grid.regular(5, 2).X)
-    domain = Box(CORNERS, context_dim=int(known), search=search)
-    here, _ = rounds(STRATEGIES["TV"], domain, "cpu", known)
-    there, _ = rounds(STRATEGIES["TV"], domain, "cuda", known)
+@pytest.mark.parametrize("context", [False, True])
+def test_candidates_and_context(context: bool) -> None:
+    search = BOX.search if context else DiscreteSearch(Grid.regular(5, 2).X)
+    domain = Box(CORNERS, context_dim=int(context), search=search)
+    here, _ = rounds(STRATEGIES["TV"], domain, "cpu", context)
+    there, _ = rounds(STRATEGIES["TV"], domain, "cuda", context)
     torch.testing.assert_close(there, here, rtol=0, atol=1e-3)
 
 
@@ -138,8 +138,8 @@ def test_an_expert_on_a_box() -> None:
 
 @pytest.mark.parametrize("name", ["TV", "TS"])
 @pytest.mark.parametrize("domain", [BOX, Grid.regular(5, 2)], ids=["box", "grid"])
-def test_a_loop_is_kept_and_goes_on(domain: Any, name: str, tmp_path: Path) -> None:
-    """With answers out of order; from a file of a GPU on the CPU, and the other way round."""
+def test_a_saved_loop_goes_on(domain: Any, name: str, tmp_path: Path) -> None:
+    """Saved on a GPU and loaded on the CPU, and the other way round; answers out of order."""
     path = tmp_path / "loop.json"
     for device, other in (("cuda", "cpu"), ("cpu", "cuda")):
         loop = Loop(STRATEGIES[name], domain, pending=2, device=device)
@@ -162,7 +162,7 @@ def test_choices_are_those_of_the_cpu(preset: Preset, engine: str) -> None:
     if engine == "exact" and preset.samples:
         pytest.skip("a sample by regression depends on eigenvectors, which are not unique")
     if preset.consults:
-        pytest.skip("told below, with an expert")
+        pytest.skip("tested below, with an expert")
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, 4)
     here, there = (
@@ -176,21 +176,21 @@ def test_choices_are_those_of_the_cpu(preset: Preset, engine: str) -> None:
 
 
 def players() -> dict[str, Any]:
-    known = {"kernel": SMOOTH, "noise": NOISE}
+    given = {"kernel": SMOOTH, "noise": NOISE}
     return {
-        "ET": et_gp_ucb(**known),
-        "TV": tv_gp_ucb(**known, epsilon=0.03),
-        "SW": sw_gp_ucb(**known, window=13),
-        "TS": gp_ts(**known),
+        "ET": et_gp_ucb(**given),
+        "TV": tv_gp_ucb(**given, epsilon=0.03),
+        "SW": sw_gp_ucb(**given, window=13),
+        "TS": gp_ts(**given),
     }
 
 
 def worlds() -> dict[str, Any]:
     draws = {"gaussian": GaussianDraw(SMOOTH), "smoothed": SmoothedDraw(SMOOTH, NOISE)}
     draws["sum"] = RKHSFunctions(SMOOTH)
-    still = {name: StaticWorld(GRID, functions=one, noise=NOISE) for name, one in draws.items()}
+    static = {name: StaticWorld(GRID, functions=draw, noise=NOISE) for name, draw in draws.items()}
     common = {"functions": draws["gaussian"], "noise": NOISE}
-    return still | {
+    return static | {
         "markov": MarkovWorld(GRID, kernel=SMOOTH, epsilon=0.03, noise=NOISE),
         "abrupt": AbruptWorld(GRID, changes=(5, 9), **common),
         "drift": DriftWorld(GRID, horizon=20, **common),
@@ -213,8 +213,8 @@ def test_a_study_is_that_of_the_cpu(name: str) -> None:
 
 def test_a_panel_is_that_of_the_cpu() -> None:
     panel = PanelWorld(make_panel(rounds=80).values, train=60)
-    known = {"kernel": panel.kernel, "noise": panel.model_noise}
-    strategies = {"TV": tv_gp_ucb(**known, epsilon=panel.epsilon), "ET": et_gp_ucb(**known)}
+    given = {"kernel": panel.kernel, "noise": panel.model_noise}
+    strategies = {"TV": tv_gp_ucb(**given, epsilon=panel.epsilon), "ET": et_gp_ucb(**given)}
     size = {"trials": 3, "horizon": 20, "progress": False}
     same(*(run_study(panel, strategies, device=one, **size) for one in ("cpu", "cuda")))
 
@@ -242,8 +242,8 @@ def test_a_study_goes_on_where_it_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("steps", [15, "exact"])
 def test_an_expert_is_asked(steps: Any) -> None:
-    known = {"kernel": SMOOTH, "noise": NOISE, "steps": steps}
-    strategies = {"every": sparq_gp_ucb(**known), "windows": w_sparq_gp_ucb(**known, alpha=1.0)}
+    given = {"kernel": SMOOTH, "noise": NOISE, "steps": steps}
+    strategies = {"every": sparq_gp_ucb(**given), "windows": w_sparq_gp_ucb(**given, alpha=1.0)}
     size: dict[str, Any] = {"trials": 4, "horizon": 12, "progress": False}
     world = worlds()["markov"]
     here, there = (run_study(world, strategies, device=one, **size) for one in ("cpu", "cuda"))

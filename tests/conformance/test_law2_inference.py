@@ -85,10 +85,10 @@ def test_the_engine_is_chosen_automatically_unless_named() -> None:
 
 @every_pair(DRAWING)
 @pytest.mark.parametrize("setting", [ROUGH, pytest.param(FINE, marks=pytest.mark.slow)], ids=str)
-def test_of_arms_that_were_drawn_the_textbook_believes_the_same(
+def test_posterior_at_drawn_arms_equals_the_textbook(
     preset: Preset, setting: Setting, engine: str
 ) -> None:
-    """What they draw is tested in ``test_thompson.py``."""
+    """``test_thompson.py`` tests the draws."""
     strategy = replace(preset.strategy(setting.module(), setting.noise), inference=engine)
     world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
     every = EVERY[setting.rounds]
@@ -101,7 +101,7 @@ def test_of_arms_that_were_drawn_the_textbook_believes_the_same(
 
 
 def test_the_worlds_make_triggers_fire() -> None:
-    """Or the triggers above would be tested on nothing."""
+    """Without resets the tests above would not test triggers."""
     for setting in SETTINGS:
         fired = by_the_book("ET-GP-UCB", setting, TRIALS, EVERY[setting.rounds]).reset
         assert 1 <= fired.sum() < 0.5 * fired.size
@@ -110,7 +110,7 @@ def test_the_worlds_make_triggers_fire() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["TV-GP-UCB", "UI-TVBO", "ET-GP-UCB", "SW-GP-UCB", "UI-GP-UCB"])
 def test_scattered_arms_in_one_dimension_with_a_scaled_kernel(name: str, engine: str) -> None:
-    """Variance 4 scales the tie tolerance, the trigger and every prior."""
+    """Variance 4 scales the tolerance of ties, the trigger and every prior."""
     random = np.random.default_rng(3)
     X = np.sort(random.uniform(0.0, 2.0, 40))[:, None]
     kernel = ScaleKernel(RBFKernel()).double()
@@ -144,7 +144,7 @@ def test_round_without_data_plays_index_zero_whatever_the_prior(engine: str) -> 
 def test_window_that_slides_for_long_stays_accurate(points: int, lengthscale: float) -> None:
     """Deleting a row amplifies rounding; hundreds of deletions must not add up to 1e-8.
 
-    The library plays; the textbook regresses on the log of what it chose and saw.
+    The library plays; the textbook regresses on the library's log.
     """
     window, trials = 150, 2
     setting = Setting(points, "se", noise=0.01, rounds=400, lengthscale=lengthscale)
@@ -178,7 +178,7 @@ def test_window_that_slides_for_long_stays_accurate(points: int, lengthscale: fl
 def test_scores_tie_within_a_share_of_the_prior_sd(
     scale: float, behind: float, index: int, engine: str
 ) -> None:
-    """Three unrelated arms, one look at each, no exploration: the means are the scores."""
+    """Three independent arms, observed once each, no exploration: the means are the scores."""
     K = scale * torch.eye(3, dtype=torch.float64)
     domain = Grid(torch.arange(3, dtype=torch.float64).unsqueeze(-1))
     strategy = gp_ucb(kernel=K, noise=0.5, width=Constant(0.0), inference=engine)
@@ -192,7 +192,7 @@ def test_scores_tie_within_a_share_of_the_prior_sd(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_gap_so_long_that_weights_underflow(engine: str) -> None:
-    """gamma^-lag overflows; what is that old no longer counts, and nothing becomes NaN."""
+    """gamma^-lag overflows; so old an observation has no weight, and nothing becomes NaN."""
     setting = ROUGH
     strategy = w_gp_ucb(
         kernel=setting.module(),

@@ -103,7 +103,7 @@ def test_forgetting_nothing_is_gp_ucb(name: str, engine: str, gp_ucb_run: Run) -
 
 
 def test_near_limits_are_near(engine: str, gp_ucb_run: Run) -> None:
-    """Parameters next to the limit move the numbers a little, and do not jump."""
+    """Parameters next to the limit change the numbers a little."""
     for strategy in (
         tv_gp_ucb(epsilon=1e-9, **COMMON),
         w_gp_ucb(gamma=1 - 1e-9, **COMMON),
@@ -130,8 +130,8 @@ def test_w_sparq_whose_expert_never_answers_is_ui_gp_ucb(engine: str) -> None:
     assert_close(absent.mean, plain.mean, 1e-8, "mean")
 
 
-def test_epsilon_one_leaves_the_prior(engine: str) -> None:
-    """Each round starts from nothing: index 0 by the tie rule, mean 0, sd 1."""
+def test_epsilon_one_is_the_prior(engine: str) -> None:
+    """Each round starts from the prior: index 0 by the rule for ties, mean 0, sd 1."""
     actual = run(tv_gp_ucb(epsilon=1.0, **COMMON), engine)
     assert (actual.index == 0).all()
     assert_close(actual.mean, 0.0, 1e-12, "mean")
@@ -154,20 +154,22 @@ def test_epsilon_one_without_time_passing_still_learns(engine: str) -> None:
 
 
 @pytest.mark.parametrize("gamma", [1e-12, 1e-300])
-def test_gamma_to_zero_leaves_the_newest_point(engine: str, gamma: float, newest_only: Run) -> None:
+def test_gamma_to_zero_retains_the_newest_point(
+    engine: str, gamma: float, newest_only: Run
+) -> None:
     weighted = run(w_gp_ucb(gamma=gamma, **COMMON), engine)
     assert_same_choices(weighted.index, newest_only.index)
     assert_close(weighted.mean, newest_only.mean, 1e-8, "mean")
     assert_close(weighted.sd, newest_only.sd, 1e-8, "sd")
 
 
-def test_reset_in_every_round_leaves_nothing(engine: str) -> None:
+def test_reset_in_every_round_retains_nothing(engine: str) -> None:
     actual = run(r_gp_ucb(period=1, **COMMON), engine)
     assert (actual.index == 0).all()
     assert_close(actual.sd, 1.0, 1e-12, "sd")
 
 
-def test_trigger_on_anything_keeps_one_point(
+def test_trigger_on_any_observation_retains_one_point(
     engine: str, gp_ucb_run: Run, newest_only: Run
 ) -> None:
     """A threshold near zero fires in every round: the window of one."""

@@ -1,6 +1,6 @@
 """Law 6: a rejected input leaves the state as it was, in every preset.
 
-`bad_input/test_told.py` says which words the errors contain.
+`bad_input/test_told.py` tests the words of the errors.
 """
 
 import copy
@@ -63,7 +63,7 @@ def assert_refused(run: tuple[Any, Any, Any], call: Callable[[], Any]) -> None:
     assert_identical(state, before)
 
 
-@pytest.mark.parametrize("consume", [False, True], ids=["kept", "consumed"])
+@pytest.mark.parametrize("consume", [False, True], ids=["retained", "consumed"])
 def test_tell(run: tuple[Any, Any, Any], consume: bool) -> None:
     """Also where the state may be consumed."""
     strategy, state, _ = run

@@ -1,4 +1,4 @@
-"""Parts of a user's own, together and with the package's, on both domains, by the textbook."""
+"""Parts written by users, with parts of the package, on both domains, by the textbook."""
 
 import pytest
 from conformance import strangers as own
@@ -90,8 +90,8 @@ def test_retentions_by_the_textbook(decay, retention, on_box, number):
 
 @pytest.mark.parametrize("retention", STRANGE)
 @pytest.mark.parametrize("decay", OF_STRANGE)
-def test_the_same_is_kept_where_nobody_looks(decay, retention, monkeypatch):
-    """As on a device, which is not waited for to see whether anything has changed."""
+def test_retentions_without_reading_the_mask(decay, retention, monkeypatch):
+    """As on a device, where reading the mask would wait."""
     monkeypatch.setattr(data, "_looks", lambda data: False)
     parts = {"decay": OF_STRANGE[decay], "inflation": OFFSET, "retention": STRANGE[retention]}
     assert check(6002, **parts, on_box=False, inference="auto") < 1e-8
@@ -100,7 +100,7 @@ def test_the_same_is_kept_where_nobody_looks(decay, retention, monkeypatch):
 @pytest.mark.parametrize("number", [5000, pytest.param(5001, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("on_box", "inference"),
-    # A box has one inference, whatever its name.
+    # A box has one inference.
     [(False, "auto"), (False, "exact"), (True, "auto")],
     ids=["grid-auto", "grid-exact", "box"],
 )
@@ -112,7 +112,7 @@ def test_by_the_textbook(decay, retention, on_box, inference, number):
 
 
 @pytest.mark.parametrize("decay", DECAYS)
-def test_only_what_claims_to_be_markovian_goes_through_a_recursion(decay):
+def test_a_recursion_serves_decays_declared_as_markovian(decay):
     strategy = GPStrategy(kernel=RBFKernel().double(), noise=0.02, decay=DECAYS[decay][0])
     inference = strategy.inference_for(Grid.regular(points=3, dim=2))
     assert isinstance(inference, ArmRecursion) == (decay in ("damped", "by covariance"))
