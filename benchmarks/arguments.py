@@ -1,4 +1,4 @@
-"""What the command lines of the benchmarks have in common, in the same words for all."""
+"""Options that the command lines of the benchmarks share."""
 
 from __future__ import annotations
 
@@ -25,23 +25,20 @@ def command_line(
     threads: int | None = None,
     seed: int | None = None,
 ) -> argparse.ArgumentParser:
-    """The command line of ``python -m benchmarks.NAME``, whose record is written to ``--out``.
-
-    It has those options for which a default is given here; to what is returned, a benchmark adds
-    its own.
+    """The command line of ``python -m benchmarks.NAME``, with the options that have a default here.
 
     Args:
-        name: Of the module. The record goes to ``results/NAME.json``, dots as underscores.
-        about: What it measures: the docstring of the module.
-        worlds: Names to choose from, all of them unless some are asked for.
+        name: Name of the module. The record goes to ``results/NAME.json``, dots as underscores.
+        about: The docstring of the module.
+        worlds: Names to choose from; by default all are played.
         seeds: Number of seeds.
         trials: Number of trials.
         horizon: Rounds T.
         points: Grid points per axis.
-        repeats: Passes, of which the fastest counts.
-        device: Where to compute.
+        repeats: Passes; the fastest counts.
+        device: Device.
         threads: Threads of torch.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
     """
     made = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{name}",
@@ -56,9 +53,9 @@ def command_line(
         "trials": (trials, "number of trials"),
         "horizon": (horizon, "rounds T"),
         "points": (points, "grid points per axis"),
-        "repeats": (repeats, "passes, of which the fastest counts"),
+        "repeats": (repeats, "passes; the fastest counts"),
         "threads": (threads, "threads of torch"),
-        "seed": (seed, "of the random numbers"),
+        "seed": (seed, "seed of the random numbers"),
     }
     for option, (usual, meaning) in counts.items():
         if usual is not None:

@@ -195,14 +195,21 @@ def _is_number(value: object, kind: type) -> bool:
 # ---------------- Spans of time and numbers of things in words
 
 
+UNIT_SYMBOLS = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d"}
+"""Symbols of units of time by their names."""
+
+
 def span_text(length: float, unit: str) -> str:
-    """A span of time, to three digits: ``1 hour``, ``46.6 hours``, ``3600 units of time``.
+    """A span of time to three digits: ``46.6 h``, ``1 week``, ``3610 units of time``.
 
     Args:
-        length: How many.
-        unit: Of time, in the plural, ``"hours"``; empty where it has no name.
+        length: The length of the span.
+        unit: Unit of time in the plural, such as ``"hours"``; empty if it has no name.
     """
-    return counted(float(f"{length:.3g}"), unit or "units of time")
+    rounded = float(f"{length:.3g}")
+    if unit in UNIT_SYMBOLS:
+        return f"{rounded:g} {UNIT_SYMBOLS[unit]}"
+    return counted(rounded, unit or "units of time")
 
 
 def counted(number: float, things: str) -> str:

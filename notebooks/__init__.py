@@ -1,1 +1,1 @@
-"""Notebooks, paired with text, and what runs them."""
+"""Notebooks and the module that runs them."""

@@ -9,13 +9,13 @@
 # %% [markdown]
 # # A regret study, from question to picture
 #
-# *My objective drifts, but I do not know how fast. What does it cost me to guess the rate of
-# change wrong, and does an event trigger save me?*
+# *My objective drifts at an unknown rate. What is the cost of a wrong rate, and does an event
+# trigger reduce it?*
 #
-# That is a question for a study: many worlds, several strategies, and error bars small enough to
-# answer it. This notebook goes all the way, and stops where studies usually go wrong: how many
-# trials are enough, how to go on with a study instead of starting over, why a strategy does what
-# it does, and what theory says besides. At the end a world and strategies of your own.
+# A study answers it: many worlds, several strategies, and small error bars. This notebook shows
+# all steps, including those where studies go wrong: the number of trials, the extension of a
+# study, the reasons behind a result, and the theory. At the end you add a world and strategies of
+# your own.
 
 # %%
 import math
@@ -80,17 +80,16 @@ os.chdir(folder.name)  # results go to a folder that vanishes with the notebook
 # %% [markdown]
 # ## The world and the players
 #
-# A study needs a **world**, which draws objectives, and **strategies**, by the labels that the
-# result will carry. The world here drifts at ε = 0.03 per round: the objective is redrawn a little
-# in every round, and half of its correlation is gone after 46.
+# A study needs a **world**, which draws objectives, and labelled **strategies**. This world drifts
+# at ε = 0.03 per round: the objective is redrawn a little in every round, with a half-life of 46
+# rounds.
 #
-# The players are told ε from thirty times too small to ten times too large. Beside them are
-# GP-UCB, which never forgets (told ε = 0, so to say), ET-GP-UCB, which is told nothing and forgets
-# when an observation contradicts it, and one that is both: a modest guess *and* a trigger.
+# The players are given rates from thirty times too small to ten times too large. For comparison:
+# GP-UCB, which never forgets (ε = 0); ET-GP-UCB, which needs no rate and forgets when an
+# observation contradicts its prediction; and a combination of a modest guess *and* a trigger.
 #
-# Mind the `width`. Presets come with the confidence width of their papers, and `et_gp_ucb` has
-# another than `tv_gp_ucb`. A study about forgetting should let forgetting alone differ, so all get
-# the same one.
+# Mind the `width`. Each preset has the confidence width of its paper, and `et_gp_ucb` and
+# `tv_gp_ucb` differ. Here only forgetting should differ, so all have the same width.
 
 # %%
 ROUNDS = 12 if SMOKE_TEST else 200
@@ -113,8 +112,7 @@ drift = MarkovWorld(grid, kernel=kernel, epsilon=0.03, noise=NOISE)
 # %% [markdown]
 # ## A pilot
 #
-# Start small. `save_to` names a folder in which every finished chunk of trials is kept; more about
-# it below.
+# Start small. `save_to` names a folder in which every finished chunk of trials is stored.
 
 # %%
 PILOT = 4 if SMOKE_TEST else 32
@@ -124,12 +122,12 @@ pilot = run_study(
 pilot.summary().round(2)
 
 # %% [markdown]
-# `total_regret` is what a strategy pays in all rounds of a trial, on average over trials, and
-# `standard_error` says how sure that average is. The last three columns compare every strategy
-# with the best one **trial by trial**: all strategies meet the same worlds and the same noise, so
-# the luck of the world, good for all or bad for all, drops out of the difference.
+# `total_regret` is the regret over all rounds of a trial, averaged over trials; `standard_error`
+# is its standard error. The last three columns compare every strategy with the best **trial by
+# trial**: all strategies meet the same worlds and the same noise, so the variation between worlds
+# cancels.
 #
-# What that is worth:
+# The effect of pairing:
 
 # %%
 total = {label: pilot.total_regret(label) for label in players}
@@ -153,9 +151,9 @@ for first in ("0.01", "0.1", "trigger", "never"):
 # ## How many trials are enough?
 #
 # The standard error of a difference falls as $s/\sqrt{n}$, where $s$ is the spread of the
-# *differences* from trial to trial. A pilot tells $s$. So decide which difference matters to you,
-# and solve for $n$. Say 5 % of the regret of the strategy that knows the truth, to be seen at two
-# standard errors:
+# *differences* from trial to trial. A pilot estimates $s$. Choose the difference that matters to
+# you and solve for $n$. For 5 % of the regret of the strategy with the true ε, at two standard
+# errors:
 
 # %%
 matters = 0.05 * total[TRUTH].mean()
@@ -165,9 +163,9 @@ for first in ("0.01", "0.1", "trigger", "never"):
     print(f"{first:8} spread of the difference {spread:5.1f}: {needed:4d} trials")
 
 # %% [markdown]
-# The pilot is not wasted: **the same call with more `trials` goes on where it ended**. A trial
-# depends on the seed and its own number alone, so the first 32 are those we have. It would also go
-# on after a crash or a power cut, to the same choices.
+# The pilot is not wasted: **the same call with more `trials` continues it**. A trial depends on
+# the seed and its own number only, so the first 32 trials are the pilot's. The same call also
+# resumes after a crash or a power cut, with the same choices.
 
 # %%
 TRIALS = 6 if SMOKE_TEST else 256
@@ -178,7 +176,7 @@ same = (result.regret[:, :PILOT].values == pilot.regret.values).all()
 print(f"the first {PILOT} are those of the pilot: {same}")
 
 # %% [markdown]
-# And a folder cannot be mixed up. Another seed is another study:
+# A folder holds one study. Another seed is refused:
 
 # %%
 try:
@@ -187,16 +185,17 @@ except ValueError as error:
     print(error)
 
 # %% [markdown]
-# Did the pilot predict the errors well? The picture shows both standard errors as trials come in.
+# Did the pilot predict the errors well? The picture shows both standard errors by the number of
+# trials.
 
 # %%
 figure, axes = plt.subplots(figsize=(6.5, 3))
 numbers = np.arange(2 if SMOKE_TEST else 8, TRIALS + 1)
 truth = result.total_regret(TRUTH)
 for first, colour in (("0.01", "#0072B2"), ("trigger", "#009E73")):
-    one = result.total_regret(first)
-    spread = [math.hypot(one[:n].std(ddof=1), truth[:n].std(ddof=1)) for n in numbers]
-    paired = [(one - truth)[:n].std(ddof=1) for n in numbers]
+    total = result.total_regret(first)
+    spread = [math.hypot(total[:n].std(ddof=1), truth[:n].std(ddof=1)) for n in numbers]
+    paired = [(total - truth)[:n].std(ddof=1) for n in numbers]
     for values, line, kind in (
         (spread, "dotted", "other worlds for each"),
         (paired, "solid", "paired"),
@@ -204,7 +203,9 @@ for first, colour in (("0.01", "#0072B2"), ("trigger", "#009E73")):
         errors = np.array(values) / np.sqrt(numbers)
         axes.plot(numbers, errors, color=colour, linestyle=line, label=f"{first} - truth, {kind}")
 axes.axhline(matters / 2, color="0.4", linewidth=1)
-axes.annotate("half of what matters", (numbers[0], matters / 2), va="top", color="0.3")
+axes.annotate(
+    "half of the difference that matters", (numbers[0], matters / 2), va="top", color="0.3"
+)
 axes.set(xscale="log", yscale="log", xlabel="trials", ylabel="standard error of\nthe difference")
 axes.set_xticks([8, 16, 32, 64, 128, 256], ["8", "16", "32", "64", "128", "256"], minor=False)
 axes.set_yticks([2, 5, 10, 20], ["2", "5", "10", "20"], minor=False)
@@ -214,9 +215,9 @@ axes.legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
-# For 256 trials the pilot promised errors of 1.9 for "0.01", 1.7 for "0.1", 2.3 for "trigger" and
-# 3.2 for "never". The table below has 1.6, 1.7, 1.8 and 3.0: a spread estimated from 32 trials is
-# itself uncertain by a tenth or more, so leave a margin.
+# For 256 trials the pilot predicted errors of 1.9 for "0.01", 1.7 for "0.1", 2.3 for "trigger" and
+# 3.2 for "never". The table below has 1.6, 1.7, 1.8 and 3.0. A spread estimated from 32 trials is
+# uncertain by a tenth or more, so use a margin.
 #
 # ## The answer for this world
 
@@ -228,26 +229,25 @@ some = ["0.03", "0.003", "trigger", "0.3", "never"]
 small(StudyResult(result.data.sel(strategy=some)).plot(), 9)
 
 # %% [markdown]
-# A guess three times off, to either side, costs 7 to 8 % more regret (± 2 %); ten times off, 22 to
-# 24 %; thirty times too small, 34 %. The trigger costs 30 %: it saves from the worst, which is to
-# believe that nothing ever changes (73 %), but it is worth no more than a guess that is ten to
-# thirty times off. Whoever can guess ε better than that should.
+# A rate wrong by a factor of three costs 7 to 8 % more regret (± 2 %); by ten, 22 to 24 %; thirty
+# times too small, 34 %. The trigger costs 30 %: it avoids the worst, to assume a static world (73
+# %), but costs as much as a rate that is wrong by a factor of ten to thirty.
 #
-# And a trigger on top of a guess costs nothing here. "0.01 + trigger" pays what "0.01" pays, with
-# 0.02 resets a trial: a model that expects drift is hardly ever surprised by drift.
+# A trigger added to a guess costs nothing here. "0.01 + trigger" pays the same as "0.01", with
+# 0.02 resets a trial: drift hardly ever contradicts a model that expects drift.
 #
 # ## The answer for other worlds
 #
-# One world is one anecdote: the question was about a world that one does *not* know. So the same
-# players in a world that drifts ten times more slowly, and in one that rests and is replaced at a
-# stroke, twice. The truth is then ε = 0.003, and something that no ε describes.
+# One world is not enough, since the question was about an unknown world. So the same players in a
+# world that drifts ten times more slowly, and in a world that is static except for two abrupt
+# changes. The true rate is then ε = 0.003, and no ε at all.
 
 # %%
 OTHER_TRIALS = 4 if SMOKE_TEST else 128
 changes = (ROUNDS // 3 + 1, 2 * ROUNDS // 3 + 1)
 worlds = {
     "drifts, ε = 0.003": MarkovWorld(grid, kernel=kernel, epsilon=0.003, noise=NOISE),
-    "rests, and jumps twice": AbruptWorld(
+    "static, jumps twice": AbruptWorld(
         grid, functions=GaussianDraw(kernel), changes=changes, noise=NOISE
     ),
 }
@@ -259,15 +259,15 @@ for title, world in worlds.items():
 
 
 def premium(result):
-    """What every player pays more than the best one, in percent of it, and its error."""
+    """Regret of every player above the best player's, in percent of it, and its error."""
     means = {label: result.total_regret(label).mean() for label in players}
     best = min(means, key=means.get)
     more = [result.paired_difference(label, best) for label in players]
     unit = means[best] / 100
-    return best, [one.mean / unit for one in more], [one.standard_error / unit for one in more]
+    return best, [each.mean / unit for each in more], [each.standard_error / unit for each in more]
 
 
-premiums = {title: premium(one) for title, one in results.items()}
+premiums = {title: premium(result) for title, result in results.items()}
 print("regret above that of the best player, in percent")
 pd.DataFrame(
     {
@@ -278,14 +278,16 @@ pd.DataFrame(
 )
 
 # %%
-jumps = results["rests, and jumps twice"]
+jumps = results["static, jumps twice"]
 for label in ("0.01", "0.03", "trigger"):
     more, error = jumps.paired_difference(label, "0.01 + trigger")
     print(
         f"where the world jumps, {label:7} pays {more:5.1f} ± {error:.1f} more than 0.01 + trigger"
     )
-for title, one in results.items():
-    often = one.resets.sel(strategy=["trigger", "0.01 + trigger"]).sum("round").mean("trial").values
+for title, result in results.items():
+    often = (
+        result.resets.sel(strategy=["trigger", "0.01 + trigger"]).sum("round").mean("trial").values
+    )
     print(f"{title:22} resets: trigger {often[0]:.2f}, 0.01 + trigger {often[1]:.2f}")
 
 # %%
@@ -300,30 +302,29 @@ for (title, (_, mean, error)), (colour, marker, shift) in zip(premiums.items(), 
 axes.axhline(0, color="0.4", linewidth=0.8)
 axes.axvline(guessed - 0.5, color="0.8", linewidth=0.8)
 axes.set_xticks(range(len(players)), [label.replace(" + ", "\n+ ") for label in players])
-axes.set_xlabel("ε the strategy was told, or its trigger")
+axes.set_xlabel("ε given to the strategy, or its trigger")
 axes.set_ylabel("regret above that of\nthe best player, percent")
 axes.legend(title="the world", loc="upper center", fontsize=9)
 axes.set_title("A modest guess with a trigger is never far off", fontsize=11)
 plt.show()
 
 # %% [markdown]
-# Now the question has an answer.
+# The answer:
 #
-# * **The valley is wide, and lies elsewhere in each world.** Of the guesses, 0.01 is never more
-#   than 19 % above the best player, and 0.03 never more than 18 %. Those at the ends cost up to
-#   84 %, and "never" 34 to 137 %.
-# * **A trigger alone is made for jumps.** There no player pays less. Where the world drifts it
-#   pays 30 to 32 % more than the right guess, whether it fires four times in a trial or in every
-#   other trial once.
+# * **The minimum is wide, and elsewhere in each world.** Of the guesses, 0.01 is never more than
+#   19 % above the best player, and 0.03 never more than 18 %. The extreme guesses cost up to 84 %,
+#   and "never" 34 to 137 %.
+# * **A trigger alone suits jumps.** There no player pays less. In drift it pays 30 to 32 % more
+#   than the right guess, whether it resets four times in a trial or in every other trial once.
 # * **A modest guess with a trigger** stays within 10 % of the best in all three worlds. In drift
-#   it is the guess, and hardly ever resets. In jumps it pays what the trigger pays (2 ± 3 more
-#   regret), and less than the best guess without one (by 8 ± 3). Not knowing the world, this is
-#   what to choose.
+#   it behaves as the guess, and hardly ever resets. In jumps it pays the same as the trigger (2 ±
+#   3 more regret), and less than the best guess without a trigger (by 8 ± 3). For an unknown
+#   world, choose this.
 #
-# ## Why? Looking inside
+# ## Why?
 #
-# With `record=(Diagnosis(),)` a study records predictions, bands and observations besides (and
-# takes about twice the time). First the trigger: when does it fire, and was it right to?
+# With `record=(Diagnosis(),)` a study also records predictions, bands and observations (in about
+# twice the time). When does the trigger fire, and was it right?
 
 # %%
 watched = {label: players[label] for label in ("0.03", "0.003", "trigger")}
@@ -335,11 +336,11 @@ inside = run_study(
     record=(Diagnosis(),),
     progress=False,
 )
-alarms = inside.triggers()
+triggers = inside.triggers()
 first = inside.first_reset().sel(strategy="trigger")
-print(f"resets per trial: {len(alarms) / inside.data.sizes['trial']:.1f}")
+print(f"resets per trial: {len(triggers) / inside.data.sizes['trial']:.1f}")
 print(f"first reset: median round {float(first.median()):.0f}")
-print(alarms["cause"].value_counts().to_string())
+print(triggers["cause"].value_counts().to_string())
 
 # %%
 small(inside.plot_triggers("trigger"), 8.5)
@@ -348,38 +349,36 @@ small(inside.plot_triggers("trigger"), 8.5)
 small(inside.plot_calibration(), 11)
 
 # %% [markdown]
-# The trigger did what it is made for. At every one of its 279 alarms the objective had left the
-# band that the model put around it; none was a false alarm by noise. But it fires late: in the
-# picture the objective walks away from the prediction for several rounds before it is outside the
-# band, and those rounds are paid for. Then everything is forgotten, also what was still true, and
-# the search begins anew.
+# At every one of its 279 resets the objective had left the band around the prediction; noise
+# caused none. But the trigger fires late: the objective moves away from the prediction for several
+# rounds before it leaves the band, and those rounds cost regret. Then everything is forgotten, the
+# valid data too, and the search starts anew.
 #
-# The calibration says the same in numbers. Told the truth, the model is right about itself: the
-# objective lies in its 90 % band in 90 % of the rounds. Told a rate ten times too small, in about
-# 55 %; and the trigger's model, which believes between two resets that the world stands still, in
-# about 40 %. Within twenty rounds both know much less than they believe.
+# The calibration shows the same. With the true rate, the objective lies in the 90 % band in 90 %
+# of the rounds; with a rate ten times too small, in about 55 %; and under the trigger, whose model
+# is static between two resets, in about 40 %. Within twenty rounds the bands of both are much too
+# narrow.
 #
 # ## What theory says
 #
 # `botorch_tv.theory` has the papers' bounds as functions of the horizon, and
-# `botorch_tv.theory.plots` lays them over what was measured. A bound holds under its assumptions
-# only, so they come first. Theorem 4.3 of Bogunovic, Scarlett and Cevher (2016) is about TV-GP-UCB
-# that is told the true ε and explores by a width of its own, `BayesTV`, which in turn needs
-# constants for how steep draws of the kernel can be. For the squared exponential kernel on an
-# interval `squared_exponential_tails` has them. So: an interval, taken at 51 points, and that
-# width, beside the one we used so far.
+# `botorch_tv.theory.plots` draws them over measurements. A bound needs its assumptions. Theorem
+# 4.3 of Bogunovic, Scarlett and Cevher (2016) is about TV-GP-UCB with the true ε and the width
+# `BayesTV`, which needs constants for the slope of draws from the kernel. For the squared
+# exponential kernel on an interval `squared_exponential_tails` has them. So the next study uses an
+# interval, with 51 points, and compares that width with ours.
 
 # %%
 EPSILON, DELTA = 0.03, 0.1
 interval = Grid.regular(points=51, dim=1)
 tails = squared_exponential_tails(lengthscale=0.2, r=1.0)
 wide = BayesTV(delta=DELTA, r=1.0, a1=tails.a1, b1=tails.b1)
-told = {"kernel": kernel, "noise": NOISE, "epsilon": EPSILON}
+given = {"kernel": kernel, "noise": NOISE, "epsilon": EPSILON}
 proved = run_study(
     MarkovWorld(interval, kernel=kernel, epsilon=EPSILON, noise=NOISE),
     {
-        "width of the theorem": tv_gp_ucb(width=wide, **told),
-        "√(0.4 ln 4t)": tv_gp_ucb(width=parts["width"], **told),
+        "width of the theorem": tv_gp_ucb(width=wide, **given),
+        "√(0.4 ln 4t)": tv_gp_ucb(width=parts["width"], **given),
     },
     trials=4 if SMOKE_TEST else 64,
     horizon=ROUNDS,
@@ -402,14 +401,14 @@ small(plot_bounds(proved, {"Theorem 4.3, δ = 0.1": theorem}, "width of the theo
 
 # %% [markdown]
 # The bound holds, and it is not sharp: 3184 against 117 ± 1 measured. It even lies above the
-# dotted line, t times the largest regret of any round, which takes no theorem. That is usual on
-# horizons like this one; what a bound tells is how regret grows. And its width has a price of its
-# own: the strategy that explores as the theorem wants pays three times as much as the one with the
-# width of practice, about which the theorem says nothing.
+# dotted line, t times the largest regret of any round, which needs no theorem. That is usual on
+# such horizons; a bound describes the growth of regret. Its width has a price: the strategy with
+# the theorem's width pays three times as much as the strategy with ours, for which the theorem
+# proves nothing.
 #
-# Where a paper gives no constants there is `plot_orders`, which fits one. How regret depends on ε
-# shows in a plot of one's own, though. No strategy can do better than order ε per round (Theorem
-# 4.1), and TV-GP-UCB needs no more than order $ε^{1/6}$, logarithms aside (Corollary 4.1):
+# If a paper gives no constants, `plot_orders` fits one. The dependence of regret on ε needs
+# another plot. No strategy can do better than order ε per round (Theorem 4.1), and TV-GP-UCB needs
+# no more than order $ε^{1/6}$, logarithms aside (Corollary 4.1):
 
 # %%
 RATES = (0.01, 0.1) if SMOKE_TEST else (0.003, 0.01, 0.03, 0.1, 0.3)
@@ -418,12 +417,12 @@ late = []
 for epsilon in RATES:
     one = run_study(
         MarkovWorld(interval, kernel=kernel, epsilon=epsilon, noise=NOISE),
-        {"told": tv_gp_ucb(epsilon=epsilon, **parts)},
+        {"TV": tv_gp_ucb(epsilon=epsilon, **parts)},
         trials=4 if SMOKE_TEST else 64,
         horizon=LONG,
         progress=False,
     )
-    per_trial = one.regret.sel(strategy="told")[:, LONG // 2 :].mean("round")
+    per_trial = one.regret.sel(strategy="TV")[:, LONG // 2 :].mean("round")
     late.append((float(per_trial.mean()), float(per_trial.std(ddof=1)) / len(per_trial) ** 0.5))
 measured, error = torch.tensor(late).unbind(-1)
 upper = torch.stack([tv_gp_ucb_order(LONG, epsilon) for epsilon in RATES]) / LONG
@@ -436,31 +435,31 @@ figure, axes = plt.subplots(figsize=(6, 3.6))
 axes.errorbar(RATES, measured, error, color="#0072B2", marker="o", capsize=2, label="measured")
 axes.plot(RATES, highest * upper, "k--", label=f"upper order $ε^{{1/6}}$, × {highest:.2g}")
 axes.plot(RATES, lowest * lower, "k:", label=f"lower order $ε$, × {lowest:.2g}")
-axes.set(xscale="log", yscale="log", xlabel="ε of the world, told to the strategy")
+axes.set(xscale="log", yscale="log", xlabel="ε of the world, given to the strategy")
 axes.set_ylabel("regret per round,\nsecond half")
 axes.set_xticks(RATES, [f"{epsilon:g}" for epsilon in RATES], minor=False)
 axes.yaxis.set_major_formatter("{x:g}")
-axes.set_title("Regret rises with ε, within what the orders allow", fontsize=11)
+axes.set_title("Regret rises with ε, between the two orders", fontsize=11)
 axes.legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
 # Measured regret lies between the two, and rises about as the root of ε (0.52): a world that
-# drifts ten times faster costs about three times as much, to a strategy that knows it. These are
-# shapes, on 400 rounds: the factors are fitted so that each order touches the measured curve.
+# drifts ten times faster costs about three times as much, with the rate given. These are slopes,
+# on 400 rounds: the factors are fitted so that each order touches the measured curve.
 #
 # ## A world of your own
 #
-# A world on a grid is a class with one method, `rounds`, that yields the objective of all trials
-# round by round, `trials x arms`. Random numbers come from the `stream`, which knows how many
-# trials there are and gives each its own: that is what makes trials the same whatever the batch.
+# A world on a grid is a class with one method, `rounds`, which yields the objective of all trials
+# round by round, `trials x arms`. Random numbers come from the `stream`, which gives each trial
+# its own sequence, so a trial does not depend on its batch.
 #
-# Here a plant that drifts fast during the day shift and rests at night.
+# Here is a plant that drifts fast during the day shift and is static at night.
 
 
 # %%
 class Shifts(GridWorld):
-    """Drifts in the first half of every day, and rests in the second."""
+    """Drifts in the first half of every day, and is static in the second."""
 
     def __init__(self, domain, *, kernel, epsilon, day, noise):
         super().__init__(domain, noise)
@@ -479,12 +478,12 @@ class Shifts(GridWorld):
 
 
 # %% [markdown]
-# Public attributes tell two worlds apart when a study is resumed, so keep there all that results
-# depend on; a `__repr__` is what the result will say of its world.
+# Public attributes distinguish two worlds when a study is resumed, so store all that results
+# depend on in them; the result shows the `__repr__`.
 #
 # ## Strategies of your own
 #
-# Every strategy is decay × inflation × retention × exploration, and any part can be exchanged:
+# Every strategy is decay × inflation × retention × exploration, and any part can be replaced:
 
 # %%
 own = {
@@ -503,18 +502,20 @@ print(shifts.data.attrs["world"])
 shifts.summary().round(2)
 
 # %% [markdown]
-# Here a decay wins that is told 0.1, the rate of this plant averaged over the day. A trigger pays
-# 13 ± 5 more, one on top of a decay 6 ± 5, which 64 trials do not tell from nothing; the window of
-# 40 rounds pays 36 ± 5 more. Thompson sampling with the same decay and width pays most of all. So
-# the rule of thumb from above holds up: knowing the world is better, by little.
+# Here the decay with ε = 0.1 wins, the rate of this plant averaged over the day. A trigger pays 13
+# ± 5 more, a trigger with a decay 6 ± 5, which 64 trials cannot distinguish from zero; the window
+# of 40 rounds pays 36 ± 5 more. Thompson sampling with the same decay and width pays most. As
+# above, the true rate is best, by little.
 #
 # ## In short
 #
-# 1. Let one thing differ. Same worlds, same noise, same width. 2. Run a pilot, look at the
-# standard error of the *paired difference*, and solve for the number of trials. Then extend the
-# same folder. 3. Ask in more than one world, or the answer is about that world. 4. Before
-# explaining, look inside: `record=(Diagnosis(),)`. 5. `result.save("study.nc")` keeps everything,
-# with seed, versions and settings; `StudyResult.load` reads it back.
+# 1. Vary one thing. Same worlds, same noise, same width.
+# 2. Run a pilot, read the standard error of the *paired difference*, and solve for the number of
+# trials. Then extend the same folder.
+# 3. Use more than one world.
+# 4. Before you explain, record more: `record=(Diagnosis(),)`.
+# 5. `result.save("study.nc")` stores everything, with seed, versions and settings;
+# `StudyResult.load` reads it.
 
 # %%
 for package in ("botorch_tv", "botorch", "gpytorch", "torch"):

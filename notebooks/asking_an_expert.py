@@ -7,17 +7,17 @@
 # ---
 
 # %% [markdown]
-# # Asking an expert: what side queries buy
+# # Asking an expert: the value of side queries
 #
 # An objective that moves fast makes old measurements worthless, and a bandit that can only forget
-# ends up knowing next to nothing. Mauduit, Berthier and Simonetto (*No-Regret Gaussian Process
+# ends up with little data. Mauduit, Berthier and Simonetto (*No-Regret Gaussian Process
 # Optimization of Time-Varying Functions*, [M]) change the rules: between rounds the bandit may ask
 # an **expert** to measure a few *old* points again, as they are now. The expert may be a
-# laboratory, a slow simulation, or a colleague with a van full of instruments. What it is asked are
-# **side queries**: they cost money or time, but no regret.
+# laboratory, a slow simulation, or a colleague with a van full of instruments. These **side
+# queries** cost money or time, but no regret.
 #
-# Which points should one ask about, how many, how often, and what does that buy? And what if the
-# expert is late, answers half of the questions, or is on holiday?
+# Which points to ask about, how many, how often, and with what gain? And if the expert is late,
+# answers half of the questions, or is on holiday?
 
 # %%
 import os
@@ -68,10 +68,10 @@ plt.rcParams.update(
 # %% [markdown]
 # ## A world that is never the same
 #
-# The sine world of [M] §4: twenty bumps along a line from -50 to 50, whose heights oscillate with a
-# period of 21 rounds, each a little ahead of the one before. The objective is the same in all
-# trials; only the noise differs. The strategies know the kernel and the noise, but not how the
-# world moves.
+# The sine world of [M] §4: twenty bumps along a line from -50 to 50, whose heights oscillate with
+# a period of 21 rounds, each a little ahead of its neighbour. The objective is the same in all
+# trials; only the noise differs. The strategies are given the kernel and the noise, but not the
+# motion.
 
 # %%
 ROUNDS = 16 if SMOKE_TEST else 200
@@ -97,10 +97,9 @@ plt.show()
 # %% [markdown]
 # ## Bandits that only forget
 #
-# First, what can be had for nothing. To be fair to them, every way of forgetting is tried with
-# several parameters, and the best in hindsight counts. All players in this notebook explore by the
-# same width, $\sqrt{0.8 \ln 4t}$; the presets with an expert come with a wider one, that of their
-# theory.
+# First without an expert. Every way of forgetting plays with several parameters, and the best in
+# hindsight counts. All players in this notebook explore by the same width, $\sqrt{0.8 \ln 4t}$;
+# the presets with an expert have a wider default, from their theory.
 
 # %%
 TRIALS = 2 if SMOKE_TEST else 24
@@ -117,21 +116,20 @@ table = without.summary()[["total_regret", "standard_error", "regret_per_round"]
 table.round(2)
 
 # %% [markdown]
-# How one forgets makes all the difference: regret is between 80 and 156 for parameters that all
-# look reasonable, and 200 without forgetting. The winners forget nearly everything: they remember
-# two measurements, or weigh them ten times less with every round. We shall see below what they do
-# with so little. The best of them is the one to beat, though nobody who plays this world for the
-# first time would know which it is.
+# Forgetting decides: regret is between 80 and 156 for parameters that all look reasonable, and 200
+# without forgetting. The winners forget nearly everything: they retain two measurements, or weigh
+# them ten times less with every round. The best of them is the reference below, although nobody
+# could choose it in advance.
 #
 # ## One loop by hand
 #
-# A strategy with an expert has two more methods. After `tell`, **`consult`** says what to ask now;
-# **`absorb`** takes the answers; then comes the next `ask`. With `sparq_gp_ucb` that is every
-# round, and all the model then rests on is the newest answers.
+# A strategy with an expert has two more methods. After `tell`, **`consult`** returns the question;
+# **`absorb`** takes the answers; then comes the next `ask`. `sparq_gp_ucb` asks in every round,
+# and its model uses the newest answers only.
 #
-# `c_Q` sets how many points are asked about: at most $\lceil c_Q \ln^d (t+1) \rceil$ after round
-# $t$, drawn from the points measured before. `steps="exact"` draws them exactly instead of by a
-# Markov chain, which for smooth kernels is also faster on a CPU.
+# `c_Q` sets the number of points: at most $\lceil c_Q \ln^d (t+1) \rceil$ after round $t$, drawn
+# from the points measured before. `steps="exact"` draws them exactly instead of by a Markov chain,
+# which for smooth kernels is also faster on a CPU.
 
 # %%
 generator = torch.Generator().manual_seed(1)
@@ -150,7 +148,7 @@ for t in range(1, NOW + 1):
     suggestion = strategy.ask(state)
     state, info = strategy.tell(state, suggestion, measure(t, suggestion.index))
     visited.append(int(suggestion.index))
-    question = strategy.consult(state, generator=generator)  # what about these points, now?
+    question = strategy.consult(state, generator=generator)  # measure these points again
     if t < NOW:
         state = strategy.absorb(state, question, measure(t, question.choice))
 past = torch.tensor(sorted(set(visited)))
@@ -158,16 +156,15 @@ print(f"round {NOW}: {len(visited)} measurements at {len(past)} places so far")
 print(f"asks the expert about {len(question.choice)} of them: x =", question.X.flatten().tolist())
 
 # %% [markdown]
-# `question` holds the points (`X`), their numbers on the grid (`choice`) and the `time` they are
-# asked about; its `mask` matters in a batch, where one trial may ask about fewer points than
-# another.
+# `question` holds the points (`X`), their numbers on the grid (`choice`) and their `time`; its
+# `mask` matters in a batch, where one trial may ask about fewer points than another.
 #
 # ### Which points?
 #
 # A **k-determinantal point process** draws subsets with probability proportional to the
-# determinant of their covariance: points that tell much and repeat little. Points drawn at random
-# from the same past come in clumps, since a bandit returns to where it was good. Let us give the
-# expert the one question or the other, and see what is known afterwards.
+# determinant of their covariance: informative points without repetition. Random points from the
+# same past come in clumps, since a bandit returns to good places. We ask the expert one question
+# of each kind and compare the posteriors.
 
 
 # %%
@@ -177,7 +174,7 @@ def ask_about(arms):
     return strategy.absorb(state, other, measure(NOW, arms))
 
 
-def known(after):
+def predict(after):
     """Mean and standard deviation of f at all arms."""
     posterior = strategy.posterior(after, line.X)
     return posterior.mean.flatten(), posterior.variance.flatten().clamp_min(0).sqrt()
@@ -190,7 +187,7 @@ for axes, arms, colour, title in (
     (panels[0], question.choice, BLUE, "asked about a k-DPP subset"),
     (panels[1], some, ORANGE, "asked about a random subset"),
 ):
-    mean, sd = known(ask_about(arms))
+    mean, sd = predict(ask_about(arms))
     axes.fill_between(
         x, mean - 2 * sd, mean + 2 * sd, color=colour, alpha=0.2, linewidth=0, label="± 2 sd"
     )
@@ -204,31 +201,30 @@ panels[0].set(ylabel="f", ylim=(-2.9, 3.4))
 plt.show()
 
 # %% [markdown]
-# One draw may be lucky. How much is left to know at the places measured before, on average over
-# many draws of either kind:
+# One draw is not enough. The posterior standard deviation at the places measured before, on
+# average over many draws of either kind:
 
 # %%
 draws = 4 if SMOKE_TEST else 100
-left = {"k-DPP": [], "random": []}
+sds = {"k-DPP": [], "random": []}
 for _ in range(draws):
     chosen = strategy.consult(state, generator=generator).choice
     at_random = past[torch.randperm(len(past), generator=generator)[: len(chosen)]]
     for kind, arms in (("k-DPP", chosen), ("random", at_random)):
-        left[kind].append(float(known(ask_about(arms))[1][past].mean()))
-for kind, values in left.items():
+        sds[kind].append(float(predict(ask_about(arms))[1][past].mean()))
+for kind, values in sds.items():
     print(f"{kind:6}: mean sd {np.mean(values):.3f} ± {np.std(values, ddof=1) / draws**0.5:.3f}")
 print(f"before any measurement: {kernel.outputscale.item() ** 0.5:.3f}")
 
 # %% [markdown]
-# The k-DPP leaves 0.208 ± 0.002 to be known, chance 0.264 ± 0.004, for the same nine questions. In
-# the picture: chance asks several neighbours the same thing, and leaves a gap in the middle of what
-# has been measured. To the right of it, where nobody has ever measured, an expert is not asked
-# either. Going there is the bandit's own business.
+# The mean standard deviation after the k-DPP's questions is 0.208 ± 0.002, after random questions
+# 0.264 ± 0.004, for the same nine questions. In the picture, random questions repeat themselves
+# and miss the middle of the measured places. Neither asks about the right of the line, where
+# nothing was measured: exploration is the bandit's task.
 #
 # ### An expert who answers in part, late, or not at all
 #
-# **In part**: `ok` says which points were answered. The others are left out, and
-# `state.expert.unanswered` counts them.
+# **In part**: `ok` marks the answered points. `state.expert.unanswered` counts the others.
 
 # %%
 answers = measure(NOW, question.choice)
@@ -236,32 +232,32 @@ answered = torch.arange(len(answers)) % 2 == 0  # every other point
 in_part = strategy.absorb(state, question, answers, ok=answered)
 in_full = strategy.absorb(state, question, answers)
 for name, after in (("all points", in_full), ("every other", in_part)):
-    unknown = int(after.expert.unanswered)
-    sd = float(known(after)[1][past].mean())
-    print(f"answers to {name:11}: {unknown} without answer, mean sd {sd:.2f}")
+    unanswered = int(after.expert.unanswered)
+    sd = float(predict(after)[1][past].mean())
+    print(f"answers to {name:11}: {unanswered} without answer, mean sd {sd:.2f}")
 
 # %% [markdown]
-# A state is a value: both branches came from the same one, and that one is as it was.
+# A state is a value: both branches came from the same state, which has not changed.
 #
-# **Not at all**: the next `ask` gives an `ExpertWarning`, and decides with the data there are. Here
-# these are the answers of the round before and what was measured since.
+# **Not at all**: the next `ask` raises an `ExpertWarning`, and decides with the data there are:
+# the answers of the round before and the measurements since.
 
 # %%
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     suggestion = strategy.ask(state)
-for one in caught:
-    print(one.message)
+for warning in caught:
+    print(warning.message)
 state, info = strategy.tell(state, suggestion, measure(NOW + 1, suggestion.index))
 
 # %% [markdown]
-# **Late**: answers to the question of round 60 come in only now, one round later. They are about
-# `question.time`, so what was measured since is kept beside them. Answers that come after those to
-# a newer question are refused.
+# **Late**: answers to the question of round 60 arrive one round later. They are about
+# `question.time`, so the measurements since then are retained with them. Answers that arrive after
+# the answers to a newer question are refused.
 
 # %%
 state = strategy.absorb(state, question, answers)
-print(f"answers about time {float(state.expert.time):g}; now {float(state.time):g} rounds are told")
+print(f"answers about time {float(state.expert.time):g}, in round {float(state.time):g}")
 newer = strategy.consult(state, generator=generator)
 state = strategy.absorb(state, newer, measure(NOW + 1, newer.choice))
 try:
@@ -272,8 +268,9 @@ except InputDataError as error:
 # %% [markdown]
 # ### The same with a `Loop`
 #
-# At a real machine a `Loop` keeps the state, numbers the questions and writes everything to a file.
-# `W-SparQ-GP-UCB` asks at the start of every window only, so `consult` gives `None` in between.
+# At a real machine a `Loop` holds the state, numbers the questions and writes everything to a
+# file. `W-SparQ-GP-UCB` asks at the start of every window only, so `consult` returns `None` in
+# between.
 
 # %%
 frugal = w_sparq_gp_ucb(alpha=1.0, alpha_tilde=0.25, c_Q=1.0, steps="exact", **parts)
@@ -289,11 +286,11 @@ for t in range(1, 9):
     print(f"round {t}: {asked}, {unanswered} without answer")
 
 # %% [markdown]
-# ## What side queries buy
+# ## The gain from side queries
 #
-# In a study the expert is part of the game: `run_study` lets it answer with noise of its own, and
-# counts side queries apart from regret. Two knobs decide what is spent: `c_Q`, how much is asked at
-# a time, and the windows, how often. These lengthen as $t^{\tilde\alpha/\alpha}$.
+# In a study the expert answers with its own noise, and side queries are counted apart from regret.
+# Two parameters set the expense: `c_Q`, the size of a question, and the windows, its frequency.
+# Windows lengthen as $t^{\tilde\alpha/\alpha}$.
 
 # %%
 SCALES = (1.0,) if SMOKE_TEST else (0.5, 1.0, 2.0, 4.0)
@@ -312,7 +309,11 @@ families = {
         for a in TILDES
     },
 }
-asking = {f"{family}: {one}": s for family, ones in families.items() for one, s in ones.items()}
+asking = {
+    f"{family}: {setting}": strategy
+    for family, members in families.items()
+    for setting, strategy in members.items()
+}
 with_expert = run_study(world, asking, trials=TRIALS, horizon=ROUNDS, progress=False)
 spent = with_expert.side_queries.sum("round").mean("trial").to_series()
 summary = with_expert.summary()[["total_regret", "standard_error"]].assign(side_queries=spent)
@@ -322,15 +323,15 @@ summary.round(1)
 
 # %%
 def symbols(label):
-    """A label with its letters as formulas have them."""
+    """A label with its letters as in formulas."""
     return label.replace("α~", r"$\tilde\alpha$").replace("α", r"$\alpha$").replace("c_Q", "$c_Q$")
 
 
 best_free = table.index[0]
 looks = dict(zip(families, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "D"))))
 figure, axes = plt.subplots(figsize=(8, 4.2))
-for (family, ones), (colour, marker) in zip(families.items(), looks.values()):
-    rows = summary.loc[[f"{family}: {one}" for one in ones]]
+for (family, members), (colour, marker) in zip(families.items(), looks.values()):
+    rows = summary.loc[[f"{family}: {setting}" for setting in members]]
     axes.errorbar(
         rows["side_queries"],
         rows["total_regret"],
@@ -340,11 +341,13 @@ for (family, ones), (colour, marker) in zip(families.items(), looks.values()):
         capsize=2,
         label=symbols(family),
     )
-    for one, (_, row) in zip(ones, rows.iterrows()):
+    for setting, (_, row) in zip(members, rows.iterrows()):
         axes.annotate(
-            symbols(one),
+            symbols(setting),
             (row["side_queries"], row["total_regret"]),
-            xytext=(-52, -4) if one == "c_Q = 0.5" else (6, 6 if one.startswith("α~") else -13),
+            xytext=(-52, -4)
+            if setting == "c_Q = 0.5"
+            else (6, 6 if setting.startswith("α~") else -13),
             textcoords="offset points",
             color=colour,
             fontsize=8,
@@ -364,24 +367,23 @@ axes.set(xscale="log", xlim=(400, 5200), ylim=(0, None), xlabel=f"side queries i
 axes.set_xticks([500, 1000, 2000, 4000], ["500", "1000", "2000", "4000"], minor=False)
 axes.tick_params(which="minor", labelbottom=False)
 axes.set_ylabel("total regret")
-axes.set_title("Asking often beats asking much, from five questions a round on", fontsize=11)
+axes.set_title("Frequent questions beat long questions, from five a round on", fontsize=11)
 axes.legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
-# Five questions a round (`c_Q = 1`) bring regret from 80, the best forgetter's, down to 46; four
-# times as many buy another twelve. W-SparQ with α = 2 asks in every other round, and pays for the
-# rounds in between: for about as many questions in all, SparQ is better by nine at about 950
-# (`c_Q = 1` against 2) and by twelve at about 1800 (2 against 4). It is the other way round only
-# where there are fewer than three questions a round to spend: then W-SparQ, which asks five in
-# every other round, pays 64, and SparQ, which asks three in every round, 83. Longer windows (α = 1,
-# α~ above 0.1) save few questions and cost much. Standard errors are 1 to 2, so all of these
-# differences are real.
+# Five questions a round (`c_Q = 1`) reduce regret from 80, the best forgetter's, to 46; four times
+# as many reduce it to 35. W-SparQ with α = 2 asks in every other round, and pays for the rounds in
+# between: for about as many questions in all, SparQ has 46 against 55 at about 950 questions (`c_Q
+# = 1` against 2) and 36 against 48 at about 1800 (2 against 4). With fewer than three questions a
+# round the order is reversed: W-SparQ, which asks five in every other round, pays 64, and SparQ,
+# which asks three in every round, 83. Longer windows (α = 1, α~ above 0.1) save few questions and
+# cost much. Standard errors are 1 to 2, so these differences are significant.
 #
-# And asking does not always pay: with few questions, or long windows, an expert is worth less than
-# the right way of forgetting.
+# Asking does not always pay: with few questions, or long windows, an expert is worth less than the
+# right way of forgetting.
 #
-# ### What they do with it
+# ### The chosen places
 #
 # The places chosen in one trial, on the wave:
 
@@ -403,16 +405,16 @@ panels[0].set_ylabel("place x")
 plt.show()
 
 # %% [markdown]
-# All three do the same: measure near a crest, follow it as it runs off to one end of the line, and
-# jump back for the next. A memory of two rounds is enough to ride a crest, which makes this world a
-# kind one to those who forget at once. A slower decay believes for too long in crests that have
-# gone. SparQ's expert tells how things stand along the whole track, and as the track grows it
-# catches the next crest a little earlier. Nobody needs the other half of the line.
+# All three measure near a crest, follow it to one end of the line, and jump back for the next. A
+# memory of two rounds is enough to follow a crest, so this world favours fast forgetting. A slower
+# decay stays too long at crests that have gone. SparQ's expert measures the whole track again, and
+# as the track grows it catches the next crest a little earlier. No strategy needs the other half
+# of the line.
 #
 # ### Is it worth the price?
 #
-# That depends on what a side query costs, in units of regret. Add it up, and see who is cheapest at
-# which price.
+# That depends on the price of a side query, in units of regret. The picture adds both costs and
+# shows the cheapest strategy at each price.
 
 # %%
 prices = np.geomspace(1e-3, 1.0, 400)
@@ -432,7 +434,7 @@ for label, values in cost.items():
 for label, line_style in ((best_free, "dashed"), ("decay, ε = 0.1", "dotted")):
     free = table.loc[label, "total_regret"]
     asking_pays = np.min(list(cost.values()), axis=0) < free
-    until = f"{prices[asking_pays][-1]:.3f}" if asking_pays.any() else "no price at all"
+    until = f"{prices[asking_pays][-1]:.3f}" if asking_pays.any() else "nothing"
     print(f"asking pays up to a price of {until}, compared with {label}")
     axes.axhline(free, color=GREY, linestyle=line_style, linewidth=1)
     axes.annotate(
@@ -445,7 +447,7 @@ for label, line_style in ((best_free, "dashed"), ("decay, ε = 0.1", "dotted")):
 axes.set(xscale="log", ylim=(0, 170), xlabel="price of a side query, in units of regret")
 axes.set_ylabel("regret + price × side queries")
 axes.set_title(
-    "The dearer a question, the fewer to ask (thick: the cheapest), and then none", fontsize=11
+    "The higher the price, the fewer questions (thick: the cheapest strategy)", fontsize=11
 )
 axes.xaxis.set_major_formatter("{x:g}")
 for family, (colour, _) in looks.items():
@@ -454,17 +456,17 @@ axes.legend(fontsize=8, loc="lower right")
 plt.show()
 
 # %% [markdown]
-# Asking pays up to a price of 0.034 per question against the best way of forgetting, which one
-# would have to know in advance; up to 0.171 against a decay of 0.1, which nobody would call a silly
-# choice. To compare: a round of the best forgetter costs 0.40 of regret. SparQ is the one to take
-# where questions are cheap, and W-SparQ where they are dear and there is no good way to do without.
+# Asking pays up to a price of 0.034 per question against the best way of forgetting, which nobody
+# could choose in advance, and up to 0.171 against a decay of 0.1, a reasonable choice. A round of
+# the best forgetter costs 0.40 of regret. SparQ is best where questions are cheap, W-SparQ where
+# they are expensive and no good way of forgetting is available.
 #
 # ## The window schedule
 #
-# W-SparQ asks at $t_1 = 1$ and $t_{j+1} = t_j + \lfloor t_j^{\tilde\alpha/\alpha} \rfloor + 1$. The
-# reasoning: an observation of age $a$ is taken to have $1 + a^\alpha$ times the noise, and a window
-# is only so long that this stays within $1 + t^{\tilde\alpha}$. So a fast world, of large $\alpha$,
-# gets short windows.
+# W-SparQ asks at $t_1 = 1$ and $t_{j+1} = t_j + \lfloor t_j^{\tilde\alpha/\alpha} \rfloor + 1$.
+# The reason: an observation of age $a$ is assumed to have $1 + a^\alpha$ times the noise, and a
+# window ends before this exceeds $1 + t^{\tilde\alpha}$. So a fast world, of large $\alpha$, has
+# short windows.
 
 # %%
 cases = [(2.0, 0.25), (1.0, 0.1), (1.0, 0.25), (1.0, 0.3), (0.5, 0.25)]
@@ -482,13 +484,12 @@ axes.set_title(symbols("The larger α~/α, the longer the windows"))
 plt.show()
 
 # %% [markdown]
-# ## How many side queries theory asks for
+# ## How many side queries does theory need?
 #
 # For α > 1 and the worst functions, regret is linear with no more side queries than the order
-# $T^{\alpha/(\alpha+1)}$ ([M] Theorem 5.3), whatever one does. With
-# $T^{1-\tilde\alpha/\alpha} \ln^d T$ of them W-SparQ has sublinear regret (Theorem 3.10). These are
-# orders: their levels mean nothing, their slopes do. The strategies' own counts have no open
-# constant.
+# $T^{\alpha/(\alpha+1)}$ ([M] Theorem 5.3), for any strategy. With $T^{1-\tilde\alpha/\alpha}
+# \ln^d T$ of them W-SparQ has sublinear regret (Theorem 3.10). These are orders: their slopes have
+# a meaning, their levels have none. The strategies' own counts have no open constant.
 
 # %%
 horizons = np.unique(np.geomspace(10, 10_000, 40).astype(int))
@@ -517,20 +518,20 @@ axes.legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
-# SparQ asks in the order of $T \ln T$, W-SparQ in the order that is known to be enough. Between the
-# dashed and the dotted slope nobody knows. Mind that 200 rounds are no test of an order: what an
-# expert is worth here and now is in the pictures above.
+# SparQ asks in the order of $T \ln T$, W-SparQ in an order that is proved to be enough. Nothing is
+# proved between the dashed and the dotted slope. And 200 rounds do not test an order; the pictures
+# above show the value of an expert within 200 rounds.
 #
 # ## In short
 #
-# | you have | take |
+# | you have | use |
 # |---|---|
 # | an expert who is cheap next to regret | `sparq_gp_ucb`: asked every round |
 # | few questions to spend | `w_sparq_gp_ucb`: asked at window starts, for a small `c_Q` |
-# | none, or one who is dear | a strategy that forgets, and care in how fast |
+# | no expert, or an expensive expert | a strategy that forgets, with a carefully chosen rate |
 #
-# The round is `ask`, `tell`, `consult`, `absorb`, on a `Grid` or a `Box` (without context), for one
-# loop or a batch of them.
+# The round is `ask`, `tell`, `consult`, `absorb`, on a `Grid` or a `Box` (without context), for
+# one loop or a batch.
 
 # %%
 for package in ("botorch_tv", "botorch", "gpytorch", "torch"):

@@ -1,13 +1,14 @@
-"""Run notebooks and keep what they show: ``python -m notebooks.execute [NAME ...]``.
+"""Run notebooks and store their outputs: ``python -m notebooks.execute [NAME ...]``.
 
-A notebook is a script in jupytext's percent format, ``NAME.py``, which is what one edits and
-reviews. Running it writes ``NAME.ipynb`` beside it, with its pictures. With ``SMOKE_TEST`` in the
-environment a notebook runs at a small size; such a run is a check, and writes nothing.
+A notebook is a script in jupytext's percent format, ``NAME.py``. Running it writes ``NAME.ipynb``
+with its pictures. With ``SMOKE_TEST`` in the environment a notebook runs at a small size; such a
+run is a check, and writes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 from pathlib import Path
 
@@ -21,20 +22,19 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-"""Nothing in it tells of the machine."""
+"""The same on every machine."""
 _OWN = ("__init__", "execute")
 
 
 def names() -> list[str]:
-    """The notebooks there are, without their endings."""
+    """The names of all notebooks, without endings."""
     return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in _OWN)
 
 
 def read(name: str) -> NotebookNode:
-    """A notebook as its text has it, without outputs.
+    """A notebook from its script, without outputs.
 
-    Cells are numbered instead of named at random, so that a second run of the same text differs in
-    its outputs alone.
+    Cells are numbered instead of named at random: two runs of a script differ only in outputs.
 
     Args:
         name: One of :func:`names`.
@@ -53,16 +53,16 @@ def execute(notebook: NotebookNode, *, smoke: bool = False, timeout: float = 360
     Args:
         notebook: The notebook, changed in place.
         smoke: Whether to run at the small size.
-        timeout: Seconds that one cell may take.
+        timeout: Limit for one cell, in seconds.
 
     Raises:
         nbclient.exceptions.CellExecutionError: If a cell raises.
     """
     environment = {key: value for key, value in os.environ.items() if key != "SMOKE_TEST"}
-    environment.pop("MPLBACKEND", None)  # Jupyter's own, whatever backend scripts use here
-    # The kernel would otherwise complain about Python's own frozen modules.
+    environment.pop("MPLBACKEND", None)  # a kernel needs Jupyter's
+    # Python's frozen modules would raise a warning in the kernel.
     environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
-    # Of GPyTorch and linear_operator, whose use of it readers of a notebook cannot change.
+    # GPyTorch and linear_operator raise this warning.
     environment["PYTHONWARNINGS"] = "ignore:`torch.jit.script` is deprecated:FutureWarning"
     if smoke:
         environment["SMOKE_TEST"] = "1"
@@ -78,31 +78,42 @@ def execute(notebook: NotebookNode, *, smoke: bool = False, timeout: float = 360
     notebook.metadata = from_dict(METADATA)
 
 
-def retell(notebook: NotebookNode, retained: NotebookNode) -> None:
-    """Take over the outputs of an earlier run, where only words have changed since.
+def take_outputs(notebook: NotebookNode, stored: NotebookNode) -> None:
+    """Take the outputs of an earlier run, if only text, comments or docstrings changed.
 
     Args:
-        notebook: The notebook as its text has it now, changed in place.
-        retained: The notebook as it was run.
+        notebook: The notebook from its script, changed in place.
+        stored: The notebook of the earlier run.
 
     Raises:
-        ValueError: If the code is another, so that it must be run.
+        ValueError: If the code changed.
     """
-    now, before = (
-        [c for c in book.cells if c.cell_type == "code"] for book in (notebook, retained)
-    )
-    if [cell.source for cell in now] != [cell.source for cell in before]:
-        raise ValueError("the code has changed since it was run; run the notebook without --words.")
+    now, before = ([c for c in book.cells if c.cell_type == "code"] for book in (notebook, stored))
+    if [_code(cell.source) for cell in now] != [_code(cell.source) for cell in before]:
+        raise ValueError("The code has changed since the run; run the notebook without --words.")
     for cell, ran in zip(now, before):
         cell.outputs, cell.execution_count = ran.outputs, ran.execution_count
 
 
+def _code(source: str) -> str:
+    """Code without comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return ast.dump(tree)
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Run the notebooks that are named, or all."""
+    """Run the named notebooks, or all."""
     parser = argparse.ArgumentParser(prog="notebooks.execute", description="Run notebooks.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names())}; all")
     parser.add_argument("--smoke", action="store_true", help="run at a small size, write nothing")
-    parser.add_argument("--words", action="store_true", help="keep outputs: only words changed")
+    parser.add_argument(
+        "--words",
+        action="store_true",
+        help="take the stored outputs: only text or comments changed",
+    )
     parser.add_argument("--to", type=Path, default=FOLDER, help="folder for the .ipynb files")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.names) - set(names()))
@@ -113,7 +124,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(name, flush=True)
         notebook = read(name)
         if options.words:
-            retell(notebook, nbformat.read(FOLDER / f"{name}.ipynb", as_version=4))
+            take_outputs(notebook, nbformat.read(FOLDER / f"{name}.ipynb", as_version=4))
         else:
             execute(notebook, smoke=smoke)
         if not smoke:

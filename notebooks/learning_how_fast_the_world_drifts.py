@@ -11,17 +11,16 @@
 # %% [markdown]
 # # Learning how fast the world drifts
 #
-# A time-varying model needs to know how fast things change. In the Markov model of Bogunovic,
-# Scarlett and Cevher (2016) that is one number, the rate of change ε:
+# A time-varying model needs a rate of change. In the Markov model of Bogunovic, Scarlett and
+# Cevher (2016) it is one number, ε:
 #
 # $$f_{t+1} = \sqrt{1-\varepsilon}\, f_t + \sqrt{\varepsilon}\, g_{t+1},$$
 #
-# where every $g$ is a fresh draw of the whole objective. ε = 0 is a world that stands still, ε = 1
-# one that is new in every round.
+# where every $g$ is a fresh draw of the whole objective. ε = 0 is a static world, ε = 1 a world
+# that is new in every round.
 #
-# Nobody knows ε of a real machine. But the data do: this notebook learns ε **from the log of an
-# optimiser** and **from a panel of sensors**, says how sure one can be, and shows what it costs to
-# get it wrong.
+# On a real machine ε has to be estimated. This notebook learns ε **from the log of an optimiser**
+# and **from a panel of sensors**, with confidence intervals, and shows the cost of a wrong ε.
 
 # %%
 import math
@@ -58,14 +57,13 @@ plt.rcParams.update(
 # %% [markdown]
 # ## What ε means
 #
-# The correlation between the objective now and Δ rounds ago is $(1-\varepsilon)^{\Delta/2}$. It is
-# easiest to think of ε by the time after which that has halved,
-# $\Delta_{1/2} = 2 \ln 2 \,/\, {-\ln(1-\varepsilon)}$, which for small ε is about 1.4/ε.
+# The correlation between the objective now and Δ rounds ago is $(1-\varepsilon)^{\Delta/2}$. Its
+# half-life is $\Delta_{1/2} = 2 \ln 2 \,/\, {-\ln(1-\varepsilon)}$, for small ε about 1.4/ε.
 
 
 # %%
 def half_life(epsilon):
-    """Rounds after which the objective has half its correlation left."""
+    """Rounds after which the correlation is one half."""
     return 2 * math.log(2) / -math.log1p(-epsilon)
 
 
@@ -79,7 +77,7 @@ for epsilon, colour in ((0.003, BLUE), (0.03, ORANGE), (0.3, RED)):
     for g in fresh[1:]:
         value.append(math.sqrt(1 - epsilon) * value[-1] + math.sqrt(epsilon) * g)
     right.plot(age, value, color=colour, linewidth=1)
-left.set(xlabel="rounds ago", ylabel="correlation with now", title="What is remembered")
+left.set(xlabel="rounds ago", ylabel="correlation with now", title="Correlation")
 left.legend(fontsize=8)
 right.set(xlabel="round", ylabel="f at one point", title="How it looks")
 plt.show()
@@ -87,9 +85,9 @@ plt.show()
 # %% [markdown]
 # ## From the log of an optimiser
 #
-# Say a controller has been tuning two knobs for 300 rounds. It assumed ε = 0.1, a cautious guess,
-# and kept a log: where it looked, when, and what it measured. Here we make such a log, so that we
-# know the answer: ε = 0.03, noise variance 0.02, lengthscale 0.2.
+# A controller has tuned two parameters for 300 rounds. It assumed ε = 0.1, a cautious guess, and
+# saved points, times and measurements. We simulate such a log, with ε = 0.03, noise variance 0.02
+# and lengthscale 0.2.
 
 # %%
 ROUNDS = 40 if SMOKE_TEST else 300
@@ -100,7 +98,7 @@ grid = Grid.regular(points=20, dim=2)
 
 
 def log_of_a_bandit(epsilon, seed, rounds=ROUNDS):
-    """What TV-GP-UCB, told that ε is 0.1, writes down: X (two knobs and time) and Y."""
+    """Measurements of TV-GP-UCB, given ε = 0.1: X (two parameters and time) and Y."""
     world = MarkovFunction(kernel, epsilon=epsilon, dim=2, horizon=rounds, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     strategy = tv_gp_ucb(kernel=kernel, noise=NOISE, epsilon=0.1)
@@ -120,12 +118,13 @@ X, Y = log_of_a_bandit(epsilon=0.03, seed=1)
 print(f"{len(X)} rounds, {len(X[:, :2].unique(dim=0))} different places, mean {Y.mean():.2f}")
 
 # %% [markdown]
-# Learning ε is ordinary fitting: `TimeVaryingGP` has ε as a parameter like any lengthscale, and
-# BoTorch's own `fit_gpytorch_mll` finds it together with everything else.
+# Learning ε is ordinary fitting: ε is a parameter of `TimeVaryingGP`, and BoTorch's
+# `fit_gpytorch_mll` finds it together with all others.
 #
-# One thing differs from the usual loop. An optimiser looks where values are high, so the variance
-# of its log is not that of the objective, and `SingleTaskGP`'s default kernel has no scale of its
-# own to make up for it. When ε is wanted as a number, wrap the spatial kernel in a `ScaleKernel`.
+# One thing differs from the usual loop. An optimiser measures where values are high, so the
+# variance of its log is not the variance of the objective, and the default kernel of
+# `SingleTaskGP` has no output scale. To learn ε as a number, wrap the spatial kernel in a
+# `ScaleKernel`.
 
 
 # %%
@@ -146,10 +145,10 @@ print(f"noise       {variance * model.likelihood.noise.item():7.4f}  {NOISE}")
 print(f"scale       {variance * model.covar_module.spatial.outputscale.item():7.3f}  1.0")
 
 # %% [markdown]
-# ### How sure is that?
+# ### Confidence interval
 #
-# Hold ε at one value after another and learn the rest anew: the log marginal likelihood then shows
-# which rates the log can tell apart. Rates within 1.92 of the top form a 95 % confidence interval,
+# Fix ε at a series of values and learn the rest anew: the log marginal likelihood shows which
+# rates the log can distinguish. Rates within 1.92 of the maximum form a 95 % confidence interval,
 # by the usual rule for one parameter.
 
 
@@ -202,8 +201,8 @@ plt.show()
 # %% [markdown]
 # ### More worlds, other rates
 #
-# One log may be lucky. Here are several for each of four rates, always by a controller that
-# believes in 0.1.
+# One log is one draw. Here are several for each of four rates, always by a controller that assumes
+# ε = 0.1.
 
 # %%
 RATES = (0.0, 0.1) if SMOKE_TEST else (0.0, 0.01, 0.03, 0.1)
@@ -229,16 +228,16 @@ axes.set(ylabel="learned ε", title="Learned from a bandit's log (dashed: truth)
 plt.show()
 
 # %% [markdown]
-# A world that stands still is recognised as such: at the learned 0.0004 half of the correlation
-# would last for 3,500 rounds, twelve times the log. That most fits stop short of 0 is the doing of
-# the prior: no log of 300 rounds can say "never". The other rates come out right within a factor
-# of about two, and, as we shall see, that is good enough.
+# A static world is recognised: at the learned 0.0004 half of the correlation would last for more
+# than 3,000 rounds, ten times the log. The prior stops most fits short of 0, since no log of 300
+# rounds can say "never". The other rates come out right within a factor of about two. That is
+# accurate enough, as the last section shows.
 #
 # ## From a panel of sensors
 #
-# A bandit sees one place per round. Where many places are read in every round, as by a network of
-# sensors, far fewer rounds say far more. `make_panel` draws such a record: 20 sensors on a plane,
-# 300 rounds, field of ε = 0.03 and noise variance 0.05.
+# A bandit measures one place per round. A network of sensors measures many places in every round,
+# so it needs far fewer rounds. `make_panel` draws such a record: 20 sensors on a plane, 300
+# rounds, a field with ε = 0.03 and noise variance 0.05.
 
 # %%
 TRUTH, READING_NOISE = 0.03, 0.05
@@ -252,9 +251,10 @@ fit = fit_epsilon(panel.values, covariance, READING_NOISE)
 print(f"epsilon = {fit.epsilon:.4f}")
 
 # %% [markdown]
-# That took all 6,000 readings, and no covariance larger than 20 × 20: `fit_epsilon` takes the
-# covariance between sensors apart and runs one scalar Kalman filter for each eigenvalue. The
-# likelihood curve comes from `log_likelihood`; beside that of the bandit's log, the gain is plain.
+# The fit used all 6,000 readings, and no covariance larger than 20 × 20: `fit_epsilon`
+# diagonalises the covariance between sensors and runs one scalar Kalman filter for each
+# eigenvalue. The right panel shows its likelihood, from `log_likelihood`, next to the likelihood
+# from the bandit's log.
 
 # %%
 fine = fit.epsilon * np.geomspace(0.2, 5, 101)
@@ -269,11 +269,11 @@ low, high = interval(fine, panel_curve)
 print(f"epsilon = {fit.epsilon:.4f}, 95 % between {low:.4f} and {high:.4f}")
 
 # %% [markdown]
-# ### Without knowing the covariance
+# ### Without a given covariance
 #
-# `fit_epsilon` was told how sensors vary together, and how noisy they are. If you have their
-# coordinates, a `TimeVaryingGP` learns that as well, from some of the rounds: times need not be
-# next to each other, and ε stays a rate *per round*.
+# `fit_epsilon` was given the covariance between sensors and the noise variance. From the sensors'
+# coordinates, a `TimeVaryingGP` learns both, and some of the rounds suffice: times need not be
+# consecutive, and ε stays a rate *per round*.
 
 # %%
 some = np.arange(0, PANEL_ROUNDS, 30 if SMOKE_TEST else 20)
@@ -285,10 +285,10 @@ print(f"  epsilon     {model.covar_module.temporal.epsilon.item():.3f}")
 print(f"  lengthscale {model.covar_module.spatial.base_kernel.lengthscale.item():.3f}")
 
 # %% [markdown]
-# Without coordinates, `PanelWorld` estimates the covariance from the same readings. It then holds
-# the noise of the readings too, and the world looks faster than it is. And a *cycle*, such as day
-# and night, is no drift: it returns, which no ε can say, and left in the record it is charged to
-# ε. Take it out first; here by fitting each sensor a sine of 48 rounds.
+# Without coordinates, `PanelWorld` estimates the covariance from the same readings. The estimate
+# contains the noise of the readings, so the world looks faster than it is. A *cycle*, such as day
+# and night, is no drift, but a model without a cycle attributes it to ε. Remove it first; here by
+# fitting a sine of 48 rounds to each sensor.
 
 # %%
 DAY = 48
@@ -299,31 +299,31 @@ phase = 2 * np.pi * np.arange(PANEL_ROUNDS) / DAY
 waves = np.stack([np.sin(phase), np.cos(phase)], axis=-1)
 amplitudes, *_ = np.linalg.lstsq(waves, cycling.values, rcond=None)
 estimated = PanelWorld(panel.values, train=PANEL_ROUNDS - 1).epsilon
-left_in = fit_epsilon(cycling.values, covariance, READING_NOISE).epsilon
-taken_out = fit_epsilon(cycling.values - waves @ amplitudes, covariance, READING_NOISE).epsilon
+with_cycle = fit_epsilon(cycling.values, covariance, READING_NOISE).epsilon
+without_cycle = fit_epsilon(cycling.values - waves @ amplitudes, covariance, READING_NOISE).epsilon
 print(f"truth                                  {TRUTH:.3f}")
-print(f"covariance known                       {fit.epsilon:.3f}")
+print(f"covariance given                       {fit.epsilon:.3f}")
 print(f"covariance estimated by PanelWorld     {estimated:.3f}")
-print(f"covariance known, a cycle left in      {left_in:.3f}")
-print(f"covariance known, the cycle taken out  {taken_out:.3f}")
+print(f"covariance given, with a cycle         {with_cycle:.3f}")
+print(f"covariance given, the cycle removed    {without_cycle:.3f}")
 
 # %% [markdown]
 # ## What a wrong ε costs
 #
-# Now the other way round: the world drifts at ε = 0.01, and TV-GP-UCB is told something else. All
+# Now the reverse: the world drifts at ε = 0.01, and TV-GP-UCB is given another rate. All
 # strategies play the same 200 worlds, so differences are paired. (Figure 2c of the paper in small:
 # 30 × 30 arms, 200 rounds.)
 
 # %%
 TRUE_RATE = 0.01
-told = (0.0, 0.01, 0.1) if SMOKE_TEST else (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+rates = (0.0, 0.01, 0.1) if SMOKE_TEST else (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 arms = Grid.regular(points=5 if SMOKE_TEST else 30, dim=2)
 world = MarkovWorld(arms, kernel=kernel, epsilon=TRUE_RATE, noise=NOISE)
 players = {
-    f"told {rate}": tv_gp_ucb(kernel=kernel, noise=NOISE, epsilon=rate)
+    f"given {rate}": tv_gp_ucb(kernel=kernel, noise=NOISE, epsilon=rate)
     if rate > 0
     else gp_ucb(kernel=kernel, noise=NOISE)
-    for rate in told
+    for rate in rates
 }
 result = run_study(
     world,
@@ -333,48 +333,46 @@ result = run_study(
     progress=False,
 )
 totals = np.stack([result.total_regret(name) for name in players]) / result.data.sizes["round"]
-extra = totals - totals[told.index(TRUE_RATE)]  # paired: the same world, the same noise
+extra = totals - totals[rates.index(TRUE_RATE)]  # paired: the same world, the same noise
 error = extra.std(-1, ddof=1) / math.sqrt(extra.shape[-1])
-print("   told   regret per round   more than if told the truth")
-for rate, total, more, uncertainty in zip(told, totals.mean(-1), extra.mean(-1), error):
-    share = more / totals[told.index(TRUE_RATE)].mean()
+print("  given   regret per round   more than if given the truth")
+for rate, total, more, uncertainty in zip(rates, totals.mean(-1), extra.mean(-1), error):
+    share = more / totals[rates.index(TRUE_RATE)].mean()
     print(f"{rate:7} {total:12.3f} {more:16.3f} ± {uncertainty:.3f} {share:8.0%}")
 
 # %%
 figure, axes = plt.subplots(figsize=(6.5, 3.4))
-where = np.arange(len(told))
+where = np.arange(len(rates))
 axes.errorbar(where, totals.mean(-1), error, color=BLUE, marker="o", capsize=3)
-axes.axvline(told.index(TRUE_RATE), color=RED, linestyle="dashed", label="the truth")
-axes.set_xticks(where, [f"{rate:g}" for rate in told])
-axes.set(xlabel="ε the strategy was told", ylabel="regret per round", ylim=(0, None))
+axes.axvline(rates.index(TRUE_RATE), color=RED, linestyle="dashed", label="the truth")
+axes.set_xticks(where, [f"{rate:g}" for rate in rates])
+axes.set(xlabel="ε given to the strategy", ylabel="regret per round", ylim=(0, None))
 axes.set_title("The cost of a wrong ε (bars: error of the paired difference)", fontsize=10)
 axes.legend(loc="lower right")
 plt.show()
 
 # %% [markdown]
-# The valley is wide. A rate three times too small costs nothing here, and one ten times too small
-# 11 %; three times too large, 17 %, and ten times, 42 %. That is why an ε within a factor of two,
-# as a log of 300 rounds gives it, is good enough. What costs most is the wrong world altogether:
-# ε = 0, for which nothing ever changes, and on the other side a strategy that forgets everything
-# within a few rounds, and explores for ever.
+# The minimum is wide. A rate three times too small costs nothing here, and a rate ten times too
+# small 11 %; three times too large, 17 %, and ten times, 42 %. So a factor of two, as from a log
+# of 300 rounds, is accurate enough. The largest costs are at ε = 0, which assumes a static world,
+# and at a strategy that forgets within a few rounds and explores for ever.
 #
 # ## How to read a learned ε
 #
 # * **Think in half-lives.** ε = 0.03 per round means that half of the correlation is gone after 46
-#   rounds. Only if that is many times longer than you will ever run will a model that stands still
-#   do: above, ε = 0.01 has a half-life of 138 rounds, and 200 rounds that ignore it cost half as
-#   much again.
-# * **Mind the unit.** ε belongs to one unit of your time column. If that is minutes, the rate per
+#   rounds. A static model suffices only if the half-life is many times longer than the run: above,
+#   ε = 0.01 has a half-life of 138 rounds, and 200 rounds that ignore it cost half as much again.
+# * **Mind the unit.** ε is per unit of your time column. If the unit is a minute, the rate per
 #   hour is $1-(1-\varepsilon)^{60}$.
-# * **Look at the interval, not the number.** If it reaches from "never" to "at once", your log is
-#   too short, or never came back to a place it had been to.
-# * **Is it drift at all?** Cycles and noise that the model does not know are charged to ε. So are
-#   jumps: a world that rests and then changes at once is better served by an event trigger,
-#   `botorch_tv.strategies.et_gp_ucb`, which needs no ε.
-# * **Learning while playing** is possible: refit a `TimeVaryingGP` in every round, as in *Time in
-#   your existing BoTorch loop*, or give a strategy on a box `learning=Refit()` from
-#   `botorch_tv.learning`. The confidence bounds of the papers are proved for a known ε, and no
-#   longer hold then.
+# * **Read the interval, not the number.** If it reaches from "never" to "at once", the log is too
+#   short, or never returned to the same place.
+# * **Is it drift at all?** A model without cycles and noise attributes them to ε, and jumps too.
+#   For a static world with jumps use an event trigger, `botorch_tv.strategies.et_gp_ucb`, which
+#   needs no ε.
+# * **Learning during the run:** refit a `TimeVaryingGP` in every round, as in *Time in your
+#   existing BoTorch loop*, or give a strategy on a box `learning=Refit()` from
+#   `botorch_tv.learning`. The confidence bounds of the papers are proved for a given ε and then no
+#   longer hold.
 
 # %%
 for package in ("botorch_tv", "botorch", "gpytorch", "torch"):

@@ -9,15 +9,14 @@
 # %% [markdown]
 # # Many loops at once
 #
-# A strategy in this library is configuration; what it has learned is a *state*, a tuple of
-# tensors. Give the state a `batch_shape` and as many independent loops advance together: each has
-# its own data, its own posterior, its own resets and its own suggestion, and each does what it
-# would do alone. On a laptop this turns an afternoon of runs into minutes; on a GPU the same
-# lines run with `device="cuda"`. Below it says on which of them this page was made.
+# A strategy is configuration; its *state* is a tuple of tensors. Give the state a `batch_shape`
+# and as many independent loops advance together. Each has its own data, posterior, resets and
+# suggestion, and makes the choices that it would make alone. `device="cuda"` moves the same lines
+# to a GPU; no card has run them yet. The output below names the device.
 #
-# The question we answer with it: *an objective rests for a while, then jumps. How much does each
-# way of forgetting cost before the jump, and how much does it save after?* One run will not tell,
-# for luck is as large as the effect. Sixty-four will.
+# The question: *an objective is static for a while, then jumps. How much does each way of
+# forgetting cost before the jump, and how much does it save after?* One run does not answer it,
+# for chance is as large as the effect. Sixty-four do.
 
 # %%
 import os
@@ -53,7 +52,7 @@ jump = horizon // 2
 # ## Sixty-four worlds
 #
 # `MarkovFunction` draws functions from a Gaussian process on the unit square, here one per loop.
-# With $\varepsilon = 0$ they rest, and after round 50 every one of them is replaced by another.
+# With $\varepsilon = 0$ they are static, and each is replaced after round 50.
 
 # %%
 kernel = RBFKernel()
@@ -70,9 +69,9 @@ grid = torch.cartesian_prod(side, side)
 for row, t in zip(axes, (1, jump + 1)):
     X = torch.cat([grid, torch.full((len(grid), 1), float(t), device=device)], -1)
     values = worlds.evaluate_true(X.expand(loops, -1, -1)).cpu()
-    for ax, one in zip(row, values):
+    for ax, function in zip(row, values):
         place = {"origin": "lower", "extent": (0, 1, 0, 1), "vmin": -2.5, "vmax": 2.5}
-        shown = ax.imshow(one.view(40, 40).T, **place)
+        shown = ax.imshow(function.view(40, 40).T, **place)
     row[0].set_ylabel("before the jump\n$x_2$" if t == 1 else "after the jump\n$x_2$")
 for ax in axes[1]:
     ax.set_xlabel("$x_1$")
@@ -83,7 +82,7 @@ plt.show()
 # %% [markdown]
 # ## One loop, and many
 #
-# This is a whole loop. Nothing in it says how many loops there are: `suggestion.X` is
+# This is a complete loop. It does not depend on the number of loops: `suggestion.X` is
 # `batch_shape x 2`, observations are `batch_shape`.
 
 
@@ -105,13 +104,13 @@ def play(strategy, loops, horizon):
     return torch.stack(regret, -1).cpu(), torch.stack(resets, -1).cpu()
 
 
-width = Logarithmic(c1=0.8, c2=4.0)  # the same for all, so that forgetting alone differs
+width = Logarithmic(c1=0.8, c2=4.0)  # the same for all: only forgetting differs
 strategies = {
     "GP-UCB (never forgets)": gp_ucb(kernel=kernel, noise=noise, width=width),
-    "TV-GP-UCB (forgets all the time)": tv_gp_ucb(
+    "TV-GP-UCB (forgets constantly)": tv_gp_ucb(
         kernel=kernel, noise=noise, epsilon=0.03, width=width
     ),
-    "ET-GP-UCB (forgets when surprised)": et_gp_ucb(kernel=kernel, noise=noise, width=width),
+    "ET-GP-UCB (forgets at a trigger)": et_gp_ucb(kernel=kernel, noise=noise, width=width),
 }
 results = {}
 for name, strategy in strategies.items():
@@ -121,9 +120,9 @@ for name, strategy in strategies.items():
     print(f"{name:36s} {loops} loops, {device}: {1e3 * seconds / horizon:.0f} ms a round")
 
 # %% [markdown]
-# ## What came out
+# ## The result
 #
-# The line is the mean over loops, the band two standard errors to each side.
+# Lines are means over loops, bands ± 2 standard errors.
 
 # %%
 colours = dict(zip(strategies, (BLACK, BLUE, VERMILION)))
@@ -142,8 +141,8 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# All strategies faced the same worlds and the same noise, so differences are paired: the luck of a
-# world cancels.
+# All strategies meet the same worlds and the same noise, so differences are paired and the
+# variation between worlds cancels.
 
 # %%
 baseline = results["GP-UCB (never forgets)"][0]
@@ -154,16 +153,17 @@ for name, (regret, _) in results.items():
         print(f"{name:36s} {label:6s} the jump: {mean:+6.1f} ± {error:.1f} against GP-UCB")
 
 # %% [markdown]
-# To forget all the time costs 1.8 ± 1.2 before the jump, and saves 22 ± 3 after it. To forget when
-# surprised costs nothing before, and saves as much: 23 ± 3.
+# Constant forgetting costs 1.8 ± 1.2 before the jump, and saves 22.4 ± 3.5 after it. Forgetting at
+# a trigger costs nothing before, and saves as much: 23.3 ± 3.4.
 #
 # ## Every loop resets on its own
 #
-# An event trigger forgets where *this* loop was surprised. In a batch that is a mask, not a branch:
-# the loops that reset keep the point that surprised them, the others do not notice.
+# An event trigger forgets where an observation contradicts *this* loop's prediction. In a batch
+# that is a mask, not a branch: the loops that reset retain their newest point; the others
+# continue.
 
 # %%
-_, resets = results["ET-GP-UCB (forgets when surprised)"]
+_, resets = results["ET-GP-UCB (forgets at a trigger)"]
 fig, ax = plt.subplots(figsize=(8, 2.5))
 trial, round_ = resets.nonzero(as_tuple=True)
 ax.scatter(round_ + 1, trial, s=8, color=VERMILION)
@@ -175,18 +175,18 @@ ax.set_title("Resets of ET-GP-UCB")
 plt.show()
 late = resets[:, jump:].any(-1)
 print(
-    f"{int(late.sum())} of {loops} loops noticed the jump; "
-    f"{int(resets[:, :jump].sum())} false alarms before it"
+    f"{int(late.sum())} of {loops} loops detected the jump; "
+    f"{int(resets[:, :jump].sum())} false triggers before it"
 )
 
 # %% [markdown]
-# ## How much is gained by going together
+# ## The gain of a batch
 #
-# The work of one round of one loop is so small that a computer spends its time on starting
-# operations, not on arithmetic. A batch starts each operation once for all loops.
+# One round of one loop is so little work that most of the time goes into starting operations. A
+# batch starts each operation once for all loops.
 
 # %%
-strategy = strategies["TV-GP-UCB (forgets all the time)"]
+strategy = strategies["TV-GP-UCB (forgets constantly)"]
 several = [1, 4] if SMOKE_TEST else [1, 8, 64]
 cost = []
 for number in several:
@@ -200,13 +200,13 @@ for number in several:
     print(f"{number:3d} loops: {1e3 * cost[-1]:6.2f} ms per loop and round")
 
 # %% [markdown]
-# On a GPU nothing changes but the device: tensors made on it stay on it, and no round waits for the
-# host to look at a per-loop value. Memory is what limits the number of loops: each holds its
-# observations and a matrix of as many rows and columns as observations in use.
+# On a GPU only the device changes: tensors made on it stay on it, and no round waits for the host
+# to look at a per-loop value. Memory limits the number of loops: each holds its observations and a
+# matrix with a row and a column for each retained observation.
 #
-# Two things worth knowing:
+# Two hints:
 #
 # - `strategy.init(..., dtype=torch.float32)` halves the memory; choices may differ, statistics do
 #   not.
-# - On finite domains (`Grid`) an engine of another kind takes over, which never builds a kernel
-#   matrix per loop and plays tens of thousands of loops at once: `botorch_tv.simulation.run_study`.
+# - On finite domains (`Grid`) another engine builds no kernel matrix per loop and plays tens of
+#   thousands of loops at once: `botorch_tv.simulation.run_study`.

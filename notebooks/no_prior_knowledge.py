@@ -7,16 +7,16 @@
 # ---
 
 # %% [markdown]
-# # Told nothing: what a loop finds out by itself
+# # No prior knowledge: what a loop estimates by itself
 #
-# Every strategy of the papers wants to be told something: a rate of change, a window, a
-# threshold, a kernel, a noise, a scale. People have a knob and a clock. `Loop(box)` takes just
-# that. Behind it stands a *bank*: processes of several rates, hazards of a jump, lengthscales and
-# noise ratios, each weighed by how well it predicted what came. The mean and the scale of the
-# measurements are integrated out, so y may be in any unit.
+# The strategies of the papers need a rate of change, a window, a threshold, a kernel, a noise
+# variance or a scale. `Loop(box)` needs ranges and a clock. It runs a *bank* of Gaussian processes
+# with several rates of change, hazards of a jump, lengthscales and noise ratios, weighted by how
+# well each predicted. The mean and the scale of the measurements are integrated out, so y may be
+# in any unit.
 #
-# Here is a machine that holds still at first, then drifts, then jumps, and a loop that is told
-# nothing of it. What does it believe, and when?
+# Here is a machine that is static at first, then drifts, then jumps, and a loop without prior
+# knowledge. What does it estimate, and when?
 
 # %%
 import os
@@ -47,9 +47,9 @@ plt.rcParams.update(
 # %% [markdown]
 # ## The machine
 #
-# One knob, a temperature from 20 to 80 degrees; what comes out is about 50, and off by 0.5. The
-# best temperature is 60 for forty hours, then drifts down by half a degree an hour, and after
-# hour 90, when somebody changes a filter, it is 68.
+# One parameter, a temperature from 20 to 80 degrees. The output is about 50, with noise of
+# standard deviation 0.5. The best temperature is 60 for forty hours, then falls by half a degree
+# an hour, and jumps to 68 after hour 90, when a filter is changed.
 
 # %%
 HOURS = 12 if SMOKE_TEST else 130
@@ -57,41 +57,41 @@ START = datetime(2026, 3, 1, 8)
 
 
 def best_temperature(hour):
-    """Where the output is highest."""
+    """The temperature of the highest output."""
     if hour < 40:
         return 60.0
     return 60 - 0.5 * (hour - 40) if hour < 90 else 68.0
 
 
 def output(temperature, hour):
-    """What comes out, without noise."""
+    """The output without noise."""
     near = np.exp(-(((temperature - best_temperature(hour)) / 9) ** 2))
     return 48 + 8 * near + 2 * np.exp(-(((temperature - 28) / 5) ** 2))
 
 
 random = np.random.default_rng(0)
 loop = Loop({"temperature": (20, 80)})
-rows, words = [], {}
+rows, reports = [], {}
 for hour in range(HOURS):
     suggestion = loop.ask(now=START + timedelta(hours=hour))
     chosen = suggestion.point["temperature"]
     loop.tell(output(chosen, hour) + 0.5 * random.standard_normal())
     rows.append((hour, chosen))
     if hour in (3, 39, 89, HOURS - 1):
-        words[hour] = loop.describe(now=START + timedelta(hours=hour)).splitlines()[0]
+        reports[hour] = loop.describe(now=START + timedelta(hours=hour)).splitlines()[0]
 
 # %% [markdown]
-# Dark is low, light is high; the white line is the best temperature, red dots are measurements.
-# The first few fill the range and set the units; after that the loop stays near the top,
-# follows it down, and looks around again when the filter is changed.
+# Dark is low, light is high. The white line is the best temperature, red dots are measurements.
+# The first four measurements fill the range and set the units. Then the loop measures near the
+# best temperature, follows it down, and explores again after the filter is changed.
 
 # %%
 hours, temperatures = np.arange(HOURS), np.linspace(20, 80, 121)
-truth = np.array([[output(one, hour) for hour in hours] for one in temperatures])
+truth = np.array([[output(degrees, hour) for hour in hours] for degrees in temperatures])
 figure, axes = plt.subplots(figsize=(9, 3.4))
 shown = axes.contourf(hours, temperatures, truth, levels=8, cmap="cividis")
 figure.colorbar(shown, label="output")
-best = [best_temperature(one) for one in hours]
+best = [best_temperature(hour) for hour in hours]
 axes.plot(hours, best, color="white", linewidth=1.2, label="best")
 axes.plot(*np.array(rows).T, "o", color=RED, markersize=3.5, label="measured")
 axes.set(xlabel="hour", ylabel="temperature, degrees")
@@ -99,40 +99,38 @@ axes.legend(loc="lower right", labelcolor="white")
 plt.show()
 
 # %% [markdown]
-# ## What it says
+# ## What it reports
 #
-# `loop.describe()` says in words what is believed. Where most of the weight lies at the edge of
-# what the bank holds possible it says "or less", or "or more": the truth may lie beyond. Where
-# it is not sure it says "probably", and what was presumed before any measurement.
+# DESCRIBE
 
 # %%
-for hour, sentence in words.items():
-    print(f"hour {hour}: {sentence}\n")
+for hour, line in reports.items():
+    print(f"hour {hour}: {line}\n")
 
 # %% [markdown]
 # ## One prediction, before and after
 #
-# The same loop, told the measurements up to some hour alone. In the hour after the jump it is not
-# lost: what it knew of the shape is gone, but level, scale and lengthscale are not.
+# The same loop with the measurements up to some hour. In the hour after the jump it has lost the
+# shape, but not the level, the scale and the lengthscale.
 
 # %%
 table = loop.table()
-moments = [one for one in (38, 88, 94, 129) if one < HOURS] or [HOURS - 1]
+moments = [hour for hour in (38, 88, 94, 129) if hour < HOURS] or [HOURS - 1]
 figure, panels = plt.subplots(1, len(moments), figsize=(3.1 * len(moments), 3.2), sharey=True)
 for axes, moment in zip(np.atleast_1d(panels), moments):
     past = table[: moment + 1]
-    points = [{"temperature": one} for one in past["temperature"]]
+    points = [{"temperature": degrees} for degrees in past["temperature"]]
     then = Loop.from_table(
         adaptive_gp_ucb(), {"temperature": (20, 80)}, points, past["y"], time=past["time"]
     )
-    asked = [{"temperature": one} for one in temperatures[::2]]
+    asked = [{"temperature": degrees} for degrees in temperatures[::2]]
     posterior = then.posterior(asked, now=START + timedelta(hours=moment + 1))
     mean, sd = posterior.mean[:, 0], posterior.variance[:, 0].sqrt()
     axes.fill_between(
         temperatures[::2], mean - 2 * sd, mean + 2 * sd, color=BLUE, alpha=0.18, label="± 2 sd"
     )
-    axes.plot(temperatures[::2], mean, color=BLUE, label="believed")
-    now = [output(one, moment + 1) for one in temperatures]
+    axes.plot(temperatures[::2], mean, color=BLUE, label="posterior mean")
+    now = [output(degrees, moment + 1) for degrees in temperatures]
     axes.plot(temperatures, now, color="black", linestyle="dashed", label="truth")
     latest = past[-12:]
     axes.plot(latest["temperature"], latest["y"], "o", color=RED, markersize=3, label="measured")
@@ -142,14 +140,13 @@ figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", nco
 plt.show()
 
 # %% [markdown]
-# Of the measurements the last twelve are shown.
+# The panels show the last twelve measurements.
 #
 # ## Is one run enough?
 #
-# No. A study plays the same kind of world many times: a random function of 40 arms that hardly
-# changes for 60 rounds (ε = 0.001), then drifts fast (ε = 0.05), and in round 120 becomes
-# another. The others are told the kernel and the noise, and TV the average rate; all explore
-# alike.
+# No. A study plays this kind of world many times: a random function on 40 arms that hardly changes
+# for 60 rounds (ε = 0.001), then drifts fast (ε = 0.05), and is replaced in round 120. The other
+# strategies are given the kernel and the noise, and TV the average rate; all explore alike.
 
 # %%
 ROUNDS = 20 if SMOKE_TEST else 180
@@ -173,12 +170,12 @@ class Restless(GridWorld):
 
 
 width = Logarithmic(c1=0.4, c2=4.0)
-known = {"kernel": kernel, "noise": 0.02, "width": width}
+given = {"kernel": kernel, "noise": 0.02, "width": width}
 players = {
-    "told nothing": adaptive_gp_ucb(width=width),
-    "TV": tv_gp_ucb(**known, epsilon=0.03),
-    "trigger": et_gp_ucb(**known),
-    "static": gp_ucb(**known),
+    "adaptive": adaptive_gp_ucb(width=width),
+    "TV": tv_gp_ucb(**given, epsilon=0.03),
+    "trigger": et_gp_ucb(**given),
+    "static": gp_ucb(**given),
 }
 world = Restless(domain, noise=0.02)
 result = run_study(
@@ -196,12 +193,12 @@ result.summary()
 result.plot()
 
 # %% [markdown]
-# The weights follow: to slow rates first, to fast ones after round 60, and the hazard gains when
-# the function becomes another.
+# The weights move to slow rates first and to fast rates after round 60; the hazard gains weight
+# when the function is replaced.
 
 # %%
 result.plot_weights()
 
 # %% [markdown]
-# All of it is in `result.data`. No regret bound is proved for a bank. Who knows rate, kernel and
-# noise of a world should say so: there the strategies that are told are hard to beat.
+# `result.data` holds all of it. No regret bound is proved for a bank. If rate, kernel and noise
+# are given, TV-GP-UCB has less regret.

@@ -9,12 +9,12 @@
 # ---
 
 # %% [markdown]
-# # Optuna on what drifts
+# # Optuna on an objective that drifts
 #
 # A shop tunes the ranking of its search results by Optuna: a blend of two scores, a step size and
-# one of two rerankers. Every trial runs for an hour on live traffic, and what is best changes with
-# the season. This is what "old trials should count less" asks for, and it takes one line:
-# `sampler=DriftSampler(time_key="hour")`. Storage, dashboard and pictures stay Optuna's.
+# one of two rerankers. Every trial runs for an hour on live traffic, and the best setting changes
+# with the season. Old trials should count less, which takes one line:
+# `sampler=DriftSampler(time_key="hour")`. Storage, dashboard and pictures remain Optuna's.
 
 # %%
 import math
@@ -35,7 +35,7 @@ TRIALS = 12 if SMOKE_TEST else 60
 SEEDS = range(1) if SMOKE_TEST else range(3)
 BLUE, ORANGE, RED, GREY = "#0072B2", "#E69F00", "#D55E00", "#777777"
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # of its pictures
+warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # from Optuna's plots
 plt.rcParams.update(
     {
         "figure.dpi": 80,
@@ -48,14 +48,13 @@ plt.rcParams.update(
 # %% [markdown]
 # ## The shop
 #
-# A click rate in percent, of which only noisy measurements are had. The best blend wanders over
-# sixty hours from 0.25 to 0.65, and the best step grows threefold. The new reranker is always the
-# better one.
+# The click rate, in percent, is measured with noise. Over sixty hours the best blend moves from
+# 0.25 to 0.65, and the best step grows threefold. The new reranker is always better.
 
 
 # %%
 def best_setting(hour):
-    """What would be best in this hour."""
+    """The best setting in an hour."""
     share = hour / 60
     return {
         "blend": 0.25 + 0.4 * share,
@@ -92,9 +91,8 @@ def objective(seed):
 # %% [markdown]
 # ## The study
 #
-# The strategy inside is told nothing: no rate of change, no lengthscale, no noise. Without
-# `time_key` the time stamps of the trials would be the clock, as they should be where trials take
-# real hours.
+# The strategy has no prior knowledge: no rate of change, no lengthscale, no noise. Without
+# `time_key` the clock is the trials' time stamps, which suits trials that take real hours.
 
 # %%
 folder = TemporaryDirectory()
@@ -108,8 +106,8 @@ study = optuna.create_study(
 study.optimize(objective(seed=0), n_trials=TRIALS // 2)
 
 # %% [markdown]
-# Half way the process ends. Another one opens the storage, with a sampler of its own, and goes on:
-# all that a sampler knows is in the trials.
+# After half of the trials the process ends. Another process opens the storage with its own sampler
+# and continues: the trials hold all that a sampler needs.
 
 # %%
 study = optuna.load_study(
@@ -120,25 +118,24 @@ columns = ["number", "value", "params_blend", "params_reranker", "params_step", 
 study.trials_dataframe()[columns].tail(6).round(3)
 
 # %% [markdown]
-# ## What the dashboard shows
+# ## The dashboard
 #
-# `optuna-dashboard sqlite:///shop.db` draws the same data as these pictures of Optuna's own. The
-# history first. Its red line, the best value so far, is what one looks at where objectives hold
-# still. Here it is a record of some lucky hour: it says nothing of now.
+# `optuna-dashboard sqlite:///shop.db` draws the same data as these pictures by Optuna. First the
+# history. Its red line is the best value so far. On a static objective it shows progress; here it
+# shows one lucky hour and nothing about the present.
 
 # %%
-with plt.rc_context():  # Optuna's pictures bring a style of their own
+with plt.rc_context():  # Optuna's plots change the style
     axes = pictures.plot_optimization_history(study)
     axes.figure.set_size_inches(8, 3.2)
     plt.show()
 
 # %% [markdown]
-# The points tell more: for some twenty-five hours values sink, for the best blend moves away from
-# under the sampler, until it pays to look elsewhere, and what is found there is as good as at
-# first; then they begin to sink again. In hour 40 the old reranker, long not tried, is tried again,
-# with bad luck in the rest.
+# The points show more. For some twenty-five hours the values fall, because the best blend moves
+# away from the sampler's choices. Then the sampler explores and finds values as good as at first,
+# which begin to fall again. In hour 40 it tries the old reranker again.
 #
-# In the slices the colour is the number of the trial: pale at the beginning, dark at the end. Good
+# In the slices, colour is the number of the trial: pale at the beginning, dark at the end. Good
 # blends were on the left and are on the right.
 
 # %%
@@ -148,10 +145,10 @@ with plt.rc_context():
     plt.show()
 
 # %% [markdown]
-# ## What is best now
+# ## The best setting now
 #
-# `study.best_params` are those of the best value ever measured. `best_now` asks the model for what
-# is best at present, tried or not.
+# `study.best_params` are the parameters of the best value ever measured. `best_now` returns the
+# setting that the model expects to be best at present, tried or not.
 
 # %%
 now = float(TRIALS)
@@ -166,13 +163,13 @@ table["click rate now"] = [click_rate(setting, now) for setting in rows.values()
 table.infer_objects().round(3)
 
 # %% [markdown]
-# The best trial is of hour 19. Its setting would now bring 6.3 percent, and what the model takes
-# for the best 11.7. It is late by some hours, as whoever learns from noisy values must be.
+# The best trial was in hour 19. Its setting would now bring 6.3 percent, and the setting of
+# `best_now` 11.7. It lags by some hours, since it learns from noisy values.
 #
-# ## What it is worth
+# ## The gain
 #
-# The same shop with other noise, and Optuna's own samplers beside it. What counts is the click rate
-# lost in every hour to the best setting of that hour.
+# The same shop with other noise, and Optuna's own samplers for comparison. The measure is the
+# click rate lost in every hour against the best setting of that hour.
 
 
 # %%
@@ -205,10 +202,9 @@ for name, values in losses.items():
     print(f"{name:14} loses {values.mean():.2f} percent an hour")
 
 # %% [markdown]
-# `DriftSampler` loses 1.63 percent an hour and `TPESampler` 4.34, and none of the three runs of one
-# comes near any of the other. A sampler that believes the first day's trials for ever comes to a
-# setting that was best on average over the past, which is best at no time. How large the difference
-# is depends on how fast the world moves; where it stands still, there is none to be had.
+# `DriftSampler` loses 1.63 percent an hour and `TPESampler` 4.34, and their three runs do not
+# overlap. A sampler that never forgets finds a setting that was best on average over the past. The
+# difference depends on how fast the objective changes; on a static objective there is none.
 
 # %%
 folder.cleanup()

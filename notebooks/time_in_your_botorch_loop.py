@@ -12,14 +12,14 @@
 # # Time in your existing BoTorch loop, before and after
 #
 # You have a loop that works: fit a `SingleTaskGP`, optimise an acquisition function, measure,
-# repeat. But the thing you optimise does not hold still. Tools wear, weather changes, users lose
-# interest, and the best setting of this morning is a poor one by noon.
+# repeat. But your objective changes with time. Tools wear, weather changes, users lose interest,
+# and the best setting of this morning is a poor setting by noon.
 #
-# This notebook shows how such a loop goes wrong, and the three changes that put it right:
+# This notebook shows how such a loop fails, and the three changes that correct it:
 #
-# 1. keep **time as a column** of `X`,
-# 2. take a **`TimeVaryingGP`** instead of a `SingleTaskGP`,
-# 3. **fix time to now** when optimising the acquisition function.
+# 1. store **time as a column** of `X`,
+# 2. use a **`TimeVaryingGP`** instead of a `SingleTaskGP`,
+# 3. **fix time to now** when you optimise the acquisition function.
 #
 # Everything else stays BoTorch.
 
@@ -67,9 +67,9 @@ plt.rcParams.update(
 # %% [markdown]
 # ## A world that moves
 #
-# One knob, and Ackley's function turned upside down: a hill with ripples. The hill wanders to and
-# fro, once in 100 rounds. Its top is always worth 0, but where it is changes. Time is the last
-# column of `X`, so `problem.bounds` has two columns: the knob and time.
+# One parameter, and Ackley's function negated: a hill with ripples. The hill moves to and fro,
+# once in 100 rounds. Its top always has the value 0, but its place changes. Time is the last
+# column of `X`, so `problem.bounds` has two columns: the parameter and time.
 
 # %%
 problem = DriftingAckley(
@@ -108,7 +108,7 @@ plt.show()
 # %% [markdown]
 # ## Before
 #
-# Here is the loop as it stands. Nothing in it knows of time.
+# Here is the loop without time.
 
 
 # %%
@@ -122,15 +122,15 @@ def before(X, Y, now):
 
 
 # %% [markdown]
-# To compare loops fairly, all start from the same four random settings, at the same time, and meet
-# the same noise in the same round. Every seed starts elsewhere on the path of the hill. What
-# counts is the **regret** of each round: how much better the best setting of that moment would
+# For a fair comparison all loops start from the same four random settings, at the same time, and
+# meet the same noise in the same round. Every seed starts elsewhere on the path of the hill. The
+# measure is the **regret** of each round: how much better the best setting of that moment would
 # have been.
 
 
 # %%
 def run(loop, seed):
-    """Play one loop: its X (settings and times), Y, the regret of every choice, the last model."""
+    """Run a loop; return X (settings and times), Y, the regret of every choice, the last model."""
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)  # for the starting points of optimize_acqf
     start = 40.0 * seed
@@ -146,7 +146,7 @@ def run(loop, seed):
 
 
 def draw_run(X, regret, title):
-    """Where the loop measured, and what that cost."""
+    """The loop's measurements and their regret."""
     _, (above, below) = plt.subplots(2, 1, figsize=(7.5, 4.2), sharex=True, height_ratios=[2, 1])
     draw_world(above, torch.arange(X[0, 1].item(), X[-1, 1].item() + 1))
     above.plot(X[4:, 1], X[4:, 0], "o", color=BLUE, markeredgecolor="white", label="chosen")
@@ -164,7 +164,7 @@ first, second = np.array_split(regret_before, 2)
 print(f"mean regret: first half {first.mean():.2f}, second half {second.mean():.2f}")
 
 # %% [markdown]
-# To see why, compare the world after the last round with what the model believes of it.
+# To see why, compare the world after the last round with the model's posterior.
 
 
 # %%
@@ -192,15 +192,14 @@ axes.set_ylabel("value")
 axes.legend(fontsize=8, loc="upper left", ncols=3)
 plt.show()
 scale = model_before.outcome_transform.stdvs.item()  # the model works on standardised outcomes
-believed = scale * model_before.likelihood.noise.item() ** 0.5
-print(f"noise of a measurement: {NOISE}; as the model sees it: {believed:.2f}")
+fitted_noise = scale * model_before.likelihood.noise.item() ** 0.5
+print(f"noise of a measurement: {NOISE}; fitted by the model: {fitted_noise:.2f}")
 
 # %% [markdown]
-# The model was asked to fit one curve through measurements of many different curves. It does what
-# it can: it calls the change **noise**, several times what is really there, and bends itself to
-# whatever is left. Where it measured long ago it still believes the old values; where it measured
-# lately, old points and new ones contradict each other. No acquisition function can choose well
-# from that.
+# The model fits one curve to measurements of many different curves. It explains the change by
+# **noise**, several times the true noise. Where it measured long ago it still predicts the old
+# values; where it measured lately, old and new points contradict each other. No acquisition
+# function can choose well from that.
 #
 # ## After
 #
@@ -233,14 +232,14 @@ print(f"mean regret: first half {first.mean():.2f}, second half {second.mean():.
 print(f"learned rate of change: {model_after.covar_module.temporal.epsilon.item():.3f} per round")
 
 # %% [markdown]
-# Three things to notice in the code:
+# Three points in the code:
 #
-# * `Normalize(d=2, indices=[0], ...)` names the columns it may scale. Time is left alone, so that
-#   a rate of change keeps its meaning as data arrive; a transform that touches time is refused.
-# * `fixed_features={1: now}` holds the column of time. Without it `optimize_acqf` would choose the
-#   time as well, and gladly pick a moment long past. `at_present(acquisition, now=now)` from
-#   `botorch_tv.acquisition.present` does the same, and is searched over the knobs alone.
-# * The rate of change is a parameter like any lengthscale, and `fit_gpytorch_mll` learns it along.
+# * `Normalize(d=2, indices=[0], ...)` names the columns to scale. Time stays unscaled, so a rate
+#   of change has the same meaning as data arrive; a transform that changes time is refused.
+# * `fixed_features={1: now}` fixes the column of time. Without it `optimize_acqf` would choose the
+#   time too, and might choose the past. `at_present(acquisition, now=now)` from
+#   `botorch_tv.acquisition.present` does the same; its candidates have the other columns only.
+# * The rate of change is a parameter like any lengthscale, and `fit_gpytorch_mll` learns it.
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(9, 3), sharey=True)
@@ -251,20 +250,20 @@ axes[0].legend(fontsize=8, loc="upper left", ncols=3)
 plt.show()
 
 # %% [markdown]
-# Before, the model is sure of values that are long gone: around knob 2 it expects about -5, where
-# the truth is below -10. After, its band is honest: wide where nothing was measured lately, with
-# the truth inside nearly everywhere, but for the sharp tip of the hill. And so the loop follows.
-# The tall bars that remain are looks elsewhere, which a world that moves keeps asking for.
+# Before, the model is sure of values that are long gone: around 2 it expects about -5, where the
+# truth is below -10. After, its band is wide where nothing was measured lately, and contains the
+# truth nearly everywhere, except at the sharp tip of the hill. So the loop follows the hill. The
+# remaining tall bars are explorations, which a moving world requires.
 #
 # ## Is it worth it?
 #
-# One run may be lucky, so here are several. There is also a third loop, since the obvious idea is
-# to give `SingleTaskGP` itself a column of time, as just another input.
+# One run is one draw, so here are several. A third loop gives `SingleTaskGP` a column of time as
+# an ordinary input.
 
 
 # %%
 def time_as_input(X, Y, now):
-    """An ordinary SingleTaskGP whose second input happens to be time."""
+    """A SingleTaskGP whose second input is time."""
     model = SingleTaskGP(X, Y, input_transform=Normalize(d=2))
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     acquisition = UpperConfidenceBound(model, beta=4.0)
@@ -312,30 +311,27 @@ axes.legend(loc="upper left")
 plt.show()
 
 # %% [markdown]
-# The loop that knows nothing of time pays nearly twice as much as `TimeVaryingGP`. Time as an
-# ordinary input makes up for nearly all of that: 0.11 ± 0.21 a round is no difference that six
-# runs could tell from none. This hill moves smoothly and without rest, which is what BoTorch's
-# kernel presumes of every input. Two things stand against it elsewhere. Its priors are made for
-# knobs in a unit cube; and `Normalize` stretches that cube as time goes by, so a length in time
-# means something else in every round. `MarkovKernel` forgets at a rate per unit of time, supposes
-# nothing about where things are going, and at ε = 0 is a model without time. Its prior presumes
-# that a few hundredths are redrawn per round, for the sake of logs that are short.
+# The loop without time pays nearly twice as much as `TimeVaryingGP`. Time as an ordinary input
+# makes up for nearly all of that: 0.11 ± 0.21 a round is no significant difference in six runs.
+# This hill moves smoothly and constantly, as BoTorch's kernel assumes of every input. Elsewhere
+# two things speak against it. Its priors are made for parameters in a unit cube; and `Normalize`
+# stretches that cube as time passes, so a lengthscale in time means something else in every round.
+# `MarkovKernel` forgets at a rate per unit of time, assumes no direction, and at ε = 0 is a model
+# without time. Its prior assumes that a few hundredths are redrawn per round, which helps short
+# logs.
 #
 # ## Which forgetting?
 #
-# `TimeVaryingGP(..., forgetting=...)` takes a model of how observations lose their worth. There
-# are two kinds:
+# `TimeVaryingGP(..., forgetting=...)` takes two kinds of forgetting:
 #
-# * A **decay** says that the *objective* moves away from what was measured. `Markov(epsilon)`: it
-#   is redrawn a little in every round; the default. `Wiener(sigma_w2)`: it walks at random and
-#   never returns to its mean.
-# * An **inflation** says that a measurement gets *noisier* with age. `ExponentialWeights(gamma)`:
-#   one counts γ times less with every unit of time (Deng et al., 2022).
-#   `UncertaintyInjection(alpha, kappa)`: its variance grows like a power of its age (Mauduit et
-#   al.).
+# * A **decay** changes the *objective*. `Markov(epsilon)`, the default: it is redrawn a little in
+#   every round. `Wiener(sigma_w2)`: it walks at random and never returns to its mean.
+# * An **inflation** makes a measurement *noisier* with age. `ExponentialWeights(gamma)`: it counts
+#   γ times less with every unit of time (Deng et al., 2022). `UncertaintyInjection(alpha, kappa)`:
+#   its variance grows like a power of its age (Mauduit et al.).
 #
-# The picture shows what is left of a value of 1 that was measured at time 0, if nothing else is
-# known: measured once, and ten times at the same place and time.
+# The picture shows the posterior mean after a value of 1 at time 0, measured once, and ten times
+# at the same place and time.
 
 # %%
 FORGETTINGS = {
@@ -357,12 +353,12 @@ for name, (forgetting, colour) in FORGETTINGS.items():
             spatial_module=space,
             learn_forgetting=False,
         )
-        told = []
+        moments = []
         for age in ages.tolist():
             model.set_now(age)
             posterior = model.posterior(torch.tensor([[0.0, age]]))
-            told.append((posterior.mean.item(), posterior.variance.item() ** 0.5))
-        mean, deviation = np.array(told).T
+            moments.append((posterior.mean.item(), posterior.variance.item() ** 0.5))
+        mean, deviation = np.array(moments).T
         left.plot(ages, mean, color=colour, linestyle=line)
         right.plot(
             ages, deviation, color=colour, linestyle=line, label=name if count == 1 else None
@@ -376,22 +372,21 @@ right.legend(fontsize=8, loc="upper left")
 plt.show()
 
 # %% [markdown]
-# The dashed lines tell the kinds apart. Under a decay, ten old measurements soon say little more
-# than one: all were of a world that is gone. Under an inflation they still add up, as independent
-# noisy readings do. And under `Wiener` a value is never forgotten, only ever less certain.
+# The dashed lines distinguish the kinds. Under a decay, ten old measurements soon say little more
+# than one, since all measured a past objective. Under an inflation they add up, as independent
+# noisy readings do. Under `Wiener` a value is never forgotten, only less certain.
 #
-# | your world | take |
+# | your objective | use |
 # |---|---|
-# | drifts, and comes back to typical values | `Markov`, the default |
-# | drifts, and may wander off for good | `Wiener` |
-# | holds still, but old records are doubtful | an inflation |
-# | drifts, and old records are doubtful besides | one of each: `(Markov(0.01), inflation)` |
-# | rests, then jumps | a strategy with an event trigger, `botorch_tv.strategies.et_gp_ucb` |
+# | drifts, and returns to typical values | `Markov`, the default |
+# | drifts, and may not return | `Wiener` |
+# | is static, but old records are doubtful | an inflation |
+# | drifts, and old records are doubtful | both: `(Markov(0.01), inflation)` |
+# | is static, then jumps | a strategy with an event trigger, `botorch_tv.strategies.et_gp_ucb` |
 #
 # ## What stays the same
 #
-# A `TimeVaryingGP` is a `SingleTaskGP`, so what you do with one goes on working. Take the log of
-# the last loop:
+# A `TimeVaryingGP` is a `SingleTaskGP` and works wherever it does. With the log of the last loop:
 
 # %%
 X, Y = X_after, Y_after
@@ -409,28 +404,27 @@ grown = model.condition_on_observations(x, problem(x).unsqueeze(-1))
 print(f"{len(model.train_targets)} -> {len(grown.train_targets)} observations")
 
 # %% [markdown]
-# **Fantasies**, what the model might look like after a measurement:
+# **Fantasies**, the model after a hypothetical measurement:
 
 # %%
 fantasies = model.fantasize(x, SobolQMCNormalSampler(torch.Size([8]), seed=0))
 print(fantasies.posterior(at_time(KNOBS, now)).mean.shape)  # fantasies x points x outputs
 
 # %% [markdown]
-# **Leave-one-out cross-validation.** It is also a quick test of whether your data drift at all:
-# compare the two models on the same log.
+# **Leave-one-out cross-validation** is a quick test of drift: compare the two models on the same
+# log.
 
 # %%
 untimed = SingleTaskGP(X[:, :1], Y, input_transform=Normalize(d=1, bounds=knob))
 fit_gpytorch_mll(ExactMarginalLogLikelihood(untimed.likelihood, untimed))
-for name, one in (("SingleTaskGP", untimed), ("TimeVaryingGP", model)):
-    left_out = efficient_loo_cv(one)
-    error = (left_out.posterior.mean.flatten() - left_out.observed_Y.flatten()).square().mean()
+for name, candidate in (("SingleTaskGP", untimed), ("TimeVaryingGP", model)):
+    removed = efficient_loo_cv(candidate)
+    error = (removed.posterior.mean.flatten() - removed.observed_Y.flatten()).square().mean()
     print(f"{name:13} leave-one-out error {error.item() ** 0.5:.2f}")
 
 # %% [markdown]
-# **Other acquisition functions.** One thing to mind: a value measured long ago is worth today what
-# the model says it is worth *today*, so do not pass the best old `Y` as `best_f`. Take the best
-# posterior mean at the present instead:
+# **Other acquisition functions.** The best old `Y` is out of date, so do not pass it as `best_f`.
+# Pass the best posterior mean at the present:
 
 # %%
 best_f = model.posterior(at_time(X[:, :1], now)).mean.max().item()
@@ -446,9 +440,9 @@ candidate, _ = optimize_acqf(
 print(f"LogEI chooses {candidate[0, 0]:.2f}; the best setting is {problem.path(now).item():.2f}")
 
 # %% [markdown]
-# Noisy expected improvement has a baseline of past points, which must be brought to the present
-# likewise. `botorch_tv.acquisition.present` has a version that does so, and that is searched over
-# the knobs alone:
+# The baseline of noisy expected improvement consists of past points, which must be moved to the
+# present. `botorch_tv.acquisition.present` has a version that does so; its candidates have no
+# column of time:
 
 # %%
 acquisition = qLogNoisyExpectedImprovementAtPresent(model, X_baseline=X, now=now)
@@ -460,15 +454,15 @@ print(f"qLogNEI chooses {candidate[0].item():.2f} and {candidate[1].item():.2f}"
 #
 # | before | after |
 # |---|---|
-# | `X` of shape n × d | time as one more column |
+# | `X` of shape n × d | time as an additional column |
 # | `SingleTaskGP(X, Y)` | `TimeVaryingGP(X, Y)` |
 # | `Normalize(d)` | `Normalize(d + 1, indices=[...])`, without time |
 # | `optimize_acqf(...)` | `optimize_acqf(..., fixed_features={d: now})` |
 # | `best_f=Y.max()` | best posterior mean at the present |
-# | `X_baseline=X` | `X` brought to the present |
+# | `X_baseline=X` | `X` moved to the present |
 #
-# How the rate of change is learned, how sure it is, and what it costs to get it wrong, is the
-# subject of *Learning how fast the world drifts*.
+# *Learning how fast the world drifts* shows how the rate of change is learned, and the cost of a
+# wrong rate.
 
 # %%
 for package in ("botorch_tv", "botorch", "gpytorch", "torch"):

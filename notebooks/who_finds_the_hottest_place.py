@@ -9,22 +9,21 @@
 # %% [markdown]
 # # Who finds the hottest place?
 #
-# Many thermometers stand in a landscape, and every hour you may read *one*. Which one is hottest
-# now? You have an archive from which to learn how the places hang together, and after that one
-# reading an hour. By day it is warmest inland, at night by the sea, and the weather passes over
-# both, so what you read yesterday is worth less today. How much less is what strategies disagree
-# about.
+# Many thermometers stand in a landscape, and every hour you may read *one*. Which place is hottest
+# now? An archive shows how the places are correlated; after that there is one reading an hour. By
+# day it is warmest inland, at night by the sea, and the weather moves over both, so yesterday's
+# reading counts less today. Strategies differ in how much less.
 #
-# Below, a record is replayed: all readings are known afterwards, so every strategy can be charged
-# for each degree that its place was colder than the hottest one. That is *regret*, in degrees.
+# Below, a record is replayed. All readings are available afterwards, so each strategy is charged
+# for each degree by which its place was colder than the hottest place. That is *regret*, in
+# degrees.
 #
-# **The record** is yours to choose: `PANEL=file.npz` in the environment; the cell below says in
-# which units it is and how its arrays are called. What is shown here was made with hourly
-# temperatures, 2 m above ground, over Britain and Ireland in March 2019, from the ERA5 reanalysis,
-# every third cell of its grid. *(Contains modified Copernicus Climate Change Service information
-# 2019; neither the European Commission nor ECMWF is responsible for any use made of it.)* Without a
-# file the library makes a record up; then the pictures differ, and what the text says about them
-# does not hold.
+# **The record** is your choice: `PANEL=file.npz` in the environment; the cell below states its
+# units and the names of its arrays. The stored output uses hourly temperatures, 2 m above ground,
+# over Britain and Ireland in March 2019, from the ERA5 reanalysis, every third cell of its grid.
+# *(Contains modified Copernicus Climate Change Service information 2019; neither the European
+# Commission nor ECMWF is responsible for any use made of it.)* Without a file the library draws a
+# synthetic record; then the pictures differ, and the text about them does not hold.
 
 # %%
 import os
@@ -72,9 +71,9 @@ print(panel, "from", panel.times[0], "to", panel.times[-1])
 
 # %% [markdown]
 # `load_panel` reads `.npz`, `.csv` and `.csv.gz`: a row per time, a column per place, gaps as NaN.
-# In an `.npz` file `axes` and `times` name the arrays that say where and when.
+# In an `.npz` file `axes` and `times` name the arrays of coordinates and times.
 #
-# ## What the thermometers see
+# ## The temperatures
 
 
 # %%
@@ -111,16 +110,14 @@ print(f"{(share > 0).sum()} of {len(share)} places are hottest at some time;")
 print(f"the one that is most often, in {share.max():.0%} of the hours")
 
 # %% [markdown]
-# The star is the warmest place of each hour of the day, on average: at night it is out at sea, in
-# the afternoon on land. No place is the answer, and so a strategy that finds one and stays there
-# loses.
+# The star is the warmest place of each hour of the day, on average: at night it is at sea, in the
+# afternoon on land. So a strategy that finds one place and stays there loses.
 #
 # ## Learn from the archive, play the rest
 #
-# `PanelWorld` takes the first rows for an archive and plays those after. From the archive it learns
-# three things: how far apart readings are on the whole (mean and variance), which places go
-# together (the covariance of all pairs), and how fast the world drifts: the rate ε under which a
-# field that keeps √(1−ε) of itself every hour makes the archive most likely.
+# `PanelWorld` uses the first rows as an archive and plays the others. From the archive it
+# estimates mean and variance, the covariance of all pairs of places, and the rate ε that makes the
+# archive most likely under a field that retains √(1−ε) of itself every hour.
 
 # %%
 world = PanelWorld(panel, train=panel.row_at(split), standardize=False)  # stays in degrees
@@ -152,34 +149,34 @@ axes[2].legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# The covariance has found the coast by itself: sea goes with sea, and land with land. Time is
-# harder. The archive remembers for days, and after 24 hours better than after 12, as day and night
-# come back. The Markov model can say neither; asked for one rate, the likelihood looks at
-# neighbouring hours, in which the sun moves everything, and answers with a fast world. So we let a
-# second TV-GP-UCB play that was told the usual 0.03 instead.
+# The covariance shows the coast: sea correlates with sea, and land with land. Time is harder. The
+# archive is correlated over days, and after 24 hours more than after 12, as day and night return.
+# The Markov model has neither feature; its likelihood depends on neighbouring hours, in which the
+# sun moves everything, so the learned rate is fast. A second TV-GP-UCB therefore plays with the
+# usual 0.03.
 #
 # ## The contest
 #
-# All strategies share covariance and noise, and differ in how they forget:
+# All strategies share covariance and noise, and differ in their forgetting:
 #
 # | name | forgets |
 # |---|---|
 # | GP | nothing |
 # | R | everything, every N hours; N from ε |
-# | SW | what is older than 24 readings |
-# | TV | gradually, at the learned ε; "TV 0.03" at that one |
-# | ET | everything, when a reading contradicts it |
-# | Random | nothing, but chooses by chance |
+# | SW | readings older than the last 24 |
+# | TV | gradually, at the learned ε; "TV 0.03" at 0.03 |
+# | ET | everything, when a reading contradicts its prediction |
+# | Random | nothing, and chooses by chance |
 #
-# A trial is a thermometer with which all of them begin. They play the same hours, so we compare
-# them trial by trial, and count the differences in standard errors.
+# In each trial all strategies begin at the same thermometer, and they play the same hours. So we
+# compare them trial by trial, and count differences in standard errors.
 
 # %%
 TRIALS = 3 if SMOKE_TEST else 48
 
 
 def contest(world, **options):
-    """All strategies on one record."""
+    """Plays all strategies on a record."""
     model = {"kernel": world.kernel, "noise": world.model_noise}
     usual = {**model, "width": Logarithmic(c1=0.8, c2=0.4)}
     strategies = {
@@ -210,14 +207,14 @@ def small(figure):
 small(result.plot())
 
 # %% [markdown]
-# `regret_per_round` is what an hour costs, in kelvin; `t_ratio` counts the difference to the best
-# one in standard errors. Forgetting gradually, at the *slower* rate, wins, by six of them over the
-# next and twelve over never to forget, which costs 0.7 K more an hour. To forget everything at set
-# times is no better than that: each time it has to look around anew.
+# `regret_per_round` is the cost of an hour, in kelvin; `t_ratio` is the difference to the best
+# strategy in standard errors. Gradual forgetting at the *slower* rate wins, by 6 standard errors
+# over the next and 12 over never forgetting, which costs 0.7 K more an hour. Forgetting everything
+# at set times is no better: each time the search starts anew.
 #
-# ## Where they measured, and what they know
+# ## Where they measured, and what they predict
 #
-# Left, where it was really hottest; then, where four of them read their thermometer.
+# Left, the hottest places; then the readings of four strategies.
 
 # %%
 index = result.data["index"]
@@ -238,25 +235,24 @@ fig.colorbar(shown, ax=axes, shrink=0.9, pad=0.01, label="share of hours", exten
 plt.show()
 
 # %% [markdown]
-# Every strategy holds a belief about *all* places, and the study has compared it with the truth in
+# Every strategy has a posterior for *all* places. The study has compared it with the truth in
 # every hour: (posterior mean − temperature)², averaged over hours and trials, in K².
 
 # %%
 small(result.plot_prediction_error(names=directions, aspect=stretch))
 
 # %% [markdown]
-# All of them know the sea well, since it hardly changes, and the maps show the land as what is hard
-# to know. They also show that *to find the hottest place* and *to know the temperature everywhere*
-# are two tasks. The winner of the contest knows no more than chance here: it reads where it may be
-# warm, and it does not matter to it by how much it is wrong about cold places. TV with the fast
-# rate, which had lost to it, draws the best map: where it has not looked for some hours it goes
-# back to the mean, while GP and ET, at the end of the row, go on believing what they read at
-# another time of the day.
+# All predict the sea well, since it hardly changes; the land is difficult. The maps show that
+# *finding the hottest place* and *predicting the temperature everywhere* are two tasks. The winner
+# of the contest predicts no better than chance: it reads where it may be warm, and errors about
+# cold places do not matter to it. TV with the fast rate draws the best map: where it has not
+# measured for some hours it returns to the mean, while GP and ET, at the end of the row, predict
+# readings from another time of the day.
 #
 # ## Would another week say the same?
 #
-# The standard errors above are over the thermometer one starts with. They say how much luck *this*
-# record leaves, and nothing about another week. So play other weeks: each time ten days of archive,
+# The standard errors above are over the first thermometer. They measure the chance within *this*
+# record, and say nothing about another week. So play other weeks: each time ten days of archive,
 # and the seven days after.
 
 # %%
@@ -291,18 +287,18 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %% [markdown]
-# The weeks differ by more than the bars: which strategy comes second, and by how much, is a matter
-# of the weather. What does not change from week to week is that forgetting gradually is at the top
-# or close to it, that never forgetting costs more, and that chance costs most.
+# The weeks differ by more than the bars: the second place, and its distance, depend on the
+# weather. In every week gradual forgetting is at the top or close to it, never forgetting costs
+# more, and chance costs most.
 #
-# ## What it means
+# ## Conclusions
 #
-# * **Forget gradually.** On a landscape where everything moves a little all the time, to weigh
-#   readings by age beats both to keep them all and to drop them all.
-# * **Do not trust ε from hourly steps if a day comes back.** The learned rate was too fast for this
-#   task in two of three weeks. Take the cycle out of the archive before, or choose among rates by
+# * **Forget gradually.** On a landscape where everything moves a little all the time, weighing
+#   readings by age beats both retaining all and dropping all.
+# * **Do not trust ε from hourly steps if a day recurs.** The learned rate was too fast for this
+#   task in two of three weeks. Remove the cycle from the archive first, or choose among rates by
 #   playing the last days of the archive, as we played the weeks.
 # * **Choose by the task.** For the hottest place, regret; for a map of all places,
 #   `record=(PredictionError(),)`. The best strategy need not be the same.
-# * **Play other spans before you believe a standard error.** `panel.rows(start, stop)` and
+# * **Play other spans before you trust a standard error.** `panel.rows(start, stop)` and
 #   `panel.row_at(time)` cut them.

@@ -1,1 +1,1 @@
-"""All that is to be known of a GPU, by one command: `python -m benchmarks.gpu --out DIR`."""
+"""Measurements on a GPU, in one command: `python -m benchmarks.gpu --out DIR`."""

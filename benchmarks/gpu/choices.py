@@ -1,12 +1,12 @@
-"""Whether a device chooses as the CPU does: every preset, one study each.
+"""Equality of the choices on a device and on the CPU: a study of every preset.
 
     python -m benchmarks.gpu.choices --out FILE [--device cuda] [--points 20] [--trials 16]
         [--horizon 100] [--seed 0]
 
 The Markov world of [B16] (ε = 0.03, noise 0.02) in float64, trial by trial with the same random
-numbers. Arms within 1e-7 standard deviations of the best are decided by their number, so rounding
-decides nothing unless a difference lies at that edge; choices are then the same up to the last.
-The file is written anew after every preset.
+numbers. Among arms within 1e-7 standard deviations of the best the first is chosen, so rounding
+matters only at that edge, and the choices should agree to the last. The file is written after every
+preset.
 """
 
 from __future__ import annotations
@@ -42,29 +42,22 @@ SETTINGS = Settings(
 )
 
 
-@functools.cache  # each checks its parts as it is made
+@functools.cache
 def presets() -> dict[str, Strategy]:
     """Every preset by its usual name; experts draw by the chain, which takes random numbers."""
     found = line_up(list(RIVALS), SETTINGS)
-    return {
-        name: replace(one, refresh=replace(one.refresh, steps=20))
-        if isinstance(one, SparQ)
-        else one
-        for name, one in found.items()
-    }
+    for name, strategy in found.items():
+        if isinstance(strategy, SparQ):
+            found[name] = replace(strategy, refresh=replace(strategy.refresh, steps=20))
+    return found
 
 
 def compare(here: StudyResult, there: StudyResult) -> dict[str, Any]:
-    """Where two runs of one strategy part, and by how much.
-
-    Args:
-        here: On the CPU.
-        there: On the device.
-    """
-    chosen = [one.data["index"].isel(strategy=0).values for one in (here, there)]
+    """Differences between the runs of a strategy on the CPU and on the device."""
+    chosen = [run.data["index"].isel(strategy=0).values for run in (here, there)]
     other = chosen[0] != chosen[1]  # trials x rounds
     parted = other.any(-1)
-    regret = [one.regret.isel(strategy=0).values for one in (here, there)]
+    regret = [run.regret.isel(strategy=0).values for run in (here, there)]
     same = np.where(other, 0.0, np.abs(regret[0] - regret[1]))
     return {
         "equal": not bool(other.any()),
@@ -87,18 +80,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Play every preset on both; returns the record that is written."""
+    """Run the benchmark and return its record."""
     options = parse(arguments)
     record, players = record_of("choices", options), presets()
     found = record["presets"] = {}
     for name in options.presets:
         try:
-            both = (study(options, players[name], one) for one in (CPU, options.device))
+            both = (study(options, players[name], device) for device in (CPU, options.device))
             found[name] = compare(*both)
-        except Exception as error:  # the others are still worth knowing
+        except Exception as error:  # the other presets are compared all the same
             found[name] = {"equal": False, "error": f"{type(error).__name__}: {error}"[:2000]}
-        one = found[name]
-        print(f"{name:18}{'equal' if one['equal'] else one.get('error', one)}", flush=True)
+        print(name, "equal" if found[name]["equal"] else found[name], flush=True)
         record["all_equal"] = all(each["equal"] for each in found.values())
         write(record, options)
     return record

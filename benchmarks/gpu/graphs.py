@@ -1,4 +1,4 @@
-"""Whether rounds captured as CUDA graphs choose as the others do, and how much faster they are."""
+"""Equality and speed of rounds captured as CUDA graphs against eager rounds."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PLAYED = (
     "GP-UCB", "ET-GP-UCB", "TV-GP-UCB", "R-GP-UCB", "UI-TVBO", "IGP-UCB", "BR-GP-UCB", "SW-GP-UCB",
 )  # fmt: skip
 STARTS = ("Launch", "Memcpy", "Memset")
-"""What the names of calls have in common that give a GPU something to do."""
+"""Parts of the names of calls that give work to a GPU."""
 
 
 def launches(work: Callable[[], object]) -> int:
-    """How often some work gives a GPU something to do."""
+    """Number of calls that give work to a GPU."""
     cuda = torch.profiler.ProfilerActivity.CUDA
     with torch.profiler.profile(activities=[cuda]) as profile:
         work()
@@ -35,12 +35,7 @@ def launches(work: Callable[[], object]) -> int:
 
 
 def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One strategy as it is and captured, on the same trials and device.
-
-    Args:
-        name: Of the preset.
-        options: The command line of a study; on a CPU rounds are compiled where they can be.
-    """
+    """A preset, eager and captured, on the same trials and device; on a CPU compiled by Numba."""
     strategy = presets()[name]
     on_gpu = options.device.type == "cuda"
     captured = on_gpu or find_spec("numba") is not None
@@ -49,7 +44,7 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     results: dict[str, StudyResult] = {}
     for way, compiled in ways.items():
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as raised:
             warnings.simplefilter("always")
             study(short, strategy, options.device, compiled=compiled)
             results[way] = study(options, strategy, options.device, compiled=compiled)
@@ -60,7 +55,7 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
             "us_per_trial_and_round": 1e6 * seconds / options.horizon / options.trials,
             "launches_per_round": launched,
             "times_as_fast": float(results["eager"].data.attrs["seconds"]) / seconds,
-            "warnings": sorted({str(one.message) for one in told}),
+            "warnings": sorted({str(warning.message) for warning in raised}),
         }
     same = compare(results["eager"], results["captured"])
     del same["seconds"]
@@ -68,20 +63,8 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return found | {"equal": same["equal"]}
 
 
-def in_words(found: dict[str, Any]) -> str:
-    """What :func:`compared` found, in a line."""
-    one = found["captured"]
-    return (
-        f"{'equal' if one['equal'] else 'DIFFERENT'}, "
-        f"{one['us_per_trial_and_round']:.3f} µs per trial and round, "
-        f"{one['times_as_fast']:.2f} times as fast; launches a round "
-        f"{one['launches_per_round']}, eager {found['eager']['launches_per_round']}"
-        + "".join(f"; {each}" for each in one["warnings"])
-    )
-
-
 def _per_round(strategy: Strategy, options: argparse.Namespace, compiled: bool) -> float:
-    """Launches of one round late in a study, where everything has been captured."""
+    """Launches of a round late in a study, after all captures."""
 
     def count(horizon: int) -> int:
         own = resized(options, trials=64, horizon=horizon)

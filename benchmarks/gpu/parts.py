@@ -1,4 +1,4 @@
-"""The parts of the command, the most telling first, each a command of its own."""
+"""Parts of the GPU benchmark, the most informative first; each is a command of its own."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import NamedTuple
 
 
 class Size(NamedTuple):
-    """Where the parts run, and whether they only show that they run."""
+    """Device of the parts, and whether sizes are minimal."""
 
     device: str
     quick: bool
 
 
 class Part(NamedTuple):
-    """One process.
+    """A process of the benchmark.
 
     Attributes:
-        name: Of its result file.
+        name: Name of its result file.
         module: Run by `python -m`; takes `--out`.
-        seconds: Limit on its time.
-        arguments: Of its command line, for a size.
-        needs: Packages besides those that every part needs.
+        seconds: Time limit.
+        arguments: Command line for a size.
+        needs: Further packages that the part needs.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Part(NamedTuple):
     needs: tuple[str, ...] = ()
 
     def command(self, size: Size) -> list[str]:
-        """What follows `python`, but for the result file."""
+        """Arguments of `python`, without the result file."""
         return ["-m", self.module, *self.arguments(size)]
 
 
@@ -42,7 +42,7 @@ TESTS = tuple(
         "test_functions",
     )
 )  # fmt: skip
-"""Those of other folders need packages that have nothing to do with a GPU."""
+"""Tests of other folders do not concern a GPU."""
 
 
 def _choices(size: Size) -> list[str]:
@@ -60,12 +60,6 @@ def _figure4(dtype: str) -> Callable[[Size], list[str]]:
         return ["--device", size.device, "--dtype", dtype, *small]
 
     return arguments
-
-
-def _boxes(size: Size) -> list[str]:
-    number = {"loops": 2, "rounds": 3, "rivals": 2} if size.quick else {"loops": 64, "rounds": 40}
-    sizes = [word for name, one in number.items() for word in (f"--{name}", str(one))]
-    return ["--device", size.device, *([] if size.quick else ["--rivals", "2"]), *sizes]
 
 
 def _loops(size: Size) -> list[str]:
@@ -95,6 +89,5 @@ PARTS = (
     Part("figure4-float64", "benchmarks.speed.figure4", 90, _figure4("float64")),
     Part("figure4-float32", "benchmarks.speed.figure4", 90, _figure4("float32")),
     Part("loops", "benchmarks.gpu.loops", 120, _loops),
-    Part("boxes", "benchmarks.speed.boxes", 180, _boxes),
     Part("limits", "benchmarks.speed.limits", 180, _limits, ("matplotlib",)),
 )

@@ -1,4 +1,4 @@
-"""Runs parts one after the other and keeps what they write, whatever becomes of them."""
+"""Runs the parts in turn and saves their results, even of parts that fail."""
 
 from __future__ import annotations
 
@@ -21,28 +21,25 @@ import torch
 from benchmarks.gpu.parts import Part, Size
 from benchmarks.speed.common import ROOT, environment
 
-TOLD = 4000
-"""Characters of the end of a failed part's output that are kept."""
+TAIL = 4000
+"""Characters of the end of a failed part's output that are saved."""
 LEAST = 5.0
 """Seconds below which a part is not started."""
-ASKED = ("scipy", "xarray", "pandas", "matplotlib", "tqdm", "h5netcdf", "pytest")
-"""Packages whose versions are told besides."""
+PACKAGES = ("scipy", "xarray", "pandas", "matplotlib", "tqdm", "h5netcdf", "pytest")
+"""Further packages whose versions are recorded."""
 
 
 def run_parts(
     parts: Sequence[Part], size: Size, out: Path, *, seconds: float, commit: str | None = None
 ) -> dict[str, Any]:
-    """Run parts, each in a process with a time limit.
+    """Run parts, each in a process with a time limit, and return the content of `index.json`.
 
     Args:
-        parts: In order.
-        size: Where, and how large.
-        out: Folder of the results, made if there is none.
-        seconds: For all parts together; those left when they are over are not started.
-        commit: Of the code, where it is no checkout.
-
-    Returns:
-        What `index.json` in ``out`` says.
+        parts: The parts, in order.
+        size: Device and size.
+        out: Folder of the results; created if needed.
+        seconds: Time for all parts; no part starts when it is over.
+        commit: Commit of the code, where it is no checkout.
     """
     out.mkdir(parents=True, exist_ok=True)
     device = torch.device(size.device)
@@ -62,18 +59,17 @@ def run_parts(
 
 
 def _run(part: Part, size: Size, out: Path, left: float) -> dict[str, Any]:
-    """One part; what the index says of it."""
+    """Run a part and return its entry of the index."""
     limit = min(part.seconds, left)
-    told: dict[str, Any] = {"name": part.name, "command": " ".join(part.command(size))}
-    told |= {"seconds": 0.0, "limit": round(limit, 1)}
+    entry: dict[str, Any] = {"name": part.name, "command": " ".join(part.command(size))}
+    entry |= {"seconds": 0.0, "limit": round(limit, 1)}
     absent = [name for name in part.needs if find_spec(name) is None]
     if absent:
-        return told | {"ended": "skipped", "why": f"needs {', '.join(absent)}"}
+        return entry | {"ended": "skipped", "why": f"needs {', '.join(absent)}"}
     if limit < LEAST:
-        return told | {"ended": "not started", "why": "no time was left"}
+        return entry | {"ended": "not started", "why": "no time was left"}
     with tempfile.TemporaryDirectory() as folder:
         result, log = Path(folder) / "result.json", Path(folder) / "log"
-        # Where it runs is no news: results tell their command line.
         command = [sys.executable, *part.command(size), "--out", result.name]
         here = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         begin = time.perf_counter()
@@ -85,23 +81,23 @@ def _run(part: Part, size: Size, out: Path, left: float) -> dict[str, Any]:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that processes of its own end with it
+                start_new_session=True,  # its own processes end with it
             )
             code = _awaited(process, limit)
-        told["seconds"] = round(time.perf_counter() - begin, 1)
-        # What a part has written by then is kept, however it ended.
+        entry["seconds"] = round(time.perf_counter() - begin, 1)
+        # A result that was written before a failure is saved as well.
         if result.exists():
             shutil.copyfile(result, out / f"{part.name}.json")
-            told["file"] = f"{part.name}.json"
+            entry["file"] = f"{part.name}.json"
         if code == 0 and result.exists():
-            return told | {"ended": "done"}
+            return entry | {"ended": "done"}
         ended = "out of time" if code is None else f"failed ({code})"
         text = log.read_text(errors="replace")
-        return told | {"ended": ended, "output": text[-TOLD:]}
+        return entry | {"ended": ended, "output": text[-TAIL:]}
 
 
 def _awaited(process: subprocess.Popen[bytes], limit: float) -> int | None:
-    """The exit code of a process; None where it took too long and was ended."""
+    """The exit code of a process; None if it exceeded the limit and was killed."""
     try:
         return process.wait(limit)
     except subprocess.TimeoutExpired:
@@ -113,15 +109,15 @@ def _awaited(process: subprocess.Popen[bytes], limit: float) -> int | None:
 
 
 def card(device: torch.device) -> dict[str, Any] | None:
-    """What is known of a GPU; None for a CPU."""
+    """Properties of a GPU; None for a CPU."""
     if device.type != "cuda":
         return None
-    known = torch.cuda.get_device_properties(device)
+    properties = torch.cuda.get_device_properties(device)
     return {
-        "name": known.name,
-        "bytes": known.total_memory,
-        "multiprocessors": known.multi_processor_count,
-        "capability": f"{known.major}.{known.minor}",
+        "name": properties.name,
+        "bytes": properties.total_memory,
+        "multiprocessors": properties.multi_processor_count,
+        "capability": f"{properties.major}.{properties.minor}",
         "cuda": torch.version.cuda,
         "driver": _driver(),
     }
@@ -130,16 +126,16 @@ def card(device: torch.device) -> dict[str, Any] | None:
 def _driver() -> str | None:
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.splitlines()[0].strip() if told.stdout else None
+    return done.stdout.splitlines()[0].strip() if done.stdout else None
 
 
 def packages() -> dict[str, str | None]:
-    """Versions of other packages; None for those that are missing."""
+    """Versions of other packages; None for missing packages."""
     found: dict[str, str | None] = {}
-    for name in ASKED:
+    for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Some tests, their results as JSON.
+"""Run tests and write their results as JSON.
 
 python -m benchmarks.gpu.tests --out FILE [-m MARK] PATH ...
 """
@@ -17,12 +17,12 @@ import pytest
 
 from benchmarks.speed.common import ROOT, environment
 
-TOLD = 2000
-"""Characters of the end of a failure's report that are kept."""
+TAIL = 2000
+"""Characters of the end of a failure's report that are saved."""
 
 
 class Results:
-    """Counts outcomes, and writes them down as they come."""
+    """Counts outcomes and writes them after every test."""
 
     def __init__(self, record: dict[str, Any], out: Path) -> None:
         self.record, self.out = record, out
@@ -31,8 +31,8 @@ class Results:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called by pytest after the setup, the call and the end of every test."""
         if report.failed:
-            told = {"test": report.nodeid, "when": report.when}
-            self.record["failed"].append(told | {"report": report.longreprtext[-TOLD:]})
+            test = {"test": report.nodeid, "when": report.when}
+            self.record["failed"].append(test | {"report": report.longreprtext[-TAIL:]})
         elif report.skipped:
             self.record["skipped"] += 1
         elif report.when == "call":
@@ -43,8 +43,8 @@ class Results:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Called by pytest after every file that it reads."""
         if report.failed:
-            told = {"test": report.nodeid, "when": "collect"}
-            self.record["failed"].append(told | {"report": report.longreprtext[-TOLD:]})
+            test = {"test": report.nodeid, "when": "collect"}
+            self.record["failed"].append(test | {"report": report.longreprtext[-TAIL:]})
 
     def write(self) -> None:
         """Write the record."""
@@ -52,7 +52,7 @@ class Results:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tests; returns pytest's exit code."""
+    """Run the tests and return pytest's exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.tests")
     parser.add_argument("paths", nargs="+")
     parser.add_argument("-m", dest="mark", default="not slow", help="as for pytest")
@@ -60,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     record: dict[str, Any] = {"benchmark": "tests"} | environment(seed=0)
     results = Results(record, options.out.resolve())
-    os.chdir(ROOT)  # whose settings of pytest count
-    # Plugins of the machine's own are none of ours.
+    os.chdir(ROOT)  # for the settings of pytest
     quiet = ["-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     code = int(pytest.main([*quiet, "-m", options.mark, *options.paths], plugins=[results]))
     record["exit_code"] = code

@@ -1,4 +1,4 @@
-"""The studies of these benchmarks: the Markov world of [B16], ε = 0.03 and noise 0.02."""
+"""Studies of the GPU benchmarks: the Markov world of [B16], ε = 0.03 and noise 0.02."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def parser(name: str, *, trials: int, horizon: int, points: int = 20) -> argpars
 
 
 def record_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """What a result file says of its run."""
-    parameters = {one: getattr(options, one) for one in ("points", "trials", "horizon")}
+    """The head of a result file."""
+    parameters = {name: getattr(options, name) for name in ("points", "trials", "horizon")}
     facts = environment(seed=options.seed, device=options.device)
     return {"benchmark": name, **facts, "parameters": parameters}
 
@@ -41,7 +41,7 @@ def study(
     *,
     compiled: bool | None = None,
 ) -> StudyResult:
-    """One strategy on a device, its label the same for all, so that all draw the same."""
+    """A study of a strategy on a device; equal labels give equal random numbers."""
     grid = Grid.regular(points=options.points, dim=2)
     return run_study(
         MarkovWorld(grid, kernel=kernel(), epsilon=EPSILON, noise=NOISE),
@@ -58,11 +58,11 @@ def study(
 def resized(
     options: argparse.Namespace, *, trials: int, horizon: int, points: int | None = None
 ) -> argparse.Namespace:
-    """The same command line with another size, its grid as it is unless given."""
+    """The command line with another size, and another grid if given."""
     sizes = {"trials": trials, "horizon": horizon, "points": points or options.points}
     return argparse.Namespace(**vars(options) | sizes)
 
 
 def write(record: dict[str, Any], options: argparse.Namespace) -> None:
-    """Write the file anew."""
+    """Write the file."""
     options.out.write_text(json.dumps(record, indent=1) + "\n")

@@ -1,12 +1,12 @@
-"""Keep what is small of full-size runs: pictures, tables, verdicts, and how they came about.
+"""Collect pictures, tables and verdicts of full-size runs, and the origin of every study.
 
     botorch-tv paper all --data FOLDER --out RUNS
     python -m benchmarks.paper.collect RUNS
 
 copies every picture, table and verdict in ``RUNS`` to ``benchmarks/results``, writes
 ``studies.json`` there (worlds, strategies, sizes, seed, seconds, versions, machine and commit of
-every study) and the page ``benchmarks/RESULTS.md``. So collect on the machine, and at the commit,
-that ran them.
+every study) and the page ``benchmarks/RESULTS.md``. Collect on the machine and at the commit of the
+runs.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from benchmarks.paper.page import write_page
 from benchmarks.speed.common import RESULTS, environment, write
 from botorch_tv.simulation import StudyResult
 
-KEPT = ("*.png", "*.csv", "*.json")
+PATTERNS = ("*.png", "*.csv", "*.json")
 PAGE = "RESULTS.md"
 
 
 def collect(runs: Path, results: Path = RESULTS) -> None:
-    """Copy pictures, tables and verdicts, and gather what the studies say of themselves.
+    """Copy pictures, tables and verdicts, and the attributes of the studies.
 
     Args:
         runs: A folder that ``botorch-tv`` wrote to.
-        results: Where to keep them; the page goes beside this folder.
+        results: Folder of the copies; the page goes beside this folder.
 
     Raises:
-        ValueError: If a run was too small, or on made-up data.
+        ValueError: If a run was too small, or on synthetic data.
     """
     results.mkdir(parents=True, exist_ok=True)
     for path in runs.glob("*.json"):
         if not json.loads(path.read_text(encoding="utf-8"))["judged"]:
-            raise ValueError(f"{path} is of a quick look or a record made up; run it at full size.")
-    for path in sorted(path for kind in KEPT for path in runs.glob(kind)):
+            raise ValueError(
+                f"{path} is of a quick look or a synthetic record; run it at full size."
+            )
+    for path in sorted(path for kind in PATTERNS for path in runs.glob(kind)):
         shutil.copy(path, results / path.name)
-    told = results / "studies.json"
-    studies = json.loads(told.read_text())["studies"] if told.exists() else {}
+    record = results / "studies.json"
+    studies = json.loads(record.read_text())["studies"] if record.exists() else {}
     here = environment(seed=0)
     made = {"commit": here["commit"], "machine": here["device"]}
     made |= {"load_before": here["load_before"], "threads": here["threads"]}
@@ -51,7 +53,7 @@ def collect(runs: Path, results: Path = RESULTS) -> None:
             name: value.item() if hasattr(value, "item") else value
             for name, value in attributes.items()
         }
-    write({**here, "studies": studies}, told)
+    write({**here, "studies": studies}, record)
     write_page(results, studies, results.parent / PAGE)
 
 

@@ -1,8 +1,9 @@
-"""The page that says of every figure and table of the papers what came out here."""
+"""The page on the papers' figures and tables, written from the stored results."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,78 +26,142 @@ PAPERS = {
 ANSWERS = {True: "yes", False: "no", None: "nothing to test"}
 HEAD = """# Figures and tables of the papers, rerun
 
-Every line is one command, `botorch-tv paper ID`, on the machine and at the commit named below it.
-"Agrees" is strict: every order or number that the paper claims holds with the standard errors
-required of it, or the answer is no and the text says what failed. Orders that we expected besides
-are told, but do not decide. Where a record of the papers is
-not to be had another stands in (`--data FOLDER`, see `botorch_tv/papers/recordings.py`).
-This page is written by `python -m benchmarks.paper.collect`.
+`botorch-tv paper ID` reruns a figure. It agrees if every order and number that the paper claims
+holds with the required standard errors (s.e.), in at least one reading of the settings that the
+paper does not give. Tables list the claims that fail, and total regret with its standard error over
+trials. Seed 0, float64 and {machine} unless a line says otherwise.
+
+Some records of the papers are replaced by others; `botorch_tv/papers/recordings.py` describes them,
+and `--data FOLDER` reads them. The papers print addresses of theirs:
+[sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs](https://github.com/sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs)
+has 29 stocks over 823 days and light sensors of CMU, without a licence, so this library does not
+ship them. `python -m benchmarks.paper.collect` writes this page.
 """
+Study = Mapping[str, Any]
 
 
-def write_page(results: Path, studies: Mapping[str, Mapping[str, Any]], page: Path) -> None:
-    """Write the page from what has been collected.
+def write_page(results: Path, studies: Mapping[str, Study], page: Path) -> None:
+    """Write the page from the collected results.
 
     Args:
         results: The folder of pictures, tables and verdicts.
-        studies: What every study says of itself, by experiment and case.
+        studies: Attributes of every study, by experiment and case.
         page: The file.
     """
-    told = {id: _verdict(results / f"{id}.json") for id in EXPERIMENTS}
-    known = {id: one for id, one in told.items() if one is not None}
-    lines = [HEAD, "| figure | agrees | what the paper reports |", "|---|---|---|"]
-    for id, one in known.items():
-        lines.append(f"| [{id}](#{id}) | {ANSWERS[one['holds']]} | {one['paper']} |")
-    missing = [id for id in EXPERIMENTS if id not in known]
+    found = {id: _read(results / f"{id}.json") for id in EXPERIMENTS}
+    stored = {id: verdict for id, verdict in found.items() if verdict is not None}
+    usual = next((_machine(study) for study in studies.values()), "")
+    lines = [HEAD.format(machine=usual), "| agrees | figures |", "|---|---|"]
+    for holds, answer in ANSWERS.items():
+        links = [f"[{id}](#{id})" for id, verdict in stored.items() if verdict["holds"] is holds]
+        lines.append(f"| {answer} ({len(links)}) | {', '.join(links)} |")
+    missing = [id for id in EXPERIMENTS if id not in stored]
     if missing:
         lines += ["", f"Not run at full size yet: {', '.join(missing)}."]
-    paper = ""
-    for id, one in known.items():
+    paper, remarks = "", dict[str, str]()
+    for id, verdict in stored.items():
         if id.split("-")[0] != paper:
             paper = id.split("-")[0]
             lines += ["", f"## {PAPERS[paper]}"]
-        lines += ["", *_section(id, one, results, studies)]
+        own = [
+            studies[name] for case in EXPERIMENTS[id].cases if (name := f"{id}-{case}") in studies
+        ]
+        first = remarks.setdefault(verdict["remark"] or id, id)
+        remark = verdict["remark"] if first == id else f"The remark on [{first}](#{first}) applies."
+        lines += ["", *_section(id, verdict | {"remark": remark}, results), *_origin(own, usual)]
+        lines += ["", *_totals(results / f"{id}-summary.csv")]
+        for picture in sorted(results.glob(f"{id}.png")) + sorted(results.glob(f"{id}-map.png")):
+            lines += ["", f"![{picture.stem}](results/{picture.name})"]
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _verdict(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return told
+    verdict: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return verdict
 
 
-def _section(
-    id: str,
-    told: Mapping[str, Any],
-    results: Path,
-    studies: Mapping[str, Mapping[str, Any]],
-) -> list[str]:
-    lines = [f"### {id}", "", f"{told['title']}.", ""]
-    lines += [f"- **The paper.** {told['paper']}", f"- **Here.** {told['verdict']}"]
-    lines += [f"- **Agrees**: {ANSWERS[told['holds']]}."]
-    if told["remark"]:
-        lines.append(f"- **Remark.** {told['remark']}")
-    of_this = {case: studies.get(f"{id}-{case}") for case in EXPERIMENTS[id].cases}
-    made = [one for one in of_this.values() if one is not None]
-    if made:
-        seconds = sum(float(one["seconds"]) for one in made)
-        sizes = dict.fromkeys(
-            f"{one['trials']:,} trials x {one['horizon']:,} rounds" for one in made
-        )
-        first = made[0]
-        lines.append(
-            f"- {', '.join(sizes)}, seed {first['seed']}, {first['dtype']}, {seconds:,.0f} s on "
-            f"{first['machine']}, torch {first['torch']}, commit {first['commit']}."
-        )
-    lines += ["", *_totals(results / f"{id}-summary.csv")]
-    for picture in sorted(results.glob(f"{id}.png")) + sorted(results.glob(f"{id}-map.png")):
-        lines += ["", f"![{told['title']}](results/{picture.name})"]
-    return lines
+def _section(id: str, verdict: Mapping[str, Any], results: Path) -> list[str]:
+    """Title, claim, verdict and failed claims of a figure."""
+    claims = pd.read_csv(results / f"{id}-verdict.csv")
+    if "lower" in claims and "ours" in claims:  # expectations of ours do not decide
+        claims = claims[claims["ours"].ne(True)]
+    here = [*_counts(claims), *_further(verdict["verdict"])]
+    lines = [f"### {id}", "", f"{verdict['title']}. **Agrees: {ANSWERS[verdict['holds']]}.**", ""]
+    lines += [f"- Paper: {verdict['paper']}", f"- Here: {' '.join(here)}"]
+    if verdict["remark"]:
+        lines.append(f"- {verdict['remark']}")
+    failed = _failed(claims)
+    return [*lines, "", *failed] if failed else lines
+
+
+def _counts(claims: pd.DataFrame) -> list[str]:
+    """How many claims hold, per reading, and the closest order where all hold."""
+    if "t_ratio" not in claims:
+        return []
+    readings = claims.groupby("reading", sort=False) if "reading" in claims else [("", claims)]
+    sentences = []
+    for name, rows in readings:
+        holds = rows["holds"].astype(bool)
+        sentence = f"{f'With {name}: ' if name else ''}{holds.sum()} of {len(rows)} claims hold"
+        orders = rows[rows["t_ratio"].notna()]
+        if holds.all() and len(orders):
+            closest = orders.loc[(orders["t_ratio"] - orders["required"]).idxmin()]
+            sentence += (
+                f", the closest {closest['lower']} < {closest['higher']} at {closest['case']} by "
+                f"{closest['t_ratio']:.1f} standard errors"
+            )
+        sentences.append(f"{sentence}.")
+    return sentences
+
+
+def _further(verdict: str) -> list[str]:
+    """Sentences of a verdict on other numbers than the claims, which the tables have."""
+    sentences = re.split(r"(?<=\.) (?=[A-Zε])", verdict)
+    return [each for each in sentences if "(required:" not in each and "agrees)" not in each]
+
+
+def _failed(claims: pd.DataFrame) -> list[str]:
+    """A row per claim that fails."""
+    failed = claims[~claims["holds"].astype(bool)] if "t_ratio" in claims else claims[:0]
+    if failed.empty:
+        return []
+    lines = ["| claim that fails | case | found; required |", "|---|---|---|"]
+    for _, row in failed.iterrows():
+        if pd.notna(row["t_ratio"]):
+            claim = f"{row['lower']} < {row['higher']}"
+            found, required = f"{row['t_ratio']:.1f}", f"{row['required']:g} s.e."
+            if abs(row["t_ratio"]) == float("inf"):
+                found = f"{row['difference']:.3g} in every trial"
+        else:
+            claim, found = row["figure"], f"{row['found']:.3g}"
+            required = f"≥ {row['least']:.3g}"
+            required += f", ≤ {row['most']:.3g}" if pd.notna(row["most"]) else ""
+        lines.append(f"| {claim} | {row['case']} | {found}; {required} |")
+    return list(dict.fromkeys(lines))
+
+
+def _machine(study: Study) -> str:
+    return f"{study['machine']}, torch {study['torch']}"
+
+
+def _origin(studies: list[Study], usual: str) -> list[str]:
+    """Sizes, time and commit of the studies of a figure."""
+    if not studies:
+        return []
+    seconds = sum(float(study["seconds"]) for study in studies)
+    sizes = dict.fromkeys(
+        f"{study['trials']:,} trials x {study['horizon']:,} rounds" for study in studies
+    )
+    first = studies[0]
+    other = "" if _machine(first) == usual else f", {_machine(first)}"
+    seed = "" if first["seed"] in (0, "0") else f", seed {first['seed']}"
+    return ["", f"{', '.join(sizes)}, {seconds:,.0f} s{seed}{other}, commit {first['commit']}."]
 
 
 def _totals(path: Path) -> list[str]:
-    """Total regret with its standard error, a line per strategy and a column per case."""
+    """Total regret with its standard error, a row per strategy and a column per case."""
     if not path.exists():
         return []
     table = pd.read_csv(path)

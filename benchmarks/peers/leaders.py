@@ -1,137 +1,117 @@
-"""Who leads: what the page of peers says first."""
+"""Differences between the peers and the adaptive strategy, and the verdict on each world."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 Row = Mapping[str, Any]
 Worlds = Mapping[str, Mapping[str, Row]]
-OURS = ("nothing", "learning")
-INSTANT = ("random", "optuna-tpe")
-"""Who fits no Gaussian process."""
-LEVEL = 2.0
-"""Standard errors within which two are level."""
-CLEAR = 3.0
-"""Standard errors from which nobody need doubt."""
+ADAPTIVE = "adaptive"
+OURS = (ADAPTIVE, "learning")
+DRIFT = ("w-dbo", "xopt", "pb2", "ax-time")
+"""Packages that model time."""
+LEVEL, CLEAR = 2.0, 3.0
+"""Standard errors of a difference that is judged, and of a difference that is clear."""
 FEW = 3
-"""Fewer seeds than this, and no difference is judged."""
-SURELY, AHEAD = f"ahead (≥ {CLEAR:g})", f"ahead (≥ {LEVEL:g})"
-EVEN, BEHIND = "level with", "**behind**"
-UNJUDGED = "not judged"
-PROCESSOR = "processor_seconds_per_round"
+"""Seeds from which a difference is judged."""
+CLEARLY, AHEAD, EVEN, BEHIND = "ahead (≥ 3)", "ahead (≥ 2)", "level with", "**behind**"
+HELD = "regret_per_unit_of_time"
 
 
-def leaders(worlds: Worlds, order: list[str]) -> list[str]:
-    """A line per world on which both are: the best peer, and whether ours is ahead of all.
+class Gap(NamedTuple):
+    """Difference (peer − ours) of the regret per unit of time."""
 
-    Args:
-        worlds: What every peer reached on every world.
-        order: Names of worlds.
+    mean: float
+    error: float | None
+    paired: bool
+
+    def __str__(self) -> str:
+        error = "" if self.error is None else f" ± {self.error:.2f}"
+        return f"{self.mean:+.2f}{error}{'' if self.paired else ' u'}"
+
+
+def gap_of(row: Row, ours: Row) -> Gap:
+    """The difference of a peer to the adaptive strategy on a world.
+
+    Pairs with an earlier version of the adaptive strategy do not count. The difference is then that
+    of the two means, and its error is that of independent means.
     """
-    lines = [
-        "| world | ours | best peer | theirs | less ours | seeds | peers | told nothing is |",
-        "|---" * 8 + "|",
-    ]
-    found = []
-    for world in order:
-        name = best_peer(worlds[world])
-        if name is None:
-            continue
-        row, ours = worlds[world][name], worlds[world][name]["nothing"]
-        judged = verdict(worlds[world])
-        found.append(judged)
-        cells = [world, f"{ours:.2f}", f"`{name}`", f"{ours + row['above_nothing']:.2f}"]
-        cells += [gap(row), str(row["pairs"]), str(len(rivals(worlds[world], FEW))), judged]
-        lines.append(f"| {' | '.join(cells)} |")
-    return [_counted(found), "", *lines, "", _lower(worlds, order), "", thinking(worlds)]
+    if _paired_with_present(row, ours):
+        return Gap(row["above_adaptive"], row["above_adaptive_error"], True)
+    errors = (row["standard_error"], ours["standard_error"])
+    return Gap(row[HELD] - ours[HELD], None if None in errors else math.hypot(*errors), False)
 
 
-def best_peer(peers: Mapping[str, Row]) -> str | None:
-    """The lowest of those that played enough seeds with ours, or else of all that did."""
-    known = rivals(peers, FEW) or rivals(peers, 1)
-    return min(known, key=lambda name: float(known[name]["above_nothing"]), default=None)
+def _paired_with_present(row: Row, ours: Row) -> bool:
+    if "pairs" not in row:
+        return False
+    if row["played"] == ours["played"]:
+        return math.isclose(row["adaptive"], ours[HELD], rel_tol=1e-6)
+    return set(row["commits"]) <= set(ours["commits"])
 
 
-def verdict(peers: Mapping[str, Row]) -> str:
-    """Whether ours is ahead of all that played enough seeds, or level with or behind whom.
+def gaps_of(peers: Mapping[str, Row]) -> dict[str, Gap]:
+    """Differences of the peers that played enough seeds of a world."""
+    return {
+        name: gap_of(row, peers[ADAPTIVE])
+        for name, row in peers.items()
+        if name not in OURS and ADAPTIVE in peers and row["seeds"] >= FEW
+    }
 
-    The lowest in the mean may have been played so often that ours is surely ahead of it, and
-    another so seldom that it is not.
-    """
-    known = rivals(peers, FEW)
-    if not known:
-        return UNJUDGED
-    ratios = {name: _ratio(row) for name, row in known.items()}
+
+def verdict(gaps: Mapping[str, Gap]) -> str:
+    """Whether ours is ahead of all peers, or the peers that are level or ahead."""
+    ratios = {name: _ratio(gap) for name, gap in gaps.items()}
     for word, least in ((BEHIND, -LEVEL), (EVEN, LEVEL), (AHEAD, CLEAR)):
         below = [f"`{name}`" for name, ratio in ratios.items() if ratio < least]
         if below:
             return word if word == AHEAD else f"{word} {', '.join(below)}"
-    return SURELY
+    return CLEARLY
 
 
-def rivals(peers: Mapping[str, Row], seeds: int) -> dict[str, Row]:
-    """Other people's that played at least so many seeds that ours played, too."""
-    return {
-        name: row
-        for name, row in peers.items()
-        if name not in OURS and row.get("pairs", 0) >= seeds
-    }
+def _ratio(gap: Gap) -> float:
+    return gap.mean / gap.error if gap.error else math.copysign(math.inf, gap.mean)
 
 
-def _ratio(row: Row) -> float:
-    """By how many standard errors ours is better."""
-    difference, error = float(row["above_nothing"]), float(row["above_nothing_error"])
-    return difference / error if error else math.copysign(math.inf, difference)
-
-
-def _counted(found: list[str]) -> str:
-    """On how many worlds ours is what."""
-    played = len(found) - found.count(UNJUDGED)
-    clear, ahead = found.count(SURELY), found.count(AHEAD)
-    level = sum(one.startswith(EVEN) for one in found)
-    return (
-        f"Of {played} worlds that a peer played on {FEW} seeds or more, ours told nothing is "
-        f"ahead of all those peers by {LEVEL:g} standard errors or more on {clear + ahead} (by "
-        f"{CLEAR:g} or more on {clear}), level with one or more of them on {level} and behind one "
-        f"on {played - clear - ahead - level}. Level is what these seeds do not tell apart."
-    )
-
-
-def _lower(worlds: Worlds, order: list[str]) -> str:
-    """Who did better than ours where it played too seldom to be judged."""
-    lower = [
-        f"`{name}` on {world} ({gap(row)})"
-        for world in order
-        for name, row in worlds[world].items()
-        if name not in OURS and 0 < row.get("pairs", 0) < FEW and row["above_nothing"] < 0
+def leaders(worlds: Worlds, order: list[str]) -> list[str]:
+    """A row per world: the best peer, and whether ours is ahead of all peers."""
+    lines = [
+        "| world | ours | best peer | its regret | difference (peer − ours) | ours is |",
+        "|---" * 6 + "|",
     ]
-    return f"Lower than ours on fewer seeds than {FEW}: {', '.join(lower) or 'nobody'}."
-
-
-def thinking(worlds: Worlds) -> str:
-    """What a query costs, as a multiple of ours on the same world, seeds and machine."""
-    times: dict[str, list[float]] = {}
-    for peers in worlds.values():
-        for name, row in peers.items():
-            if name not in (*OURS, *INSTANT) and row.get("processor_times_ours") is not None:
-                times.setdefault(name, []).append(row["processor_times_ours"])
-    told = [
-        f"`{name}` {min(each):.1f} to {max(each):.1f}"
-        if len(each) > 1
-        else f"`{name}` {each[0]:.1f}"
-        for name, each in sorted(times.items(), key=lambda one: min(one[1]))
+    judged: dict[str, str] = {}
+    for world in order:
+        gaps = gaps_of(worlds[world])
+        if gaps:
+            best = min(gaps, key=lambda name: gaps[name].mean)
+            judged[world] = verdict(gaps)
+            ours, theirs = (worlds[world][name][HELD] for name in (ADAPTIVE, best))
+            cells = [world, f"{ours:.2f}", f"`{best}`", f"{theirs:.2f}", gaps[best], judged[world]]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    ahead = [world for world, word in judged.items() if word in (AHEAD, CLEARLY)]
+    level = sum(word.startswith(EVEN) for word in judged.values())
+    clear = list(judged.values()).count(CLEARLY)
+    return [
+        f"On {len(ahead)} of {len(judged)} worlds ours is ahead of all peers by {LEVEL:g} standard "
+        f"errors or more (by {CLEAR:g} or more on {clear}), on {level} it is level with a peer or "
+        f"several, on {len(judged) - len(ahead) - level} it is behind. {_drift(worlds, ahead)}",
+        "",
+        *lines,
     ]
+
+
+def _drift(worlds: Worlds, ahead: list[str]) -> str:
+    """How many worlds on which ours is ahead were played by packages that model time."""
+    packages = ", ".join(f"`{name}`" for name in DRIFT)
+    played = [world for world in ahead if set(DRIFT) & set(worlds[world])]
+    if not played:
+        return (
+            f"**No package that models time ({packages}) played any world on which ours is ahead**:"
+            " the peers there are random search, Optuna's samplers and `botorch-time`."
+        )
     return (
-        "Processor time of a query as a multiple of ours on the same world, for those that fit a "
-        f"Gaussian process: {', '.join(told)}."
+        f"Packages that model time ({packages}) played {len(played)} of the worlds on which ours "
+        f"is ahead: {', '.join(played)}."
     )
-
-
-def gap(row: Row) -> str:
-    """The paired difference to ours, and its standard error."""
-    if "above_nothing" not in row:
-        return ""
-    error = row["above_nothing_error"]
-    return f"{row['above_nothing']:+.2f}" + ("" if error is None else f" ± {error:.2f}")

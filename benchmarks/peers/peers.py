@@ -1,4 +1,4 @@
-"""Who takes part, and what each needs."""
+"""The peers and their packages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Entry(NamedTuple):
 
     Attributes:
         loop: Its class, `module:name`.
-        what: What it is, in a line.
-        requirements: Packages of an environment of its own; empty for this library's.
+        what: A description in a line.
+        requirements: Packages of an environment of its own; empty for the library's environment.
         versions: Packages whose versions are recorded.
     """
 
@@ -25,15 +25,15 @@ class Entry(NamedTuple):
 
 
 PEERS = {
-    "random": Entry("benchmarks.peers.protocol:Random", "points by chance"),
-    "nothing": Entry(
-        f"{LOOPS}.ours:ToldNothing",
-        "this library's adaptive_gp_ucb, told nothing",
+    "random": Entry("benchmarks.peers.protocol:Random", "random search"),
+    "adaptive": Entry(
+        f"{LOOPS}.ours:Adaptive",
+        "this library's adaptive_gp_ucb, without prior knowledge",
         versions=("botorch-tv", "torch"),
     ),
     "learning": Entry(
         f"{LOOPS}.ours:Learning",
-        "this library's TV-GP-UCB with a trigger, learning as it goes",
+        "this library's TV-GP-UCB with an event trigger and learned hyperparameters",
         versions=("botorch-tv", "torch"),
     ),
     "botorch-static": Entry(
@@ -41,13 +41,13 @@ PEERS = {
     ),
     "botorch-time": Entry(
         f"{LOOPS}.botorch_loops:TimeAsInput",
-        "SingleTaskGP with time as an input, fitted every round, UCB at now",
+        "SingleTaskGP with time as an input, fitted every round, UCB at the present",
         versions=("botorch", "torch"),
     ),
     "dbo-rule": Entry(
         f"{LOOPS}.botorch_loops:FittedDecay",
         "decay fitted by maximum likelihood every round, expected improvement (the rule of "
-        "dbo-torch, of which there is no package to install)",
+        "dbo-torch, which has no package)",
         versions=("botorch", "torch"),
     ),
     "optuna-tpe": Entry(f"{LOOPS}.optuna_loops:Tpe", "Optuna's TPESampler", versions=("optuna",)),
@@ -72,7 +72,7 @@ PEERS = {
     ),
     "ax-time": Entry(
         f"{LOOPS}.ax_loop:TimeFixed",
-        "Ax's client, time a parameter fixed at the present",
+        "Ax's client, time as a parameter fixed at the present",
         versions=("ax-platform", "botorch", "torch"),
     ),
 }

@@ -1,8 +1,7 @@
-"""One run of one peer: `python -m benchmarks.peers.play PEER WORLD SEED [UNIT [CHARGED]]`.
+"""A run of a peer: `python -m benchmarks.peers.play PEER WORLD SEED [UNIT [CHARGED]]`.
 
-A line of JSON comes out. Where a unit is given, thinking counts; see :func:`play`.
-
-Needs numpy and the peer's own packages, so that it runs in an environment of the peer's.
+It prints a line of JSON. With a unit computing time counts; see :func:`play`. It needs numpy and
+the packages of the peer alone, and runs in the environment of the peer.
 """
 
 from __future__ import annotations
@@ -25,19 +24,17 @@ from benchmarks.peers.worlds import WORLDS
 def play(
     peer: Peer, world: str, seed: int, unit: float | None = None, charged: float | None = None
 ) -> dict[str, object]:
-    """A run, one measurement per unit of time or, where thinking counts, as fast as the peer is.
+    """A run with a measurement per unit of time, or as fast as the peer if computing time counts.
 
-    Regret per query is f*(t) - f(x, t) of every measurement. Regret per unit of time holds the last
-    point until the next: R = ∫ f*(t) - f(x_held, t) dt / H, summed over whole units.
+    Regret per query is the mean of f*(t) - f(x, t). Regret per unit of time holds the last point
+    until the next: R = ∫ f*(t) - f(x_held, t) dt / H, summed over whole units.
 
     Args:
-        peer: Who plays.
+        peer: The peer.
         world: The name of a world.
-        seed: Of world and noise.
-        unit: Seconds of a processor, spent on thinking, that pass as a unit of the world's time;
-            None where time stands still while a peer thinks.
-        charged: Seconds that a query is taken to cost in place of those measured, which no other
-            machine would measure again; None for those.
+        seed: Seed of world and noise.
+        unit: Seconds of a processor per unit of the world's time; None if computing time is free.
+        charged: Seconds that a query costs in place of the measured seconds; None for those.
     """
     played = WORLDS[world](seed)
     noise = np.random.default_rng([seed, 7]).normal(0, played.noise, played.rounds + 1)
@@ -54,10 +51,10 @@ def play(
         seconds.append(passed + time.perf_counter() - began)
         processor.append(thought + time.process_time() - worked)
         cost = processor[-1] if charged is None else charged
-        following = now + (1 if unit is None else max(1, round(cost / unit)))
-        for moment in range(int(now), int(min(following, played.rounds + 1))):
+        upcoming = now + (1 if unit is None else max(1, round(cost / unit)))
+        for moment in range(int(now), int(min(upcoming, played.rounds + 1))):
             held += played.best(moment) - float(played.values(x[None], float(moment))[0])
-        now = following
+        now = upcoming
     return {
         "seconds_per_unit": unit,
         "seconds_charged": charged,
@@ -71,7 +68,7 @@ def play(
 
 
 def main(arguments: list[str]) -> None:
-    """Plays and prints."""
+    """Play and print."""
     name, world, seed, *rest = arguments
     warnings.filterwarnings("ignore")
     entry = PEERS[name]
@@ -80,9 +77,9 @@ def main(arguments: list[str]) -> None:
     loop.prepare()
     made = loop(WORLDS[world](int(seed)).dim, int(seed))
     found = play(made, world, int(seed), *map(float, rest))
-    versions = {one: version(one) for one in entry.versions}
-    told = {"peer": name, "world": world, "seed": int(seed), **found, "versions": versions}
-    print(json.dumps(told))
+    versions = {package: version(package) for package in entry.versions}
+    printed = {"peer": name, "world": world, "seed": int(seed), **found, "versions": versions}
+    print(json.dumps(printed))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Results of some seeds and of others, as one.
+"""Pooled results of two sets of seeds.
 
-Runs are long and machines come and go. What is kept of each peer on a world are means, standard
-errors and the seeds they are of, from which those of more seeds follow exactly, without the runs.
+The record has means, standard errors and seeds of each peer on a world. Those of more seeds follow
+from them exactly, without the runs.
 """
 
 from __future__ import annotations
@@ -12,16 +12,12 @@ Row = dict[str, Any]
 
 
 def pooled(earlier: Row | None, later: Row) -> Row:
-    """One row of two, whose seeds are others.
-
-    Raises:
-        ValueError: If both hold a seed.
-    """
+    """The row of the seeds of both rows; raises ValueError if the rows share a seed."""
     if earlier is None:
         return later
     twice = set(earlier["played"]) & set(later["played"])
     if twice:
-        raise ValueError(f"seeds {sorted(twice)} are in both rows; leave them out of one")
+        raise ValueError(f"seeds {sorted(twice)} are in both rows; drop them from one")
     row = earlier | {
         "seeds": earlier["seeds"] + later["seeds"],
         "played": sorted(earlier["played"] + later["played"]),
@@ -37,33 +33,33 @@ def pooled(earlier: Row | None, later: Row) -> Row:
     )
     if "pairs" in earlier or "pairs" in later:
         row["pairs"] = earlier.get("pairs", 0) + later.get("pairs", 0)
-        row["above_nothing_error"] = _error(
-            earlier, later, "above_nothing", "above_nothing_error", "pairs"
+        row["above_adaptive_error"] = _error(
+            earlier, later, "above_adaptive", "above_adaptive_error", "pairs"
         )
     return row
 
 
-OF_PAIRS = ("nothing", "above_nothing", "processor_times_ours")
-ERRORS = ("standard_error", "above_nothing_error")
+OF_PAIRS = ("adaptive", "above_adaptive", "processor_times_ours")
+ERRORS = ("standard_error", "above_adaptive_error")
 NOT_MEANS = ("seeds", "played", "versions", "commits", "devices", "pairs", *ERRORS)
 
 
 def _mean(earlier: Row, later: Row, name: str, counted: str) -> float | None:
-    """Of both rows, or of the one that knows it."""
-    known = [(one[counted], one[name]) for one in (earlier, later) if one.get(name) is not None]
-    total = sum(count for count, _ in known)
-    return sum(count * mean for count, mean in known) / total if known else None
+    """Mean of both rows, or of the row that has the figure."""
+    rows = [(row[counted], row[name]) for row in (earlier, later) if row.get(name) is not None]
+    total = sum(count for count, _ in rows)
+    return sum(count * mean for count, mean in rows) / total if rows else None
 
 
 def _error(earlier: Row, later: Row, mean: str, error: str, counted: str) -> float | None:
-    """Standard error of a mean of both rows: squares within each, and between the two."""
-    known = [one for one in (earlier, later) if one.get(counted)]
-    total = sum(one[counted] for one in known)
+    """Standard error of a mean of both rows: squares within each row, and between the two."""
+    rows = [row for row in (earlier, later) if row.get(counted)]
+    total = sum(row[counted] for row in rows)
     if total < 2:
         return None
-    middle = sum(one[counted] * one[mean] for one in known) / total
+    middle = sum(row[counted] * row[mean] for row in rows) / total
     squares = sum(
-        one[counted] * ((one[counted] - 1) * (one[error] or 0.0) ** 2 + (one[mean] - middle) ** 2)
-        for one in known
+        row[counted] * ((row[counted] - 1) * (row[error] or 0.0) ** 2 + (row[mean] - middle) ** 2)
+        for row in rows
     )
     return float((squares / (total - 1) / total) ** 0.5)

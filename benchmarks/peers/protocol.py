@@ -1,4 +1,4 @@
-"""What every peer is: something that is asked for a point and told what came out."""
+"""The interface of every peer."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 
 class Peer(ABC):
-    """A loop of somebody's, made for points of the unit cube; the larger a value the better.
+    """An optimiser that maximises over the unit cube.
 
     Args:
-        dim: Number of coordinates d.
-        seed: Of its random numbers.
+        dim: Number of parameters d.
+        seed: Seed of its random numbers.
     """
 
     def __init__(self, dim: int, seed: int) -> None:
         self.dim, self.seed = dim, seed
 
-    @staticmethod  # noqa: B027 # most have nothing to do
+    @staticmethod  # noqa: B027 # most need none
     def prepare() -> None:
-        """What its program does for the whole process, before one is made."""
+        """Set up the process before an instance is created."""
 
     @abstractmethod
     def ask(self, now: float) -> np.ndarray:
@@ -28,11 +28,11 @@ class Peer(ABC):
 
     @abstractmethod
     def tell(self, x: np.ndarray, now: float, y: float) -> None:
-        """What was measured there and then."""
+        """Record the measurement at this point and time."""
 
 
 class Random(Peer):
-    """Points by chance."""
+    """Random search."""
 
     def __init__(self, dim: int, seed: int) -> None:
         super().__init__(dim, seed)

@@ -1,4 +1,4 @@
-"""W-DBO's ten synthetic functions with numpy alone: the last coordinate of each is time."""
+"""The ten synthetic functions of W-DBO in numpy; the last coordinate of each is time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SHEKEL_WIDTHS = np.array([1, 2, 2, 4, 4, 6, 3, 7, 5, 5]) / 10
 
 
 def shekel(Z: np.ndarray) -> np.ndarray:
-    """Shekel's function of ten hollows"""
+    """Shekel's function of ten minima"""
     squares = ((Z[..., None, :] - SHEKEL_CENTRES) ** 2).sum(-1)
     return np.asarray(-(1 / (squares + SHEKEL_WIDTHS)).sum(-1))
 
@@ -105,11 +105,10 @@ class Slices(NamedTuple):
 
     Attributes:
         formula: The function, a cost.
-        coordinates: How many it has, time included.
+        coordinates: Number of coordinates, time included.
         lower: Least value of each.
         upper: Largest value of each.
-        best: In all slices, the value of each coordinate but time at the minimum; None where it
-            moves, and is looked for.
+        best: Value of each coordinate but time at the minimum of every slice; None if it moves.
     """
 
     formula: Formula
@@ -119,12 +118,12 @@ class Slices(NamedTuple):
     best: float | None = None
 
     def cost(self, X: np.ndarray, share: float) -> np.ndarray:
-        """Costs `q` at points `q x d` of the unit cube when this share of time is over."""
+        """Costs `q` at points `q x d` of the unit cube at this fraction of the time."""
         Z = np.concatenate([X, np.full((*X.shape[:-1], 1), share)], -1)
         return self.formula(self.lower + (self.upper - self.lower) * Z)
 
     def least(self, share: float) -> float:
-        """The least cost there is then, to some eight digits."""
+        """The least cost at this fraction of the time, to about eight digits."""
         dim = self.coordinates - 1
         if self.best is not None:
             place = np.full((1, dim), (self.best - self.lower) / (self.upper - self.lower))
@@ -167,5 +166,5 @@ SLICES = {
 
 @cache
 def least_costs(name: str, rounds: int) -> tuple[float, ...]:
-    """The least cost of rounds 1, 2, ..., of which the last is the end of time."""
+    """The least cost of rounds 1, 2, ...; the last round is the end of time."""
     return tuple(SLICES[name].least(now / rounds) for now in range(1, rounds + 1))

@@ -1,4 +1,4 @@
-"""Worlds that every environment can play: numpy, and scipy for an optimum that moves."""
+"""Worlds for every environment: they need numpy, and scipy for optima that move."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class World:
 
     Attributes:
         dim: Number of coordinates d.
-        rounds: How many are played, one unit of time apart.
+        rounds: Number of rounds, a unit of time apart.
         noise: Standard deviation of a measurement.
         values: The objective.
         best: Its largest value at a time.
@@ -38,7 +38,7 @@ class World:
 def _of_peaks(
     place: Callable[[float], np.ndarray], height: Callable[[float], np.ndarray], width: np.ndarray
 ) -> tuple[Values, Callable[[float], float]]:
-    """Values and maximum of 50 + max_i h_i(t) exp(-|x - c_i(t)|² / w_i): the highest peak's."""
+    """Values and maximum of 50 + max_i h_i(t) exp(-|x - c_i(t)|² / w_i)."""
 
     def values(X: np.ndarray, now: float) -> np.ndarray:
         squares = ((X[:, None] - place(now)) ** 2).sum(-1)
@@ -49,7 +49,7 @@ def _of_peaks(
 
 
 def turning(seed: int) -> World:
-    """A peak that goes round in 120 rounds beside a lower one that rests, from anywhere."""
+    """A peak that orbits with a period of 120 rounds, and a lower static peak."""
     phase, rest = np.random.default_rng([1, seed]).random((2, 2))
 
     def place(now: float) -> np.ndarray:
@@ -62,7 +62,7 @@ def turning(seed: int) -> World:
 
 
 def jumping(seed: int) -> World:
-    """Three peaks that leap to new places and heights after every 40 rounds."""
+    """Abruptly changing: three peaks get new places and heights after every 40 rounds."""
     generator = np.random.default_rng([2, seed])
     places, heights = generator.random((3, 3, 2)), generator.uniform(4, 10, (3, 3))
 
@@ -75,8 +75,8 @@ def jumping(seed: int) -> World:
     return World(2, 100, 0.5, values, best)
 
 
-def resting(seed: int) -> World:
-    """Four peaks that stay."""
+def static(seed: int) -> World:
+    """Four static peaks."""
     generator = np.random.default_rng([3, seed])
     places, heights = generator.random((4, 2)), generator.uniform(4, 10, 4)
     values, best = _of_peaks(lambda now: places, lambda now: heights, np.full(4, 0.06))
@@ -84,12 +84,12 @@ def resting(seed: int) -> World:
 
 
 def wandering(seed: int) -> World:
-    """A peak in three dimensions that wanders, a step of 0.03 a round, within the middle."""
+    """A peak that moves by a random walk, a step of 0.03 a round, within bounds."""
     generator = np.random.default_rng([4, seed])
     steps = generator.normal(0, 0.03, (101, 3))
     path = np.empty((101, 3))
     path[0] = generator.uniform(0.2, 0.8, 3)
-    for number in range(1, 101):  # turned back at the walls
+    for number in range(1, 101):  # steps across a bound are reversed
         there, back = path[number - 1] + steps[number], path[number - 1] - steps[number]
         path[number] = np.where((there < 0.1) | (there > 0.9), back, there)
     values, best = _of_peaks(
@@ -102,8 +102,8 @@ def gmpb(seed: int, **settings: Any) -> World:
     """The Generalized Moving Peaks Benchmark of the package ``gmpb``, noiseless as it is.
 
     Args:
-        seed: Of its landscape.
-        settings: Of its configuration; ``change_frequency`` in rounds.
+        seed: Seed of its landscape.
+        settings: Its configuration; ``change_frequency`` in rounds.
     """
     from gmpb import GMPB, GMPBConfig
 
@@ -138,12 +138,7 @@ def gmpb(seed: int, **settings: Any) -> World:
 
 
 def sliced(seed: int, name: str) -> World:
-    """A cost of W-DBO's suite, negated, whose last coordinate is time.
-
-    Args:
-        seed: Of nothing: all runs play the same function, as in the paper.
-        name: Of the function.
-    """
+    """A cost of W-DBO's suite, negated, whose last coordinate is time; equal for all seeds."""
     slices, rounds = SLICES[name], 100
     return World(
         slices.coordinates - 1,
@@ -155,8 +150,8 @@ def sliced(seed: int, name: str) -> World:
 
 
 GMPB_SETTINGS: dict[str, dict[str, Any]] = {
-    # The suite of the competitions of 2024 and 2025, F1 to F10, with fewer evaluations between
-    # changes: theirs are thousands, which suits swarms.
+    # The suite of the competitions of 2024 and 2025, F1 to F10. Theirs has 100 times as many
+    # evaluations between changes.
     "f1": {"d": 5, "m": 5},
     "f2": {"d": 5, "m": 10},
     "f3": {"d": 5, "m": 25},
@@ -171,11 +166,11 @@ GMPB_SETTINGS: dict[str, dict[str, Any]] = {
 WORLDS: dict[str, Callable[[int], World]] = {
     "turning": turning,
     "jumping": jumping,
-    "resting": resting,
+    "static": static,
     "wandering": wandering,
     **{
-        f"gmpb-{name}": partial(gmpb, **({"change_frequency": 50} | one))
-        for name, one in GMPB_SETTINGS.items()
+        f"gmpb-{name}": partial(gmpb, **({"change_frequency": 50} | settings))
+        for name, settings in GMPB_SETTINGS.items()
     },
     **{f"slice-{name}": partial(sliced, name=name) for name in SLICES},
 }

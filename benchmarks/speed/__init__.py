@@ -1,7 +1,6 @@
-"""What a round costs.
+"""Cost of a round.
 
-- `botorch_loops`: next to loops written with BoTorch alone;
-- `scaling`: late in a long run;
-- `limits`: next to what the device can do, on the CPU and on a GPU where there is one;
+- `botorch_loops`: against loops written with BoTorch alone;
+- `limits`: against the limits of the device, on the CPU and on a GPU, also late in a run;
 - `figure4`: in the 30,000 trials of [ET] figure 4.
 """

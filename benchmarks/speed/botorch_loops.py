@@ -1,29 +1,21 @@
-"""The engine against the loops people write with BoTorch.
+"""The engine against loops written with BoTorch alone.
 
     python -m benchmarks.speed.botorch_loops [--trials 256] [--horizon 200] [--points 50]
         [--verify-rounds ROUNDS] [--peer-rounds 50] [--repeats 3] [--epsilon 0.03]
         [--time-varying] [--threads N] [--seed 0] [--out FILE]
 
-GP-UCB with known hyperparameters (squared exponential kernel, lengthscale 0.2, noise 0.02,
+GP-UCB with given hyperparameters (squared exponential kernel, lengthscale 0.2, noise 0.02,
 multiplier ``√(0.4 ln 4t)``) plays the Markov world of [B16]; with ``--time-varying`` it is
-TV-GP-UCB, whose peers carry time as a column of their inputs. One run does three things:
+TV-GP-UCB, and time is a column of the peers' inputs.
 
-1. *verify*: every peer plays the first trial by itself and has to make the engine's choices;
-2. *time* `ask` and `tell`: the engine on all trials and rounds as a study calls it (one chunk of
-   trials per core side by side, old states used up), the peers on that trial, in
-   rounds spread evenly over the horizon with the data they really have by then (the rounds between
-   are told, not decided). The world is never timed. A round counts with the fastest of
-   ``--repeats`` passes, which alternate between the contenders, so that a busy moment of the
-   machine falls on none of them alone;
-   Where Numba is installed, a study of as many trials is timed besides, as `run_study` compiles it:
-   with its world, draws and results, which nobody else pays for;
-3. *report* the mean over the horizon in milliseconds per trial and round, and its ratio to the
-   engine's: with all threads for everybody, with one thread for everybody, and, for whoever would
-   run the peers on many trials with one process per core, the peers' time with one thread divided
-   by the number of cores against the engine with all threads. No such set of processes is faster
-   than that, so the last ratio is a lower bound.
-
-The first round is left out of the peers' mean: without data they have nothing to compute.
+1. *Verify*: every peer plays the first trial and must make the engine's choices.
+2. *Time* `ask` and `tell`: the engine on all trials and rounds as a study calls it (a chunk of
+   trials per core, old states consumed), the peers on the first trial, in rounds spread over the
+   horizon with the data they have by then. The world is not timed. A round counts with the fastest
+   of ``--repeats`` passes, which alternate between the contenders. Where Numba is installed, a
+   compiled study of as many trials is timed with its world, draws and results.
+3. *Report* the mean over the horizon in milliseconds per trial and round, and its ratio to the
+   engine's. The peers' first round is not timed, because they have no data in it.
 """
 
 from __future__ import annotations
@@ -65,16 +57,16 @@ def strategy(epsilon: float | None) -> Strategy:
 
 
 def verify(peer: Loop, played: Play, world: MarkovRewards, rounds: int) -> None:
-    """Let a peer play the first trial of a world that the engine has played.
+    """Compare the choices of a peer with the engine's first trial in the same world.
 
     Args:
         peer: A loop at its first round.
         played: The engine's run.
         world: The same world at its first round.
-        rounds: How many rounds to compare.
+        rounds: Number of rounds.
 
     Raises:
-        AssertionError: If the peer makes another choice than the engine.
+        AssertionError: If a choice differs.
     """
     for number in range(rounds):
         chosen, expected = peer.ask(), int(played.indices[number, 0])
@@ -89,20 +81,14 @@ def verify(peer: Loop, played: Play, world: MarkovRewards, rounds: int) -> None:
 
 
 def spread(horizon: int, rounds: int) -> set[int]:
-    """At most ``rounds`` round numbers out of 2 … ``horizon``, the middles of equal parts."""
+    """At most ``rounds`` of the rounds 2, ..., ``horizon``: the middles of equal parts."""
     available = horizon - 1
     count = min(rounds, available)
     return {2 + available * (2 * part + 1) // (2 * count) for part in range(count)}
 
 
 def time_peer(peer: Loop, played: Play, rounds: set[int]) -> list[float]:
-    """Seconds that each of some rounds of the engine's first trial takes a peer.
-
-    Args:
-        peer: A loop at its first round.
-        played: The engine's run, whose choices and observations are replayed.
-        rounds: Numbers of the rounds to time; in the others the peer is only told.
-    """
+    """Seconds of a peer in some ``rounds`` of the first trial; in others it only observes."""
     seconds = []
     for number in range(1, max(rounds) + 1):
         index, y = int(played.indices[number - 1, 0]), float(played.observations[number - 1, 0])
@@ -116,12 +102,7 @@ def time_peer(peer: Loop, played: Play, rounds: set[int]) -> list[float]:
 
 
 def fastest(passes: Sequence[Sequence[float]], trials: int) -> float:
-    """Mean over rounds of the fastest pass, in milliseconds per trial and round.
-
-    Args:
-        passes: Seconds per round, one sequence per pass.
-        trials: How many trials a round advances.
-    """
+    """Mean over rounds of the fastest of some passes, in milliseconds per trial and round."""
     return 1e3 / trials * fmean(min(seconds) for seconds in zip(*passes, strict=True))
 
 
@@ -137,7 +118,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         threads=cores(),
         seed=0,
     )
-    parser.set_defaults(out=None)  # its name tells the algorithm
+    parser.set_defaults(out=None)  # its name includes the algorithm
     parser.add_argument(
         "--epsilon", type=float, default=EPSILON, help="rate of change of the world"
     )
@@ -152,7 +133,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 class Contest(NamedTuple):
-    """Who plays what: the same world for all."""
+    """The engine, its peers and their world."""
 
     contender: Strategy
     problem: Problem
@@ -161,14 +142,14 @@ class Contest(NamedTuple):
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Contest:
-        """The contest that the command line asks for."""
+        """The contest of a command line."""
         epsilon = options.epsilon if options.time_varying else None
         domain = Grid.regular(points=options.points, dim=2)
         problem = Problem(domain.X, LENGTHSCALE, NOISE, WIDTH.c1, WIDTH.c2, epsilon)
         return cls(strategy(epsilon), problem, domain, options)
 
     def world(self, trials: int) -> MarkovRewards:
-        """The world at its first round; the draws of a trial depend on how many there are."""
+        """The world at its first round; its draws depend on the number of trials."""
         options = self.options
         return rewards(
             points=options.points, epsilon=options.epsilon, trials=trials, seed=options.seed
@@ -179,7 +160,7 @@ class Contest(NamedTuple):
         return play(self.contender, self.domain, self.world(trials), self.options.horizon)
 
     def study(self, trials: int) -> float:
-        """Seconds that a compiled study takes, from its world to its results."""
+        """Seconds of a compiled study, from its world to its results."""
         epsilon, horizon = self.options.epsilon, self.options.horizon
         begin = time.perf_counter()
         run_study(
@@ -193,20 +174,14 @@ class Contest(NamedTuple):
         return time.perf_counter() - begin
 
 
-def time_all(contest: Contest, played: Play, rounds: set[int], threads: int) -> dict[str, float]:
-    """Milliseconds per trial and round of the engine and its peers.
+def time_all(contest: Contest, played: Play, rounds: set[int]) -> dict[str, float]:
+    """Milliseconds per trial and round: the engine, with all trials and with one; peers; a study.
 
     Args:
-        contest: Who plays what.
+        contest: The contest.
         played: The engine's run, whose first trial the peers replay.
-        rounds: Rounds of which peers are timed.
-        threads: Threads of torch.
-
-    Returns:
-        One figure per contender: the engine with all trials first, then with one, then the peers,
-        then the compiled study if there is one.
+        rounds: Rounds in which peers are timed.
     """
-    torch.set_num_threads(threads)
     options = contest.options
     trials = {f"engine, {counted(count, 'trials')}": count for count in (options.trials, 1)}
     compiled = f"compiled study, {counted(options.trials, 'trials')}"
@@ -217,7 +192,7 @@ def time_all(contest: Contest, played: Play, rounds: set[int], threads: int) -> 
     passes: dict[str, list[list[float]]] = {}
     for _ in range(options.repeats):
         many, one, *_ = trials
-        seconds = replay(contest.contender, contest.domain, played, threads)
+        seconds = replay(contest.contender, contest.domain, played, options.threads)
         horizon = options.horizon
         passes.setdefault(many, []).append([seconds / horizon] * horizon)
         passes.setdefault(one, []).append(contest.play(1).seconds)
@@ -231,31 +206,8 @@ def time_all(contest: Contest, played: Play, rounds: set[int], threads: int) -> 
     return {label: fastest(found, trials.get(label, 1)) for label, found in passes.items()}
 
 
-def compare(together: dict[str, float], single: dict[str, float]) -> list[dict[str, Any]]:
-    """Times and their ratios to the engine's, one row per contender.
-
-    Args:
-        together: What `time_all` found with all threads.
-        single: What it found with one.
-    """
-    engine = next(iter(together))
-    rows: list[dict[str, Any]] = []
-    for label in together:
-        row = {
-            "contender": label,
-            "ms": together[label],
-            "ratio": together[label] / together[engine],
-            "ms_one_thread": single[label],
-            "ratio_one_thread": single[label] / single[engine],
-        }
-        if label in {loop.name for loop in LOOPS}:
-            row["ratio_one_process_per_core"] = single[label] / cores() / together[engine]
-        rows.append(row)
-    return rows
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Verify, time, report; returns the record that is written."""
+    """Run the benchmark and return its record."""
     options = parse(arguments)
     facts = begin(options.threads, seed=options.seed, packages=("numba",))
 
@@ -265,15 +217,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     for loop in LOOPS:
         verify(loop(contest.problem), played, contest.world(options.trials), compared)
         print(f"{loop.name}: the engine's choices in {compared} of {options.horizon} rounds")
-    arms = len(set(played.indices[:, 0].tolist()))
-    print(f"(one trial of {options.trials}; it plays {arms} of {len(contest.domain)} arms)\n")
 
     rounds = spread(options.horizon, options.peer_rounds)
-    together = time_all(contest, played, rounds, options.threads)
-    single = time_all(contest, played, rounds, 1) if options.threads > 1 else together
-    rows = compare(together, single)
+    ms = time_all(contest, played, rounds)
+    engine = next(iter(ms.values()))
+    rows = [{"contender": label, "ms": each, "ratio": each / engine} for label, each in ms.items()]
+    for row in rows:
+        print(f"{row['contender']:28}{row['ms']:12.4f} ms{row['ratio']:8.0f}")
     init = 1e3 * played.init_seconds / (options.trials * options.horizon)
-    _print_table(rows, init, options.threads)
 
     record = {
         "benchmark": "botorch_loops",
@@ -297,17 +248,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     suffix = "_time_varying" if options.time_varying else ""
     write(record, options.out or RESULTS / f"speed_botorch_loops{suffix}.json")
     return record
-
-
-def _print_table(rows: list[dict[str, Any]], init: float, threads: int) -> None:
-    print(f"{'ms per trial and round':28}{counted(threads, 'threads'):>12}{'ratio':>8}", end="")
-    print(f"{'1 thread':>12}{'ratio':>8}{f'{cores()} processes':>14}")
-    for row in rows:
-        print(f"{row['contender']:28}{row['ms']:12.4f}{row['ratio']:8.0f}", end="")
-        print(f"{row['ms_one_thread']:12.4f}{row['ratio_one_thread']:8.0f}", end="")
-        bound = row.get("ratio_one_process_per_core")
-        print("" if bound is None else f"{f'≥ {bound:.0f}':>14}")
-    print(f"(the engine's init, once per study, adds {init:.4f})\n")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""What every timing needs: where it ran, on which versions, and a place for the result."""
+"""Environment, versions and files of a benchmark."""
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-BUSY = 0.3  # load per core before a run from which its times are not to be trusted
+BUSY = 0.3  # load per core above which times are not reliable
 PACKAGES = ("torch", "gpytorch", "linear_operator", "botorch", "numpy")
 
 
@@ -29,9 +27,9 @@ def environment(
     """Device, versions, commit, seed, command and time of a run, ready for JSON.
 
     Args:
-        seed: Of the run.
-        device: Where it computes; this machine's processor unless given.
-        packages: Those whose versions matter besides.
+        seed: Seed of the run.
+        device: Device of the run; by default the processor.
+        packages: Further packages whose versions are recorded.
     """
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -53,14 +51,7 @@ def begin(
     device: torch.device | None = None,
     packages: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The facts of a measurement, as :func:`environment`, which are printed first of all.
-
-    Args:
-        threads: Threads of torch from here on; as many as it has if None.
-        seed: Of its random numbers.
-        device: What is measured; the processor unless given.
-        packages: Those whose versions matter besides.
-    """
+    """Set the threads of torch, unless None, and print and return the :func:`environment`."""
     if threads is not None:
         torch.set_num_threads(threads)
     facts = environment(seed=seed, device=device, packages=packages)
@@ -69,7 +60,7 @@ def begin(
 
 
 def headline(facts: dict[str, Any]) -> str:
-    """The environment in a few lines for people."""
+    """The environment in a few lines."""
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     warning = ""
     if facts["load_before"] > BUSY * cores():
@@ -83,7 +74,7 @@ def headline(facts: dict[str, Any]) -> str:
 
 
 def device_title(device: torch.device) -> str:
-    """What a device is, for people."""
+    """Name of a device."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     return f"{processor()}, {cores()} cores"
@@ -108,15 +99,15 @@ def cores() -> int:
 
 
 def command() -> str:
-    """The command line that started this run, but for the folders of the machine it ran on."""
+    """The command line of this run, without the folders of its machine."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
     start = f"python -m {module.name}" if module is not None else Path(sys.argv[0]).name
-    given = [Path(one).name if Path(one).is_absolute() else one for one in sys.argv[1:]]
+    given = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
     return " ".join([start, *given])
 
 
 def commit() -> str:
-    """The commit checked out, with ``+changes`` where files other than results differ from it."""
+    """The commit checked out, with ``+changes`` if files other than results differ from it."""
     head = _git("rev-parse", "--short=12", "HEAD")
     if not head:
         return "unknown"
@@ -124,24 +115,8 @@ def commit() -> str:
     return f"{head}+changes" if changed else head
 
 
-def resident_bytes(device: torch.device | None = None) -> int:
-    """Memory of this process now, in bytes: resident, or allocated on a CUDA device.
-
-    Where the system tells no more, the resident memory at its peak.
-    """
-    gc.collect()
-    if device is not None and device.type == "cuda":
-        return torch.cuda.memory_allocated(device)
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def write(record: dict[str, Any], path: Path) -> None:
-    """Write a record as JSON and say where."""
+    """Write a record as JSON and print its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1) + "\n")
     print(f"written to {os.path.relpath(path)}")
@@ -157,9 +132,9 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _package_versions(besides: Sequence[str]) -> dict[str, str]:
+def _package_versions(further: Sequence[str]) -> dict[str, str]:
     found = {}
-    for package in (*PACKAGES, "botorch-tv", *besides):
+    for package in (*PACKAGES, "botorch-tv", *further):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What a round has to move and to multiply: the least that a fused program would need.
+"""The least work of a round: the numbers and flops that a fused program would need.
 
 Everything is per trial and round, on M arms, with a kernel of r features and n observations live.
 
@@ -40,29 +40,23 @@ class Count(NamedTuple):
     """Work per trial and round."""
 
     numbers: float
-    """Read and written."""
+    """Numbers read and written."""
     flops: float
-    """Of matrix products, two for every multiplication."""
+    """Flops of matrix products, two for every multiplication."""
 
     def seconds(self, bandwidth: float, rate: float, element_size: int) -> float:
-        """Least time on a device, which can move and multiply at once.
-
-        Args:
-            bandwidth: Bytes per second.
-            rate: Flops per second of matrix products.
-            element_size: Bytes per number.
-        """
+        """Least time on a device of some bytes per second and flops per second of products."""
         return max(self.numbers * element_size / bandwidth, self.flops / rate)
 
 
 def round_count(basis: Basis, live: float, played: float | None) -> Count:
-    """The least that `ask` and `tell` need.
+    """The least work of `ask` and `tell`.
 
     Args:
         basis: The kernel over the arms.
         live: Observations in use, n.
-        played: Different arms among them, a, where the objective stands still between resets;
-            None where it moves.
+        played: Distinct arms among them, a, if the objective is static between resets; None if it
+            moves.
     """
     r = basis.size
     forms = [Count((live + 1) * r, 4 * live * r), Count(r**2, 2 * r**2)]
@@ -75,12 +69,12 @@ def round_count(basis: Basis, live: float, played: float | None) -> Count:
 
 
 def world_count(basis: Basis) -> Count:
-    """The least that a world given by r features needs, beside its random numbers."""
+    """The least work of a world of r features, without its random numbers."""
     return Count(WORLD_VECTORS * basis.arms, product_flops(basis))
 
 
 def product_flops(basis: Basis) -> int:
-    """Of bringing r coordinates to the arms, the cheapest way there is."""
+    """Flops of the cheapest product of r coordinates with the features of all arms."""
     if not isinstance(basis, FeatureBasis):
         return 0
     whole = 2 * basis.arms * basis.size

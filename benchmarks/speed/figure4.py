@@ -1,12 +1,12 @@
-"""The 30,000 trials of [ET] figure 4: how long they take, and how long they would have to.
+"""Time of the 30,000 trials of [ET] figure 4, and the least time they could take.
 
     python -m benchmarks.speed.figure4 [--device cuda] [--trials 30000] [--dtype float64]
         [--chunk N] [--threads N] [--seed 0] [--out FILE]
 
-Runs both studies of the experiment, world and results included, after a short one of each that
-loads what the device needs. The least time is what memory and matrix products of the device allow
-by the count of `benchmarks.speed.count`, at the live observations that occur, the world included
-and its random numbers not. A study is to take at most 5 minutes on two cores in float64, and 2
+Runs both studies of the experiment with world and results, each after a short study that loads what
+the device needs. The least time follows from memory bandwidth and matmul rate of the device and
+from the count of `benchmarks.speed.count`, for the live observations that occur, with the world but
+without its random numbers. A study should take at most 5 minutes on two cores in float64, and 2
 seconds on a GPU.
 """
 
@@ -35,11 +35,7 @@ WARM_UP_TRIALS = 64
 
 
 def live_observations(resets: np.ndarray) -> np.ndarray:
-    """Observations in use when the choice of every round was made, `trials x rounds`.
-
-    Args:
-        resets: Whether all but the observation of a round were forgotten in it, likewise.
-    """
+    """Observations in use at the choice of every round, from its resets; both `trials x rounds`."""
     rounds = np.arange(resets.shape[1])
     start = np.maximum.accumulate(np.where(resets, rounds, 0), axis=1)
     live = np.zeros_like(start)
@@ -48,7 +44,7 @@ def live_observations(resets: np.ndarray) -> np.ndarray:
 
 
 def count_of(result: StudyResult, basis: Basis) -> Count:
-    """The least that a trial and round of the study needs, its world included."""
+    """The least work of a trial and round of the study, its world included."""
     only = result.data.isel(strategy=0)
     live = live_observations(only["resets"].transpose("trial", "round").values)
     index = only["index"].transpose("trial", "round").values[:LOOKED_AT]
@@ -58,13 +54,7 @@ def count_of(result: StudyResult, basis: Basis) -> Count:
 
 
 def time_case(name: str, options: argparse.Namespace, rates: Rates) -> dict[str, float]:
-    """One study of the experiment.
-
-    Args:
-        name: Of the case.
-        options: The command line.
-        rates: Of the device.
-    """
+    """Time the study of a case of the experiment; ``rates`` are those of the device."""
     device, dtype = options.device, DTYPES[options.dtype]
     world, strategies, *_ = FIGURE_4.cases[name].stage()
 
@@ -113,14 +103,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command_line(
         "speed.figure4", __doc__, device=available, trials=FIGURE_4.trials, threads=cores(), seed=0
     )
-    parser.set_defaults(out=None)  # its name tells device and precision
+    parser.set_defaults(out=None)  # its name includes device and precision
     parser.add_argument("--dtype", choices=list(DTYPES), default="float64")
     parser.add_argument("--chunk", type=int, help="trials together (default: as memory allows)")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Time every case; returns the record that is written."""
+    """Run the benchmark and return its record."""
     options = parse(arguments)
     facts = begin(options.threads, seed=options.seed, device=options.device)
     square = [(LARGE, LARGE, LARGE)]
@@ -128,16 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         memory_bandwidth(options.device),
         matmul_rates(options.device, DTYPES[options.dtype], square)[0].per_second,
     )
-    print(f"memory {rates.bandwidth / 1e9:.1f} GB/s, matmul {rates.matmul / 1e9:.0f} GF/s")
     cases = {}
     for name in FIGURE_4.cases:
-        cases[name] = one = time_case(name, options, rates)
-        print(
-            f"{name}: {options.trials:,} trials in {one['seconds']:.2f} s "
-            f"(at most {one['most_seconds']:g}), {one['us_per_trial_and_round']:.2f} µs per trial "
-            f"and round; least {one['least_seconds']:.2f} s, share {one['share_of_limit']:.1%}; "
-            f"first reset in round {one['mean_first_reset']:.1f} on average"
-        )
+        cases[name] = time_case(name, options, rates)
+        print(name, cases[name], flush=True)
     record = {
         "benchmark": "figure4",
         **facts,

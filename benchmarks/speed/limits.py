@@ -1,26 +1,25 @@
-"""How close a round comes to what the device can do, and what it costs late in a run.
+"""How close a round comes to the limits of the device, and what it costs late in a run.
 
     python -m benchmarks.speed.limits [--devices cpu cuda] [--trials 512] [--horizon 200]
         [--rounds 500 2000 10000] [--late-trials 16] [--strategies GP-UCB TV-GP-UCB ET-GP-UCB]
         [--window 160] [--points 50] [--epsilon 0.03] [--dtype float64] [--repeats 5]
         [--threads N] [--seed 0] [--out FILE]
 
-On the CPU, and on a CUDA device where there is one, each in turn:
+On the CPU, and on a CUDA device if there is one:
 
 1. *Rates*: bytes per second from memory (the best of copy and triad beyond the cache, with all
-   threads) and from tensors as large as the engine's vectors, and flops per second of matrix
-   products in the engine's shapes and in a large one.
-2. *Count*: the least a round needs (`benchmarks.speed.count`), at the numbers of live observations
-   and of different arms that really occur, next to the bytes and flops of the operations that the
-   engine makes (`benchmarks.speed.traffic`).
-3. *Time* of `ask` and `tell` as a study calls them, the fastest of ``--repeats`` passes, and
+   threads) and from tensors as large as the engine's vectors; flops per second of matrix products
+   in the engine's shapes and in a large one.
+2. *Count*: the least work of a round (`benchmarks.speed.count`) for the live observations and
+   distinct arms that occur, and the bytes and flops of the engine (`benchmarks.speed.traffic`).
+3. *Time* of `ask` and `tell` as a study calls them, the fastest of ``--repeats`` passes:
 
-   - the share of the limit: the least time by 1. and the count, over the time taken;
-   - bandwidth and matmul rate reached: the engine's own bytes and flops per second over the rates.
-     More than 1 means that the passes find in a cache what the previous one wrote.
+   - the share of the limit is the least time by 1. and 2. over the time taken;
+   - bandwidth and matmul rate reached are the engine's bytes and flops per second over the rates.
+     More than 1 means that a pass reads from a cache what the previous pass wrote.
 4. *Late rounds*: time per trial and round, and bytes per trial of the state, at ``--rounds``.
 
-Writes one JSON file and, beside it, a picture.
+Writes a JSON file and a picture.
 """
 
 from __future__ import annotations
@@ -33,10 +32,11 @@ from typing import Any
 import torch
 
 from benchmarks.arguments import command_line
-from benchmarks.speed import scaling
 from benchmarks.speed.common import begin, cores, device_title, write
+from benchmarks.speed.late import Late
+from benchmarks.speed.late import measure as measure_late
 from benchmarks.speed.limits_report import draw, print_device
-from benchmarks.speed.rates import BEYOND_CACHE, Timed, bandwidths, matmul_rates
+from benchmarks.speed.rates import BEYOND_CACHE, bandwidths, matmul_rates
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
 from benchmarks.speed.shares import Rates, Size, measure
 from botorch_tv.gp.basis import Basis, ProductBasis
@@ -57,15 +57,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     available = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     parser.add_argument("--devices", nargs="+", choices=list(TRIALS), default=available)
-    parser.add_argument("--trials", type=int, help=f"unless given {TRIALS}")
+    parser.add_argument("--trials", type=int, help=f"default {TRIALS}")
     parser.add_argument("--rounds", type=int, nargs="+", default=[500, 2000, 10_000])
-    parser.add_argument("--late-trials", type=int, help=f"at --rounds, unless given {LATE_TRIALS}")
+    parser.add_argument("--late-trials", type=int, help=f"at --rounds, default {LATE_TRIALS}")
     parser.add_argument("--window", type=int, default=160, help="rounds timed at each of --rounds")
     parser.add_argument("--strategies", nargs="+", choices=list(STRATEGIES), default=list(LABELS))
     parser.add_argument(
         "--epsilon", type=float, default=EPSILON, help="rate of change of the world"
     )
-    parser.add_argument("--dtype", choices=list(DTYPES), default="float64", help="but for --rounds")
+    parser.add_argument(
+        "--dtype", choices=list(DTYPES), default="float64", help="except at --rounds"
+    )
     parser.add_argument("--largest", type=int, help="bytes of the tensors beyond the cache")
     options = parser.parse_args(arguments)
     if "cuda" in options.devices and not torch.cuda.is_available():
@@ -74,7 +76,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def find_rates(device: torch.device, basis: Basis, options: argparse.Namespace) -> dict[str, Any]:
-    """Bandwidth by size and matmul rate by shape and dtype, with the best of either."""
+    """Bandwidth by size and matmul rate by shape and dtype, with the best of each."""
     trials, element = _trials(device, options), DTYPES[options.dtype].itemsize
     beyond = options.largest or BEYOND_CACHE[device.type]
     own = trials // _workers(device, options) * basis.arms * element
@@ -84,45 +86,39 @@ def find_rates(device: torch.device, basis: Basis, options: argparse.Namespace) 
         for name, dtype in DTYPES.items()
     }
     return {
-        "bandwidth": max(one.per_second for one in moved if one.size[0] >= beyond),
-        "bandwidth_of_vectors": max(one.per_second for one in moved if one.size[0] == own),
-        "matmul": {name: _best(found) for name, found in multiplied.items()},
-        "bandwidth_found": [one._asdict() for one in moved],
+        "bandwidth": max(rate.per_second for rate in moved if rate.size[0] >= beyond),
+        "bandwidth_of_vectors": max(rate.per_second for rate in moved if rate.size[0] == own),
+        "matmul": {
+            name: max(rate.per_second for rate in found) for name, found in multiplied.items()
+        },
+        "bandwidth_found": [rate._asdict() for rate in moved],
         "matmul_found": {
-            name: [one._asdict() for one in found] for name, found in multiplied.items()
+            name: [rate._asdict() for rate in found] for name, found in multiplied.items()
         },
     }
 
 
 def find_late(
     label: str, device: torch.device, options: argparse.Namespace
-) -> list[dict[str, Any]]:
-    """Time and memory per trial of one strategy at ``--rounds``, in a process of its own."""
+) -> list[dict[str, float]]:
+    """Time and memory per trial of a strategy at ``--rounds``, in a process of its own."""
     trials = options.late_trials or LATE_TRIALS[device.type]
-    late = scaling.parse(
-        [
-            *("--rounds", *map(str, options.rounds), "--trials", str(trials), "--study"),
-            *("--points", str(options.points), "--epsilon", str(options.epsilon)),
-            *("--window", str(options.window), "--device", str(device)),
-            *("--seed", str(options.seed)),
-        ]
+    late = Late(
+        sorted(set(options.rounds)),
+        options.window,
+        trials,
+        options.points,
+        options.epsilon,
+        options.seed,
+        device,
     )
     with multiprocessing.get_context("spawn").Pool(1) as fresh:
-        found = fresh.apply(scaling.measure, (label, late))
-    return [
-        {
-            "round": one["round"],
-            "median_us": one["median_us"],
-            "mean_us": one["mean_us"],
-            "state_bytes_per_trial": one["state_bytes"] / trials,
-            "log_bytes_per_trial": one["log_bytes"] / trials,
-        }
-        for one in found
-    ]
+        found: list[dict[str, float]] = fresh.apply(measure_late, (label, late))
+    return found
 
 
 def examine(device: torch.device, options: argparse.Namespace) -> dict[str, Any]:
-    """All that is measured on one device."""
+    """All measurements on a device."""
     domain = Grid.regular(points=options.points, dim=2)
     dtype = DTYPES[options.dtype]
     basis = basis_of(STRATEGIES["GP-UCB"]().init(domain, dtype=dtype, device=device).data)
@@ -154,7 +150,7 @@ def examine(device: torch.device, options: argparse.Namespace) -> dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Measure every device in turn; returns the record that is written."""
+    """Run the benchmark and return its record."""
     options = parse(arguments)
     facts = begin(options.threads, seed=options.seed)
     devices = {}
@@ -187,12 +183,8 @@ def _workers(device: torch.device, options: argparse.Namespace) -> int:
     return int(options.threads) if device.type == "cpu" else 1
 
 
-def _best(found: Sequence[Timed]) -> float:
-    return max(one.per_second for one in found)
-
-
 def _shapes(basis: Basis, trials: int) -> list[tuple[int, int, int]]:
-    """(m, k, n) of the products that bring coordinates to the arms, and of a large square."""
+    """(m, k, n) of the products from coordinates to arms, and of a large square."""
     shapes = [(trials, basis.size, basis.arms), (LARGE, LARGE, LARGE)]
     if isinstance(basis, ProductBasis):
         points, rank = basis.factors[-1].shape

@@ -1,4 +1,4 @@
-"""What `benchmarks.speed.limits` found, as a table and as a picture."""
+"""The results of `benchmarks.speed.limits` as a table and a picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARES = {
 
 
 def print_device(found: Mapping[str, Any]) -> None:
-    """What was measured on one device, for people."""
+    """Print the measurements on a device."""
     rates = found["rates"]
     print(f"\n{found['name']}, {found['trials']} trials, {found['features']} features")
     print(
@@ -28,38 +28,16 @@ def print_device(found: Mapping[str, Any]) -> None:
         f"(tensors like the engine's vectors {rates['bandwidth_of_vectors'] / 1e9:.1f}); matmul "
         + ", ".join(f"{name} {rate / 1e9:.0f} GF/s" for name, rate in rates["matmul"].items())
     )
-    columns = ("µs", "least", "limit", "kB", "count", "bandw.", "kF", "count", "matmul", "waits")
-    print(f"\n{'per trial, round':16}" + "".join(f"{one:>9}" for one in columns))
-    waiting = found["threads"] is None  # on a CPU nothing is waited for
-    for label, one in found["strategies"].items():
-        waits = f"{one['waits_per_round']:.1f}" if waiting else "-"
-        print(
-            f"{label:16}{one['us']:9.2f}{one['least_us']:9.2f}{one['share_of_limit']:9.1%}"
-            f"{one['engine_bytes'] / 1e3:9.0f}{one['count_bytes'] / 1e3:9.0f}"
-            f"{one['bandwidth_reached']:9.1%}"
-            f"{one['engine_flops'] / 1e3:9.0f}{one['count_flops'] / 1e3:9.0f}"
-            f"{one['matmul_reached']:9.1%}{waits:>9}"
-        )
-    print(
-        f"\n{found['late_trials']} trials, late in a run: µs per trial and round; state per trial"
-    )
+    for label, row in found["strategies"].items():
+        shares = ", ".join(f"{name} {row[name]:.1%}" for name in SHARES)
+        print(f"{label}: {row['us']:.2f} µs, least {row['least_us']:.2f}; {shares}")
     for label, entries in found["late"].items():
-        cells = (
-            f"round {one['round']:,}: {one['median_us']:.1f} µs, "
-            f"{one['state_bytes_per_trial'] / 1e3:,.0f} kB"
-            for one in entries
-        )
-        print(f"{label:16}{'   '.join(cells)}")
-    print()
+        cells = (f"round {row['round']:,}: {row['median_us']:.1f} µs" for row in entries)
+        print(f"{label}, {found['late_trials']} trials: {', '.join(cells)}")
 
 
 def draw(devices: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Cost against the round, memory against the round, and shares, one row per device.
-
-    Args:
-        devices: What was measured, by device.
-        path: Where to write the picture.
-    """
+    """Plot cost and memory over the round, and shares of the limit, a row per device."""
     figure = canvas(12.5, 3.6 * len(devices))
     rows = figure.subplots(len(devices), 3, squeeze=False)
     for (cost, memory, shares), found in zip(rows, devices.values(), strict=True):
@@ -74,9 +52,9 @@ def draw(devices: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 def _draw_late(
     axes: Axes, late: Mapping[str, list[dict[str, float]]], name: str, scale: float, title: str
 ) -> None:
-    rounds = [one["round"] for one in next(iter(late.values()))]
+    rounds = [entry["round"] for entry in next(iter(late.values()))]
     for label, (color, line) in line_styles(list(late)).items():
-        values = [scale * one[name] for one in late[label]]
+        values = [scale * entry[name] for entry in late[label]]
         axes.plot(rounds, values, color=color, linestyle=line, marker="o", label=label)
     axes.set_xscale("log")
     axes.set_xticks(rounds, [f"{number:,}" for number in rounds])
@@ -88,7 +66,7 @@ def _draw_late(
 
 
 def _draw_shares(axes: Axes, strategies: Mapping[str, Mapping[str, float]]) -> None:
-    """Bars, one group per share, one colour per strategy."""
+    """Bars, a group per share and a colour per strategy."""
     width = 0.8 / len(strategies)
     for number, (label, (color, _)) in enumerate(line_styles(list(strategies)).items()):
         places = [group + width * number for group in range(len(SHARES))]
@@ -99,5 +77,5 @@ def _draw_shares(axes: Axes, strategies: Mapping[str, Mapping[str, float]]) -> N
     middle = width * (len(strategies) - 1) / 2
     axes.set_xticks([group + middle for group in range(len(SHARES))], list(SHARES.values()))
     axes.tick_params(axis="x", labelsize=8)
-    axes.set_ylabel("% of what the device can do")
+    axes.set_ylabel("% of the limit of the device")
     lighten(axes)

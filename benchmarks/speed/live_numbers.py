@@ -1,4 +1,4 @@
-"""How many numbers PyTorch holds at a time while something runs."""
+"""The largest number of numbers that PyTorch holds at once during a computation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class LiveNumbers(TorchDispatchMode):
-    """Counts the memory of all tensors made meanwhile, of this thread, in numbers of 8 bytes.
+    """Counts the memory of all tensors that this thread makes meanwhile, in numbers of 8 bytes.
 
     Attributes:
         most: The largest number alive at once.
@@ -20,8 +20,8 @@ class LiveNumbers(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.most = 0
-        self._known: dict[int, tuple[StorageWeakRef, int]] = {}
-        self._bytes = 0  # of all that are known, also of those that are gone
+        self._counted: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._bytes = 0  # of all tensors counted, freed ones included
 
     def __torch_dispatch__(
         self,
@@ -31,28 +31,28 @@ class LiveNumbers(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         made = func(*args, **(kwargs or {}))
-        new = [one for one in _storages(made) if one._cdata not in self._known]
-        if new:  # what is given and not counted was there before
-            given = {one._cdata for one in _storages((args, kwargs))}
+        new = [each for each in _storages(made) if each._cdata not in self._counted]
+        if new:  # an argument that is not counted existed before
+            given = {each._cdata for each in _storages((args, kwargs))}
             for storage in new:
                 if storage._cdata not in given:
-                    self._known[storage._cdata] = (
+                    self._counted[storage._cdata] = (
                         StorageWeakRef(storage),  # type: ignore[no-untyped-call]
                         storage.nbytes(),
                     )
                     self._bytes += storage.nbytes()
-            if self._bytes // 8 > self.most:  # looking for those that are gone takes long
-                self._forget_what_is_gone()
+            if self._bytes // 8 > self.most:  # the search for freed tensors is slow
+                self._drop_freed()
                 self.most = max(self.most, self._bytes // 8)
         return made
 
-    def _forget_what_is_gone(self) -> None:
-        known = self._known.items()
-        self._known = {key: one for key, one in known if not _gone(one[0])}
-        self._bytes = sum(size for _, size in self._known.values())
+    def _drop_freed(self) -> None:
+        counted = self._counted.items()
+        self._counted = {key: each for key, each in counted if not _freed(each[0])}
+        self._bytes = sum(size for _, size in self._counted.values())
 
 
-def _gone(reference: StorageWeakRef) -> bool:
+def _freed(reference: StorageWeakRef) -> bool:
     return bool(reference.expired())  # type: ignore[no-untyped-call]
 
 

@@ -1,4 +1,4 @@
-"""What a state weighs."""
+"""Memory of a state."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from botorch_tv.strategies import Grid, State
 
 
 def state_bytes(state: State) -> int:
-    """Bytes of memory behind the tensors of a state, room kept for later rounds included.
+    """Bytes of the tensors of a state, with room for later rounds.
 
-    The arms and the kernel factored over them are not counted: all trials share them.
+    The arms and the factored kernel are not counted, because all trials share them.
     """
-    storages = {one.data_ptr(): one.nbytes() for one in map(Tensor.untyped_storage, _held(state))}
-    return sum(storages.values())
+    storages = map(Tensor.untyped_storage, _tensors(state))
+    return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
 
 
-def _held(value: object) -> Iterator[Tensor]:
+def _tensors(value: object) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (Basis, Grid)):
         return
     elif isinstance(value, (tuple, list)):
-        for one in value:
-            yield from _held(one)
+        for part in value:
+            yield from _tensors(part)
     else:
-        for one in getattr(value, "__dict__", {}).values():
-            yield from _held(one)
+        for part in getattr(value, "__dict__", {}).values():
+            yield from _tensors(part)
         for name in getattr(value, "__slots__", ()):
-            yield from _held(getattr(value, name))
+            yield from _tensors(getattr(value, name))

@@ -1,19 +1,19 @@
-"""GP-UCB on a finite set of arms, the way it is written with BoTorch alone.
+"""GP-UCB on a finite set of arms, written with BoTorch alone.
 
-Three loops, each for one trial with fixed hyperparameters in float64:
+Three loops, each for a single trial with fixed hyperparameters in float64:
 
 * `JointRebuild`: a new `SingleTaskGP` every round, ``model.posterior(X)`` on all M arms jointly;
-* `UnsqueezedRebuild`: the same with ``X.unsqueeze(-2)``, M posteriors of one arm each, which
-  spares the M x M covariance;
-* `Conditioned`: one model, extended by ``condition_on_observations`` every round, arms predicted
-  as in `UnsqueezedRebuild`, the faster of the two ways.
+* `UnsqueezedRebuild`: the same with ``X.unsqueeze(-2)``, M posteriors of a single arm, which
+  avoids the M x M covariance;
+* `Conditioned`: a single model, extended by ``condition_on_observations`` every round; arms are
+  predicted as in `UnsqueezedRebuild`.
 
-With ``epsilon`` the model is that of TV-GP-UCB [B16]: the time of a measurement is one more column
-of the inputs and ``(1-ε)^{|t-t'|/2}`` one more factor of the kernel, which is GPyTorch's
-Matérn-1/2 kernel with lengthscale ``-2 / ln(1-ε)``.
+With ``epsilon`` the model is that of TV-GP-UCB [B16]: time is a further column of the inputs and
+``(1-ε)^{|t-t'|/2}`` a further factor of the kernel, which is GPyTorch's Matérn-1/2 kernel with
+lengthscale ``-2 / ln(1-ε)``.
 
-The loops are written to be fast and exact: no gradients, no outcome transform, fixed noise through
-``train_Yvar``. GPyTorch's defaults factor up to 800 rows by Cholesky, so nothing is approximated.
+No gradients, no outcome transform, fixed noise through ``train_Yvar``. GPyTorch factors up to 800
+rows by Cholesky by default, so nothing is approximated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TIE = 1e-7  # for kernels with k(x, x) = 1
 
 @dataclass(frozen=True)
 class Problem:
-    """A finite-armed GP bandit with known hyperparameters.
+    """A finite-armed GP bandit with given hyperparameters.
 
     Args:
         X: The arms, `M x d`, float64.
@@ -82,7 +82,7 @@ def lowest_best(mean: Tensor, variance: Tensor, sqrt_beta: float) -> int:
 
 
 class Loop(ABC):
-    """One trial: `ask` for the arm of this round, `tell` what it gave.
+    """A trial: `ask` for the arm of this round, `tell` its observation.
 
     Args:
         problem: The arms and the model.
@@ -103,7 +103,7 @@ class Loop(ABC):
         return lowest_best(mean, variance, sqrt_beta)
 
     def tell(self, index: int, y: float) -> None:
-        """Record the observation ``y`` of arm ``index`` and go on to the next round."""
+        """Record the observation ``y`` of arm ``index`` and advance to the next round."""
         arm = self.problem.X[index : index + 1]
         x = self.problem.inputs(arm, float(self.round))  # 1 x d, or 1 x (d + 1)
         with torch.no_grad():
@@ -118,7 +118,7 @@ class Loop(ABC):
 
     @abstractmethod
     def _arms(self) -> Tensor:
-        """The arms as the posterior takes them: jointly `M x d`, or one by one `M x 1 x d`."""
+        """The arms as the posterior takes them: jointly `M x d`, or singly `M x 1 x d`."""
 
     @abstractmethod
     def _model(self) -> SingleTaskGP: ...
@@ -137,7 +137,7 @@ class Loop(ABC):
 
 
 class JointRebuild(Loop):
-    """A new model every round and one joint posterior over all arms."""
+    """A new model every round and a joint posterior over all arms."""
 
     name = "joint rebuild"
 
@@ -159,7 +159,7 @@ class JointRebuild(Loop):
 
 
 class UnsqueezedRebuild(JointRebuild):
-    """A new model every round and one posterior per arm."""
+    """A new model every round and a posterior per arm."""
 
     name = "unsqueezed rebuild"
 
@@ -168,7 +168,7 @@ class UnsqueezedRebuild(JointRebuild):
 
 
 class Conditioned(Loop):
-    """One model, conditioned on each new observation, and one posterior per arm."""
+    """A model conditioned on each new observation, and a posterior per arm."""
 
     name = "conditioned"
 

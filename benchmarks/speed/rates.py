@@ -1,4 +1,4 @@
-"""What a device can do: bytes per second from its memory, flops per second in matrix products."""
+"""Rates of a device: bytes per second from memory, flops per second of matrix products."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 
 from benchmarks.speed.runs import now
 
-SHORTEST = 0.05  # seconds of a timing, so that starting operations and the clock do not show
+SHORTEST = 0.05  # seconds of a timing; launches and the clock are negligible
 MEBIBYTE = 2**20
 BEYOND_CACHE = {"cpu": 128 * MEBIBYTE, "cuda": 512 * MEBIBYTE}
-"""Bytes of a tensor of which no cache holds a large part."""
+"""Bytes of a tensor that exceeds every cache."""
 
 
 class Timed(NamedTuple):
-    """A rate, and of what."""
+    """A rate with its operation and size."""
 
     what: str
     size: tuple[int, ...]
@@ -28,9 +28,9 @@ def bandwidths(device: torch.device, sizes: Sequence[int], *, repeats: int = 5) 
     """Bytes read and written per second by a copy and by ``a = b + s c``, per size of a tensor.
 
     Args:
-        device: Where. On a CPU with the threads that torch has.
+        device: The device; a CPU with the threads of torch.
         sizes: Bytes of one tensor.
-        repeats: Timings, of which the fastest counts.
+        repeats: Timings; the fastest counts.
     """
     found = []
     for size in sizes:
@@ -58,10 +58,10 @@ def matmul_rates(
     """Flops per second of products `m x k` by `k x n`, two flops per multiplication.
 
     Args:
-        device: Where. On a CPU with the threads that torch has.
+        device: The device; a CPU with the threads of torch.
         dtype: Of the factors. On a CUDA device float32 keeps torch's default precision.
         shapes: (m, k, n) each.
-        repeats: Timings, of which the fastest counts.
+        repeats: Timings; the fastest counts.
     """
     found = []
     for m, k, n in shapes:
@@ -81,17 +81,11 @@ def memory_bandwidth(device: torch.device, *, repeats: int = 5) -> float:
     """Bytes per second from memory: the best of `bandwidths` over sizes beyond the cache."""
     beyond = BEYOND_CACHE[device.type]
     found = bandwidths(device, [beyond, 2 * beyond], repeats=repeats)
-    return max(one.per_second for one in found)
+    return max(rate.per_second for rate in found)
 
 
 def fastest(work: Callable[[], None], device: torch.device, *, repeats: int) -> float:
-    """Seconds of one call, as many in a row as `SHORTEST` takes, the fastest of some such rows.
-
-    Args:
-        work: What is timed.
-        device: Where it runs.
-        repeats: Rows.
-    """
+    """Seconds of a call: the fastest of ``repeats`` rows of calls that each take `SHORTEST`."""
     work()
     calls = 1
     while (seconds := _row(work, device, calls)) < SHORTEST:

@@ -1,7 +1,7 @@
-"""The setting that timings share, and the engine's run through it.
+"""The setting that timings share, and runs of the engine.
 
 Squared exponential kernel of lengthscale 0.2 on a regular grid of the unit square, noise variance
-0.02, multiplier ``√(0.4 ln 4t)``, in the Markov world of [B16] at ε = 0.03 unless told otherwise.
+0.02, multiplier ``√(0.4 ln 4t)``, in the Markov world of [B16] at ε = 0.03 by default.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 
 
 class Play(NamedTuple):
-    """What happened in a run of the engine, and what it cost."""
+    """A run of the engine and its cost."""
 
     indices: Tensor
     """Choices, `horizon x trials`."""
     observations: Tensor
     """Observations, `horizon x trials`."""
     live: Tensor
-    """Observations in use when the choice was made, `horizon x trials`, int64."""
+    """Observations in use at the choice, `horizon x trials`, int64."""
     init_seconds: float
     """Time to factor the kernel and make the first state."""
     seconds: list[float]
@@ -71,7 +71,7 @@ class Play(NamedTuple):
 def rewards(
     *, points: int, epsilon: float, trials: int, seed: int, device: torch.device | str = "cpu"
 ) -> MarkovRewards:
-    """The world that all contenders play."""
+    """The world of all contenders."""
     return MarkovRewards(
         points=points,
         lengthscale=LENGTHSCALE,
@@ -95,11 +95,11 @@ def play(
     """Run the engine on all trials of a world, timing `ask` and `tell` alone.
 
     Args:
-        contender: Who plays.
-        domain: Where.
-        world: What is played, at its first round; its device is the engine's.
+        contender: The strategy.
+        domain: The arms.
+        world: The world at its first round; its device is the engine's.
         horizon: Rounds T.
-        dtype: Of the engine.
+        dtype: Dtype of the engine.
         watch: Entered around every `ask` and `tell`.
     """
     assert isinstance(contender, ProcessStrategy)
@@ -129,45 +129,36 @@ def play(
 
 
 def replay(contender: Strategy, domain: Grid, played: Play, workers: int) -> float:
-    """Seconds that the engine takes for all trials and rounds of a run, told what it was told.
+    """Seconds of the engine for all trials and rounds of a run, given the same observations.
 
-    It works as a study does: the trials in as many chunks as there are workers, side by side.
-
-    Args:
-        contender: Who plays.
-        domain: Where.
-        played: A run of all trials; its device and dtype are the engine's.
-        workers: Chunks side by side.
-
-    Raises:
-        AssertionError: If it chooses otherwise this time.
+    As in a study, each worker has a chunk of the trials. Raises AssertionError if choices differ.
     """
-    told = played.observations
-    template = contender.init(domain, dtype=told.dtype, device=told.device)
+    observations = played.observations
+    template = contender.init(domain, dtype=observations.dtype, device=observations.device)
 
     def run(trials: Tensor, stop: Event) -> list[Tensor]:
         state = contender.init_like(template, (len(trials),))
         chosen = []
-        for y in told[:, trials]:
+        for y in observations[:, trials]:
             suggestion = contender.ask(state)
             state, _ = contender.tell(state, suggestion, y, check=False, consume=True)
             chosen.append(suggestion.choice)
         return chosen
 
-    chunks = torch.arange(told.shape[1], device=told.device).chunk(workers)
-    begin = now(told.device)
+    chunks = torch.arange(observations.shape[1], device=observations.device).chunk(workers)
+    begin = now(observations.device)
     with torch_threads(max(1, torch.get_num_threads() // workers)):
         chosen = side_by_side(run, chunks, workers)
-    seconds = now(told.device) - begin
-    again = torch.cat([torch.stack(one) for one in chosen], dim=1)
-    # Rounding depends on how a matrix product is split, in float32 enough to decide a near tie.
-    if told.dtype == torch.float64 and told.device.type == "cpu":
+    seconds = now(observations.device) - begin
+    again = torch.cat([torch.stack(chunk) for chunk in chosen], dim=1)
+    # Rounding depends on the split of a matrix product; in float32 it may decide a near tie.
+    if observations.dtype == torch.float64 and observations.device.type == "cpu":
         assert torch.equal(again, played.indices)
     return seconds
 
 
 def now(device: torch.device) -> float:
-    """Seconds on a clock, read once the device has done all it was given."""
+    """Seconds on a clock, read when the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

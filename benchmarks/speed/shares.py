@@ -1,4 +1,4 @@
-"""Time, traffic and products of the engine's rounds, as shares of what a device can do."""
+"""Time, traffic and products of the engine's rounds, as shares of the limits of a device."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.process import basis_of
 from botorch_tv.strategies import Grid, Strategy
 
-LOOKED_AT = 64  # trials in which the different arms are counted
+LOOKED_AT = 64  # trials in which distinct arms are counted
 
 
 class Rates(NamedTuple):
-    """What a device can do."""
+    """Rates of a device."""
 
     bandwidth: float
     """Bytes per second from memory."""
@@ -29,7 +29,7 @@ class Rates(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How large a run is, and where."""
+    """Size and device of a run."""
 
     trials: int
     horizon: int
@@ -39,18 +39,12 @@ class Size(NamedTuple):
     workers: int
     """Chunks side by side."""
     repeats: int
-    """Timed passes, of which the fastest counts."""
+    """Timed passes; the fastest counts."""
     seed: int
 
 
 def measure(strategy: Strategy, domain: Grid, size: Size, rates: Rates) -> dict[str, float]:
-    """One strategy's round next to the least it needs; all is per trial and round.
-
-    Args:
-        strategy: Who plays.
-        domain: Where, a regular grid of the unit square.
-        size: Of the run.
-        rates: Of its device.
+    """A strategy's round against the least it needs, per trial and round.
 
     Returns:
         Time in microseconds, bytes and flops of the count and of the engine, and shares.
@@ -65,7 +59,7 @@ def measure(strategy: Strategy, domain: Grid, size: Size, rates: Rates) -> dict[
     )
     played = play(strategy, domain, world, size.horizon, dtype=size.dtype, watch=traffic)
     basis = basis_of(strategy.init(domain, dtype=size.dtype, device=size.device).data)
-    del world  # before memory is needed for the timed passes
+    del world  # frees memory for the timed passes
     passes = [replay(strategy, domain, played, size.workers) for _ in range(size.repeats)]
     trial_rounds = size.trials * size.horizon
     seconds = min(passes) / trial_rounds
@@ -93,23 +87,22 @@ def measure(strategy: Strategy, domain: Grid, size: Size, rates: Rates) -> dict[
 
 
 def mean_count(basis: Basis, live: list[float], different: list[float] | None) -> Count:
-    """The count of all rounds of a run, divided by their number.
+    """The mean count over the rounds of a run.
 
     Args:
         basis: The kernel over the arms.
-        live: Mean number of observations in use, one per round.
-        different: Mean number of different arms among them, one per round; None where the
-            objective moves.
+        live: Mean number of observations in use, per round.
+        different: Mean number of distinct arms among them, per round; None if the objective moves.
     """
     rounds = [
         round_count(basis, n, None if different is None else different[number])
         for number, n in enumerate(live)
     ]
-    return Count(fmean(one.numbers for one in rounds), fmean(one.flops for one in rounds))
+    return Count(fmean(each.numbers for each in rounds), fmean(each.flops for each in rounds))
 
 
 def distinct_arms(played: Play) -> list[float]:
-    """Mean number of different arms among the live observations, one per round."""
+    """Mean number of distinct arms among the live observations, per round."""
     return distinct(played.indices[:, :LOOKED_AT].cpu(), played.live[:, :LOOKED_AT].cpu())
 
 

@@ -1,8 +1,8 @@
-"""What a computation really moves and multiplies: bytes in and out of every operation.
+"""Bytes in and out of every operation of a computation, and its products.
 
-Counted at the dispatcher, so it is the traffic of the passes that are made, one operation after
-the other, each reading its inputs from memory and writing its results there. What stays in a cache
-from one operation to the next moves less than that; copies made inside an operation are not seen.
+Counted at the dispatcher: every operation reads its inputs from memory and writes its results
+there. Data that stay in a cache between operations are counted all the same; copies made inside an
+operation are not counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 UNTOUCHED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 UNTOUCHED |= {"_unsafe_view", "set_", "resize_", "_local_scalar_dense"}
-"""Operations that reserve, rename or fetch a single number."""
+"""Operations that allocate, rename or fetch a single number."""
 OVERWRITTEN = {
     "copy_",
     "fill_",
@@ -28,27 +28,26 @@ OVERWRITTEN = {
     "index_copy_",
     "scatter_",
 }
-"""Operations in place that do not read what was there."""
+"""Operations in place that do not read the old values."""
 PICKED = {"gather", "index", "index_select", "embedding"}
-"""Operations that read of their first input as much as they return."""
+"""Operations that read as much of their first input as they return."""
 PLACED = {"index_copy_": 3, "index_put_": 2, "scatter_": 3, "scatter_add_": 3}
-"""Operations that touch of their first input as much as the argument of this number holds."""
+"""Operations that touch as much of their first input as the argument of this number has."""
 PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1}
-"""Matrix products, by the number of the argument that is the first factor."""
+"""Matrix products, by the position of their first factor."""
 WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "equal"}
-"""Operations whose result the host has to know before it can go on."""
+"""Operations whose result the host awaits."""
 
 
 class Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts what happens while it is entered; it can be entered again and counts on.
+    """Counts operations while it is entered; entered again, it adds to its counts.
 
     Attributes:
-        bytes: Read and written. Views are free; what an expanded tensor repeats is read once; an
-            operation in place reads and writes, one that fills memory writes.
+        bytes: Read and written. Views are free; repeats of an expanded tensor are read once; an
+            operation in place reads and writes, an operation that fills memory writes.
         flops: Of matrix products, two for every multiplication.
         operations: Number of operations that touched memory, each a kernel on a device.
-        waits: How often the host had to wait for a result. On a CPU that costs nothing, and code
-            may do there what it avoids elsewhere.
+        waits: How often the host awaited a result; on a CPU this costs nothing.
     """
 
     def __init__(self) -> None:
@@ -79,7 +78,7 @@ class Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def distinct_bytes(tensor: Tensor) -> int:
-    """Bytes of the entries of a tensor that are places of their own in memory."""
+    """Bytes of the distinct memory locations of a tensor."""
     sizes = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
     return math.prod(sizes) * tensor.element_size() if tensor.numel() else 0
 
@@ -104,7 +103,7 @@ def _bytes(
             moved += size
         else:
             moved += 2 * size
-    fresh = not any(_written(one) for one in func._schema.returns)
+    fresh = not any(_written(value) for value in func._schema.returns)
     return moved + (returned if fresh else 0)
 
 
@@ -114,7 +113,8 @@ def _written(value: Any) -> bool:
 
 def _is_view(func: OpOverload[..., Any]) -> bool:
     return any(
-        one.alias_info is not None and not one.alias_info.is_write for one in func._schema.returns
+        value.alias_info is not None and not value.alias_info.is_write
+        for value in func._schema.returns
     )
 
 
@@ -123,7 +123,7 @@ def _comes_home(name: str, args: Sequence[Any], result: Any) -> bool:
     return (
         name in {"_to_copy", "copy_"}
         and result.device.type == "cpu"
-        and any(one.device.type != "cpu" for one in _tensors(args))
+        and any(tensor.device.type != "cpu" for tensor in _tensors(args))
     )
 
 
@@ -131,5 +131,5 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
-        for one in value:
-            yield from _tensors(one)
+        for part in value:
+            yield from _tensors(part)

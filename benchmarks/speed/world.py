@@ -1,8 +1,7 @@
-"""Rewards to play against: the Markov world of [B16] on a regular grid of the unit square.
+"""Rewards of the Markov world of [B16] on a regular grid of the unit square.
 
-Independent of the library that is being timed, and sampled in the two axes of the grid: for the
-squared exponential kernel the covariance is ``C ⊗ C`` with ``C`` the covariance along one axis,
-so ``f = A Z Aᵀ`` with ``A Aᵀ = C`` and independent normals ``Z``.
+Independent of the library. The covariance of the squared exponential kernel is ``C ⊗ C`` with ``C``
+the covariance along an axis, so ``f = A Z Aᵀ`` with ``A Aᵀ = C`` and independent normals ``Z``.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from torch import Tensor
 
 
 class MarkovRewards:
-    """``f_{t+1} = √(1-ε) f_t + √ε g_t`` with ``g_t`` drawn afresh ([B16] §2), for several trials.
+    """``f_{t+1} = √(1-ε) f_t + √ε g_t`` with independent draws ``g_t`` ([B16] §2), for some trials.
 
     Args:
         points: Points along each axis; the grid has M = ``points²`` arms.
         lengthscale: Lengthscale of the squared exponential kernel (outputscale 1).
-        epsilon: Rate of change, 0 (never changes) to 1 (redrawn every round).
+        epsilon: Rate of change, 0 (static) to 1 (redrawn every round).
         noise: Variance of the observation noise, one number per trial and round.
         trials: Number of independent trials B.
         seed: Seed of all draws.
-        device: Where they are drawn; device types have different generators.
+        device: Device of the draws; device types have different generators.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class MarkovRewards:
     def observe(self, index: Tensor) -> Tensor:
         """Noisy rewards of the arms ``index`` (`trials`) in this round, `trials`.
 
-        Asking twice in a round gives the same answer.
+        Repeated calls in a round return the same.
         """
         return self.values.gather(-1, index[:, None]).squeeze(-1) + self._disturbance
 

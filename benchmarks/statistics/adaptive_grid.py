@@ -1,22 +1,20 @@
-"""What a strategy that is told nothing reaches on 50 x 50 arms, beside those that are told.
+"""Regret of the adaptive strategy on 50 x 50 arms, beside strategies given their kernel.
 
     python -m benchmarks.statistics.adaptive_grid [--worlds NAME ...] [--trials 20]
         [--horizon 400] [--seed 0] [--out FILE]
 
 Functions of a squared exponential kernel of lengthscale 0.2, noise variance 0.02. Worlds: *markov*
-at four rates ε, *static*, *abrupt* (two changes, at a third and two thirds of the horizon),
-*slow*, one function that turns into another over the whole horizon, *switching*, Markov at ε =
-0.001 for half of it and at 0.05 thereafter, and *sine*, Mauduit's wave that runs along a line of
-401 arms, the same in every trial. The others know kernel, noise and scale, and TV-GP-UCB the rate
-where there is one; all widths are equal, and so are functions and noise. Regret is per round, and
-differences are paired over trials.
+at four rates ε; *static*; *abrupt*, with changes at a third and two thirds of the horizon; *slow*,
+a function that turns into another over the whole horizon; *switching*, Markov at ε = 0.001 for half
+of the horizon, then at 0.05; *sine*, the wave of [M] on a line of 401 arms, the same in all trials.
+The other strategies are given kernel, noise and scale, TV-GP-UCB also the rate. Widths, functions
+and noise are equal for all. Regret is per round; differences are paired over trials.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -25,7 +23,7 @@ from torch import Tensor
 
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, write
-from benchmarks.statistics.adaptive import read, summary
+from benchmarks.statistics.common import ADAPTIVE, REGRET, read, summary
 from botorch_tv.papers import mauduit
 from botorch_tv.simulation import run_study
 from botorch_tv.simulation.rivals import unit_kernel
@@ -48,10 +46,10 @@ from botorch_tv.strategies import (
     tv_gp_ucb,
 )
 
-SIDE, NOISE, LENGTHSCALE = 50, 0.02, 0.2
+POINTS, NOISE, LENGTHSCALE = 50, 0.02, 0.2
 RATES = (0.001, 0.01, 0.03, 0.1)
 USUAL_RATE = 0.03
-"""Of TV-GP-UCB where the world has none."""
+"""Given to TV-GP-UCB where the world has no rate."""
 SLOWLY, FAST = 0.001, 0.05
 WORLDS = (
     *(f"markov {rate}" for rate in RATES),
@@ -60,13 +58,13 @@ WORLDS = (
 
 
 class SwitchingWorld(GridWorld):
-    """A Markov world whose rate of change is another one after some rounds.
+    """A Markov world whose rate of change switches once.
 
     Args:
         domain: The arms.
         kernel: Covariance of the functions.
-        rates: ε of the rounds before and after.
-        change: First round that comes by the second rate.
+        rates: ε before and after the switch.
+        change: First round drawn with the second rate.
         noise: Variance of the observation noise.
     """
 
@@ -97,7 +95,7 @@ class SwitchingWorld(GridWorld):
 
 def world(name: str, horizon: int) -> World:
     """A world by its name."""
-    domain, kernel = Grid.regular(points=SIDE, dim=2), unit_kernel("se", LENGTHSCALE)
+    domain, kernel = Grid.regular(points=POINTS, dim=2), unit_kernel("se", LENGTHSCALE)
     draw = GaussianDraw(kernel)
     if name == "static":
         return StaticWorld(domain, functions=draw, noise=NOISE)
@@ -117,74 +115,52 @@ def world(name: str, horizon: int) -> World:
 
 
 def contenders(name: str) -> dict[str, Strategy]:
-    """All at the width of the strategy that is told nothing."""
-    nothing, kernel = adaptive_gp_ucb(), unit_kernel("se", LENGTHSCALE)
+    """Strategies by label, all at the width of the adaptive strategy."""
+    adaptive, kernel = adaptive_gp_ucb(), unit_kernel("se", LENGTHSCALE)
     rate = float(name.split()[-1]) if name.startswith("markov") else USUAL_RATE
-    told: dict[str, Any] = {"kernel": kernel, "noise": NOISE, "width": nothing.width}
+    given: dict[str, Any] = {"kernel": kernel, "noise": NOISE, "width": adaptive.width}
     if name == "sine":
-        told |= {"kernel": mauduit.line_kernel(), "noise": mauduit.NOISE}
+        given |= {"kernel": mauduit.line_kernel(), "noise": mauduit.NOISE}
     return {
-        "told nothing": nothing,
-        f"TV-GP-UCB told {rate}": tv_gp_ucb(epsilon=rate, **told),
-        "ET-GP-UCB": et_gp_ucb(**told),
-        "GP-UCB": gp_ucb(**told),
+        ADAPTIVE: adaptive,
+        f"TV-GP-UCB given {rate}": tv_gp_ucb(epsilon=rate, **given),
+        "ET-GP-UCB": et_gp_ucb(**given),
+        "GP-UCB": gp_ucb(**given),
     }
 
 
-def measure(
-    options: argparse.Namespace, players: Callable[[str, int], dict[str, Strategy]]
-) -> dict[str, Any]:
-    """Play worlds, and write each to the record of a file as it ends.
-
-    Args:
-        options: Worlds, trials, horizon and seed, and the file; other worlds in it stay.
-        players: Strategies by their labels, of a world's name and the horizon.
-    """
-    facts, record = begin(1, seed=options.seed), read(options.out)
-    horizon = options.horizon
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Run the benchmark and return its record; each world is saved as it ends."""
+    options = command_line(
+        "statistics.adaptive_grid", __doc__, worlds=WORLDS, trials=20, horizon=400, seed=0
+    ).parse_args(arguments)
+    facts, sizes = begin(1, seed=options.seed), ("trials", "horizon", "seed")
     for name in options.worlds:
-        start, contending = time.process_time(), players(name, horizon)
+        start, players = time.process_time(), contenders(name)
         study = run_study(
-            world(name, horizon),
-            contending,
-            trials=options.trials,
-            horizon=horizon,
-            seed=options.seed,
+            world(name, options.horizon),
+            players,
+            **{size: getattr(options, size) for size in sizes},
             progress=False,
         )
         total = study.data["regret"].sum("round")
         runs = {
-            label: {
-                "strategy": repr(one),
-                "total regret of every seed": total.sel(strategy=label).values.tolist(),
-            }
-            for label, one in contending.items()
+            label: {"strategy": repr(strategy), REGRET: total.sel(strategy=label).values.tolist()}
+            for label, strategy in players.items()
         }
         record = read(options.out)
         record["environment"] = facts
         record["worlds"][name] = {
             "environment": facts,  # other worlds of the file may be of other days
             "trials": options.trials,
-            "horizon": horizon,
+            "horizon": options.horizon,
             "processor seconds": time.process_time() - start,
             "runs": runs,
-            "regret per round": summary(runs, horizon),
+            "regret per round": summary(runs, options.horizon),
         }
         write(record, options.out)
         print(name, record["worlds"][name]["regret per round"], flush=True)
-    return record
-
-
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the benchmark.
-
-    Args:
-        arguments: The command line; that of the process unless given.
-    """
-    parser = command_line(
-        "statistics.adaptive_grid", __doc__, worlds=WORLDS, trials=20, horizon=400, seed=0
-    )
-    return measure(parser.parse_args(arguments), lambda name, _: contenders(name))
+    return read(options.out)
 
 
 if __name__ == "__main__":

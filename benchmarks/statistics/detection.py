@@ -1,11 +1,11 @@
-"""How soon is a change noticed, and how often is one noticed that was none?
+"""Detection delay and false triggers of the event trigger and of the likelihood ratio.
 
-GP-UCB plays Gaussian draws on a 20 x 20 grid (SE kernel, lengthscale 0.2, σ² = 0.02) that are
-replaced after 100 rounds by sqrt(1 - s²) f + s g, g another draw: s is the size of the change.
-Nothing is forgotten in the run, so that one run tells when each detector first fires at each δ:
-until then all runs are the same. False alarms are trials that fire in the 100 rounds before the
-change; the delay of the others counts rounds from it, those that never fire in the 100 rounds after
-it as 101. ``Forced`` plays a tenth of the rounds by chance.
+GP-UCB plays Gaussian draws on a 20 x 20 grid (SE kernel, lengthscale 0.2, σ² = 0.02). After 100
+rounds a draw f changes to sqrt(1 - s²) f + s g, with g another draw and s the size of the change.
+The run itself forgets nothing, so a single run shows when each detector first fires at each δ.
+False triggers are the trials in which a detector fires in the 100 rounds before the change. The
+delay of the other trials counts rounds from the change, 101 if the detector does not fire within
+100 rounds. ``Forced`` plays a tenth of the rounds at random.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from torch import Tensor
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, write
 from botorch_tv.acquisition import Forced, Logarithmic, UpperConfidence
+from botorch_tv.drawing import canvas, lighten, written
 from botorch_tv.forgetting import EventTrigger, GLRTrigger, Log, Observation, Retained, Retention
+from botorch_tv.simulation.plots.curves import line_styles
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import GPStrategy, Grid
 
@@ -30,21 +32,21 @@ NOISE = 0.02
 SIZES = (0.2, 0.4, 0.7, 1.0)
 DELTAS = (1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99)
 LEVELS = (0.01, 0.05)
-"""Shares of false alarms at which detectors are compared."""
+"""Rates of false triggers at which detectors are compared."""
 EXPLORATIONS = {"GP-UCB": UpperConfidence(), "GP-UCB, forced": Forced(0.1)}
 DETECTORS = {"ET": EventTrigger, "GLR": GLRTrigger}
 
 
-class Told(NamedTuple):
-    """What was predicted and observed, each `trials x rounds`."""
+class Observed(NamedTuple):
+    """Observations and their predictions, each `trials x rounds`."""
 
     y: Tensor
     mean: Tensor
     sd: Tensor
 
 
-def play(size: float, exploration: str, trials: int, seed: int) -> Told:
-    """One run without forgetting; worlds and noise are the same for every exploration."""
+def play(size: float, exploration: str, trials: int, seed: int) -> Observed:
+    """A run without forgetting; functions and noise are the same for every exploration."""
     domain, kernel = Grid.regular(points=20, dim=2), unit_kernel("se", 0.2)
     generator = torch.Generator().manual_seed(seed)
     usual: dict[str, Any] = {"generator": generator, "dtype": torch.float64}
@@ -66,23 +68,23 @@ def play(size: float, exploration: str, trials: int, seed: int) -> Told:
         assert suggestion.index is not None
         f = first if t < BEFORE else second
         y = f.gather(1, suggestion.index.unsqueeze(1)).squeeze(1) + errors[:, t]
-        rows.append(Told(y, suggestion.mean, suggestion.sd))
+        rows.append(Observed(y, suggestion.mean, suggestion.sd))
         state, _ = strategy.tell(state, suggestion, y, consume=True)
-    return Told(*(torch.stack(part, 1) for part in zip(*rows)))
+    return Observed(*(torch.stack(part, 1) for part in zip(*rows)))
 
 
-def first_alarms(rule: Retention, told: Told) -> Tensor:
+def first_triggers(rule: Retention, observed: Observed) -> Tensor:
     """The round in which a rule first fires, counted from 1; infinite for never, `trials`."""
-    trials, rounds = told.y.shape
+    trials, rounds = observed.y.shape
     shape = torch.Size((trials,))
     never = torch.zeros(trials, dtype=torch.bool)
     noise = torch.full(shape, NOISE, dtype=torch.float64)
     first, memory = noise + math.inf, rule.init(shape)
     for t in range(rounds):
-        y, mean, sd = (part[:, t] for part in told)
+        y, mean, sd = (part[:, t] for part in observed)
         time = torch.full(shape, t + 1.0, dtype=torch.float64)
         log = Log(
-            None,  # neither rule looks at rows
+            None,  # neither rule uses rows
             now=time,
             rounds=t + 1,
             since=torch.full(shape, t + 1),
@@ -100,29 +102,29 @@ def first_alarms(rule: Retention, told: Told) -> Tensor:
 
 
 def judged(first: Tensor) -> dict[str, Any]:
-    """False alarms, and delays of the others, each with its standard error."""
+    """Rate of false triggers, and delay of the other trials, each with its standard error."""
     false = first <= BEFORE
     delay = (first - BEFORE).clamp_max(AFTER + 1)[~false]
     error = delay.std() / math.sqrt(len(delay))
     share = false.double().mean().item()
     return {
-        "false_alarms": share,
-        "false_alarms_error": math.sqrt(share * (1 - share) / len(first)),
+        "false_triggers": share,
+        "false_triggers_error": math.sqrt(share * (1 - share) / len(first)),
         "delay": delay.mean().item(),
         "delay_error": error.item(),
-        "noticed": (delay <= AFTER).double().mean().item(),
+        "detected": (delay <= AFTER).double().mean().item(),
     }
 
 
-def compared(alarms: dict[str, dict[float, Tensor]], level: float) -> dict[str, Any]:
-    """Delays at the largest δ of each detector with so few false alarms, paired by trial."""
+def compared(triggers: dict[str, dict[float, Tensor]], level: float) -> dict[str, Any]:
+    """Delays at the largest δ of each detector that has so few false triggers, paired by trial."""
     chosen = {}
-    for name, by_delta in alarms.items():
-        few = [d for d, one in by_delta.items() if (one <= BEFORE).double().mean() <= level]
+    for name, by_delta in triggers.items():
+        few = [d for d, first in by_delta.items() if (first <= BEFORE).double().mean() <= level]
         chosen[name] = max(few)
-    firsts = [alarms[name][delta] for name, delta in chosen.items()]
-    both = torch.stack([one > BEFORE for one in firsts]).all(0)
-    event, ratio = ((one - BEFORE).clamp_max(AFTER + 1)[both] for one in firsts)
+    firsts = [triggers[name][delta] for name, delta in chosen.items()]
+    both = torch.stack([first > BEFORE for first in firsts]).all(0)
+    event, ratio = ((first - BEFORE).clamp_max(AFTER + 1)[both] for first in firsts)
     apart = event - ratio
     return {
         "level": level,
@@ -134,41 +136,35 @@ def compared(alarms: dict[str, dict[float, Tensor]], level: float) -> dict[str, 
 
 
 def draw(curves: Sequence[dict[str, Any]], path: Path) -> None:
-    """A panel per size: delay over false alarms."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, len(SIZES), figsize=(3.1 * len(SIZES), 3.2), sharey=True)
-    styles = {"GP-UCB": "-", "GP-UCB, forced": "--"}
-    colors = {"ET": "#c44e52", "GLR": "#4c72b0"}
+    """Plot delay over false triggers, a panel per size of change."""
+    figure = canvas(3.1 * len(SIZES), 3.4)
+    panels = figure.subplots(1, len(SIZES), sharey=True, squeeze=False)[0]
+    colors = line_styles([f"{detector}-GP-UCB" for detector in DETECTORS])
     for panel, size in zip(panels, SIZES):
         for curve in curves:
             if curve["size"] == size:
-                points = [one for one in curve["points"].values()]
-                name = f"{curve['detector']}, {curve['exploration']}"
+                points = list(curve["points"].values())
+                forced = "forced" in curve["exploration"]
                 panel.errorbar(
-                    [100 * one["false_alarms"] for one in points],
-                    [one["delay"] for one in points],
-                    [one["delay_error"] for one in points],
-                    label=name,
-                    linestyle=styles[curve["exploration"]],
-                    color=colors[curve["detector"]],
+                    [100 * point["false_triggers"] for point in points],
+                    [point["delay"] for point in points],
+                    [point["delay_error"] for point in points],
+                    label=f"{curve['detector']}{', forced exploration' if forced else ''}",
+                    linestyle="dashed" if forced else "solid",
+                    color=colors[f"{curve['detector']}-GP-UCB"][0],
                     marker=".",
                 )
-        panel.set_title(f"size {size:g}")
-        panel.set_xlabel("false alarms in 100 rounds, %")
+        panel.set_title(f"size of change s = {size:g}", fontsize=9)
         panel.set_ylim(0, AFTER + 5)
-    panels[0].set_ylabel("rounds until noticed")
-    panels[-1].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+        lighten(panel)
+    figure.supxlabel("false triggers in 100 rounds, % of trials", fontsize=9)
+    panels[0].set_ylabel("detection delay, rounds")
+    panels[-1].legend(fontsize=8, frameon=False, loc="upper right")
+    written(figure, path)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Play all worlds; returns the record that is written."""
+    """Run the benchmark and return its record."""
     options = command_line(
         "statistics.detection", __doc__, trials=1000, seed=0, threads=1
     ).parse_args(arguments)
@@ -176,25 +172,21 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     curves, pairs = [], []
     for size in SIZES:
         for exploration in EXPLORATIONS:
-            told = play(size, exploration, options.trials, options.seed)
-            alarms = {
-                name: {delta: first_alarms(rule(delta), told) for delta in DELTAS}
+            observed = play(size, exploration, options.trials, options.seed)
+            triggers = {
+                name: {delta: first_triggers(rule(delta), observed) for delta in DELTAS}
                 for name, rule in DETECTORS.items()
             }
-            for name, by_delta in alarms.items():
-                points = {str(delta): judged(one) for delta, one in by_delta.items()}
+            for name, by_delta in triggers.items():
+                points = {str(delta): judged(first) for delta, first in by_delta.items()}
                 curves.append(
                     {"size": size, "exploration": exploration, "detector": name, "points": points}
                 )
             for level in LEVELS:
-                pairs.append({"size": size, "exploration": exploration, **compared(alarms, level)})
-                told_of = pairs[-1]
-                print(
-                    f"size {size:g}, {exploration}, at most {level:.0%} false alarms: ET "
-                    f"{told_of['delay']['ET']:.1f}, GLR {told_of['delay']['GLR']:.1f} rounds; "
-                    f"sooner by {told_of['rounds_sooner']:.1f} ± "
-                    f"{told_of['rounds_sooner_error']:.1f}"
+                pairs.append(
+                    {"size": size, "exploration": exploration, **compared(triggers, level)}
                 )
+                print(pairs[-1], flush=True)
     record = {
         "benchmark": "detection",
         **facts,

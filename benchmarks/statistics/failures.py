@@ -1,17 +1,18 @@
-"""How much failed trials cost ``Loop``, Optuna's ``DriftSampler`` and Ax's adaptive strategy.
+"""Cost of failed trials to ``Loop``, Optuna's ``DriftSampler`` and Ax's adaptive strategy.
 
     python -m benchmarks.statistics.failures [--worlds NAME ...] [--seeds 10] [--first 100]
         [--out FILE]
 
-- *one failure*: of (x - a - .005 i)² + (y - b)² trial 20 fails, or is pruned; mean cost of trials
+- *one failure*: trial 20 of (x - a - .005 i)² + (y - b)² fails or is pruned; mean cost of trials
   21 to 36.
-- *furnace*: four mixed parameters whose best values drift; 0, 5 and 15 % of 60 trials fail,
-  wherever they are; regret of all trials, those that fail included.
-- *pruner*: the first objective under Optuna's ``MedianPruner``, 40 trials; how many are pruned from
-  the 20th on, how many of these within 0.02 of a wall, mean cost of these trials; TPE beside it.
-- *forbidden*: measurements of a peak fail in a third of the square, of three shapes; share of
-  suggestions 21 to 60 inside, recommendations inside, and by how much of its range the last one
-  falls short of the best allowed value.
+- *furnace*: four mixed parameters whose optimum drifts; 0, 5 and 15 % of 60 trials fail at random;
+  regret of all trials, failures included.
+- *pruner*: the first objective under Optuna's ``MedianPruner``, 40 trials; how many trials from the
+  20th on are pruned, how many of these lie within 0.02 of a bound, mean cost of these trials; TPE
+  for comparison.
+- *forbidden*: measurements of a peak fail in a third of the square, of three shapes; fraction of
+  suggestions 21 to 60 inside it, recommendations inside it, and the regret of the last one as a
+  fraction of the range.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, write
-from benchmarks.statistics.adaptive import read
-from benchmarks.statistics.errors import standard_error
+from benchmarks.statistics.common import mean_and_error, read, standard_error
 from botorch_tv.ax import adaptive_generation_strategy
 from botorch_tv.loop import Loop
 from botorch_tv.optuna import DriftSampler
@@ -39,7 +39,7 @@ from botorch_tv.strategies.parameters import BoxParameter
 
 Cost = Callable[[int, Mapping[str, Any]], float]
 Outcomes = Sequence[str]
-"""What becomes of every trial: "ok", "failed" or "pruned"."""
+"""Of every trial: "ok", "failed" or "pruned"."""
 PLAIN = {"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)}
 FURNACE: dict[str, BoxParameter | Choice] = {
     "temperature": Float(20.0, 80.0),
@@ -62,7 +62,7 @@ def valley(seed: int) -> Cost:
 
 
 def furnace(seed: int) -> Cost:
-    """Costs above the least of a round, of four parameters."""
+    """Costs of four parameters above the minimum of a round."""
     own = np.random.default_rng([3, seed])
     at, layers = (own.uniform(0.25, 0.65), own.uniform(0.3, 0.7)), own.integers(2, 8)
     kind = "sand" if own.random() < 0.5 else "salt"
@@ -91,12 +91,12 @@ def by_loop(
 def by_optuna(
     space: Mapping[str, Any], cost: Cost, outcome: Outcomes, noise: np.ndarray, seed: int
 ) -> list[float]:
-    """The same of Optuna."""
+    """Costs of all trials of an Optuna study."""
     found: list[float] = []
 
     def run(trial: optuna.Trial) -> float:
         trial.set_user_attr("t", float(trial.number))
-        point = {name: _suggested(trial, name, one) for name, one in space.items()}
+        point = {name: _suggested(trial, name, part) for name, part in space.items()}
         found.append(cost(trial.number, point))
         if outcome[trial.number] == "failed":
             raise ArithmeticError
@@ -109,20 +109,20 @@ def by_optuna(
     return found
 
 
-def _suggested(trial: optuna.Trial, name: str, one: Any) -> Any:
-    if isinstance(one, Choice):
-        return trial.suggest_categorical(name, one.choices)
-    if isinstance(one, Integer):
-        return trial.suggest_int(name, one.low, one.high)
-    return trial.suggest_float(name, one.low, one.high, log=one.log)
+def _suggested(trial: optuna.Trial, name: str, part: Any) -> Any:
+    if isinstance(part, Choice):
+        return trial.suggest_categorical(name, part.choices)
+    if isinstance(part, Integer):
+        return trial.suggest_int(name, part.low, part.high)
+    return trial.suggest_float(name, part.low, part.high, log=part.log)
 
 
 def by_ax(
     space: Mapping[str, Any], cost: Cost, outcome: Outcomes, noise: np.ndarray, seed: int
 ) -> list[float]:
-    """The same of Ax."""
+    """Costs of all trials of an Ax experiment."""
     client, found = Client(random_seed=seed), []
-    client.configure_experiment([*(_configured(*one) for one in space.items()), _TIME])
+    client.configure_experiment([*(_configured(*part) for part in space.items()), _TIME])
     client.configure_optimization(objective="-cost")
     client.set_generation_strategy(adaptive_generation_strategy("t", seed=seed))
     for i, error in enumerate(noise):
@@ -140,12 +140,12 @@ def by_ax(
 _TIME = RangeParameterConfig(name="t", parameter_type="float", bounds=(0.0, 1000.0))
 
 
-def _configured(name: str, one: Any) -> RangeParameterConfig | ChoiceParameterConfig:
-    if isinstance(one, Choice):
-        values = list(one.choices)
+def _configured(name: str, part: Any) -> RangeParameterConfig | ChoiceParameterConfig:
+    if isinstance(part, Choice):
+        values = list(part.choices)
         return ChoiceParameterConfig(name, values=values, parameter_type="str", is_ordered=False)
-    kind, scaling = "int" if isinstance(one, Integer) else "float", "log" if one.log else None
-    bounds = (one.low, one.high)
+    kind, scaling = "int" if isinstance(part, Integer) else "float", "log" if part.log else None
+    bounds = (part.low, part.high)
     return RangeParameterConfig(name, bounds=bounds, parameter_type=kind, scaling=scaling)
 
 
@@ -153,26 +153,21 @@ PLAYERS = {"Loop": by_loop, "DriftSampler": by_optuna, "Ax": by_ax}
 
 
 def one_failure(seeds: range) -> dict[str, Any]:
-    """Mean cost of trials 21 to 36 where trial 20 comes to nothing."""
+    """Mean cost of trials 21 to 36 after an unsuccessful trial 20."""
     found: dict[str, Any] = {}
     for label, player in PLAYERS.items():
-        for what in ("ok", "failed", "pruned"):
-            if (label, what) in (("Loop", "pruned"), ("Ax", "pruned")):
+        for end in ("ok", "failed", "pruned"):
+            if end == "pruned" and label != "DriftSampler":
                 continue
-            outcome = ["ok"] * 20 + [what] + ["ok"] * 16
+            outcome = ["ok"] * 20 + [end] + ["ok"] * 16
             runs = [player(PLAIN, valley(seed), outcome, np.zeros(37), seed) for seed in seeds]
-            costs = np.mean([one[21:] for one in runs], 1)
-            found[f"{label}, {what}"] = {
-                "mean": float(np.mean(costs)),
-                "standard error": standard_error(np.array(costs)),
-                "largest": float(np.max(costs)),
-            }
-            print(label, what, found[f"{label}, {what}"], flush=True)
+            costs = np.mean([run[21:] for run in runs], 1)
+            found[f"{label}, {end}"] = mean_and_error(costs) | {"largest": float(np.max(costs))}
     return found
 
 
 def glitches(seeds: range) -> dict[str, Any]:
-    """Regret of all 60 trials where some fail, wherever they are."""
+    """Regret of all 60 trials where a fraction fails at random."""
     found: dict[str, Any] = {}
     for label, player in PLAYERS.items():
         clean: np.ndarray | None = None
@@ -181,7 +176,7 @@ def glitches(seeds: range) -> dict[str, Any]:
             for seed in seeds:
                 own = np.random.default_rng([4, seed])
                 noise, fails = SD * own.standard_normal(60), own.random(60) < share
-                outcome = ["failed" if one else "ok" for one in fails]
+                outcome = ["failed" if fail else "ok" for fail in fails]
                 totals.append(sum(player(FURNACE, furnace(seed), outcome, noise, seed)))
             total = np.array(totals)
             clean = total if clean is None else clean
@@ -191,12 +186,11 @@ def glitches(seeds: range) -> dict[str, Any]:
                 "difference": float((total - clean).mean()),
                 "its standard error": standard_error(total - clean),
             }
-            print(label, share, found[f"{label}, {share:.0%}"], flush=True)
     return found
 
 
 def pruner(seeds: range) -> dict[str, Any]:
-    """Trials that a pruner stops."""
+    """Trials that a pruner stops, and their costs."""
     found: dict[str, Any] = {}
     samplers: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
         "DriftSampler": lambda seed: DriftSampler(time_key="t", seed=seed),
@@ -226,14 +220,13 @@ def pruner(seeds: range) -> dict[str, Any]:
             for trial in study.trials[20:]:
                 if trial.state == optuna.trial.TrialState.PRUNED:
                     pruned += 1
-                    walls += any(min(one, 1 - one) < 0.02 for one in trial.params.values())
+                    walls += any(min(x, 1 - x) < 0.02 for x in trial.params.values())
         found[label] = {
             "share pruned": pruned / 20 / len(seeds),
             "of these at a wall": walls,
             "mean cost": float(np.mean(costs)),
             "standard error": standard_error(np.array(costs)),
         }
-        print(label, found[label], flush=True)
     return found
 
 
@@ -245,7 +238,7 @@ SHAPES: dict[str, Callable[[float, float], bool]] = {
 
 
 def forbidden(seeds: range) -> dict[str, Any]:
-    """Suggestions and recommendations of a loop where measurements fail."""
+    """Suggestions and recommendations where measurements fail in a region."""
     found: dict[str, Any] = {}
     side = np.linspace(0, 1, 201)
     for shape, fails in SHAPES.items():
@@ -276,9 +269,8 @@ def forbidden(seeds: range) -> dict[str, Any]:
             "largest share": float(np.max(inside)),
             "recommended inside": recommended,
             "short of the best": float(np.mean(short)),
-            "standard error": standard_error(short),
+            "standard error": standard_error(np.array(short)),
         }
-        print(shape, found[shape], flush=True)
     return found
 
 
@@ -291,11 +283,7 @@ WORLDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the benchmark.
-
-    Args:
-        arguments: The command line; that of the process unless given.
-    """
+    """Run the benchmark and return its record."""
     parser = command_line("statistics.failures", __doc__, worlds=WORLDS, seeds=10)
     parser.add_argument("--first", type=int, default=100, help="the first seed")
     options = parser.parse_args(arguments)
@@ -309,6 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         record = read(options.out)
         record["worlds"][name] = {"environment": facts, "seeds": [seeds.start, seeds.stop], **found}
         write(record, options.out)
+        print(name, found, flush=True)
     return read(options.out)
 
 

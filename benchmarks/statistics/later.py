@@ -1,10 +1,11 @@
-"""How do the algorithms since the five papers fare beside those of the papers?
+"""Regret of the algorithms that appeared after the five papers.
 
-Gaussian draws on a 20 x 20 grid (SE kernel, lengthscale 0.2, σ² = 0.02), 200 rounds: one that
-stands still, a Markov process of ε = 0.03, one that is replaced after round 100, and one that turns
-in 24 rounds into another and back. All are told kernel and noise and explore by the same width,
-where theirs is not what they are; TV-GP-UCB, W-DBO and TV-BayesOpt are told ε = 0.03 everywhere,
-and TV-BayesOpt the cycle. Regret is paired: all play the same worlds and noise.
+Functions are Gaussian draws on a 20 x 20 grid (SE kernel, lengthscale 0.2, σ² = 0.02) over 200
+rounds: static, a Markov process of ε = 0.03, redrawn after round 100, or turning into another
+function and back in 24 rounds. All strategies are given kernel and noise, and share one width
+unless their paper fixes it. TV-GP-UCB, W-DBO and TV-BayesOpt are given ε = 0.03 in all worlds,
+TV-BayesOpt also the cycle. Differences are paired: all strategies play the same functions and
+noise.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ class Turning(DrawnWorld):
 
 
 def worlds() -> dict[str, GridWorld]:
-    """What is played on."""
+    """Worlds by name."""
     domain, kernel = Grid.regular(points=POINTS, dim=2), unit_kernel("se", 0.2)
     drawn: dict[str, Any] = {"functions": GaussianDraw(kernel), "noise": NOISE}
     return {
-        "stands still": StaticWorld(domain, **drawn),
-        "drifts": MarkovWorld(domain, kernel=kernel, epsilon=EPSILON, noise=NOISE),
-        "is replaced": AbruptWorld(domain, changes=(HORIZON // 2 + 1,), **drawn),
-        "turns": Turning(domain, **drawn),
+        "static": StaticWorld(domain, **drawn),
+        "markov": MarkovWorld(domain, kernel=kernel, epsilon=EPSILON, noise=NOISE),
+        "redrawn": AbruptWorld(domain, changes=(HORIZON // 2 + 1,), **drawn),
+        "turning": Turning(domain, **drawn),
     }
 
 
 def settings(horizon: int) -> Settings:
-    """What strategies are told."""
+    """Hyperparameters of the strategies."""
     period, block = reset_period(EPSILON, horizon), math.ceil(2 * math.sqrt(horizon))
     return Settings(
         kernel=unit_kernel("se", 0.2),
@@ -78,7 +79,7 @@ def settings(horizon: int) -> Settings:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Play everything; returns the record that is written."""
+    """Run the benchmark and return its record."""
     options = command_line(
         "statistics.later", __doc__, trials=64, horizon=HORIZON, seed=0, threads=1
     ).parse_args(arguments)
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             progress=False,
         )
         summary = result.summary()
-        print(f"The objective {name}.\n{summary}\n", flush=True)
+        print(f"World: {name}\n{summary}\n", flush=True)
         tables[name] = {
             str(label): {str(column): float(value) for column, value in row.items()}
             for label, row in summary.iterrows()
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             "trials": options.trials,
             "horizon": options.horizon,
             "points": POINTS,
-            "told": repr(settings(options.horizon)),
+            "given": repr(settings(options.horizon)),
         },
         "worlds": tables,
     }

@@ -1,38 +1,32 @@
-"""What Optuna's samplers lose on objectives that drift, and what ours loses on one that does not.
+"""Regret of Optuna's samplers on objectives that drift, jump or stay.
 
     python -m benchmarks.statistics.optuna_drift [--seeds 20] [--trials 200] [--workers 2]
-        [--worlds wander jumps static] [--samplers drift learning tpe gp] [--processes 1]
-        [--out FILE]
+        [--worlds wander jumps static] [--samplers drift learning tpe gp] [--out FILE]
 
-The objective has a rate on a logarithmic scale, a whole number and a category, and values between 0
-and 1 with noise of standard deviation 0.05. Each category is a hollow of its own depth around a
-place of its own. Of three worlds one *wanders* (places go round in 150 trials, depths in 200), one
-*jumps* to new places and depths after every third of the run, and one is *static*. Time is
-pretended: one unit per trial, told as a user attribute.
+The objective has a rate on a logarithmic scale, an integer and a category, and values between 0 and
+1 with noise of standard deviation 0.05. Each category has a minimum of its own depth and place. In
+*wander* places have a period of 150 trials and depths of 200; *jumps* draws new places and depths
+after every third of the run; *static* does not change. Time is one unit per trial, given as a user
+attribute.
 
-Workers share a study on SQLite, each with a sampler of its own; they ask in turn, so that while one
-asks the trials of the others are running, and a run is the same whenever it is made.
+Workers share a study on SQLite, each with a sampler of its own. They ask in turn, while the trials
+of the others are running, so a run is reproducible. Regret is without noise, summed over all
+trials. Samplers face the same worlds and noise; differences are paired over seeds. Other samplers
+seek the best value ever observed and continue to explore, so they also have regret on the static
+world.
 
-Regret is that of what was played, without noise, summed over the run; samplers face the same worlds
-and the same noise, so differences are paired over seeds. Every trial counts, as for a machine that
-is at work: the rivals look for the best value ever seen, and go on exploring when they have it, so
-that they lose on the static world, too, where all soon have met its best.
-
-The file is written after every run, and one that is there is gone on with.
+The file is written after every run; another call resumes it.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -44,7 +38,7 @@ from optuna.samplers import BaseSampler, GPSampler, TPESampler
 
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin
-from benchmarks.statistics.errors import standard_error
+from benchmarks.statistics.common import standard_error
 from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler
 from botorch_tv.optuna.sampler import learning_strategy
@@ -62,19 +56,13 @@ SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
     "gp": lambda seed: GPSampler(seed=seed),
 }
 LAST = 20
-"""Trials over which the time of a suggestion is averaged."""
+"""Number of last trials over which the time of a suggestion is averaged."""
 MEANS = ("regret", "milliseconds", "milliseconds of processor")
-"""What is averaged over seeds."""
+"""Figures that are averaged over seeds."""
 
 
 class World:
-    """An objective of the unit square, a category and time.
-
-    Args:
-        name: One of ``WORLDS``.
-        seed: Of its random numbers.
-        trials: The run's length.
-    """
+    """An objective of the unit square, a category and time, for a run of some trials."""
 
     def __init__(self, name: str, seed: int, trials: int) -> None:
         self.name, self.trials = name, trials
@@ -84,8 +72,8 @@ class World:
         self.depths = np.stack([generator.permutation([1.0, 0.8, 0.6]) for _ in range(3)])
         self.noise = NOISE * generator.normal(size=trials)
 
-    def hollows(self, trial: int) -> tuple[np.ndarray, np.ndarray]:
-        """Places, `categories x 2`, and depths, `categories`."""
+    def minima(self, trial: int) -> tuple[np.ndarray, np.ndarray]:
+        """Places, `categories x 2`, and depths, `categories`, of the minima."""
         if self.name == "wander":
             turn, number = 2 * math.pi * trial, np.arange(len(CATEGORIES))
             angle = turn / 150 + self.phase[0] + 0.4 * number
@@ -96,23 +84,23 @@ class World:
         return self.places[part], self.depths[part]
 
     def value(self, point: Sequence[float], category: int, trial: int) -> float:
-        """Without noise."""
-        places, depths = self.hollows(trial)
+        """The objective without noise."""
+        places, depths = self.minima(trial)
         apart = float(((np.asarray(point) - places[category]) ** 2).sum())
         return 1 - float(depths[category]) * math.exp(-apart / (2 * WIDTH**2))
 
     def best(self, trial: int) -> float:
-        """The smallest value; in the first coordinate the middle of a hollow is best."""
-        places, _ = self.hollows(trial)
-        whole = range(len(CATEGORIES)), range(WHOLE)
+        """The smallest value; in the first coordinate it is at the centre of a minimum."""
+        places, _ = self.minima(trial)
         return min(
             self.value((places[c][0], n / (WHOLE - 1)), c, trial)
-            for c, n in itertools.product(*whole)
+            for c in range(len(CATEGORIES))
+            for n in range(WHOLE)
         )
 
 
 class Run(NamedTuple):
-    """One run of one sampler."""
+    """A run of a sampler on a world."""
 
     world: str
     sampler: str
@@ -122,11 +110,7 @@ class Run(NamedTuple):
 
 
 def play(run: Run) -> dict[str, Any]:
-    """Regret, and milliseconds per suggestion in the end.
-
-    Args:
-        run: Which.
-    """
+    """Regret of a run, and milliseconds per suggestion at its end."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -178,17 +162,17 @@ def _end(study: optuna.Study, trial: optuna.Trial, value: float) -> None:
 
 
 def compared(runs: Sequence[dict[str, Any]], samplers: Sequence[str]) -> dict[str, Any]:
-    """What each sampler lost in a world, and how much more than the first, paired over seeds.
+    """Means of each sampler in a world, and paired differences to the first sampler.
 
     Args:
-        runs: Of one world.
-        samplers: Those compared, on the seeds that all of them have.
+        runs: Runs of the world.
+        samplers: The samplers; the seeds are those that all of them have.
     """
     own = {
-        sampler: {one["seed"]: one for one in runs if one["sampler"] == sampler}
+        sampler: {run["seed"]: run for run in runs if run["sampler"] == sampler}
         for sampler in samplers
     }
-    seeds = sorted(set.intersection(*(set(one) for one in own.values())))
+    seeds = sorted(set.intersection(*(set(rows) for rows in own.values())))
     if not seeds:
         return {"seeds": 0}
     figures: dict[str, Any] = {"seeds": len(seeds)}
@@ -202,7 +186,7 @@ def compared(runs: Sequence[dict[str, Any]], samplers: Sequence[str]) -> dict[st
     for sampler in others:
         more = totals[sampler] - totals[first]
         mean, uncertain = float(more.mean()), standard_error(more)
-        figures[f"{sampler} less {first}"] = {
+        figures[f"{sampler} minus {first}"] = {
             "mean": mean,
             "standard error": uncertain,
             "standard errors above 0": mean / uncertain if uncertain else None,
@@ -211,11 +195,7 @@ def compared(runs: Sequence[dict[str, Any]], samplers: Sequence[str]) -> dict[st
 
 
 def begun(path: Path, parameters: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
-    """The record of a file, or an empty one.
-
-    Raises:
-        SystemExit: If the file has runs of another kind.
-    """
+    """The record of a file, or an empty record; exits if the file has runs of another kind."""
     record: dict[str, Any] = {"benchmark": "optuna_drift", "parameters": parameters}
     record |= {"environments": [], "worlds": {}, "runs": []}
     if path.exists():
@@ -229,68 +209,38 @@ def begun(path: Path, parameters: dict[str, Any], facts: dict[str, Any]) -> dict
     return record
 
 
-def played(runs: Sequence[Run], processes: int) -> Iterator[dict[str, Any]]:
-    """What comes of runs, as they end.
-
-    Args:
-        runs: Which.
-        processes: By how many; one makes them here.
-    """
-    if processes == 1:
-        yield from map(play, runs)
-        return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(play, run) for run in runs]):
-            yield done.result()
+def save(record: dict[str, Any], options: argparse.Namespace) -> None:
+    """Compare the runs anew and write the whole file."""
+    for world in options.worlds:
+        own = [run for run in record["runs"] if run["world"] == world]
+        record["worlds"][world] = compared(own, options.samplers)
+    text = json.dumps(record, indent=1) + "\n"
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(options.out, lambda file: file.write(text.encode()))
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the benchmark.
-
-    Args:
-        arguments: The command line; that of the process unless given.
-    """
+    """Run the benchmark and return its record."""
     parser = command_line("statistics.optuna_drift", __doc__, seeds=20, trials=200, worlds=WORLDS)
     parser.add_argument("--workers", type=int, default=2, help="of every study")
     parser.add_argument(
         "--samplers", nargs="+", choices=list(SAMPLERS), default=["drift", "tpe", "gp"]
     )
-    parser.add_argument("--processes", type=int, default=1, help="runs made side by side")
     options = parser.parse_args(arguments)
     facts = begin(None, seed=0, packages=("optuna",))
     parameters = {"trials": options.trials, "workers": options.workers, "noise": NOISE}
     record = begun(options.out, parameters, facts)
-    there = {(one["world"], one["sampler"], one["seed"]) for one in record["runs"]}
-    runs = [
-        Run(world, sampler, seed, options.trials, options.workers)
-        for seed in range(options.seeds)
-        for world in options.worlds
-        for sampler in options.samplers
-        if (world, sampler, seed) not in there
-    ]
-    for one in played(runs, options.processes):
-        record["runs"].append(one)
-        keep(record, options)
-        print(one, flush=True)
-    keep(record, options)
-    for world, figures in record["worlds"].items():
-        print(f"{world}: {json.dumps(figures, indent=1)}")
+    there = {(run["world"], run["sampler"], run["seed"]) for run in record["runs"]}
+    for seed in range(options.seeds):
+        for world in options.worlds:
+            for sampler in options.samplers:
+                if (world, sampler, seed) not in there:
+                    run = Run(world, sampler, seed, options.trials, options.workers)
+                    record["runs"].append(play(run))
+                    save(record, options)
+                    print(record["runs"][-1], flush=True)
+    save(record, options)
     return record
-
-
-def keep(record: dict[str, Any], options: argparse.Namespace) -> None:
-    """Write all that is known, the whole file or nothing.
-
-    Args:
-        record: Its comparisons are made anew.
-        options: The command line.
-    """
-    for world in options.worlds:
-        own = [one for one in record["runs"] if one["world"] == world]
-        record["worlds"][world] = compared(own, options.samplers)
-    text = json.dumps(record, indent=1) + "\n"
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(options.out, lambda file: file.write(text.encode()))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
-"""Are the rate of change ε, lengthscales and noise found again in simulated data?
+"""Recovery of the rate of change ε, lengthscales and noise from simulated data.
 
-Bandit data are what a bandit really sees: one noisy value per round, at the point that TV-GP-UCB
-chose. A panel is read at every sensor in every round. Both are drawn from the Markov model, and ε
-is fitted by the likelihood alone, as is the statement to be tested: the mean over seeds within
-three standard errors of the truth, and below 1e-3 where the world stands still.
+Bandit data have one noisy value per round, at the point that TV-GP-UCB chose; a panel has a reading
+of every sensor in every round. Both are drawn from the Markov model. ε is fitted by the likelihood
+alone. The mean over seeds must lie within three standard errors of the truth, and below 1e-3 if the
+objective is static.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,19 +41,13 @@ CLEAR = 3.0
 OFFSET = 1e-3
 
 Estimates = dict[str, list[float]]
-"""What was found, by the name of the hyperparameter, one number per seed."""
+"""Estimates by the name of the hyperparameter, one number per seed."""
 
 
 def bandit_data(epsilon: float, seeds: int, rounds: int) -> tuple[Tensor, Tensor]:
-    """What TV-GP-UCB, told the truth, sees on a grid of the unit square.
+    """Points with their times, `seeds x rounds x 3`, and observations, `seeds x rounds x 1`.
 
-    Args:
-        epsilon: Rate of change.
-        seeds: Number of runs.
-        rounds: Length of a run.
-
-    Returns:
-        Points with their times, `seeds x rounds x 3`, and observations, `seeds x rounds x 1`.
+    TV-GP-UCB, given the truth, plays on a grid of the unit square.
     """
     grid, kernel = Grid.regular(points=POINTS, dim=2), unit_kernel("se", LENGTHSCALE)
     world = MarkovWorld(grid, kernel=kernel, epsilon=epsilon, noise=NOISE)
@@ -75,7 +67,7 @@ def bandit_data(epsilon: float, seeds: int, rounds: int) -> tuple[Tensor, Tensor
 
 
 def fitted(X: Tensor, Y: Tensor) -> Tensor:
-    """ε by ``fit_gpytorch_mll``, the rest known, without a prior; `... x n x 3` to `...`."""
+    """ε by ``fit_gpytorch_mll``, the rest given, without a prior; `... x n x 3` to `...`."""
     space = unit_kernel("se", LENGTHSCALE).requires_grad_(False)
     drift = MarkovKernel(START, batch_shape=X.shape[:-2], epsilon_prior=None)
     model = TimeVaryingGP(
@@ -93,7 +85,7 @@ def fitted(X: Tensor, Y: Tensor) -> Tensor:
 
 def alone(X: Tensor, Y: Tensor) -> Estimates:
     """``fit_gpytorch_mll`` on each run alone."""
-    return {"epsilon": [float(fitted(*one)) for one in zip(X, Y)]}
+    return {"epsilon": [float(fitted(*run)) for run in zip(X, Y)]}
 
 
 def together(X: Tensor, Y: Tensor) -> Estimates:
@@ -108,7 +100,7 @@ def refitted(X: Tensor, Y: Tensor) -> Estimates:
 
 
 def refitted_all(X: Tensor, Y: Tensor) -> Estimates:
-    """``learn`` within a strategy: everything, from afar, under the default priors."""
+    """``learn`` within a strategy: all of them, from distant starts, under default priors."""
     return _learned(Refit(), 2.5 * LENGTHSCALE, 5 * NOISE, X, Y)
 
 
@@ -124,45 +116,29 @@ def _learned(refit: Refit, lengthscale: float, noise: float, X: Tensor, Y: Tenso
     }
 
 
-def panel_data(seed: int, epsilon: float, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Readings, `rounds x sensors`, and places of the sensors, `sensors x 2`."""
-    panel = make_panel(rounds, SENSORS, epsilon=epsilon, cycle=0.0, gaps=0.0, seed=seed)
-    assert panel.coordinates is not None
-    return panel.values, panel.coordinates
-
-
 def panel_rate(seed: int, epsilon: float, rounds: int) -> dict[str, float]:
-    """ε of one panel by its Kronecker likelihood, the rest known."""
-    values, places = panel_data(seed, epsilon, rounds)
+    """ε of a panel by its Kronecker likelihood, the rest given."""
+    panel = make_panel(rounds, SENSORS, epsilon=epsilon, cycle=0.0, gaps=0.0, seed=seed)
+    places = panel.coordinates
+    assert places is not None
     apart = ((places[:, None] - places[None]) ** 2).sum(-1)
     covariance = np.exp(-apart / (2 * PANEL_LENGTHSCALE**2))
-    return {"epsilon": fit_epsilon(values, covariance, PANEL_NOISE).epsilon}
+    return {"epsilon": fit_epsilon(panel.values, covariance, PANEL_NOISE).epsilon}
 
 
 def judged(values: Sequence[float], truth: float) -> dict[str, Any]:
-    """Mean, spread and verdict on estimates of one number."""
+    """Mean, spread and verdict on the estimates of a number."""
     numbers = np.asarray(values)
     mean = float(numbers.mean())
     error = float(numbers.std(ddof=1) / math.sqrt(len(numbers)))
-    away = abs(mean - truth) <= CLEAR * error if truth else float(numbers.max()) < OFFSET
+    near = abs(mean - truth) <= CLEAR * error if truth else float(numbers.max()) < OFFSET
     return {
         "truth": truth,
         "mean": mean,
         "standard_error": error,
         "largest": float(numbers.max()),
-        "holds": bool(away),
+        "holds": bool(near),
     }
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = command_line("statistics.recovery", __doc__, seeds=20, threads=cores())
-    parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.0, 0.01, 0.1])
-    options = parser.parse_args(arguments)
-    if options.seeds < 2:
-        parser.error(f"--seeds is {options.seeds}, but a standard error takes at least 2")
-    return options
 
 
 BANDIT: dict[str, Callable[[Tensor, Tensor], Estimates]] = {
@@ -177,48 +153,31 @@ PANEL: dict[str, Callable[[int, float, int], dict[str, float]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Simulate, fit and compare; returns the record that is written."""
-    options = parse(arguments)
+    """Run the benchmark and return its record."""
+    parser = command_line("statistics.recovery", __doc__, seeds=20, threads=cores())
+    parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.0, 0.01, 0.1])
+    options = parser.parse_args(arguments)
+    if options.seeds < 2:
+        parser.error(f"--seeds is {options.seeds}, but a standard error takes at least 2")
     facts = begin(options.threads, seed=0)
-    print(f"\n{'':46}{'truth':>8}{'mean':>9}{'± s.e.':>9}{'largest':>9}")
-    found: dict[str, list[dict[str, Any]]] = {}
-
-    def report(label: str, epsilon: float, estimates: Estimates, seconds: float) -> None:
+    found: dict[str, list[dict[str, Any]]] = {label: [] for label in (*BANDIT, *PANEL)}
+    warnings.simplefilter("ignore")  # data are not standardised on purpose
+    for epsilon in options.epsilon:
+        X, Y = bandit_data(epsilon, options.seeds, options.rounds)
+        estimates = {label: estimate(X, Y) for label, estimate in BANDIT.items()}
+        for label, of_panel in PANEL.items():
+            rows = [of_panel(seed, epsilon, options.rounds) for seed in range(options.seeds)]
+            estimates[label] = {name: [row[name] for row in rows] for name in rows[0]}
         truths = {"epsilon": epsilon, "lengthscale": LENGTHSCALE, "noise": NOISE}
-        for name, values in estimates.items():
-            one = judged(values, truths[name])
-            entry = {"epsilon": epsilon, "hyperparameter": name, **one, "seconds": seconds}
-            found.setdefault(label, []).append(entry)
-            print(
-                f"{label if name == 'epsilon' else '':46}{one['truth']:8.3g}{one['mean']:9.5f}"
-                f"{one['standard_error']:9.5f}{one['largest']:9.5f} {name}"
-                + ("" if one["holds"] else "   outside")
-            )
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of data that are not standardised, on purpose
-        for epsilon in options.epsilon:
-            X, Y = bandit_data(epsilon, options.seeds, options.rounds)
-            for label, estimate in BANDIT.items():
-                start = time.perf_counter()
-                estimates = estimate(X, Y)
-                report(label, epsilon, estimates, time.perf_counter() - start)
-            for label, one in PANEL.items():
-                start = time.perf_counter()
-                rows = [one(seed, epsilon, options.rounds) for seed in range(options.seeds)]
-                estimates = {name: [row[name] for row in rows] for name in rows[0]}
-                report(label, epsilon, estimates, time.perf_counter() - start)
-    record = {
-        "benchmark": "recovery",
-        **facts,
-        "parameters": {
-            "seeds": options.seeds,
-            "rounds": options.rounds,
-            "arms": POINTS**2,
-            "sensors": SENSORS,
-        },
-        "estimates": found,
-    }
+        for label, each in estimates.items():
+            for name, values in each.items():
+                entry = {"epsilon": epsilon, "hyperparameter": name, **judged(values, truths[name])}
+                found[label].append(entry)
+                print(label, entry, flush=True)
+    sizes = {"seeds": options.seeds, "rounds": options.rounds}
+    parameters = {**sizes, "arms": POINTS**2, "sensors": SENSORS}
+    record = {"benchmark": "recovery", **facts, "parameters": parameters, "estimates": found}
     write(record, options.out)
     return record
 

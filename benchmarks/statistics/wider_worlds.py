@@ -1,4 +1,4 @@
-"""Worlds of six to twenty coordinates, and records: one trial at a time, on the unit cube."""
+"""Worlds of six to twenty dimensions and recorded data, one trial at a time, on the unit cube."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.test_functions import DriftingFunction, DriftingHartmann, Orbit
 
 PERIOD = 400.0
-"""Rounds in which the first coordinate of an optimum turns once; others are up to twice as fast."""
+"""Rounds of an orbit of the first coordinate; other coordinates are up to twice as fast."""
 APART = 137
-"""Rounds between the beginnings of two trials on one orbit."""
+"""Rounds between the starts of two trials on one orbit."""
 NOISE = 0.02
 """Variance of the noise as a share of the function's over space and time."""
 HOURS = 264
-"""Played of the temperatures, the last of a month; those before are for who is told a model."""
+"""Last hours of the month, which are played; strategies may be given a model of earlier hours."""
 PLAYED_DAYS = (5, 6)
 """Tuesday and Wednesday, in turn."""
 READINGS = 300
-"""At random places and times, to which the kernel of who is told one is fitted."""
+"""At random places and times, to which the given kernel is fitted."""
 RATES = (0.003, 0.01, 0.03, 0.1)
 SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
-"""Lengthscales that are tried for it, times the root of the dimension."""
+"""Candidate lengthscales, times the square root of the dimension."""
 
 Values = Callable[[Tensor, int], Tensor]
 """From points `q x d` of the unit cube and a round from 1 on to values `q`."""
@@ -43,7 +43,7 @@ Values = Callable[[Tensor, int], Tensor]
 
 @dataclass(frozen=True)
 class Trial:
-    """What is played once, and what those know who are told.
+    """One trial, and the prior knowledge that may be given.
 
     Attributes:
         dim: Coordinates d.
@@ -51,12 +51,12 @@ class Trial:
         horizon: Rounds.
         value: The objective.
         highest: Its largest value in a round.
-        noise: Standard deviation of what is added to a reading.
-        mean: Told.
-        scale: Told.
-        kernel: Told, of the objective less its mean, in units of its scale.
-        variance: Of the noise, told in the same units.
-        epsilon: Told.
+        noise: Standard deviation added to a reading.
+        mean: Of the objective.
+        scale: Standard deviation of the objective.
+        kernel: Of the standardised objective.
+        variance: Of the noise, in units of scale².
+        epsilon: Rate of change.
     """
 
     dim: int
@@ -73,14 +73,14 @@ class Trial:
 
 
 def drifting(problem: Callable[..., DriftingFunction], seed: int, horizon: int) -> Trial:
-    """A function whose best point goes round, from the seed's place on its orbit on."""
+    """A function whose optimum orbits, starting at a point of the orbit that the seed sets."""
     first = APART * seed
-    one = problem(motion=Orbit(period=PERIOD), horizon=float(first + horizon + 1), negate=True)
-    lower, upper = one.spatial_bounds.double()
-    dim = one.spatial_dim
+    function = problem(motion=Orbit(period=PERIOD), horizon=float(first + horizon + 1), negate=True)
+    lower, upper = function.spatial_bounds.double()
+    dim = function.spatial_dim
 
     def at(U: Tensor, times: Tensor) -> Tensor:
-        found: Tensor = one(torch.cat([lower + (upper - lower) * U, times], -1), noise=False)
+        found: Tensor = function(torch.cat([lower + (upper - lower) * U, times], -1), noise=False)
         return found
 
     def value(U: Tensor, t: int) -> Tensor:
@@ -97,7 +97,7 @@ def drifting(problem: Callable[..., DriftingFunction], seed: int, horizon: int) 
         arms=None,
         horizon=horizon,
         value=value,
-        highest=lambda t: float(one.optimal_value_at(float(first + t))),
+        highest=lambda t: float(function.optimal_value_at(float(first + t))),
         noise=NOISE**0.5 * scale,
         mean=mean,
         scale=scale,
@@ -120,13 +120,13 @@ def likeliest(X: Tensor, times: Tensor, y: Tensor) -> tuple[float, float]:
         return -float(0.5 * white.square().sum() + root.diagonal().log().sum())
 
     longer = math.sqrt(X.shape[-1])
-    return max(itertools.product((longer * one for one in SHARES), RATES), key=fit)
+    return max(itertools.product((longer * share for share in SHARES), RATES), key=fit)
 
 
 def recorded(
     values: np.ndarray, places: np.ndarray, train: int, horizon: int, **model: Any
 ) -> Trial:
-    """Readings in rows after those that teach who is told a model."""
+    """Readings after the first ``train`` rows, to which the given model is fitted."""
     world = PanelWorld(values, train, first_arm=None, **model)
     low, high = places.min(0), places.max(0)
     arms = torch.from_numpy((places - low) / np.where(high > low, high - low, 1.0))
@@ -161,7 +161,7 @@ def temperature(records: Recordings, seed: int, horizon: int) -> Trial:
 
 
 def traffic(records: Recordings, seed: int, horizon: int, *, usual: bool) -> Trial:
-    """Speeds on roads drawn for the seed, on a morning; above each road's usual one if wanted."""
+    """Speeds on roads drawn for the seed on a morning, or their excess over the usual speed."""
     panel, places = records.traffic(), road_places(records)
     known = np.flatnonzero(np.isfinite(places).all(-1))
     chosen = known[cells(len(known), ROADS, [2016, seed])]
@@ -177,10 +177,10 @@ def traffic(records: Recordings, seed: int, horizon: int, *, usual: bool) -> Tri
 
 
 def road_places(records: Recordings) -> np.ndarray:
-    """Where roads are in a plane, `arms x 2`; NaN of those that no other is near.
+    """Coordinates of roads in a plane, `arms x 2`; NaN for isolated roads.
 
-    The record has no coordinates but how near roads are to each other, exp(-distance²) or 0 where
-    they are far apart: the plane keeps distances along roads as well as it can (classical scaling).
+    The record has an adjacency exp(-distance²), 0 for distant roads. Classical scaling embeds the
+    distances along roads in the plane.
     """
     if records.folder is None:
         places = records.traffic().coordinates
@@ -189,8 +189,8 @@ def road_places(records: Recordings) -> np.ndarray:
     with np.load(records.folder / TRAFFIC) as archive:
         near = archive["adjacency"].astype(float)
     along = np.where(near > 0, np.sqrt(-np.log(np.clip(near, 1e-9, 1))), np.inf)
-    for one in range(len(near)):  # shortest paths, Floyd's way
-        along = np.minimum(along, along[:, one, None] + along[one])
+    for road in range(len(near)):  # shortest paths by Floyd and Warshall
+        along = np.minimum(along, along[:, road, None] + along[road])
     joined = np.flatnonzero(np.isfinite(along[np.isfinite(along).sum(-1).argmax()]))
     middle = np.eye(len(joined)) - 1 / len(joined)
     square = along[np.ix_(joined, joined)] ** 2
@@ -201,10 +201,10 @@ def road_places(records: Recordings) -> np.ndarray:
 
 
 def levy(dim: int, **moving: Any) -> DriftingFunction:
-    """Levy's function: a sum of squares, 0 at one point of all of space."""
+    """Levy's function: a sum of squares with a single zero."""
     return DriftingFunction(Levy(dim=dim), **moving)
 
 
 def hartmann(**moving: Any) -> DriftingFunction:
-    """Hartmann's function of six coordinates."""
+    """Hartmann's function of six parameters."""
     return DriftingHartmann(6, **moving)

@@ -1,10 +1,10 @@
-"""What is steering by trial worth on a wind farm whose wind turns?
+"""Power lost on a wind farm whose wind turns, with and without steering.
 
     python -m benchmarks.statistics.wind_farm [--trials 5] [--horizon 100]
 
-Three turbines in a row, of which the first two are yawed; the wind comes along the row and swings
-to either side of it, a round trip in 80 units of time. Measured is the power of the farm with
-noise. A minute on a free core, where FLORIS is installed: ``pip install 'botorch-tv[wind]'``.
+Three turbines in a row; the first two are yawed. The wind comes along the row and swings to either
+side with a period of 80 units of time. The power of the farm is measured with noise. It takes a
+minute and needs FLORIS: ``pip install 'botorch-tv[wind]'``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import torch
 
 from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, write
-from benchmarks.statistics.errors import standard_error
+from benchmarks.statistics.common import standard_error
 from botorch_tv.simulation import BoxWorld, run_study
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import adaptive_gp_ucb, gp_ucb
 from botorch_tv.test_functions import WindFarm
 
 SWING, PERIOD = 12.0, 80.0
-"""Degrees to either side, and units of time for a round trip."""
+"""Degrees to either side, and period in units of time."""
 NOISE, MIDDLE, SPREAD, LENGTHSCALE = 0.05, 3.9, 0.6, 20.0
-"""Standard deviation of a measurement in MW; what who is told a kernel is told: MW and degrees."""
+"""Noise standard deviation, and given mean, standard deviation (MW) and lengthscale (degrees)."""
 
 
 def farm(horizon: int) -> WindFarm:
@@ -36,19 +36,19 @@ def farm(horizon: int) -> WindFarm:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Plays and tells."""
+    """Run the benchmark and return its record."""
     options = command_line(
         "statistics.wind_farm", __doc__, trials=5, horizon=100, seed=0, threads=1
     ).parse_args(arguments)
     facts = begin(options.threads, seed=options.seed)
     problem = farm(options.horizon)
     times = torch.arange(1.0, options.horizon + 1, dtype=torch.float64)
-    best = problem.optimal_value_at(times)  # all at once, which is faster than round by round
+    best = problem.optimal_value_at(times)  # all at once
     idle = torch.cat([torch.zeros(options.horizon, 2, dtype=torch.float64), times[:, None]], -1)
     result = run_study(
         BoxWorld(problem, shift=MIDDLE, scale=SPREAD),
         {
-            "told nothing": adaptive_gp_ucb(),
+            "adaptive": adaptive_gp_ucb(),
             "static": gp_ucb(kernel=unit_kernel("se", LENGTHSCALE), noise=(NOISE / SPREAD) ** 2),
         },
         trials=options.trials,

@@ -1,19 +1,20 @@
-"""How much one wrong reading costs the adaptive strategy, and how much its protection costs.
+"""Cost of a wrong reading to the adaptive strategy, and cost of its protection.
 
     python -m benchmarks.statistics.wrong_readings [--worlds NAME ...] [--trials 100] [--seed 100]
         [--data FOLDER] [--out FILE]
 
-*Faults* on 30 x 30 arms: a reading of round 30 is wrong by -40, -20, 15 or 40 noise standard
-deviations, or one in a hundred of all 60 readings is wrong by one of these. Regret of the 15 rounds
-after round 30 (of all rounds from the fifth on, where readings are wrong at random), and regret of
-what is recommended in these rounds, beside the same runs without the fault. Worlds: *peak*, 50 + 40
-exp(-|x - c|²/2w²), noise 1; *moving*, the same with a peak that moves by 0.004 a round; *draws*,
-50 + 5 f of a squared exponential kernel of lengthscale 0.2, noise 0.7.
+*Faults* on 30 x 30 arms: the reading of round 30 is wrong by -40, -20, 15 or 40 noise standard
+deviations, or one in a hundred of all 60 readings is wrong by one of these. The regret of the 15
+rounds after round 30 (for random faults, of all rounds from the fifth on) and the regret of the
+recommendations in these rounds are compared with the same runs without the fault. Worlds: *peak*,
+50 + 40 exp(-|x - c|²/2w²), noise 1; *moving*, the same with a peak that moves by 0.004 a round;
+*draws*, 50 + 5 f of a squared exponential kernel of lengthscale 0.2, noise 0.7.
 
-*Costs* without any fault: the default bank against ``Bank(outliers=0)``, paired, with its regret
-per round over 100 rounds; on functions on the square and on a grid, recorded panels (with
-``--data``), and six worlds of the comparison with other optimisers. *Detection*: rounds from an
-abrupt change to the first in which a jump since then is likelier than not, 51 for never.
+*Costs* without faults: the default bank against ``Bank(outliers=0)``, paired regret per round over
+100 rounds, on functions of the square and of a grid, recorded panels (with ``--data``) and six
+worlds of the comparison with other optimisers. *Detection*: rounds from an abrupt change to the
+first round in which a jump since the change has probability above one half; 51 if there is no such
+round.
 """
 
 from __future__ import annotations
@@ -31,15 +32,9 @@ from torch import Tensor
 from benchmarks.arguments import command_line
 from benchmarks.peers import worlds as peers
 from benchmarks.speed.common import begin, write
-from benchmarks.statistics import (
-    adaptive,
-    adaptive_grid,
-    adaptive_wider,
-    wider_worlds,
-)
-from benchmarks.statistics.adaptive import read
-from benchmarks.statistics.adaptive_wider import REGRET, OfLibrary
-from benchmarks.statistics.errors import standard_error
+from benchmarks.statistics import adaptive, adaptive_grid, adaptive_wider, wider_worlds
+from benchmarks.statistics.common import ADAPTIVE, REGRET, read, standard_error
+from benchmarks.statistics.wider_players import OfLibrary
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.papers.recordings import Recordings
@@ -51,7 +46,7 @@ AT, AFTER, ROUNDS = 30, 15, 60
 SHARE = 0.01
 PLAYERS = {"protected": adaptive_gp_ucb(), "plain": adaptive_gp_ucb(bank=Bank(outliers=0.0))}
 Values = Callable[[int], Tensor]
-"""All arms' values in a round, `trials x M`."""
+"""From a round to the values of all arms, `trials x M`."""
 
 
 def functions(name: str, X: Tensor, trials: int, seed: int) -> tuple[Values, float]:
@@ -80,12 +75,12 @@ def play(
     """Regret of every round, and of every recommendation after it, `rounds x trials`.
 
     Args:
-        strategy: Who plays.
-        name: Of the world.
+        strategy: The strategy.
+        name: The name of the world.
         trials: Number of trials.
-        seed: Of the functions, the noise and the faults.
+        seed: Seed of functions, noise and faults.
         fault: Error of the reading of round ``AT``, in standard deviations of the noise.
-        share: Of readings that are wrong by one of ``FAULTS``.
+        share: Fraction of readings that are wrong by a value of ``FAULTS``.
     """
     grid = Grid.regular(points=30, dim=2)
     f, sd = functions(name, grid.X, trials, seed)
@@ -108,22 +103,22 @@ def play(
     return torch.stack(regret), torch.stack(recommended)
 
 
-def compared(ours: Tensor, wanted: Tensor, sd: float) -> dict[str, float | None]:
-    """Mean regret of every trial with a fault and without, `trials` each.
+def compared(faulty: Tensor, clean: Tensor, sd: float) -> dict[str, float | None]:
+    """Mean regret with a fault and without; both are `trials`.
 
-    The ratio is that of the regret with it, less 0.6 standard deviations of the noise.
+    The ratio subtracts 0.6 standard deviations of the noise from the regret with the fault.
     """
     return {
-        "with": float(ours.mean()),
-        "without": float(wanted.mean()),
-        "difference": float((ours - wanted).mean()),
-        "its standard error": standard_error(ours - wanted),
-        "ratio": float((ours.mean() - 0.6 * sd) / wanted.mean()),
+        "with": float(faulty.mean()),
+        "without": float(clean.mean()),
+        "difference": float((faulty - clean).mean()),
+        "its standard error": standard_error(faulty - clean),
+        "ratio": float((faulty.mean() - 0.6 * sd) / clean.mean()),
     }
 
 
 def faults(name: str, trials: int, seed: int) -> dict[str, Any]:
-    """What every fault costs, and on one world what it costs a bank that expects none."""
+    """Cost of every fault; on *peak* also for a bank without a probability of outliers."""
     found: dict[str, Any] = {}
     for label, strategy in PLAYERS.items():
         if label == "plain" and name != "peak":
@@ -132,25 +127,26 @@ def faults(name: str, trials: int, seed: int) -> dict[str, Any]:
         clean = play(strategy, name, trials, seed)
         wrong = {f"{fault:+g}": play(strategy, name, trials, seed, fault) for fault in FAULTS}
         wrong["1 % of all"] = play(strategy, name, trials, seed, share=SHARE)
-        for fault, one in wrong.items():
-            # Of all rounds but those that set the units, where any may be wrong.
-            after, told = slice(AT, AT + AFTER), slice(AT - 1, AT + AFTER)
-            if fault == "1 % of all":
-                after = told = slice(4, None)
+        for fault, (regret, recommended) in wrong.items():
+            after, advised = slice(AT, AT + AFTER), slice(AT - 1, AT + AFTER)
+            if fault == "1 % of all":  # all rounds but those that set the units
+                after = advised = slice(4, None)
             row = {
-                "regret": compared(one[0][after].mean(0), clean[0][after].mean(0), sd),
-                "recommended": compared(one[1][told].mean(0), clean[1][told].mean(0), sd),
+                "regret": compared(regret[after].mean(0), clean[0][after].mean(0), sd),
+                "recommended": compared(
+                    recommended[advised].mean(0), clean[1][advised].mean(0), sd
+                ),
             }
             found.setdefault(label, {})[fault] = row
             print(name, label, fault, row, flush=True)
     return found
 
 
-def costs(ours: np.ndarray, plain: np.ndarray) -> dict[str, float | None]:
-    """Regret per round with protection and without, of every trial."""
-    apart = ours - plain
+def costs(protected: np.ndarray, plain: np.ndarray) -> dict[str, float | None]:
+    """Mean regret per round with protection and without; both are `trials`."""
+    apart = protected - plain
     return {
-        "protected": float(ours.mean()),
+        "protected": float(protected.mean()),
         "plain": float(plain.mean()),
         "difference": float(apart.mean()),
         "its standard error": standard_error(apart),
@@ -162,7 +158,7 @@ def on_grid(name: str, trials: int, seed: int) -> dict[str, Any]:
     world = adaptive_grid.world(name, 100)
     study = run_study(world, PLAYERS, trials=trials, horizon=100, seed=seed, progress=False)
     regret = study.data["regret"].mean("round")
-    return costs(*(regret.sel(strategy=one).values for one in PLAYERS))
+    return costs(*(regret.sel(strategy=label).values for label in PLAYERS))
 
 
 def on_square(name: str, trials: int, seed: int) -> dict[str, Any]:
@@ -170,8 +166,8 @@ def on_square(name: str, trials: int, seed: int) -> dict[str, Any]:
     horizon = adaptive.HORIZONS.get(name, 100)
     seeds = range(seed, seed + trials)
     world = adaptive.world(name, seeds, horizon)
-    runs = [adaptive.play("told nothing", one, world, seeds, horizon) for one in PLAYERS.values()]
-    return costs(*(np.array(one[REGRET]) / horizon for one in runs))
+    runs = [adaptive.play(ADAPTIVE, each, world, seeds, horizon) for each in PLAYERS.values()]
+    return costs(*(np.array(run[REGRET]) / horizon for run in runs))
 
 
 def of_panel(name: str, trials: int, seed: int, data: Path | None) -> dict[str, Any]:
@@ -185,14 +181,14 @@ def of_panel(name: str, trials: int, seed: int, data: Path | None) -> dict[str, 
             trial = wider_worlds.traffic(records, seed + number, horizon, usual=False)
         for total, strategy in zip(totals, PLAYERS.values()):
             total.append(_played(strategy, trial, number) / trial.horizon)
-    return costs(*(np.array(one) for one in totals))
+    return costs(*np.array(totals))
 
 
 def _played(strategy: Strategy, trial: wider_worlds.Trial, seed: int) -> float:
-    """Total regret of a strategy that is given nothing."""
+    """Total regret of a strategy in a trial."""
 
     def make(trial: wider_worlds.Trial, seed: int) -> OfLibrary:
-        return OfLibrary(strategy, trial, told=False, box=False)
+        return OfLibrary(strategy, trial, given=False, box=False)
 
     return adaptive_wider.play(make, trial, seed)[REGRET]
 
@@ -212,11 +208,11 @@ def of_peers(name: str, trials: int, seed: int) -> dict[str, Any]:
                 y = value + world.noise * noise.standard_normal()
                 state, _ = strategy.tell(state, suggestion, y, consume=True)
             total.append(lost / world.rounds)
-    return costs(*(np.array(one) for one in totals))
+    return costs(*np.array(totals))
 
 
 def detection(trials: int, seed: int) -> dict[str, Any]:
-    """Rounds from a change after 50 rounds on 30 x 30 arms to the first that is told of it."""
+    """Rounds from a change after round 50, on 30 x 30 arms, to its detection."""
     grid, found = Grid.regular(points=30, dim=2), []
     before, _ = functions("draws", grid.X, trials, seed)
     after, sd = functions("draws", grid.X, trials, seed + 1)
@@ -238,23 +234,19 @@ def detection(trials: int, seed: int) -> dict[str, Any]:
 GRIDS = ("abrupt", "static", "markov 0.03", "switching")
 SQUARES = ("abrupt", "static", "markov", "narrow peaks")
 PANELS = ("temperature", "traffic")
-PEERS = ("turning", "jumping", "resting", "wandering", "slice-hartmann-3", "slice-eggholder")
+PEERS = ("turning", "jumping", "static", "wandering", "slice-hartmann-3", "slice-eggholder")
 WORLDS = (
-    *(f"faults {one}" for one in ("peak", "moving", "draws")),
-    *(f"grid {one}" for one in GRIDS),
-    *(f"square {one}" for one in SQUARES),
-    *(f"panel {one}" for one in PANELS),
-    *(f"peers {one}" for one in PEERS),
+    *(f"faults {name}" for name in ("peak", "moving", "draws")),
+    *(f"grid {name}" for name in GRIDS),
+    *(f"square {name}" for name in SQUARES),
+    *(f"panel {name}" for name in PANELS),
+    *(f"peers {name}" for name in PEERS),
     "detection",
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the benchmark.
-
-    Args:
-        arguments: The command line; that of the process unless given.
-    """
+    """Run the benchmark and return its record."""
     parser = command_line("statistics.wrong_readings", __doc__, worlds=WORLDS, trials=100, seed=100)
     parser.add_argument("--data", type=Path, help="folder of the records")
     options = parser.parse_args(arguments)

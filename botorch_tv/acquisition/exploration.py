@@ -1,7 +1,7 @@
 """How a posterior becomes a choice: confidence bounds, samples, improvements, or chance.
 
-An exploration usually scores every candidate, and the candidate with the highest score is played.
-It sees the posterior through :class:`Candidates`, on grids and boxes alike.
+An exploration usually scores every candidate, and plays the candidate with the highest score. It
+accesses the posterior through :class:`Candidates`, on grids and boxes alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from botorch_tv.gp.tensors import Scratch
 from botorch_tv.validation import require, settle_number, shown
 
 Ties = Literal["first", "random"]
-"""Which of several tying candidates is played: the first, or a random one."""
+"""Which of several tying candidates is played: the first, or a random candidate."""
 
 
 class Candidates(ABC):
@@ -60,7 +60,7 @@ class Candidates(ABC):
     def incumbent(self) -> Tensor:
         """Best posterior mean, in the sense of ``sign``, among points observed, `batch_shape x 1`.
 
-        0 without data, when no choice depends on it.
+        0 without data; no choice depends on it then.
         """
 
     @property
@@ -69,8 +69,8 @@ class Candidates(ABC):
         """Best observation in use, in the sense of ``sign``, `batch_shape x 1`.
 
         Like ``mean`` without the prior mean, and 0 without data. Observations are noisy and may be
-        outdated, so under drift :attr:`incumbent` is more informative. Answers of an expert do not
-        count.
+        outdated, so under drift :attr:`incumbent` is more informative. Answers of an expert are
+        ignored.
         """
 
     @property
@@ -80,15 +80,21 @@ class Candidates(ABC):
 
     @abstractmethod
     def sample(self, n: int = 1) -> Tensor:
-        """Functions drawn from the posterior covariance, around zero, `n x batch_shape x M`.
+        """Samples from the posterior covariance, around zero, `n x batch_shape x M`.
 
-        Repeated calls within a round return the same functions: ``sample(2)[0]`` is
-        ``sample(1)[0]``. Add them to ``mean``.
+        Add them to ``mean``. Repeated calls within a round return the same functions:
+        ``sample(2)[0]`` is ``sample(1)[0]``.
+
+        Args:
+            n: Number of functions.
+
+        Raises:
+            InputDataError: On a box outside a score and without :meth:`at`.
         """
 
     @abstractmethod
     def uniform(self) -> Tensor:
-        """Random numbers in [0, 1), new ones on every call, `batch_shape`."""
+        """New random numbers in [0, 1), `batch_shape`."""
 
     @abstractmethod
     def argmax(
@@ -106,28 +112,39 @@ class Candidates(ABC):
             unit: Scores within 1e-7 of this unit tie; ``scale`` by default.
             first_without_data: Whether a trial without data takes the first arm of a grid, or the
                 centre of a box, whatever the scores; a random arm if ties are broken randomly.
-            ties: Which of several tying arms to take: the ``"first"``, or a ``"random"`` one, all
-                equally likely. Grids only.
+            ties: Which of several tying arms to take: the ``"first"``, or a uniformly ``"random"``
+                arm; grids only.
 
         Returns:
             A choice: the index of an arm, `batch_shape`, int64, or a point of a box,
             `batch_shape x d`.
 
         Raises:
-            InputDataError: If ties are to be broken randomly on a box.
+            InputDataError: If ``ties`` is ``"random"`` on a box, or a score is NaN or of another
+                shape.
         """
 
     @abstractmethod
     def at(self, choice: Tensor) -> Candidates:
-        """The posterior at one choice per trial, so M is 1."""
+        """The posterior at a choice of each trial, so M is 1.
+
+        Args:
+            choice: Indices of arms, `batch_shape`, or points, `batch_shape x d`.
+        """
 
     @abstractmethod
     def anywhere(self) -> Tensor:
-        """A uniformly random choice, a new one on every call."""
+        """A new uniformly random choice: arms, `batch_shape`, or points, `batch_shape x d`."""
 
     @abstractmethod
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """The first choice in trials where the condition, `batch_shape`, holds; else the second."""
+        """The first choice in trials where a condition holds, else the second, `batch_shape [x d]`.
+
+        Args:
+            condition: The condition, `batch_shape`, bool.
+            first: A choice, `batch_shape` on a grid, `batch_shape x d` on a box.
+            second: A choice of the same shape.
+        """
 
 
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -145,12 +162,12 @@ class Exploration(Part):
     memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
-        samples: Whether functions are drawn in every round; a hint that makes this fast.
+        samples: Whether samples are drawn in every round; a hint that speeds this up.
         ties: Which of several tying arms of a grid :meth:`choose` takes.
 
     Example:
         >>> class TopTwo(Exploration):
-        ...     '''The best point of one of two samples, with equal probability.'''
+        ...     '''The best point of either of two samples, with equal probability.'''
         ...
         ...     def choose(self, candidates):
         ...         first, second = (
@@ -167,15 +184,25 @@ class Exploration(Part):
         """The score of each candidate, `batch_shape x M`; on a box differentiable by the points.
 
         On a box it is called for groups of trials, flattened to one dimension.
+
+        Args:
+            candidates: The candidates.
         """
         raise NotImplementedError(f"{type(self).__name__} must define score() or choose().")
 
     def unit(self, scale: float) -> float:
-        """The unit of scores, for ties, given the largest prior standard deviation."""
+        """The unit of scores, for ties.
+
+        Args:
+            scale: Largest prior standard deviation.
+        """
         return scale
 
     def choose(self, candidates: Candidates) -> Tensor:
         """The choice to play; by default the candidate with the highest score.
+
+        Args:
+            candidates: The candidates.
 
         Returns:
             As :meth:`Candidates.argmax`: the index of an arm, `batch_shape`, int64, or a
@@ -187,7 +214,7 @@ class Exploration(Part):
 
 @dataclass(frozen=True)
 class Plain(Exploration):
-    """An exploration without parameters; all of a kind are equal."""
+    """An exploration without parameters; all instances of a class are equal."""
 
 
 @dataclass(frozen=True)
@@ -197,12 +224,12 @@ class _BreaksTies(Exploration):
     ties: Ties = "first"
 
     def __post_init__(self) -> None:
-        for name, words in (("ties", get_args(Ties)), ("incumbent", get_args(Incumbent))):
-            given = getattr(self, name, words[0])
+        for name, options in (("ties", get_args(Ties)), ("incumbent", get_args(Incumbent))):
+            given = getattr(self, name, options[0])
             require(
-                given in words,
+                given in options,
                 f"{type(self).__name__}: {name} is {shown(given)}; choose "
-                f'"{words[0]}" or "{words[1]}".',
+                f'"{options[0]}" or "{options[1]}".',
             )
 
 
@@ -211,11 +238,11 @@ class UpperConfidence(_BreaksTies):
 
     Args:
         ties: Which arm of a grid to play when bounds agree within 1e-7 prior standard deviations,
-            as in unexplored regions: the ``"first"``, which is reproducible, or a ``"random"`` one.
-            The papers do not say; it matters if a large part of the domain is flat.
+            as in unexplored regions: the ``"first"``, which is reproducible, or a ``"random"`` arm.
+            The papers do not specify this; it matters if a large part of the domain is flat.
 
     Raises:
-        ValueError: If ``ties`` is something else.
+        ValueError: If ``ties`` is another value.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -232,7 +259,7 @@ class Thompson(Plain):
     samples = True
 
     def score(self, candidates: Candidates) -> Tensor:
-        # A draw from a centred normal is as likely as its mirror image, so one sign serves both.
+        # A centred normal is symmetric, so the sign of the sample does not matter.
         return _optimistic(candidates, candidates.sample()[0])
 
     def choose(self, candidates: Candidates) -> Tensor:
@@ -259,8 +286,8 @@ class _Improves(_BreaksTies):
 class ExpectedImprovement(_Improves):
     """The largest E[max(f(x) - m, 0)], m the incumbent.
 
-    With u = (mean(x) - m) / sd(x) it is sd(x) (φ(u) + u Φ(u)). Its logarithm is compared, because
-    the value itself falls below any tolerance once the objective is well known.
+    With u = (mean(x) - m) / sd(x) it is sd(x) (φ(u) + u Φ(u)). Logarithms are compared, because the
+    value itself falls below any tolerance once the posterior is narrow.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -270,7 +297,7 @@ class ExpectedImprovement(_Improves):
             upwards, which increases exploration.
 
     Raises:
-        ValueError: If an argument is not one of these words.
+        ValueError: If an argument is another value.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -282,14 +309,14 @@ class ProbabilityOfImprovement(_Improves):
     """The largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
 
     Candidates are compared by u, since Φ is increasing. If m is the best posterior mean, it seldom
-    leaves its first arm: u is 0 there and negative everywhere else.
+    moves from its first arm: u is 0 there and negative everywhere else.
 
     Args:
         ties: See :class:`UpperConfidence`.
         incumbent: See :class:`ExpectedImprovement`.
 
     Raises:
-        ValueError: If an argument is not one of these words.
+        ValueError: If an argument is another value.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -321,13 +348,13 @@ class BestMean(_BreaksTies):
 
 
 def draws_numbers(exploration: Exploration) -> bool:
-    """Whether an exploration may use random numbers; False only if it is known not to."""
-    known = (UpperConfidence, ExpectedImprovement, ProbabilityOfImprovement, BestMean)
-    return type(exploration) not in known or exploration.ties == "random"
+    """Whether an exploration may use random numbers; True for user-defined explorations."""
+    without = (UpperConfidence, ExpectedImprovement, ProbabilityOfImprovement, BestMean)
+    return type(exploration) not in without or exploration.ties == "random"
 
 
 def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | None:
-    """The w of a score ±mean + w sd, whose derivatives are known; None for other scores.
+    """The w of a score ±mean + w sd, which has closed-form derivatives; None for other scores.
 
     Args:
         score: The score.
@@ -342,15 +369,15 @@ def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | No
 def log_expected_excess(u: Tensor) -> Tensor:
     """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] for standard normal z, any shape.
 
-    With a = |u| the value at -a is φ(a) g, g = 1 - a √(π/2) erfcx(a / √2), and far out, where the
-    two terms cancel, g = (1 - 3 / a²) / a²; the value at a is that at -a plus a.
+    With a = |u| the value at -a is φ(a) g with g = 1 - a √(π/2) erfcx(a / √2). For large a the two
+    terms cancel, and g = (1 - 3 / a²) / a² is used. The value at a is the value at -a plus a.
     """
-    # Here both forms are equally exact, to the power 2/3 of the machine's precision.
+    # At this a both forms of g are equally exact, to the power 2/3 of the machine's precision.
     limit = (15 / torch.finfo(u.dtype).eps) ** (1 / 6)
-    # At 0, where every search meets the incumbent itself, |u| would have the slope 0.
+    # Not |u|, whose derivative at 0 is 0: searches start at the incumbent, where u is 0.
     a = torch.where(u > 0, u, -u)
     square = a.square()
-    # Each form is evaluated where it holds alone: elsewhere it could make a derivative NaN.
+    # Each form is evaluated only where it is used: elsewhere its derivative could be NaN.
     beyond = square.clamp_min(limit**2)
     far = (1 - 3 / beyond) / beyond
     within = a.clamp_max(limit)
@@ -360,7 +387,7 @@ def log_expected_excess(u: Tensor) -> Tensor:
 
 
 def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
-    """±mean + √beta spread, in reused memory unless derivatives are wanted."""
+    """±mean + √beta spread, in reused memory unless gradients are enabled."""
     sqrt_beta, mean, sign = candidates.sqrt_beta, candidates.mean, candidates.sign
     if torch.is_grad_enabled() and (mean.requires_grad or spread.requires_grad):
         best = mean if sign > 0 else -mean
@@ -379,13 +406,13 @@ def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
 class Forced(Exploration):
     """Another exploration, mixed with occasional uniformly random choices.
 
-    A detector only sees changes where the bandit measures, and a bandit that is certain of its
-    optimum measures nowhere else. Forced exploration lets it find every change [Liu, Lee, Shroff,
+    A detector finds changes only where the bandit measures, and a bandit that is certain of its
+    optimum measures nowhere else. Forced exploration finds changes everywhere [Liu, Lee, Shroff,
     AAAI 2018].
 
     Args:
         chance: Probability of a random choice in each round, in [0, 1].
-        otherwise: The exploration of the other rounds, whose memory is kept.
+        otherwise: The exploration of the other rounds; its memory is updated in all rounds.
 
     Raises:
         ValueError: If ``chance`` lies outside [0, 1].
@@ -399,7 +426,7 @@ class Forced(Exploration):
 
     @property
     def samples(self) -> bool:  # type: ignore[override]
-        """As of the other exploration."""
+        """Whether the other exploration draws samples."""
         return self.otherwise.samples
 
     def init(self, batch_shape: Size) -> Any:

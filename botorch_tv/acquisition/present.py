@@ -1,8 +1,9 @@
 """BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
-:func:`at_present` wraps any of them. Two need the present when they are built: noisy expected
-improvement, whose incumbents are current values, and the knowledge gradient, which also optimises
-fantasies. Importing this registers these with ``get_acqf_input_constructor``, for BoTorch and Ax.
+:func:`at_present` wraps any acquisition function. Two need the present when they are built: noisy
+expected improvement, whose incumbents are current values, and the knowledge gradient, which also
+optimises fantasies. Importing this module registers both with ``get_acqf_input_constructor``, for
+BoTorch and Ax.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Placement:
         """Points at the present, `... x q x d`.
 
         Args:
-            X: Points without a time, `... x q x (d - 1)`, or with one that is replaced,
+            X: Points without time, `... x q x (d - 1)`, or with a time that is replaced,
                 `... x q x d`.
 
         Raises:
@@ -77,7 +78,7 @@ class Placement:
             raise BotorchTensorDimensionError(
                 f"X is {tuple(X.shape)}, but points at the present are ... x q x "
                 f"{self.columns - 1}, the columns other than time, or ... x q x {self.columns}, "
-                f"whose column {self.time_dim} is replaced; leave out a column of tasks."
+                f"whose column {self.time_dim} is replaced; drop a column of tasks."
             )
         now = self.now.to(X)[..., None, None]
         batch = torch.broadcast_shapes(X.shape[:-2], now.shape[:-2])  # type: ignore[no-untyped-call]
@@ -99,54 +100,53 @@ class Placement:
         """The placement for a model.
 
         Args:
-            model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models with one in it, or
-                any BoTorch model with training inputs. Points of a ``MultiTaskGP`` leave out the
-                column of tasks, as for its posterior of all tasks.
-            now: The present, a number or `batch_shape`; the model's own where None.
-            time_dim: Column of time in the training inputs; the model's own where None.
+            model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models that contains such a
+                model, or any BoTorch model with training inputs. Points of a ``MultiTaskGP`` have
+                no column of tasks, as for its posterior of all tasks.
+            now: The present, a scalar or `batch_shape`; None for the model's own.
+            time_dim: Column of time in the training inputs; None for the model's own.
 
         Raises:
-            InputDataError: If ``now`` lies before an observation, or is not the ``now`` from which
-                the noise of the observations is aged.
-            ValueError: If the model does not know what is missing, or has time in another column.
+            InputDataError: If ``now`` lies before an observation, or differs from the ``now`` of
+                the model's aged noise.
+            ValueError: If an argument is None and the model has no value for it, or the model has
+                time in another column.
         """
         parts = list(model.models) if isinstance(model, ModelList) else [model]
-        known = [part for part in parts if isinstance(part, (AgingGP, AdaptiveModel))]
-        if known:
-            time_dim = known[0].time_dim if time_dim is None else time_dim
-            now = known[0].now if now is None else now
+        timed = [part for part in parts if isinstance(part, (AgingGP, AdaptiveModel))]
+        if timed:
+            time_dim = timed[0].time_dim if time_dim is None else time_dim
+            now = timed[0].now if now is None else now
         if now is None or time_dim is None:
-            raise ValueError(
-                f"{type(model).__name__} does not know the time; give now and time_dim."
-            )
-        first = (known or parts)[0]
+            raise ValueError(f"{type(model).__name__} has no time; give now and time_dim.")
+        first = (timed or parts)[0]
         (inputs, *_) = first.train_inputs
         present, columns = like(now, inputs), inputs.shape[-1]
         require(
             bool(present.isfinite().all()),
-            f"now is {present.tolist()}, but it must be finite; without observations there is "
-            "none to follow, so say what time it is.",
+            f"now is {present.tolist()}, but it must be finite; without observations it has no "
+            "default, so give a time.",
         )
         task = first._task_feature if isinstance(first, MultiTaskGP) else None
         require(
             -columns <= time_dim < columns and time_dim % columns != task,
-            f"time_dim is {time_dim}, but of the model's {columns} columns it must be that of time,"
-            " not of tasks; name it.",
+            f"time_dim is {time_dim}, but it must be the column of time, not of tasks, among the "
+            f"model's {columns} columns; give its index.",
         )
         time_dim %= columns
-        for part in known:
+        for part in timed:
             require(
                 part.time_dim == time_dim,
                 f"time_dim is {time_dim}, but a {type(part).__name__} has time in column "
-                f"{part.time_dim}; leave it out, and give all models of a list the same columns.",
+                f"{part.time_dim}; omit time_dim, and give all models of a list the same columns.",
             )
             if part.train_targets.shape[-1]:
                 check_now(present, part.newest)
             aged = isinstance(getattr(part, "likelihood", None), AgeNoiseLikelihood)
             if aged and bool((part.now != present).any()):
                 raise InputDataError(
-                    f"now is {present.tolist()}, but the model's observations are as old as they "
-                    f"are at {part.now.tolist()}; call model.set_now(now) first, then build the "
+                    f"now is {present.tolist()}, but the model's noise is aged to "
+                    f"{part.now.tolist()}; call model.set_now(now) first, then build the "
                     "acquisition function."
                 )
         if task is None:
@@ -162,7 +162,7 @@ __all__ = [
 ]
 
 HELD = ("X_baseline", "X_pending", "mc_points", "candidate_set", "optimal_inputs", "pareto_sets")
-"""Attributes that hold points of possibly another time, besides ``X_observed``."""
+"""Attributes, in addition to ``X_observed``, with points that may have another time."""
 
 
 def at_present(
@@ -173,22 +173,22 @@ def at_present(
 ) -> AcquisitionFunction:
     """Evaluate an acquisition function at the present.
 
-    The result takes the columns other than time, `b x q x (d - 1)`, so that ``optimize_acqf`` runs
-    over these; or all columns, `b x q x d`, whose time is replaced, as with ``fixed_features``. It
-    supports analytic and Monte Carlo acquisition functions, and ``qKnowledgeGradient``, which
-    BoTorch's own ``FixedFeatureAcquisitionFunction`` does not.
+    The result takes the columns other than time, `b x q x (d - 1)`, as for ``optimize_acqf`` over
+    these columns; or all columns, `b x q x d`, whose time is replaced, as with ``fixed_features``.
+    Analytic and Monte Carlo acquisition functions are supported, and ``qKnowledgeGradient``, which
+    BoTorch's ``FixedFeatureAcquisitionFunction`` does not support.
 
     Args:
         acq_function: The acquisition function.
-        now: The present, a number or `batch_shape`; the model's ``now`` if None.
+        now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
         time_dim: Index of the time column in the training inputs; the model's if None. Points of a
-            ``MultiTaskGP`` leave out the column of tasks: ``output_tasks`` says which count.
+            ``MultiTaskGP`` have no column of tasks: ``output_tasks`` selects them.
 
     Raises:
         InputDataError: If ``now`` lies before an observation, or the model's age noise is for
             another time.
-        UnsupportedError: For other one-shot acquisition functions, and where there is no model.
-        ValueError: If ``now`` or ``time_dim`` is needed.
+        UnsupportedError: For other one-shot acquisition functions, and if there is no model.
+        ValueError: If ``now`` or ``time_dim`` is None and the model has none.
 
     Example:
         >>> best = at_present(qLogExpectedImprovement(model, best_f), now=12.0)
@@ -210,23 +210,23 @@ def at_present(
         )
     if isinstance(acq_function, OneShotAcquisitionFunction):
         raise UnsupportedError(
-            f"{type(acq_function).__name__} optimises fantasies along in a way of its own; hold "
+            f"{type(acq_function).__name__} optimises fantasies, which at_present cannot fix; fix "
             f"time by fixed_features={{{place.time_dim}: now}} in optimize_acqf."
         )
-    told: list[Tensor] = []
+    checked: list[Tensor] = []
     for part in _parts(acq_function):
         for name in (*HELD, "X_observed"):
             points = _held(part, name)
-            if not isinstance(points, Tensor) or any(points is one for one in told):
+            if not isinstance(points, Tensor) or any(points is seen for seen in checked):
                 continue
-            told.append(points)
+            checked.append(points)
             if not torch.equal(points, place(points)):
                 warnings.warn(
                     f"{name} of {type(part).__name__} holds points of another time than the "
-                    "present, at which values are others; give them the time of the present, "
-                    "with outputs drawn there (candidate_set: train_inputs, too), pending ones by "
-                    "set_X_pending() of what at_present gives, or take "
-                    "qLogNoisyExpectedImprovementAtPresent, which brings a baseline up.",
+                    "present, whose values differ; move the points to the present, with outputs "
+                    "drawn there (candidate_set: train_inputs, too), set pending points by "
+                    "set_X_pending() of the result of at_present, or use "
+                    "qLogNoisyExpectedImprovementAtPresent, which moves a baseline.",
                     InputDataWarning,
                     stacklevel=2,
                 )
@@ -234,17 +234,17 @@ def at_present(
 
 
 def _parts(acq_function: AcquisitionFunction) -> Iterator[AcquisitionFunction]:
-    """The acquisition function itself, then those inside it."""
+    """The acquisition function, then the acquisition functions inside it."""
     return (part for part in acq_function.modules() if isinstance(part, AcquisitionFunction))
 
 
 def _model_of(acq_function: AcquisitionFunction) -> Model:
-    """The model of the function, or of one inside it, as in BoTorch's proximal weighting."""
+    """The model of the function, or of a function inside it, as in BoTorch's proximal weighting."""
     found = next((part.model for part in _parts(acq_function) if hasattr(part, "model")), None)
     if found is None:
         raise UnsupportedError(
             f"at_present takes an acquisition function with a model, but "
-            f"{type(acq_function).__name__} has none; give one, such as PosteriorMean(model)."
+            f"{type(acq_function).__name__} has none; give PosteriorMean(model), for example."
         )
     return found
 
@@ -252,23 +252,22 @@ def _model_of(acq_function: AcquisitionFunction) -> Model:
 def _held(acq_function: AcquisitionFunction, name: str) -> Any:
     """The points in an attribute of an acquisition function; None if there are none."""
     noisy = isinstance(acq_function, (LogNoisyExpectedImprovement, NoisyExpectedImprovement))
-    if noisy and name == "X_observed":  # all that the model of its fantasies was trained on
+    if noisy and name == "X_observed":  # the training inputs of its model of fantasies
         return acq_function.model.train_inputs[0]
     return getattr(acq_function, name, None)
 
 
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
-    """Pending points of incremental improvement, which keeps them behind the observed points.
+    """Pending points of incremental improvement, which stores them behind the observed points.
 
-    Its ``X_pending`` is None, so BoTorch would lose them when it appends the candidates that it
-    finds one after the other.
+    Its ``X_pending`` is None, so BoTorch would lose them when it appends sequential candidates.
     """
     pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
     return pending if pending.shape[-2] else None
 
 
 class AtPresent(AcquisitionFunction):  # type: ignore[misc]
-    """An acquisition function of points that a placement moves; see :func:`at_present`.
+    """An acquisition function of points moved to the present; see :func:`at_present`.
 
     Args:
         acq_function: The acquisition function on all columns.
@@ -283,16 +282,20 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         self._has_times = False
 
     def forward(self, X: Tensor) -> Tensor:
-        """Values at `b x q x (d - 1)` or `b x q x d`: `b`."""
+        """The acquisition value, `b`.
+
+        Args:
+            X: Candidates, `b x q x (d - 1)`, or `b x q x d` with a time that is replaced.
+        """
         value: Tensor = self.acq_function(self.place(X))
         return value
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if told with their times.
+        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if set with their times.
 
-        BoTorch appends the candidates that it finds one after the other, which have no times where
-        it searches the columns other than time.
+        BoTorch appends sequential candidates to them, which have no times if it searches the
+        columns other than time.
         """
         X: Tensor | None = getattr(self.acq_function, "X_pending", None)
         for part in _parts(self.acq_function):
@@ -301,7 +304,11 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         return X if X is None or self._has_times else self.place.without_time(X)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
+        """Set the points chosen but not measured yet.
+
+        Args:
+            X_pending: The points, `p x (d - 1)` or `p x d`; None for none.
+        """
         self.acq_function.set_X_pending(None if X_pending is None else self.place(X_pending))
         self._has_times = self.place.has_time(X_pending)
 
@@ -309,16 +316,16 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
 class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
     """The one-shot knowledge gradient, with measurement and final choice at the present.
 
-    Candidates, fantasies and the best points of the fantasies all have the present as their time.
-    With age noise, fantasies have the noise of a new measurement.
+    Candidates, fantasies and the best points of the fantasies are all at the present. With age
+    noise, fantasies have the noise of a new measurement.
 
     Args:
         model: As in ``qKnowledgeGradient``.
-        positional: As there, in its order.
-        options: As there. ``X_pending`` is `p x (d - 1)` or `p x d`; ``current_value`` is the
-            highest posterior mean *at the present*.
-        now: The present, a number or `batch_shape`; the ``now`` of the model where None.
-        time_dim: Column of time; that of the model where None.
+        positional: The other positional arguments of ``qKnowledgeGradient``, in its order.
+        options: Its keyword arguments. ``X_pending`` is `p x (d - 1)` or `p x d`;
+            ``current_value`` is the highest posterior mean *at the present*.
+        now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
+        time_dim: Column of time; the model's if None.
 
     Raises:
         InputDataError: See :func:`at_present`.
@@ -332,23 +339,24 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         time_dim: int | None = None,
         **options: Any,
     ) -> None:
-        self.project = Placement.of(model, now, time_dim)  # by this name BoTorch looks for it
+        self.project = Placement.of(model, now, time_dim)  # BoTorch uses this name
         super().__init__(model, *positional, **options)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Values at candidates, followed by the best point of each fantasy.
+        """The one-shot value, `b`.
 
         Args:
-            X: `b x (q + num_fantasies) x (d - 1)`, or with a column of time that is replaced.
+            X: Candidates, followed by the best point of each fantasy,
+                `b x (q + num_fantasies) x (d - 1)`, or with a column of time that is replaced.
         """
         value: Tensor = super().forward(self.project(X))
         return value
 
     def evaluate(self, X: Tensor, bounds: Tensor, **kwargs: Any) -> Tensor:
-        """Values at candidates `b x q x (d - 1)`, maximised over the best point of each fantasy.
+        """The value maximised over the best point of each fantasy, `b`.
 
         Args:
-            X: Candidates, or with a column of time that is replaced.
+            X: Candidates, `b x q x (d - 1)`, or with a column of time that is replaced.
             bounds: Bounds of the search, `2 x (d - 1)`, or with a column of time, which is ignored.
             kwargs: Options of the search, as in ``qKnowledgeGradient``.
         """
@@ -356,7 +364,11 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         return value
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
+        """Set the points chosen but not measured yet.
+
+        Args:
+            X_pending: The points, `p x (d - 1)` or `p x d`; None for none.
+        """
         super().set_X_pending(None if X_pending is None else self.project(X_pending))
 
 
@@ -365,14 +377,14 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``.
-        X_baseline: Points observed, `r x (d - 1)` or with their times `... x r x d`; brought to the
-            present, and points measured more than once counted once.
+        X_baseline: Points observed, `r x (d - 1)` or with their times `... x r x d`; moved to the
+            present, where repeated points count once.
         positional: Sampler, objective and posterior transform, in the order of
             ``qLogNoisyExpectedImprovement``.
         X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
-        now: The present, a number or `batch_shape`; the ``now`` of the model where None.
-        time_dim: Column of time; that of the model where None.
-        options: BoTorch's others, such as ``constraints``.
+        now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
+        time_dim: Column of time; the model's if None.
+        options: Other keyword arguments of BoTorch's class, such as ``constraints``.
 
     Raises:
         InputDataError: See :func:`at_present`.
@@ -400,27 +412,35 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         self._has_times = place.has_time(X_pending)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Values at `b x q x (d - 1)` or `b x q x d`: `b`."""
+        """The acquisition value, `b`.
+
+        Args:
+            X: Candidates, `b x q x (d - 1)`, or `b x q x d` with a time that is replaced.
+        """
         X = self.place(X)
         if self._joined is not None:
             X = torch.cat([X, match_batch_shape(self._joined, X)], -2)
-        # The function below BoTorch's decorator, which would join pending points of the baseline.
+        # Without BoTorch's decorator, which would append the pending points in the baseline again.
         value: Tensor = qLogNoisyExpectedImprovement.forward.__wrapped__(self, X)
         return value
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if told with times."""
+        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if set with times."""
         X = _pending_in_baseline(self) if self.incremental else self._joined
         return X if X is None or self._has_times else self.place.without_time(X)
 
     @X_pending.setter
     def X_pending(self, X: Tensor | None) -> None:
-        # Only what BoTorch would join to candidates is ever set.
+        # BoTorch sets only points that it would append to candidates.
         self._joined = X
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
+        """Set the points chosen but not measured yet.
+
+        Args:
+            X_pending: The points, `p x (d - 1)` or `p x d`; None for none.
+        """
         super().set_X_pending(None if X_pending is None else self.place(X_pending))
         self._has_times = self.place.has_time(X_pending)
 
@@ -437,14 +457,14 @@ def upper_confidence_bound(
     """BoTorch's ``UpperConfidenceBound`` at the present, with the width of a theorem.
 
     The score is mean + √beta · sd, where beta is the *square* of the width's ``sqrt_beta``.
-    Information gains are those of the model's data. Guarantees of widths for known hyperparameters
-    do not hold once these are learned.
+    Information gains are computed from the model's data. Guarantees of widths for given
+    hyperparameters do not hold if these are learned.
 
     Args:
         model: A model with one output.
         width: The confidence schedule.
         t: The round being decided, counted from 1.
-        now: The present, a number or `batch_shape`; the model's ``now`` if None.
+        now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
         posterior_transform: As in ``UpperConfidenceBound``.
         maximize: Whether larger is better.
 
@@ -474,12 +494,12 @@ def upper_confidence_bound(
 def _register(
     kind: type[AcquisitionFunction], construct_inputs: Callable[..., dict[str, Any]]
 ) -> None:
-    """Have BoTorch construct the arguments of a class as those of its own, and at the present.
+    """Register a class with BoTorch, whose constructor then accepts ``now`` and ``time_dim``.
 
     Args:
         kind: The class.
-        construct_inputs: Of the class of BoTorch, whose arguments are taken besides ``now`` and
-            ``time_dim``. The fantasies of a knowledge gradient are held at the present.
+        construct_inputs: BoTorch's input constructor of the base class. The fantasies of a
+            knowledge gradient are fixed at the present.
     """
 
     def construct(
@@ -496,7 +516,7 @@ def _register(
         return {**inputs, "now": now, "time_dim": time_dim}
 
     taken = [*inspect.signature(construct_inputs).parameters, "now", "time_dim"]
-    # BoTorch reads from the signature which arguments are known.
+    # BoTorch reads the accepted arguments from the signature.
     named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in taken]
     construct.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     acqf_input_constructor(kind)(construct)

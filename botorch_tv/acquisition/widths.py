@@ -23,11 +23,11 @@ from botorch_tv.gp.covariance import checked
 from botorch_tv.validation import require, require_integer, require_number, settle_number
 
 GREEDY_SHARE = 1 - math.exp(-1)
-"""Greedy choice reaches at least this share of the maximum of a monotone submodular function."""
+"""Greedy choice reaches at least this fraction of a monotone submodular function's maximum."""
 
 
 class WidthContext(NamedTuple):
-    """What a confidence schedule may use to decide round t.
+    """The inputs of a confidence schedule in round t.
 
     Attributes:
         t: The round being decided, counted from 1; resets do not restart it.
@@ -48,6 +48,9 @@ class InformationGain(ABC):
     @abstractmethod
     def value(self, context: WidthContext) -> float | Tensor:
         """The gain after ``context.t - 1`` rounds, in nats.
+
+        Args:
+            context: The round.
 
         Returns:
             A number if it depends only on the round, else a tensor, `batch_shape`.
@@ -87,7 +90,7 @@ class ClosedForm(InformationGain):
     """The order of the maximum gain with constant 1, [C17] §3.1.
 
     After n = t - 1 rounds: (ln n)^(d+1) for the squared exponential kernel, n^c ln n with
-    c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. An order, not a bound: it is 0 after one
+    c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. An order, not a bound: it is 0 after a single
     observation, and ignores lengthscale and noise.
 
     Args:
@@ -110,13 +113,13 @@ class ClosedForm(InformationGain):
         )
 
     def value(self, context: WidthContext) -> float:
-        told, dim = context.t - 1, context.dim
-        if told == 0:
+        n, dim = context.t - 1, context.dim
+        if n == 0:
             return 0.0
         if self.nu is None:
-            return math.log(told) ** (dim + 1)
+            return math.log(n) ** (dim + 1)
         pairs = dim * (dim + 1)
-        return float(told ** (pairs / (2 * self.nu + pairs)) * math.log(told))
+        return float(n ** (pairs / (2 * self.nu + pairs)) * math.log(n))
 
 
 @dataclass(frozen=True)
@@ -159,8 +162,8 @@ class Greedy(InformationGain):
     def value(self, context: WidthContext) -> float:
         require(
             1 <= context.t <= len(self.values),
-            f"{self!r} is asked about round {context.t}, but reaches rounds 1 to "
-            f"{len(self.values)}; build it with a longer horizon.",
+            f"{self!r} covers rounds 1 to {len(self.values)}, but the round is {context.t}; build "
+            "it with a longer horizon.",
         )
         return self.values[context.t - 1]
 
@@ -180,7 +183,7 @@ class Greedy(InformationGain):
             The bound after 0 to ``horizon`` observations.
 
         Raises:
-            InputDataError: If ``covariance`` is no covariance matrix.
+            InputDataError: If ``covariance`` is not a covariance matrix.
             ValueError: If ``noise`` is not positive or ``horizon`` is below 1.
         """
         noise = require_number("Greedy: noise", noise, "(0, inf)", "give a variance.")
@@ -190,13 +193,13 @@ class Greedy(InformationGain):
 
 
 def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
-    """The gain of arms whose variance is the largest left, after 1 to ``horizon`` observations.
+    """The gain of the most uncertain arms, after 1 to ``horizon`` observations, `horizon`.
 
     Args:
-        covariance: As in :meth:`Greedy.of`, as the next two.
-        noise: σ².
-        horizon: Observations.
-        epsilon: Rate at which the objective is redrawn between them.
+        covariance: As in :meth:`Greedy.of`, `M x M`.
+        noise: Noise variance σ².
+        horizon: Number of observations.
+        epsilon: Rate of change of the objective between observations.
 
     Raises:
         InputDataError: If ``covariance`` is no covariance matrix.
@@ -223,6 +226,9 @@ class Width(ABC):
     def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         """√beta, the factor on the standard deviation in the round of ``context``.
 
+        Args:
+            context: The round and its information gain.
+
         Returns:
             A number if it depends only on the round, else a tensor, `batch_shape`.
 
@@ -231,7 +237,11 @@ class Width(ABC):
         """
 
     def beta(self, context: WidthContext) -> float | Tensor:
-        """The square of :meth:`sqrt_beta`, a number or `batch_shape`."""
+        """The square of :meth:`sqrt_beta`, a number or `batch_shape`.
+
+        Args:
+            context: The round and its information gain.
+        """
         return self.sqrt_beta(context) ** 2
 
 
@@ -244,7 +254,7 @@ LIMITS = {
     "c2": ("[1e-100, 1e100]", "the papers use 4 and 0.4."),
     "delta": ("[1e-100, 1)", "it is a probability; the papers use 0.1."),
     "noise": ("[1e-100, 1e100]", "it is a variance."),
-    "r": ("[1e-100, 1e100]", "it is the side of the domain's box."),
+    "r": ("[1e-100, 1e100]", "it is the length of the domain's box."),
     "value": ("[0, 1e100]", "it is the square of √beta."),
 }
 """Valid ranges of the parameters of widths, by name, with a hint for the error."""
@@ -285,7 +295,7 @@ class Constant(_Checked):
     """The same √beta in every round.
 
     Args:
-        value: beta, the *square* of what multiplies the standard deviation; at least 0.
+        value: beta, the *square* of the factor on the standard deviation; at least 0.
 
     Raises:
         ValueError: If ``value`` is negative or not finite.
@@ -301,8 +311,17 @@ class Constant(_Checked):
 class _Bayes(_Checked):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = parts π² t² / (6 δ).
 
-    The theorems differ only in how many equal parts the failure probability is split into. They
-    assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10), on a domain in [0, r]^d.
+    The theorems differ only in the number of equal parts of the failure probability. They assume
+    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10), on a domain in [0, r]^d.
+
+    Args:
+        delta: Probability δ that the regret bound fails, in (0, 1).
+        r: Length of the box [0, r]^d that contains the domain, positive.
+        a1: Constant a1 of the bound on slopes, positive.
+        b1: Constant b1 of that bound, in units of f per unit of x, positive.
+
+    Raises:
+        ValueError: If a constant is out of range.
     """
 
     delta: float
@@ -334,13 +353,13 @@ class _Bayes(_Checked):
 class BayesTV(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = π² t² / (2δ); TV-GP-UCB, [B16] eq. (19).
 
-    The constants assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). Very small
-    ones make a root negative in early rounds, where the theorem says nothing; ``sqrt_beta``
-    raises a ``ValueError`` then.
+    The theorem assumes P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). If a1 or b1 is
+    very small, the argument of a root is negative in early rounds, which the theorem does not
+    cover; ``sqrt_beta`` then raises a ``ValueError``.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).
-        r: Side of the box [0, r]^d that holds the domain, positive.
+        r: Length of the box [0, r]^d that contains the domain, positive.
         a1: Constant a1 of the bound on slopes, positive.
         b1: Constant b1 of that bound, in units of f per unit of x, positive.
 
@@ -354,7 +373,7 @@ class BayesTV(_Bayes):
 class BayesResetting(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = 2π² t² / (3δ); R-GP-UCB, [B16] eq. (16).
 
-    Arguments and errors are those of :class:`BayesTV`; t does not restart with a reset.
+    The arguments are as for :class:`BayesTV`; t does not restart with a reset.
     """
 
     parts = 4
@@ -363,8 +382,8 @@ class BayesResetting(_Bayes):
 class BayesEventTriggered(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = 4π² t² / (3δ); ET-GP-UCB, [ET] Theorem 1.
 
-    Arguments and errors are those of :class:`BayesTV`; δ is not the trigger's δ_B, and t does not
-    restart with a reset.
+    The arguments are as for :class:`BayesTV`; δ is not the trigger's δ_B, and t does not restart
+    with a reset.
     """
 
     parts = 8
@@ -374,18 +393,22 @@ Terms = tuple[float, float, float, float]
 
 
 class GainWidth(_Checked):
-    """A width from the information gain g, by a root of what is linear in it."""
+    """A width √beta = offset + scale √(constant + slope g) of the information gain g."""
 
     gain: InformationGain
 
     @abstractmethod
     def terms(self, t: int) -> Terms:
-        """Offset, scale, constant and slope of √beta = offset + scale √(constant + slope g)."""
+        """Offset, scale, constant and slope of √beta = offset + scale √(constant + slope g).
+
+        Args:
+            t: The round, counted from 1.
+        """
 
     def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         offset, scale, constant, slope = self.terms(context.t)
         gain = self.gain.value(context)
-        if isinstance(gain, Tensor):  # one operation of a device for each sum
+        if isinstance(gain, Tensor):  # a single device operation for each sum
             root = torch.rsub(gain, constant, alpha=-slope).sqrt()
             return torch.rsub(root, offset, alpha=-scale)
         return offset + scale * math.sqrt(constant + slope * gain)
@@ -393,7 +416,7 @@ class GainWidth(_Checked):
 
 @dataclass(frozen=True)
 class _OfNorm(GainWidth):
-    """A width from a bound on the norm of f and a probability of failure alone."""
+    """A width that depends on a bound on the norm of f and a probability of failure alone."""
 
     B: float
     delta: float

@@ -1,33 +1,31 @@
-"""Subsets of points that tell much and repeat little: k-determinantal point processes.
+"""Informative, diverse subsets of points: k-determinantal point processes (k-DPP).
 
-P(Z) = det K_ZZ / Σ_{|Z'| = Q} det K_Z'Z', |Z| = Q, [M] Definition 3.1. Many trials are drawn at
-once, each with points, a number of points and a Q of its own. There are two samplers.
+P(Z) = det K_ZZ / Σ_{|Z'| = Q} det K_Z'Z', |Z| = Q, [M] Definition 3.1. A batch of trials is drawn
+at once; each trial has its own points and its own Q. There are two samplers.
 
 The exact sampler draws one point at a time. A point lies in the subset with probability
-Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ), with λ and v the eigenvalues and eigenvectors of K
-(Kulesza and Taskar 2012, section 5.2). Given that it does, the others are a (k - 1)-DPP of K
-conditioned on it. Drawn so, a subset is the same on every processor: eigenvectors of one
-eigenvalue, which are any of a space, come in with one weight. To choose eigenvectors first (Kulesza
-and Taskar 2011, Algorithm 1) needs their roots once instead of k times, but there they decide on
-what is drawn. From a factor K = L Lᵀ with r columns it costs O(k (n r² + r³)): smooth kernels have
-far fewer columns than points.
+Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ), where λ and v are the eigenvalues and eigenvectors of
+K (Kulesza and Taskar 2012, section 5.2). Given this point, the others are a (k - 1)-DPP of K
+conditioned on it. The result is equal on all processors, because eigenvectors of equal eigenvalues,
+which are not unique, have equal weights. Algorithm 1 of Kulesza and Taskar (2011) is cheaper, but
+its draws depend on the choice of eigenvectors. With a factor K = L Lᵀ of r columns the cost is
+O(k (n r² + r³)). For smooth kernels r is far smaller than n.
 
-The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes a point of the subset to leave
-and a point outside to enter, each pair as likely as any other, and accepts with probability
+The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to exchange a uniformly chosen
+point of the subset for a uniformly chosen point outside, and accepts with probability
 min(1, det K_Z'Z' / det K_ZZ). With A = K_ZZ⁻¹, the coefficients u = A k_Zx of x and its residual
-variance c = k(x, x) - uᵀ k_Zx, the ratio for x in and the i-th point out is
+variance c = k(x, x) - uᵀ k_Zx, the ratio for exchanging the i-th point for x is
 
     ρ = A_ii c + u_i²,
 
-O(Q²) each, and an accepted swap changes A by two terms of rank one. Until a proposal is accepted A
-stands, so several are looked at together: all up to the first accepted are made, and the rest are
-proposed again from the new subset. The random numbers belong to the number of the proposal, so how
-many are looked at together does not change the chain.
+which costs O(Q²). An accepted swap changes A by two rank-one terms. A does not change until a
+proposal is accepted, so several proposals are evaluated together. The first accepted proposal is
+executed; later proposals are evaluated again from the new subset. Random numbers are indexed by
+proposal, so the chain does not depend on how many proposals are evaluated together.
 
-How long a chain runs depends on the trial. If each trial took its numbers from the study's streams,
-trials in one batch would change what later rounds see. So a trial draws one key per use, and its
-numbers are a hash of the key and of how many were made before (SplitMix64 of Steele, Lea and Flood
-2014), made where they are needed.
+The length of a chain depends on the trial. If chains consumed the study's random streams, trials
+of a batch would influence each other's later rounds. Therefore a trial draws one key per use, and
+its random numbers are hashes of the key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
 """
 
 from __future__ import annotations
@@ -43,13 +41,13 @@ from botorch_tv.gp.random import GOLDEN, Draws, Generators, draws_for, mixed, sh
 from botorch_tv.validation import require_integer, require_trials
 
 KEY_PARTS = 4
-"""Numbers drawn per key. 16 bits are taken of each, which float32 holds with room to spare."""
+"""Uniform numbers drawn per key; each supplies 16 bits, which float32 represents exactly."""
 _BITS = 16
 _MANTISSA = 52
 
 
 def draw_keys(draws: Draws) -> Tensor:
-    """One key per trial, `batch_shape`, int64."""
+    """Draw one key per trial, `batch_shape`, int64."""
     parts = (draws.uniform(KEY_PARTS).double() * 2**_BITS).long()
     key = torch.zeros_like(parts[..., 0])
     for part in parts.unbind(-1):
@@ -58,45 +56,46 @@ def draw_keys(draws: Draws) -> Tensor:
 
 
 def uniforms(key: Tensor, number: Tensor) -> Tensor:
-    """The numbers of some keys, uniform on the open interval (0, 1).
+    """Random numbers of keys, uniform on the open interval (0, 1).
 
     Args:
-        key: From :func:`draw_keys`, of a shape that ``number`` broadcasts with, int64.
-        number: Which of a key's numbers are wanted, counted from 0, int64.
+        key: Keys from :func:`draw_keys`, int64, any shape.
+        number: Indices of a key's numbers, from 0, int64, of any shape that broadcasts with
+            ``key``.
 
     Returns:
-        float64, of the shape that both broadcast to.
+        Random numbers, float64, of the broadcast shape.
     """
     word = mixed(key + (number + 1) * GOLDEN)
-    # Half a step off the ends, so that logarithms are finite.
+    # The offset of half a step excludes 0 and 1, so logarithms are finite.
     numbers: Tensor = (shifted(word, 64 - _MANTISSA).double() + 0.5) * 2.0**-_MANTISSA
     return numbers
 
 
 def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: Tensor) -> Tensor:
-    """Exact draws.
+    """Draw subsets exactly.
 
     Args:
-        factor: L, `N x n x r`, float64, with rows of zeros where there is no point.
-        rank: Columns of it that are not zero, linearly independent, `N`.
-        size: Points to draw, at most the rank, `N`.
-        uniform: The number that decides on each point, `N x most`.
+        factor: L, `N x n x r`, float64, with zero rows for absent points.
+        rank: Number of non-zero columns of L, which are linearly independent, `N`.
+        size: Number of points to draw, at most the rank, `N`.
+        uniform: Random number for each draw, `N x most`.
 
     Returns:
-        Places of the points drawn, `N x most`; a trial uses its first ``size``.
+        Indices of the points drawn, `N x most`; a trial uses the first ``size``.
     """
     smallest = torch.finfo(factor.dtype).tiny
-    orthogonal, left = torch.linalg.qr(factor)
+    orthogonal, remaining = torch.linalg.qr(factor)
     free = torch.ones_like(factor[..., 0], dtype=torch.bool)
     most, drawn = uniform.shape[-1], []
     for number in range(most):
-        # Roots of eigenvalues keep digits that eigenvalues of K lose. They come in falling order,
-        # and every point drawn leaves one fewer.
-        rotation, roots, _ = torch.linalg.svd(left, full_matrices=False)
-        there = torch.arange(roots.shape[-1], device=roots.device) < (rank - number).unsqueeze(-1)
-        # Only ratios matter, and numbers near 1 keep the logarithms short.
+        # Singular values are more precise than eigenvalues of K. They are in descending order; each
+        # drawn point reduces the rank by 1.
+        rotation, roots, _ = torch.linalg.svd(remaining, full_matrices=False)
+        valid = torch.arange(roots.shape[-1], device=roots.device) < (rank - number).unsqueeze(-1)
+        # Only ratios matter, so the largest value is scaled to 1.
         log_values = 2 * (roots / roots[..., :1].clamp_min(smallest)).clamp_min(smallest).log()
-        log_values = torch.where(there, log_values, -torch.inf)
+        log_values = torch.where(valid, log_values, -torch.inf)
         weight = log_values + log_polynomials_without_each(log_values, size - number - 1, most)
         weight = (weight - weight.amax(-1, keepdim=True)).exp().nan_to_num(nan=0.0)
         chance = ((orthogonal @ rotation).square() @ weight.unsqueeze(-1)).squeeze(-1)
@@ -105,21 +104,21 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
         place = torch.searchsorted(upto, target, right=True).clamp_max(upto.shape[-1] - 1)
         drawn.append(place.squeeze(-1))
         free = free.scatter(-1, place, False)
-        row = orthogonal.take_along_dim(place.unsqueeze(-1), -2) @ left
+        row = orthogonal.take_along_dim(place.unsqueeze(-1), -2) @ remaining
         direction = row / row.norm(dim=-1, keepdim=True).clamp_min(smallest)
-        left = left - (left @ direction.mT) @ direction
+        remaining = remaining - (remaining @ direction.mT) @ direction
     return torch.stack(drawn, -1)
 
 
 def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) -> Tensor:
-    """Ln e_k of all eigenvalues but one, for each of them, `N x n`.
+    """Logarithms of e_k(λ without λ_l) for each l, `N x n`.
 
-    e_k(λ without λ_l) = Σ_m e_m(those before it) e_{k-m}(those after it), where nothing cancels.
+    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n) has no cancellation.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
-        degree: k, `N`; e_0 is taken where it is negative.
-        most: More than the largest k.
+        degree: k, `N`; negative values count as 0.
+        most: A number above the largest k.
     """
     degree = degree.clamp_min(0).unsqueeze(-1)
     before = log_elementary_polynomials(log_values, most - 1)[..., :-1, :]
@@ -131,17 +130,17 @@ def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) 
 
 
 def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
-    """Ln e_k of the first l eigenvalues, e_k(λ_1..λ_l) = Σ_{|J| = k} Π_{j in J} λ_j.
+    """Logarithms of elementary symmetric polynomials of the first l eigenvalues.
 
-    By e_k(λ_1..λ_l) = e_k(λ_1..λ_{l-1}) + λ_l e_{k-1}(λ_1..λ_{l-1}): sums of terms that are never
-    negative, so nothing cancels, and in logarithms, so nothing leaves the floating-point range.
+    e_k(λ_1..λ_l) = e_k(λ_1..λ_{l-1}) + λ_l e_{k-1}(λ_1..λ_{l-1}). All terms are non-negative, so
+    nothing cancels; logarithms prevent overflow.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
         most: Largest k.
 
     Returns:
-        `N x (n + 1) x (most + 1)`.
+        ln e_k for l = 0..n and k = 0..most, `N x (n + 1) x (most + 1)`.
     """
     row = log_values.new_full((len(log_values), most + 1), -torch.inf)
     row[..., 0] = 0.0
@@ -154,54 +153,53 @@ def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
 
 
 LOOKAHEAD_NUMBERS = {"cpu": 2**14, "cuda": 2**20}
-"""Proposals are looked at together, in all trials, up to so many coefficients."""
+"""Maximum number of coefficients of the proposals that are evaluated together, by device."""
 MOST_TOGETHER = 32
 RENEW_TURNS = 64
-"""The inverse is computed anew this often, because rank-one updates lose digits."""
+"""Iterations between recomputations of the inverse, because rank-one updates lose digits."""
 GLANCE_TURNS = {"cpu": 1, "cuda": 32}
-"""How often it is looked whether all chains have ended: a look makes a GPU wait."""
+"""Iterations between checks whether all chains have ended; a check synchronises a GPU."""
 
 
 def swap_chain(
     covariance: Tensor, chosen: Tensor, size: Tensor, points: Tensor, steps: Tensor, key: Tensor
 ) -> Tensor:
-    """Run the chain from a start, which does not depend on how many proposals are looked at.
+    """Run the swap chain from a start.
 
     Args:
         covariance: K, `N x n x n`, float64.
-        chosen: The start Z, numbers of points, `N x Q`, int64; a trial uses its first ``size``.
+        chosen: The start Z, indices of points, `N x Q`, int64; a trial uses the first ``size``.
         size: Points per subset, `N`.
-        points: Which of the n points there are, `N x n`, bool.
-        steps: Proposals to be made, refused ones included, `N`.
-        key: From :func:`~botorch_tv.experts.dpp.draw_keys`, `N`.
+        points: Which of the n points exist, `N x n`, bool.
+        steps: Number of proposals, including rejected proposals, `N`.
+        key: Keys from :func:`~botorch_tv.experts.dpp.draw_keys`, `N`.
 
     Returns:
-        The subset after so many proposals, `N x Q`.
+        The subset after all proposals, `N x Q`.
     """
-    place = chosen.device.type
-    room = LOOKAHEAD_NUMBERS.get(place, 2**14) // max(1, chosen.numel())
-    together = min(MOST_TOGETHER, max(2, room))
+    device = chosen.device.type
+    limit = LOOKAHEAD_NUMBERS.get(device, 2**14) // max(1, chosen.numel())
+    together = min(MOST_TOGETHER, max(2, limit))
     used = torch.arange(chosen.shape[-1], device=chosen.device) < size.unsqueeze(-1)
-    # Places not in use hold any numbers; they must not take a point out of the running.
-    held = torch.zeros_like(points, dtype=torch.int64).scatter_add_(-1, chosen, used.long())
-    free = points & (held == 0)
+    # Unused entries of ``chosen`` are arbitrary and must not occupy a point.
+    occupied = torch.zeros_like(points, dtype=torch.int64).scatter_add_(-1, chosen, used.long())
+    free = points & (occupied == 0)
     outside = free.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
     number = free.sum(-1)
     steps = torch.where((size > 0) & (number > 0), steps, 0)
-    # Of two points that are alike every proposal swaps the one chosen: such a chain goes back and
-    # forth and never forgets its start, unless its length is random. The number is the first that
-    # no proposal uses.
+    # Between two equal points every proposal is accepted, so a chain of fixed length alternates and
+    # never forgets its start. A random number beyond those of the proposals randomises the length.
     coin = uniforms(key.unsqueeze(-1), 3 * steps.long().unsqueeze(-1)).squeeze(-1) < 0.5
     steps = steps - ((size == 1) & (number == 1) & (steps > 0) & coin).long()
     done, chosen = torch.zeros_like(number), chosen.clone()
     ahead = torch.arange(together, device=chosen.device)
     three = torch.arange(3, device=chosen.device).view(3, 1, 1)
-    turn, glance = 0, GLANCE_TURNS.get(place, 1)
+    turn, glance = 0, GLANCE_TURNS.get(device, 1)
     while turn % glance != 0 or bool((done < steps).any()):
         if turn % RENEW_TURNS == 0:
             inverse = _inverse(covariance, chosen, used)
         step = done.unsqueeze(-1) + ahead
-        # Each proposal has three random numbers of its own.
+        # Each proposal has its own three random numbers.
         out, into, threshold = uniforms(key.unsqueeze(-1), 3 * step + three)
         leaving, entering = _place(out, size), _place(into, number)
         ratio, coefficients = _consider(
@@ -209,12 +207,12 @@ def swap_chain(
         )
         accepted = (ratio > threshold) & (step < steps.unsqueeze(-1))
         moves, first = accepted.any(-1), accepted.to(torch.uint8).argmax(-1)
-        left = at_index(leaving, first)
+        exited = at_index(leaving, first)
         u = coefficients.gather(-2, first.view(-1, 1, 1).expand(-1, 1, chosen.shape[-1]))
-        _swap_(inverse, u.squeeze(-2), at_index(ratio, first), left, moves)
+        _swap_(inverse, u.squeeze(-2), at_index(ratio, first), exited, moves)
         entered = at_index(entering, first)
-        old, new = at_index(chosen, left), at_index(outside, entered)
-        chosen.scatter_(-1, left.unsqueeze(-1), torch.where(moves, new, old).unsqueeze(-1))
+        old, new = at_index(chosen, exited), at_index(outside, entered)
+        chosen.scatter_(-1, exited.unsqueeze(-1), torch.where(moves, new, old).unsqueeze(-1))
         outside.scatter_(-1, entered.unsqueeze(-1), torch.where(moves, old, new).unsqueeze(-1))
         done = done + torch.where(moves, first + 1, together)
         turn += 1
@@ -222,8 +220,8 @@ def swap_chain(
 
 
 def _place(uniform: Tensor, count: Tensor) -> Tensor:
-    """One of ``count`` places, `N x m`; a product just below a whole number may round up to it."""
-    places = count.unsqueeze(-1)
+    """Indices below ``count`` from uniform numbers, `N x m`."""
+    places = count.unsqueeze(-1)  # a product may round up to this
     return torch.minimum((uniform * places).long(), (places - 1).clamp_min(0))
 
 
@@ -235,9 +233,15 @@ def _consider(
     entering: Tensor,
     leaving: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Ratios ρ of some swaps, `N x m`, and coefficients u, `N x m x Q`.
+    """Ratios ρ of swaps, `N x m`, and coefficients u, `N x m x Q`.
 
-    Points that enter are given by their numbers, those that leave by their places, `N x m`.
+    Args:
+        covariance: K, `N x n x n`.
+        inverse: A, `N x Q x Q`.
+        chosen: The subset, indices of points, `N x Q`.
+        used: Entries of the subset in use, `N x Q`, bool.
+        entering: Indices of the points that enter, `N x m`.
+        leaving: Entries of the subset that leave, `N x m`.
     """
     n = covariance.shape[-1]
     flat = covariance.flatten(-2)
@@ -245,23 +249,23 @@ def _consider(
     among = flat.gather(-1, at.flatten(-2)).view(at.shape) * used.unsqueeze(-2)
     coefficients = among @ inverse
     residual = flat.gather(-1, entering * (n + 1)) - (coefficients * among).sum(-1)
-    left = coefficients.gather(-1, leaving.unsqueeze(-1)).squeeze(-1)
+    own = coefficients.gather(-1, leaving.unsqueeze(-1)).squeeze(-1)
     diagonal = inverse.diagonal(dim1=-2, dim2=-1).gather(-1, leaving)
-    return diagonal * residual.clamp_min(0) + left.square(), coefficients
+    return diagonal * residual.clamp_min(0) + own.square(), coefficients
 
 
 def _swap_(inverse: Tensor, u: Tensor, ratio: Tensor, leaving: Tensor, moves: Tensor) -> None:
-    """Bring A up to date with one swap where ``moves``, in place.
+    """Update A in place for one swap in the trials ``moves``.
 
-    First the point at place i leaves, with r = A_i / A_ii: A ← A - A_ii r rᵀ. Then x enters, with
+    Removing the i-th point with r = A_i / A_ii: A ← A - A_ii r rᵀ. Adding x with
     v = u - u_i r - e_i (its coefficients without i, and -1 at i): A ← A + (A_ii / ρ) v vᵀ.
 
     Args:
-        inverse: A, written to, `N x Q x Q`.
+        inverse: A, modified in place, `N x Q x Q`.
         u: Coefficients of the point that enters, `N x Q`.
         ratio: ρ, `N`.
-        leaving: The place that is left, `N`.
-        moves: Whether there is one at all, `N`.
+        leaving: Entry of the subset that leaves, `N`.
+        moves: Trials in which a swap was accepted, `N`, bool.
     """
     count = inverse.shape[-1]
     row = inverse.gather(-2, leaving.view(-1, 1, 1).expand(-1, 1, count)).squeeze(-2)
@@ -277,7 +281,7 @@ def _swap_(inverse: Tensor, u: Tensor, ratio: Tensor, leaving: Tensor, moves: Te
 
 
 def _inverse(covariance: Tensor, chosen: Tensor, used: Tensor) -> Tensor:
-    """A from scratch, `N x Q x Q`; the identity at places not in use."""
+    """The matrix A of a subset, `N x Q x Q`; the identity at unused entries."""
     at = chosen.unsqueeze(-1) * covariance.shape[-1] + chosen.unsqueeze(-2)
     among = covariance.flatten(-2).gather(-1, at.flatten(-2)).view(at.shape)
     among = among * (used.unsqueeze(-1) & used.unsqueeze(-2))
@@ -287,27 +291,30 @@ def _inverse(covariance: Tensor, chosen: Tensor, used: Tensor) -> Tensor:
 
 
 Steps = int | Literal["exact"] | None
-"""Proposals of the swap chain; None for :func:`default_steps`; or the exact sampler instead."""
+"""Number of proposals; None for :func:`default_steps`; ``"exact"`` for the exact sampler."""
 
 AFFORDABLE_STEPS = 2**15
-"""Longer default chains are cut to n Q ln n where that is shorter."""
+"""Limit beyond which default chains are reduced to n Q ln n proposals, if that is fewer."""
 TIE_TOLERANCE = 1e-9
-"""Residual variances this close in float64, as a share of the largest variance, are equal."""
+"""Difference, relative to the largest variance, up to which float64 variances count as equal."""
 
 
 def require_steps(name: str, steps: Steps) -> Steps:
     """Raise a ``ValueError`` unless ``steps`` is a number of proposals, ``"exact"`` or None."""
     if steps is None or (isinstance(steps, str) and steps == "exact"):
         return steps
-    return require_integer(f"{name}: steps", steps, 0, "or give 'exact', or None.")
+    return require_integer(f"{name}: steps", steps, 0, "'exact' and None are also allowed.")
 
 
 def default_steps(points: Tensor, size: Tensor) -> Tensor:
-    """Length of the swap chain: ⌈8 n ln n⌉, or ⌈n Q ln n⌉ where the former is not affordable.
+    """Length of the swap chain: ⌈8 n ln n⌉, or ⌈n Q ln n⌉ if the former exceeds 2^15.
 
     Args:
         points: Number n of points, `batch_shape`.
         size: Number Q of points to draw, `batch_shape`.
+
+    Returns:
+        Number of proposals, `batch_shape`.
     """
     n = points.double()
     per_factor = n * n.clamp_min(1).log()
@@ -321,42 +328,44 @@ def greedy_map(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The greedy approximation of the most probable subset.
 
-    Each point taken has the largest variance given those before it, so that the determinant grows
-    by the largest factor; of equal ones the first, where an equal has half of it at least. This is
-    Cholesky factorisation with complete pivoting, O(n Q²), and its pivots tell the numerical rank.
+    Each point has the largest variance given the previous points, which maximises the determinant.
+    Among equal variances the first point is chosen; a variance below half the largest is never
+    equal. This is Cholesky factorisation with complete pivoting, O(n Q²), whose pivots reveal the
+    numerical rank.
 
     Args:
         covariance: K, `batch_shape x n x n`.
-        count: How many points to take, at least 1.
-        points: Which of the n points there are, `batch_shape x n`, bool; all unless given.
-        tie: How close variances are equal, as a share of the largest; by default that of K's dtype.
+        count: Number of points to choose, at least 1.
+        points: Which of the n points exist, `batch_shape x n`, bool; all by default.
+        tie: Difference, relative to the largest variance, up to which variances count as equal; by
+            default it depends on the dtype of K.
 
     Returns:
-        Places in the order in which points are taken, int64, and the variance of each given those
-        before it, 0 once all are taken, both `batch_shape x count`; and C with K ≈ C Cᵀ, exact on
-        the points taken, `batch_shape x n x count`.
+        Indices of the points in the order of choice, int64, and the variance of each given the
+        previous points, 0 once all are chosen, both `batch_shape x count`; and C with K ≈ C Cᵀ,
+        exact on the chosen points, `batch_shape x n x count`.
     """
     tie = _tie_tolerance(covariance.dtype) if tie is None else tie
-    left = covariance.diagonal(dim1=-2, dim2=-1)
-    left = left.clone() if points is None else torch.where(points, left, 0.0)
-    unit = left.amax(-1, keepdim=True)
-    columns = torch.zeros(*left.shape, count, dtype=left.dtype, device=left.device)
-    free = torch.ones_like(left, dtype=torch.bool) if points is None else points.clone()
+    residual = covariance.diagonal(dim1=-2, dim2=-1)
+    residual = residual.clone() if points is None else torch.where(points, residual, 0.0)
+    unit = residual.amax(-1, keepdim=True)
+    columns = torch.zeros(*residual.shape, count, dtype=residual.dtype, device=residual.device)
+    free = torch.ones_like(residual, dtype=torch.bool) if points is None else points.clone()
     index, variance = [], []
     for number in range(count):
-        open_ = torch.where(free, left, -1.0)
+        open_ = torch.where(free, residual, -1.0)
         best = open_.amax(-1, keepdim=True)
-        # What is known but for rounding is no equal of what tells a little.
+        # The factor 1/2 separates small variances from rounding errors.
         near_best = open_ >= torch.maximum(best - tie * unit, 0.5 * best)
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)
         at = place.unsqueeze(-1)
-        row = covariance.gather(-2, at.expand(*at.shape[:-1], left.shape[-1])).squeeze(-2)
+        row = covariance.gather(-2, at.expand(*at.shape[:-1], residual.shape[-1])).squeeze(-2)
         before = columns.gather(-2, at.expand(*at.shape[:-1], count))
         column = row - (columns @ before.mT).squeeze(-1)
         column = torch.where(pivot > 0, column / pivot.sqrt().clamp_min(1e-300), 0.0)
         columns[..., number] = column
-        left = (left - column.square()).clamp_min(0)
+        residual = (residual - column.square()).clamp_min(0)
         free = free.scatter(-1, place, False)
         index.append(place.squeeze(-1))
         variance.append(pivot.squeeze(-1))
@@ -364,10 +373,10 @@ def greedy_map(
 
 
 def _tie_tolerance(dtype: torch.dtype) -> float:
-    """How close residual variances are equal, as a share of the largest variance.
+    """Difference, relative to the largest variance, up to which residual variances count as equal.
 
-    Those of points that are alike differ by the rounding of K, which is not the same on every
-    processor; in float32 it is far above that of the float64 in which they are computed.
+    Residual variances of equal points differ by the rounding of K, which depends on the processor
+    and on the dtype.
     """
     return max(TIE_TOLERANCE, 8 * torch.finfo(dtype).eps)
 
@@ -381,50 +390,50 @@ def k_dpp(
     steps: Steps = None,
     clip: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Draw a subset of every trial's points with probability proportional to its determinant.
+    """Draw a subset of each trial's points with probability proportional to its determinant.
 
-    A greedy start is followed by the swap chain; on 8 points its default length leaves a total
-    variation distance below 0.01. All is computed in float64. The device is waited for once at the
-    start where ``clip`` is False, and now and then while the chain runs.
+    The swap chain starts from the greedy subset. On 8 points its default length gives a total
+    variation distance below 0.01. All computations are in float64.
 
     Args:
         covariance: K, symmetric positive semi-definite, `batch_shape x n x n`.
-        size: Points Q to draw, at least 1.
-        draws: Where random numbers come from: a ``torch.Generator``, one per trial in a list,
-            anything with ``uniform`` and ``normal``, or None for PyTorch's own. One key per trial
-            is drawn, however long the chain.
-        points: Which of the n points there are, `batch_shape x n`, bool; all unless given.
-        steps: Proposals that the chain makes, or ``"exact"`` for the sampler by eigenvalues.
-        clip: Whether trials with fewer points, or of a lower numerical rank, draw fewer instead of
-            being refused; ``size`` may then exceed n.
+        size: Number Q of points to draw, at least 1.
+        draws: Source of random numbers: a ``torch.Generator``, a list of one generator per trial,
+            an object with methods ``uniform`` and ``normal``, or None for PyTorch's global
+            generator. Each trial draws one key, for any length of the chain.
+        points: Which of the n points exist, `batch_shape x n`, bool; all by default.
+        steps: Number of proposals of the chain, or ``"exact"`` for the sampler by eigenvalues.
+        clip: Whether trials with fewer points or a lower numerical rank draw fewer points instead
+            of raising an error; ``size`` may then exceed n.
 
     Returns:
-        Places of the points drawn, int64, and which of these count, bool, both `batch_shape x Q`; a
-        trial uses its first ones.
+        Indices of the points drawn, int64, and a mask of the valid indices, which come first,
+        bool; both `batch_shape x Q`.
 
     Raises:
-        InputDataError: If shapes do not fit, entries are not finite, or a trial has fewer points
-            than it should draw, or a lower numerical rank, or generators are not one per trial.
+        InputDataError: If shapes do not fit, entries are not finite, a trial has fewer points than
+            it should draw or a lower numerical rank, or the number of generators differs from the
+            number of trials.
         ValueError: If ``size`` or ``steps`` is below its limit.
     """
     size = require_integer("k_dpp: size", size, 1, "give the number of points to be drawn.")
     steps = require_steps("k_dpp", steps)
     shape, n = covariance.shape[:-2], covariance.shape[-1]
-    # Residual variances below ε^(2/3) of the largest, for the precision in which K was computed,
-    # count as settled. Determinant ratios, whose digits are lost in proportion to the inverse, then
-    # keep a third of theirs.
+    # Residual variances below ε^(2/3) of the largest count as zero, where ε is the precision of
+    # K. Determinant ratios, which lose digits in proportion to the inverse, then retain a third of
+    # their digits.
     tolerance, tie = torch.finfo(covariance.dtype).eps ** (2 / 3), _tie_tolerance(covariance.dtype)
     K = covariance.double().reshape(math.prod(shape), n, n)
     if points is None:
-        there = torch.ones(K.shape[:-1], dtype=torch.bool, device=K.device)
+        present = torch.ones(K.shape[:-1], dtype=torch.bool, device=K.device)
     else:
-        there = points.reshape(K.shape[:-1])
-        K = K * (there.unsqueeze(-1) & there.unsqueeze(-2))
+        present = points.reshape(K.shape[:-1])
+        K = K * (present.unsqueeze(-1) & present.unsqueeze(-2))
     most = min(size, n)
-    # The exact sampler needs all columns: greedy choice goes on until nothing is left to learn.
+    # The exact sampler needs all columns, so the greedy choice continues to the full rank.
     count = min(n, 2 * most + 16) if steps == "exact" else most
     while True:
-        start, variance, columns = greedy_map(K, count, there, tie=tie)
+        start, variance, columns = greedy_map(K, count, present, tie=tie)
         settled = variance <= tolerance * variance[..., :1]
         if steps != "exact" or count == n or bool(settled[..., -1].all()):
             break
@@ -434,23 +443,23 @@ def k_dpp(
     if not clip:
         wrong = (~covariance.isfinite()).sum((-2, -1))
         require_trials(wrong == 0, wrong, "entries of covariance are not finite", "repair them.")
-        # Greedy choice stops at ``size`` pivots, so a full count only says that the rank suffices.
+        # The greedy choice stops at ``size`` pivots, so the true rank may be larger.
         require_trials(
             rank.view(shape) >= size,
             rank.view(shape),
             f"is the numerical rank of the covariance, below the size = {size} to be drawn",
-            "all larger subsets have determinant 0; draw fewer, or pass clip=True.",
+            "all larger subsets have determinant 0; draw fewer points, or pass clip=True.",
         )
     used = torch.arange(most, device=K.device) < rank.unsqueeze(-1)
     numbers = draws_for(draws, shape, K)
     key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
         uniform = uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
-        # What is below the tolerance is rounding.
+        # Columns below the tolerance are rounding errors.
         factor = columns.masked_fill(settled.unsqueeze(-2), 0.0)
         index = sample_by_eigenvalues(factor, full_rank, rank, uniform)
     else:
-        number = there.sum(-1)
+        number = present.sum(-1)
         length = default_steps(number, rank) if steps is None else number * 0 + steps
-        index = swap_chain(K, start, rank, there, length, key)
+        index = swap_chain(K, start, rank, present, length, key)
     return index.view(*shape, most), used.view(*shape, most)

@@ -1,4 +1,4 @@
-"""What an old measurement is worth now: decay, inflation and retention."""
+"""Forgetting of old measurements: decay, inflation and retention."""
 
 from botorch_tv.forgetting.base import (
     Decay,

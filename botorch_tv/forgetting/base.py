@@ -1,8 +1,8 @@
-"""What every forgetting is made of: decays, inflations and retentions, their parameters, the log.
+"""Base classes of decays, inflations and retentions, with their parameters and the log.
 
-Parameters are learned in a unit of time taken from the data, the median time between observations.
-Initial values, bounds and priors then mean the same whether times are in milliseconds or in years.
-For this each parameter declares how its value depends on the unit.
+Parameters are learned in the median time between observations. Initial values, bounds and priors
+then do not depend on the unit of the times. Each parameter declares how its value depends on the
+unit of time.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ Made = TypeVar("Made")
 class Parameter:
     """A learnable parameter of a decay or an inflation.
 
-    Bounds and priors are in the unit of time in which it is learned.
+    Bounds and priors refer to the unit of time in which the parameter is learned.
 
     Args:
         lower: Lower bound.
         upper: Upper bound.
-        power: The power of time in its unit: -1 for a rate, 1 for a duration, 0 for a pure number;
-            or a function of the values of the other parameters.
+        power: Exponent of time in the parameter's unit, scalar: -1 for a rate, 1 for a duration, 0
+            for a pure number; or a function of the values of the other parameters.
         share: ``"lost"`` for the fraction lost per unit of time, such as ε, or ``"retained"`` for
-            the fraction retained, such as γ; ``power`` is then that of -ln(1 - ε) or -ln γ.
-        prior: Its prior, or that of 1 - γ for a fraction retained; None for no prior.
-        beside_scale: Its prior in models of standardised outcomes that also learn the variance;
+            the fraction retained, such as γ; ``power`` then refers to -ln(1 - ε) or -ln γ.
+        prior: Prior of the value, or of 1 - γ for a fraction retained; None for no prior.
+        beside_scale: Prior in models of standardised outcomes that also learn the variance;
             ``prior`` if None.
-        fastest: The bound of the search by :class:`~botorch_tv.learning.Refit` towards fast change,
-            lower for a fraction retained, else upper; the parameter's own bound if None.
-        uncorrelated_beyond: Value beyond which an observation is uncorrelated with the next, so
-            that the gradient vanishes and a search cannot leave; None if there is none.
-        fast_start: Initial value of a search that would start beyond that, and of the second search
-            of a strategy.
+        fastest: Bound towards fast change in searches by :class:`~botorch_tv.learning.Refit`: a
+            lower bound for a fraction retained, else an upper bound. None for the parameter's own.
+        uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
+            gradient vanishes; None if there is no such value.
+        fast_start: Initial value of a search that would start beyond ``uncorrelated_beyond``, and
+            of the second search of a strategy.
 
     Example:
         >>> class Seasonal(Decay):
@@ -70,19 +70,37 @@ class Parameter:
         return self.share is not None or self.lower == 0
 
     def natural(self, value: Tensor) -> Tensor:
-        """The quantity that scales with a power of the unit: -ln(1 - ε), -ln γ, or the value."""
+        """The quantity that scales with a power of the unit: -ln(1 - ε), -ln γ, or the value.
+
+        Args:
+            value: Value of the parameter, any shape.
+
+        Returns:
+            The natural value, shape of ``value``.
+        """
         if self.share is None:
             return value
         return -torch.log1p(-value) if self.share == "lost" else -torch.log(value)
 
     def value(self, natural: Tensor) -> Tensor:
-        """The inverse of :meth:`natural`."""
+        """The inverse of :meth:`natural`.
+
+        Args:
+            natural: Natural value, any shape.
+
+        Returns:
+            The value, shape of ``natural``.
+        """
         if self.share is None:
             return natural
         return -torch.expm1(-natural) if self.share == "lost" else torch.exp(-natural)
 
     def number(self, value: float) -> float:
-        """The natural value of a number."""
+        """The natural value of a number.
+
+        Args:
+            value: Value of the parameter.
+        """
         return float(self.natural(torch.tensor(value, dtype=torch.float64, device="cpu")))
 
     def natural_bounds(self) -> tuple[float, float]:
@@ -95,25 +113,55 @@ class Parameter:
         return self.number(low), self.number(high)
 
     def presumed(self, value: Tensor) -> Tensor:
-        """The quantity that priors refer to, the value or the fraction lost; its own inverse."""
+        """The quantity that priors refer to: the value, or the fraction lost.
+
+        It is its own inverse.
+
+        Args:
+            value: Value of the parameter, any shape.
+
+        Returns:
+            The quantity, shape of ``value``.
+        """
         return 1 - value if self.share == "retained" else value
 
     def stretch(self, factor: Tensor, others: Values) -> Tensor:
         """Factor on the natural value when the unit of time grows by a factor.
 
         Args:
-            factor: Positive, any shape.
+            factor: Growth of the unit, positive, any shape.
             others: Values of all parameters, in any unit, for a power that depends on them.
+
+        Returns:
+            The factor, shape of ``factor``.
         """
         power = self.power(others) if callable(self.power) else self.power
         return factor**-power
 
     def natural_counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The natural value in a unit of time ``factor`` times as long."""
+        """The natural value in a unit of time ``factor`` times as long.
+
+        Args:
+            value: Value in the present unit, any shape.
+            factor: Growth of the unit, positive, any shape.
+            others: Values of all parameters, as for :meth:`stretch`.
+
+        Returns:
+            The natural value, of the broadcast shape.
+        """
         return self.natural(value) * self.stretch(factor, others)
 
     def counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The value in a unit of time ``factor`` times as long."""
+        """The value in a unit of time ``factor`` times as long.
+
+        Args:
+            value: Value in the present unit, any shape.
+            factor: Growth of the unit, positive, any shape.
+            others: Values of all parameters, as for :meth:`stretch`.
+
+        Returns:
+            The value, of the broadcast shape.
+        """
         if not callable(self.power) and self.power == 0:
             return value
         return torch.where(
@@ -125,36 +173,36 @@ def with_values(part: Made, values: Mapping[str, Any]) -> Made:
     """A copy of a decay or an inflation with other parameter values, numbers or tensors."""
     made = copy.copy(part)
     for name, value in values.items():
-        object.__setattr__(made, name, value)  # frozen, and checked where it was made
+        object.__setattr__(made, name, value)  # the dataclass is frozen
     return made
 
 
 NEGLIGIBLE = 1e-9
-"""Gaps below this share of the whole span are rounding of one and the same time."""
+"""Gaps below this fraction of the whole span count as rounding of equal times."""
 
 
 def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
-    """The median time between one observation and the next, in the unit of ``times``.
+    """The median time between successive observations, in the unit of ``times``.
 
-    Learning in this unit finds the same rates whether times are told in milliseconds or in years:
-    where a search starts, how far it steps and what a prior presumes then scale with the data.
+    Learning in this unit finds the same rates for any unit of the times, because initial values,
+    step sizes and priors scale with the data.
 
     Args:
-        times: `... x n`, in any order; what was observed at one and the same time counts once.
-        live: Which of them count, `... x n`; all unless given.
+        times: Times of observations, `... x n`, in any order; equal times count once.
+        live: Rows that count, `... x n`, bool; all rows by default.
 
     Returns:
-        Positive, `...`; 1 where there are not two different times.
+        Positive, `...`; 1 where there are fewer than two different times.
     """
     if times.shape[-1] < 2:
         return times.new_ones(times.shape[:-1])
     counted = times if live is None else torch.where(live, times, torch.inf)
     ordered = counted.sort(dim=-1).values
     gaps = ordered.diff(dim=-1)
-    gaps = torch.where(gaps.isfinite(), gaps, torch.nan)  # between two that do not count
+    gaps = torch.where(gaps.isfinite(), gaps, torch.nan)  # ignore rows that do not count
     span = torch.where(gaps.isnan(), 0.0, gaps).sum(-1, keepdim=True)
     gaps = torch.where(gaps > NEGLIGIBLE * span, gaps, torch.nan)
-    # Of an even number PyTorch gives the lower of the two in the middle.
+    # For an even number of gaps PyTorch's median is the lower of the two middle gaps.
     lower, upper = gaps.nanmedian(dim=-1).values, -(-gaps).nanmedian(dim=-1).values
     return (0.5 * (lower + upper)).nan_to_num(nan=1.0)
 
@@ -163,7 +211,7 @@ class Observation(NamedTuple):
     """An observation with its prediction; every tensor leads with `batch_shape`.
 
     Attributes:
-        X: The point, `batch_shape x d`, followed by the context if there is one.
+        X: The point with its context, if any, `batch_shape x d`.
         y: The observed value, `batch_shape`; 0 where a measurement failed.
         mean: The predicted mean, `batch_shape`.
         sd: The predicted standard deviation, without observation noise, `batch_shape`.
@@ -178,20 +226,23 @@ class Observation(NamedTuple):
 
 
 class Log:
-    """The n remaining observations, oldest first, as a part of a strategy sees them.
+    """The n retained observations, oldest first, as the parts of a strategy see them.
 
-    Trials share the rows. A row that one trial has dropped while another still keeps it looks like
-    a failed one, so rules that compare observations should skip those of infinite ``noise``.
+    All trials share the rows. A row that some trials have dropped appears in these trials as a
+    failed measurement, so rules that compare observations should skip rows of infinite ``noise``.
+
+    Args:
+        rows: The stored rows, with tensors ``time``, ``y``, ``noise``, ``X`` and ``retained``.
 
     Attributes:
-        now: The present, `batch_shape`, float64; after an observation, its time.
-        rounds: Rounds so far, the same for all trials; n of them remain.
-        since: Rounds t' since the last reset of any rule, including the current one,
+        now: Present time, `batch_shape`, float64; after an observation, its time.
+        rounds: Number of rounds so far, equal for all trials; n of them are retained.
+        since: Rounds t' since the last reset by any rule, including the current round,
             `batch_shape`, int64.
         first_time: Time of the very first observation, `batch_shape`, float64.
         newest: The observation just made, which is the last row; None before a choice.
-        reset: Which trials were reset in this round, `batch_shape`, bool, for :meth:`Part.update`;
-            None before that is decided.
+        reset: Trials that were reset in this round, `batch_shape`, bool, for :meth:`Part.update`;
+            None before this is decided.
         memory: The part's memory; see :meth:`Part.init`.
     """
 
@@ -215,46 +266,49 @@ class Log:
 
     @property
     def time(self) -> Tensor:
-        """When they were made, `batch_shape x n`, float64."""
+        """Times of the observations, `batch_shape x n`, float64."""
         return self._rows.time  # type: ignore[no-any-return]
 
     @property
     def y(self) -> Tensor:
-        """The observed values, `batch_shape x n`; 0 where one failed or was dropped."""
+        """Observed values, `batch_shape x n`; 0 where a row failed or was dropped."""
         return self._rows.y  # type: ignore[no-any-return]
 
     @property
     def noise(self) -> Tensor:
-        """Noise variances, `batch_shape x n`; infinite where one failed or was dropped."""
+        """Noise variances, `batch_shape x n`; infinite where a row failed or was dropped."""
         return self._rows.noise  # type: ignore[no-any-return]
 
     @property
     def X(self) -> Tensor:
-        """Where they were made, `batch_shape x n x d`."""
+        """Points of the observations, `batch_shape x n x d`."""
         return self._rows.X  # type: ignore[no-any-return]
 
     @property
     def retained(self) -> Tensor:
-        """Which rows a trial retains, `batch_shape x n`, bool; other trials retain the rest."""
+        """Which rows each trial retains, `batch_shape x n`, bool."""
         return self._rows.retained  # type: ignore[no-any-return]
 
     def before_a_choice(self) -> Log:
-        """The same log without the newest observation, as before a choice."""
+        """A copy without ``newest`` and ``reset``, as before a choice."""
         made = copy.copy(self)
         made.newest = made.reset = None
         return made
 
 
 class Part:
-    """A part of a strategy that may have memory: tensors that lead with `batch_shape`.
+    """A part of a strategy, optionally with memory: tensors that lead with `batch_shape`.
 
-    The memory is a value, carried in the state and saved with it; the part itself never changes.
+    The memory is stored in the state of a strategy; the part itself never changes.
     """
 
     def init(self, batch_shape: Size) -> Any:
         """The memory before the first round: a tensor, or tuples or dicts of tensors.
 
-        Tensors are moved to the device of the state, floating-point ones also to its dtype.
+        Tensors are moved to the state's device, and floating-point tensors to its dtype.
+
+        Args:
+            batch_shape: Shape of the trials.
         """
         return None
 
@@ -262,22 +316,25 @@ class Part:
         """The memory after a round, given ``log.memory`` and the observation ``log.newest``.
 
         Override it together with :meth:`init`.
+
+        Args:
+            log: The log after the observation.
         """
         return log.memory
 
 
 def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:
-    """A part's memory as carried by the state, on its device and in its dtype.
+    """A part's memory on the device and in the dtype of the state.
 
     Args:
         part: The part.
-        memory: What its ``init`` or ``update`` returned.
+        memory: The result of its ``init`` or ``update``.
         before: Its previous memory.
-        like: Gives the device, and the dtype of floating-point tensors.
+        like: A tensor with the device and the floating-point dtype of the state.
         shape: The `batch_shape`.
 
     Raises:
-        InputDataError: If the memory cannot be saved, or is not per trial.
+        InputDataError: If the memory cannot be saved, or has another batch shape.
     """
     name = type(part).__name__
 
@@ -286,35 +343,41 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
             if leaf is None or isinstance(leaf, (bool, int, float, str)):
                 return leaf
             raise InputDataError(
-                f"{name} remembers {shown(leaf)}, but a memory is a tensor, or tuples, lists or "
-                "dicts of such; use torch.as_tensor()."
+                f"{name} has {shown(leaf)} in its memory, but a memory consists of tensors in "
+                "tuples, lists or dicts; use torch.as_tensor()."
             )
         if leaf.shape[: len(shape)] != shape:
             raise InputDataError(
-                f"{name} remembers a tensor of shape {tuple(leaf.shape)}, but it leads with the "
-                f"batch_shape {tuple(shape)}; make it by torch.zeros(batch_shape) in init(), and "
-                "sum over rows by dim=-1."
+                f"{name} has a tensor of shape {tuple(leaf.shape)} in its memory, but the shape "
+                f"must start with batch_shape {tuple(shape)}; create it as "
+                "torch.zeros(batch_shape) in init(), and sum over rows with dim=-1."
             )
         return leaf.to(like.device, like.dtype if leaf.is_floating_point() else None)
 
     if memory is None and before is not None:
         raise InputDataError(
-            f"{name}.update returned None, a memory lost; return log.memory where nothing changes."
+            f"{name}.update returned None, which drops its memory; return log.memory if nothing "
+            "changes."
         )
     return tree_map(settled, memory)
 
 
 class Decay:
-    """How the covariance between two times falls with the time between them."""
+    """Decrease of the covariance between two times with the time between them.
+
+    Attributes:
+        markovian: Whether the future is independent of the past given the present.
+        parameters: Learnable parameters, by attribute name; see :class:`Parameter`.
+    """
 
     markovian: bool = False
     """Whether the future is independent of the past given the present.
 
-    D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t. On a grid a recursion of constant cost per
-    round can then be used. Strategies check this claim.
+    D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t, which permits a recursion of constant cost
+    per round on a grid. Strategies verify this claim.
     """
     parameters: ClassVar[Mapping[str, Parameter]] = {}
-    """Learnable parameters, by name of the attribute."""
+    """Learnable parameters, by attribute name."""
 
     @property
     def stationary(self) -> bool:
@@ -324,17 +387,30 @@ class Decay:
         return constant_variance and kind.covariance is Decay.covariance
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
-        """Factor ``a`` on the covariance between now and ``elapsed`` time units ago, any shape."""
+        """Factor ``a`` on the covariance between now and an earlier time.
+
+        Args:
+            elapsed: Time between the two, at least 0, any shape.
+
+        Returns:
+            The factor, shape of ``elapsed``.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} defines no covariance in time; define attenuation(elapsed), "
-            "and prior_variance(elapsed) where the variance changes, or covariance(first, second)."
+            "with prior_variance(elapsed) if the variance changes, or covariance(first, second)."
         )
 
     def prior_variance(self, elapsed: Tensor) -> Tensor:
-        """Factor ``v`` on the prior variance ``elapsed`` time units after the origin, any shape.
+        """Factor ``v`` on the prior variance some time after the origin.
 
         The origin of time is the first observation, or the last reset. The default is the diagonal
-        of ``covariance`` if that is overridden, else 1.
+        of ``covariance`` if a subclass overrides it, else 1.
+
+        Args:
+            elapsed: Time since the origin, at least 0, any shape.
+
+        Returns:
+            The factor, shape of ``elapsed``.
         """
         if type(self).covariance is Decay.covariance:
             return torch.ones_like(elapsed)
@@ -344,8 +420,8 @@ class Decay:
         """Temporal factor of the covariance between two times, counted from the origin.
 
         Args:
-            first: Times, broadcastable with ``second``.
-            second: Times.
+            first: Times of any shape that broadcasts with ``second``.
+            second: Times of any shape.
 
         Returns:
             ``v(min) * a(|difference|)``, of the broadcast shape.
@@ -359,11 +435,11 @@ class Decay:
         """Factor on the posterior mean of a Markovian objective between two times.
 
         Args:
-            first: Times, counted from the origin.
-            second: Later times, broadcastable with ``first``.
+            first: Times since the origin, any shape.
+            second: Later times, of any shape that broadcasts with ``first``.
 
         Returns:
-            Of the broadcast shape.
+            The factor, of the broadcast shape.
         """
         if type(self).attenuation is Decay.attenuation:
             return self.covariance(first, second) / self.prior_variance(first)
@@ -371,36 +447,43 @@ class Decay:
 
 
 class Inflation(ABC):
-    """How the noise variance of an observation grows with its lag.
+    """Growth of the noise variance of an observation with its lag.
 
     The lag is the reference time minus the time of the observation, at least 0. The newest
     observation has lag 0 and its original noise.
+
+    Attributes:
+        parameters: Learnable parameters, by attribute name; see :class:`Parameter`.
     """
 
     parameters: ClassVar[Mapping[str, Parameter]] = {}
-    """Learnable parameters, by name of the attribute; see :class:`Parameter`."""
+    """Learnable parameters, by attribute name; see :class:`Parameter`."""
 
     @abstractmethod
     def log_factor(self, lag: Tensor) -> Tensor:
-        """Logarithm of the factor on the noise variance, any shape; 0 at lag 0.
+        """Logarithm of the factor on the noise variance, because factors like γ^(-lag) overflow.
 
-        A logarithm, because factors such as γ^(-lag) overflow.
+        Args:
+            lag: Lags, at least 0, any shape.
+
+        Returns:
+            The logarithm, shape of ``lag``; 0 at lag 0.
         """
 
 
 class Retained(NamedTuple):
-    """Which rows of the log are kept, and whether dropping the others is a reset.
+    """Which rows of the log a rule retains, and whether this is a reset.
 
     Dropped rows never return. A reset also restarts the clocks, such as the origin of a Wiener
-    decay and the rounds t' of a trigger, and is reported by ``Info.reset``.
+    decay and the rounds t' of a trigger; ``Info.reset`` reports it.
 
     Attributes:
-        newest: How many of the newest rows to keep; None for all, 0 for none.
-        where: The trials to which ``newest`` applies, `batch_shape`, bool; None for all trials.
-        rows: Alternatively, any selection of rows, `batch_shape x n`, bool; ``newest`` is cheaper.
-        reset: Whether this is a reset, of all trials or `batch_shape`, bool.
-        aside: Rows that are left out for now, `batch_shape x n`, bool; None for none. They return
-            as soon as an answer no longer names them.
+        newest: Number of newest rows to retain; None for all, 0 for none.
+        where: Trials to which ``newest`` applies, `batch_shape`, bool; None for all trials.
+        rows: Alternatively, a selection of rows, `batch_shape x n`, bool; ``newest`` is cheaper.
+        reset: Whether this is a reset, for all trials or `batch_shape`, bool.
+        aside: Rows that are ignored for now, `batch_shape x n`, bool; None for none. A row returns
+            as soon as the rule no longer lists it.
     """
 
     newest: int | None = None
@@ -411,12 +494,12 @@ class Retained(NamedTuple):
 
 
 class Retention(Part, ABC):
-    """A rule that forgets observations.
+    """A rule that decides which observations to retain.
 
-    It answers one question, :meth:`keep`, from the log and, if needed, from its own memory; see
+    A rule implements :meth:`keep`, from the log and optionally its own memory; see
     :class:`~botorch_tv.forgetting.base.Part`. Rules combine,
-    ``retention=(SlidingWindow(20), EventTrigger(0.1))``: a row is kept if all rules keep it, and a
-    reset by one is a reset of all.
+    ``retention=(SlidingWindow(20), EventTrigger(0.1))``: a row is retained if all rules retain it,
+    and a reset by any rule resets all rules.
 
     Example:
         >>> class Sessions(Retention):
@@ -429,24 +512,24 @@ class Retention(Part, ABC):
 
     @property
     def on_observation(self) -> bool:
-        """Whether rows leave only when an observation is made, never as time passes.
+        """Whether the rule drops rows only after an observation, never as time passes.
 
-        Where it is True, :meth:`keep` is called after observations alone.
+        If True, :meth:`keep` is called only after observations.
         """
         return False
 
     @abstractmethod
     def keep(self, log: Log) -> Retained | Tensor:
-        """Which rows to keep.
+        """Which rows to retain.
 
-        Called after each observation, which is ``log.newest``, and before each choice, when
-        ``log.now`` is the present and ``log.newest`` is None. Never called with an empty log.
+        Called after each observation, when ``log.newest`` is this observation, and before each
+        choice, when ``log.newest`` is None. Never called with an empty log.
 
         Args:
-            log: The n remaining rows, oldest first.
+            log: The n retained rows, oldest first.
 
         Returns:
-            A :class:`Retained`, or a mask of the rows to keep, `batch_shape x n`, bool.
+            A :class:`Retained`, or a mask of the rows to retain, `batch_shape x n`, bool.
         """
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
@@ -454,18 +537,18 @@ class Retention(Part, ABC):
 
         Args:
             sd: Predicted standard deviation, without observation noise, `batch_shape`.
-            noise: Noise variance, a number or `batch_shape`.
+            noise: Noise variance, scalar or `batch_shape`.
             since: Rounds t' since the last reset, `batch_shape`, int64.
 
         Returns:
-            `batch_shape`; None, as here, for rules of another form.
+            The threshold, `batch_shape`; None, the default, for rules without such a threshold.
         """
         return None
 
 
 @dataclass(frozen=True)
 class Static(Decay, Inflation):
-    """The decay and the inflation of ordinary Gaussian-process regression: none."""
+    """No decay and no inflation, as in ordinary Gaussian-process regression."""
 
     markovian = True
 
@@ -477,5 +560,5 @@ class Static(Decay, Inflation):
 
 
 def is_static(part: Decay | Inflation) -> bool:
-    """Whether a part is exactly ``Static``; a subclass may define another formula."""
+    """Whether a part is exactly ``Static``, because a subclass may define another formula."""
     return type(part) is Static

@@ -13,16 +13,16 @@ from botorch_tv.forgetting.base import Log, Observation, Retained, Retention
 from botorch_tv.validation import settle_integer, settle_number
 
 TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], Tensor]
-"""(y, mean, sd, noise, rounds since the last reset, delta) -> a bool per trial."""
+"""(y, mean, sd, noise, rounds since the last reset, delta) -> one bool per trial."""
 
 
 def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: float) -> Tensor:
-    """How far an observation may lie from its prediction, [ET] eq. (10)-(11) and Lemma 3.
+    """Half-width of the band around a prediction, [ET] eq. (10)-(11) and Lemma 3.
 
     With t' rounds since the last reset, π = π² t'² / 6 and L = ln(2π / δ_B):
-    sqrt(2 L) sd(x) + sqrt(2 σ² L). Arguments are those of :func:`prediction_error`.
+    sqrt(2 L) sd(x) + sqrt(2 σ² L). See :func:`prediction_error` for the arguments.
     """
-    # 2 L with the constants apart; 1 / delta may be no number.
+    # 2 L, with the logarithm of delta separate, because 1 / delta may overflow.
     constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
     level = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4).sqrt_()
     return (sd + noise**0.5).mul_(level)
@@ -33,29 +33,29 @@ def prediction_error(
 ) -> Tensor:
     """Whether an observation lies outside the :func:`prediction_band`, [ET] eq. (10)-(11).
 
-    On a static objective the probability of ever firing is at most δ_B.
+    On a static objective the probability that this ever happens is at most δ_B.
 
     Args:
         y: The observation, `batch_shape`.
         mean: The predicted mean, `batch_shape`.
         sd: The predicted standard deviation, without observation noise, `batch_shape`.
-        noise: Noise variance σ² of the observation, a number or `batch_shape`.
+        noise: Noise variance σ² of the observation, scalar or `batch_shape`.
         since: Rounds t' since the last reset, `batch_shape`.
         delta: δ_B.
 
     Returns:
-        A bool per trial, `batch_shape`.
+        Whether it lies outside, `batch_shape`, bool.
     """
     return (y - mean).abs() > prediction_band(sd, noise, since, delta)
 
 
 @dataclass(frozen=True, repr=False)
 class EventTrigger(Retention):
-    """Forget all but the newest observation when it contradicts the model, [ET] Algorithm 1.
+    """Forget all but the newest observation if it contradicts the model, [ET] Algorithm 1.
 
     Args:
-        delta: δ_B, the probability of ever firing on a static objective, in (0, 1).
-        rule: Decides whether to fire; see :func:`prediction_error` for its arguments.
+        delta: Bound δ_B on the probability of any trigger on a static objective, in (0, 1).
+        rule: Decides whether to trigger; see :func:`prediction_error` for its arguments.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1).
@@ -92,25 +92,27 @@ class EventTrigger(Retention):
 
 @dataclass(frozen=True, repr=False)
 class ConfirmedTrigger(EventTrigger):
-    """Forget when several observations in a row contradict the model, as one may be misread.
+    """Forget if several successive observations contradict the model, to tolerate outliers.
 
-    A first contradiction is set aside: the posterior does without it. If the next ``confirm``
-    observations contradict the model as well, all but these ``confirm + 1`` are forgotten. If one
-    of them agrees, those set aside are dropped for good. A failed measurement does neither. Any
-    reset begins the count anew. The memory holds how many contradictions in a row have fired
-    nothing yet and the rounds before the first of them, arbitrary without any.
+    A first contradiction is set aside, so the posterior ignores it. If the next ``confirm``
+    observations also contradict the model, all earlier observations are forgotten. If an
+    observation agrees with the model, the contradictions set aside are dropped. A failed
+    measurement changes nothing. Any reset restarts the count.
 
-    Before a trigger fires, an :class:`EventTrigger` would have fired at the first contradiction. So
-    the probability of ever firing on a static objective is at most δ_B a fortiori, and a change is
-    detected at least ``confirm`` rounds later.
+    An :class:`EventTrigger` resets already at the first contradiction, so the probability of any
+    trigger on a static objective is at most δ_B here too. A change is detected at least
+    ``confirm`` rounds later.
+
+    The memory holds the number of successive contradictions so far, and the number of rounds before
+    the first of them, which is arbitrary if the former is 0; both are `batch_shape`.
 
     Args:
-        delta: δ_B, as for :class:`EventTrigger`.
+        delta: Bound δ_B on the probability of any trigger on a static objective, in (0, 1).
         rule: Decides whether an observation contradicts the model; see :func:`prediction_error`.
-        confirm: How many contradictions must follow the first, at least 1.
+        confirm: Number of contradictions that must follow the first, at least 1.
 
     Raises:
-        ValueError: If ``delta`` lies outside (0, 1), or ``confirm`` is no whole number from 1 on.
+        ValueError: If ``delta`` lies outside (0, 1), or ``confirm`` is not a positive integer.
     """
 
     confirm: int = 1
@@ -127,10 +129,10 @@ class ConfirmedTrigger(EventTrigger):
         return none, none
 
     def keep(self, log: Log) -> Retained:
-        told = log.since - 1 if log.newest is None else log.since
-        (number, start), (count, first) = self._counted(log, told)
-        looks = log.now.device.type == "cpu"
-        if looks and not bool((number + count).any()):
+        observed = log.since - 1 if log.newest is None else log.since
+        (number, start), (count, first) = self._counted(log, observed)
+        # Reading the result of a comparison would synchronise a GPU.
+        if log.now.device.type == "cpu" and not bool((number + count).any()):
             return Retained()
         n = log.time.shape[-1]
         row = torch.arange(log.rounds - n, log.rounds, device=log.now.device)
@@ -145,51 +147,51 @@ class ConfirmedTrigger(EventTrigger):
         return self._counted(log, log.since - 1)[1]
 
     def _counted(
-        self, log: Log, told: Tensor
+        self, log: Log, observed: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """The memory before and after the newest observation.
 
         Args:
-            log: See :class:`~botorch_tv.forgetting.base.Log`.
-            told: Observations since the last reset, 0 where it was on the newest, `batch_shape`.
+            log: The log after the observation, or before a choice.
+            observed: Number of observations since the last reset, `batch_shape`; 0 where the
+                newest observation caused it.
         """
         number, first = log.memory
-        number = number.masked_fill(first < log.rounds - told, 0)
+        number = number.masked_fill(first < log.rounds - observed, 0)
         if log.newest is None:
             return (number, first), (number, first)
-        contradicts = self._contradicts(log.newest, told.clamp_min(1)) & (told > 0)
-        unknown = log.newest.noise.isinf()  # a failed measurement
-        count = torch.where(contradicts, number + 1, torch.where(unknown, number, 0))
+        contradicts = self._contradicts(log.newest, observed.clamp_min(1)) & (observed > 0)
+        failed = log.newest.noise.isinf()
+        count = torch.where(contradicts, number + 1, torch.where(failed, number, 0))
         return (number, first), (count, torch.where(number > 0, first, log.rounds - 1))
 
 
 @dataclass(frozen=True)
 class GLRTrigger(Retention):
-    """Forget all but the newest observation when a likelihood ratio detects a change.
+    """Forget all but the newest observation if a likelihood ratio detects a change.
 
-    If the objective is static and the model's kernel and noise are correct, the one-step prediction
-    errors e = (y - mean) / sqrt(sd² + σ²) are independent and standard normal. After every
+    If the objective is static and the model's kernel and noise are correct, the standardised
+    residuals e = (y - mean) / sqrt(sd² + σ²) are independent and standard normal. After every
     observation the generalised likelihood ratio [Lorden 1971] tests for a change of their mean w
     rounds ago,
 
-        G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   over the w newest,
+        G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   summed over the w newest residuals,
 
-    and fires when max_w G_w > ln(L π² t'² / (6 δ)), where t' is the number of rounds since the last
-    reset and L the number of lengths w tested. Since P(G_w > b) <= exp(-b), a union bound limits
-    the probability of ever firing on a static objective to δ, as for
-    :class:`~botorch_tv.forgetting.EventTrigger`, which tests one error at a time.
+    and triggers if max_w G_w > ln(L π² t'² / (6 δ)), where t' is the number of rounds since the
+    last reset and L the number of lengths w tested. Since P(G_w > b) <= exp(-b), a union bound
+    limits the probability of any trigger on a static objective to δ.
+    :class:`~botorch_tv.forgetting.EventTrigger` has the same bound, but tests single residuals.
 
-    A detector for detection-augmented learning, Gerogiannis, Huang, Bose, Veeravalli
-    (arXiv:2501.19401), applied to predictions. Only that paper's introduction was available, so the
-    threshold is derived here and is not the authors'. Besson, Kaufmann, Maillard, Seznec (JMLR
-    2022) test the rewards of every arm, between two unknown means.
+    Gerogiannis, Huang, Bose and Veeravalli (arXiv:2501.19401) use such a detector for
+    detection-augmented learning; this class applies it to predictions, with its own threshold.
+    Besson, Kaufmann, Maillard and Seznec (JMLR 2022) test the rewards of every arm.
 
-    The memory holds the standardised errors since the last reset, newest first, `batch_shape x
-    longest`, and their number; entries beyond it are arbitrary.
+    The memory holds the standardised residuals since the last reset, newest first,
+    `batch_shape x longest`, and their number, `batch_shape`; further entries are arbitrary.
 
     Args:
-        delta: δ, the probability of ever firing on a static objective, in (0, 1).
-        longest: How many rounds back to look for a change; memory and work per round grow with it.
+        delta: Bound δ on the probability of any trigger on a static objective, in (0, 1).
+        longest: Maximum length w in rounds; memory and work per round grow with it.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.
@@ -213,36 +215,46 @@ class GLRTrigger(Retention):
     def keep(self, log: Log) -> Retained:
         if log.newest is None:
             return Retained()
-        # Another rule's reset, before the round was decided, shows in t' alone.
+        # The memory does not show a reset by another rule before this round; t' does.
         errors = self._errors(log, log.since - 1)
+        # A failed measurement adds no residual, but its round counts in the threshold.
         fired = self.statistic(*errors) > self.threshold(log.since)
-        # A failed measurement tells nothing; its round counts, so that the threshold is higher.
         return Retained(newest=1, where=fired, reset=fired)
 
     def update(self, log: Log) -> tuple[Tensor, Tensor]:
-        # t' is that of the next round: 2 after a reset before this observation, whose own error
-        # counts, and 1 after one on it, whose own is left out by keep.
+        # Here t' refers to the next round. After a reset before this observation it is 2, and the
+        # observation's residual counts. After a reset by this observation it is 1, and the
+        # residual does not count.
         return self._errors(log, (log.since - 2).clamp_min(0))
 
     def statistic(self, e: Tensor, number: Tensor) -> Tensor:
-        """max_w G_w, `batch_shape`; 0 without errors. Arguments are those of the memory."""
+        """max_w G_w, `batch_shape`; 0 without residuals.
+
+        Args:
+            e: Standardised residuals, newest first, `batch_shape x longest`.
+            number: Number of valid residuals, `batch_shape`.
+        """
         w = torch.arange(1, self.longest + 1, dtype=e.dtype, device=e.device)
         ratios = e.cumsum(-1).square() / (2 * w)
         return ratios.masked_fill(w > number.unsqueeze(-1), 0.0).amax(-1)
 
     def threshold(self, since: Tensor) -> Tensor:
-        """ln(L π² t'² / (6 δ)), given t', `batch_shape`, float64."""
+        """The threshold ln(L π² t'² / (6 δ)), `batch_shape`, float64.
+
+        Args:
+            since: Rounds t' since the last reset, `batch_shape`.
+        """
         rounds = since.to(torch.float64)
         lengths = rounds.clamp_max(self.longest)
         constant = math.log(math.pi**2 / 6) - math.log(self.delta)
         return torch.log(lengths * rounds.square()) + constant
 
     def _errors(self, log: Log, before: Tensor) -> tuple[Tensor, Tensor]:
-        """Those so far and that of the newest observation; what failed has none.
+        """The residuals including the newest observation's, unless it failed, and their number.
 
         Args:
-            log: After an observation.
-            before: Rounds since the last reset that were told before it, `batch_shape`, int64.
+            log: The log after an observation.
+            before: Rounds since the last reset before this observation, `batch_shape`, int64.
         """
         seen, (errors, number) = log.newest, log.memory
         assert seen is not None

@@ -1,8 +1,8 @@
-"""Whether a decay or an inflation is what it says, and as learnable as it claims.
+"""Numerical checks of a custom decay or inflation and of the parameters it declares.
 
-A formula that is no covariance, not Markovian though it says so, or in another unit of time than it
-declares, would give wrong numbers and no error. It is tried once, at a few times, when a strategy,
-a kernel or a likelihood is made of it.
+A formula that is not a covariance, not Markovian as claimed, or of another unit of time than
+declared would silently give wrong numbers. Strategies, kernels and likelihoods therefore evaluate
+it once, at a few times, when they are built.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from botorch_tv.forgetting.base import (
 from botorch_tv.validation import require, shown
 
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
-"""Times since the origin within which a decay is looked at."""
+"""Lengths of the time intervals, from the origin, in which a decay is evaluated."""
 ORDINARY = 4
-"""Of the first so many of them it must be a number."""
+"""Number of the first spans in which the covariance must be finite."""
 TIMES = 12
 TOLERANCE = 1e-8
-"""As a share of the standard deviations at both times."""
+"""Tolerance relative to the standard deviations at both times."""
 GOLDEN = 0.6180339887498949
 TRIED = (0.3, 0.4)
-"""Natural values of parameters at which a formula is tried, in a unit of which there are ten."""
+"""Natural values of parameters at which a formula is evaluated, over ten units of time."""
 LONGER = 1.7
-"""Another unit of time, in which it must say the same."""
+"""Another unit of time, in which the formula must agree."""
 
 
 @torch.no_grad()
 def require_sound(decay: Decay) -> None:
-    """Look at a decay at some times, evenly spread but in no rhythm.
+    """Evaluate a decay at irregular times and check its properties.
 
     Args:
-        decay: Anybody's.
+        decay: The decay.
 
     Raises:
-        NotImplementedError: If it defines nothing.
-        ValueError: If it is no covariance there, or not as Markovian as it claims.
+        NotImplementedError: If it defines no covariance.
+        ValueError: If it is not a covariance at these times, or not Markovian as claimed.
     """
     unit = (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1).sort().values
     time = torch.tensor(SPANS, dtype=torch.float64, device="cpu").unsqueeze(-1) * unit
     s, t = time.unsqueeze(-1), time.unsqueeze(-2)
     covariance = _elementwise(decay, decay.covariance(s, t), (*time.shape, TIMES))
-    # What grows without end may leave every range in times that nobody counts to.
+    # A growing variance may overflow at very late times, which do not matter.
     counted = covariance.isfinite().flatten(1).all(-1)
     counted[:ORDINARY] = True
     s, covariance = s[counted].expand(-1, -1, TIMES), covariance[counted]
@@ -66,7 +66,7 @@ def require_sound(decay: Decay) -> None:
         numbers = " and ".join(f"{value[at].item():.6g}" for value in values)
         raise ValueError(
             f"{decay!r}: {problem}, but at s = {s[at]:.4g} and t = {s.mT[at]:.4g} since the origin "
-            f"it gives {numbers}; mend the formula."
+            f"it gives {numbers}; correct the formula."
         )
 
     def agree(formulas: str, first: Tensor, second: Tensor) -> None:
@@ -82,8 +82,8 @@ def require_sound(decay: Decay) -> None:
     share = float((values[:, 0] / values[:, -1]).min())
     require(
         share > -TOLERANCE,
-        f"{decay!r} is no covariance: correlations between {TIMES} times have eigenvalues down to "
-        f"{share:.3g} of the largest, but none may be negative; give a positive definite function.",
+        f"{decay!r} is not a covariance: correlations of {TIMES} times have eigenvalues down to "
+        f"{share:.3g} of the largest, but none may be negative; use a positive definite function.",
     )
     if decay.markovian:
         first, between, last = torch.combinations(torch.arange(TIMES, device="cpu"), 3).unbind(-1)
@@ -91,8 +91,8 @@ def require_sound(decay: Decay) -> None:
         apart = float((correlation[:, first, last] - by_way).abs().max())
         require(
             apart <= TOLERANCE,
-            f"{decay!r} claims to be Markovian, but the correlation between times is off by "
-            f"{apart:.3g} from that by way of a time between; leave markovian False.",
+            f"{decay!r} claims to be Markovian, but correlations D(r, t) and D(r, s) D(s, t) "
+            f"differ by {apart:.3g}; set markovian = False.",
         )
         later = (s.mT >= s).to(s)
         step = later * decay.transition(s, s.mT) * variance
@@ -101,60 +101,60 @@ def require_sound(decay: Decay) -> None:
 
 @torch.no_grad()
 def require_inflating(inflation: Inflation) -> None:
-    """Look at an inflation at some lags.
+    """Evaluate an inflation at some lags and check its properties.
 
     Args:
-        inflation: Anybody's.
+        inflation: The inflation.
 
     Raises:
-        ValueError: If it does not compute from tensors, is NaN there or minus infinity, or changes
-            the noise of what has just been observed.
+        ValueError: If it does not compute elementwise from tensors, is NaN or minus infinity, or
+            is not 0 at lag 0.
     """
     lags = [0.0, *SPANS[:ORDINARY]]
     lag = torch.tensor([lags], dtype=torch.float64, device="cpu")
     factor = _elementwise(inflation, inflation.log_factor(lag), tuple(lag.shape))
     require(
         bool((factor > -math.inf).all()) and abs(float(factor[0, 0])) <= TOLERANCE,  # nor NaN
-        f"log_factor of {inflation!r} is {factor[0].tolist()} at lags {lags}, but it is the "
-        "logarithm of a positive factor, and 0 at lag 0; math.inf says that a row counts nothing.",
+        f"log_factor of {inflation!r} is {factor[0].tolist()} at lags {lags}, but it must be the "
+        "logarithm of a positive factor, and 0 at lag 0; math.inf gives a row zero weight.",
     )
 
 
 def _elementwise(part: Decay | Inflation, found: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """What a formula gives, in the shape wanted."""
+    """The result of a formula, expanded to a shape."""
     size = tuple(found.shape) if isinstance(found, Tensor) else shown(found)
     require(
         size in (shape, (1, *shape[1:])),
-        f"{part!r} gives {size} where {shape} is wanted; compute elementwise, so that shapes "
-        "broadcast.",
+        f"{part!r} gives {size}, but the shape must be {shape}; compute elementwise, with "
+        "broadcasting.",
     )
     return found.expand(shape)
 
 
 def require_learnable(part: Decay | Inflation) -> None:
-    """Raise unless the formula of a decay or an inflation is one of the parameters it declares.
+    """Raise unless a decay or an inflation is a function of the parameters that it declares.
 
-    It is tried with tensors, as learning does: a value per trial, each at its own times.
+    Evaluates the formula as learning does, with a tensor of values for each parameter.
 
     Args:
-        part: Anybody's.
+        part: The decay or the inflation.
 
     Raises:
-        ValueError: If it cannot be evaluated so, does not depend on a parameter, computes from
-            anything but the attribute of that name, or changes with the unit of time.
+        ValueError: If the formula does not accept tensors, does not depend on a parameter, reads
+            anything but the attribute of this name, or changes with the unit of time.
     """
     time = 10 * (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1)
-    tried = {key: _tried(one, getattr(part, key)) for key, one in part.parameters.items()}
-    leaves = {key: one.clone().requires_grad_() for key, one in tried.items()}
+    tried = {key: _tried(entry, getattr(part, key)) for key, entry in part.parameters.items()}
+    inputs = {key: value.clone().requires_grad_() for key, value in tried.items()}
     with torch.inference_mode(False), torch.enable_grad():
-        found = _formula(part, leaves, time)
-        total = found.sum() + sum(0 * leaf.sum() for leaf in leaves.values())
-        slopes = torch.autograd.grad(total, list(leaves.values()))
-    idle = [key for key, slope in zip(leaves, slopes, strict=True) if not bool(slope.any())]
+        found = _formula(part, inputs, time)
+        total = found.sum() + sum(0 * value.sum() for value in inputs.values())
+        slopes = torch.autograd.grad(total, list(inputs.values()))
+    idle = [key for key, slope in zip(inputs, slopes, strict=True) if not bool(slope.any())]
     require(
         not idle,
-        f"{part!r} declares {idle}, but its formula does not change with it; compute from the "
-        "attribute by functions of torch, each time.",
+        f"{part!r} declares {idle}, but its formula does not depend on it; compute from the "
+        "attribute with torch functions in every call.",
     )
 
     def same(first: Tensor, second: Tensor, message: str) -> None:
@@ -162,28 +162,30 @@ def require_learnable(part: Decay | Inflation) -> None:
         require(bool(good.all()), f"{part!r} {message}")
 
     for i in range(len(TRIED)):
-        values = {key: one[i].item() for key, one in tried.items()}
+        values = {key: value[i].item() for key, value in tried.items()}
         made: Any = part
         dataclass = dataclasses.is_dataclass(part)
         alone = dataclasses.replace(made, **values) if dataclass else with_values(made, values)
         same(
             _formula(alone, {}, time),
             found[i],
-            f"gives one result with tensors and another with {values}; compute elementwise from "
-            "the attributes each time, and store nothing derived from them.",
+            f"gives different results with tensors and with the numbers {values}; compute "
+            "elementwise from the attributes in every call, and store no derived values.",
         )
     factor = torch.full((len(TRIED),), LONGER, dtype=torch.float64, device="cpu")
-    counted = {key: one.counted(tried[key], factor, tried) for key, one in part.parameters.items()}
+    counted = {
+        key: entry.counted(tried[key], factor, tried) for key, entry in part.parameters.items()
+    }
     same(
         _formula(part, counted, time / LONGER),
         found,
-        "is another formula once time is counted in another unit; declare every number that has a "
-        "unit of time, with its power of time (-1 for a rate, 1 for a duration).",
+        "changes with the unit of time; declare every number that has a unit of time, with its "
+        "power of time (-1 for a rate, 1 for a duration).",
     )
 
 
 def _tried(parameter: Parameter, given: float) -> Tensor:
-    """Two values of a parameter at which its formula is tried."""
+    """Two values of a parameter at which to evaluate its formula."""
     if parameter.share is None and not callable(parameter.power) and parameter.power == 0:
         other = given + 1 if math.isinf(parameter.upper) else 0.5 * (given + parameter.upper)
         return torch.tensor([float(given), float(other)], dtype=torch.float64, device="cpu")
@@ -192,9 +194,9 @@ def _tried(parameter: Parameter, given: float) -> Tensor:
 
 
 def _formula(part: Decay | Inflation, values: Values, time: Tensor) -> Tensor:
-    """The covariance between all times, or the factor at all lags, for each of the values."""
-    made = with_values(part, {key: one[:, None, None] for key, one in values.items()})
+    """The covariance between all times, or the log factor at all lags, for each of the values."""
+    made = with_values(part, {key: value[:, None, None] for key, value in values.items()})
     first, second = time[None, :, None], time[None, None, :]
     found = made.covariance(first, second) if isinstance(made, Decay) else made.log_factor(first)
-    count = max([1, *(len(one) for one in values.values())])
+    count = max([1, *(len(value) for value in values.values())])
     return _elementwise(part, found, (count, TIMES, TIMES if isinstance(made, Decay) else 1))

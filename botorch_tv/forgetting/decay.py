@@ -1,20 +1,19 @@
-"""Decay of covariance: how far the objective has moved since a measurement was taken.
+"""Decay of covariance: how far the objective has moved since a measurement.
 
 A decay is the temporal factor of the covariance,
 
     cov(f_s(x), f_t(x')) = D(s, t) * k(x, x'),
 
-with times counted from an origin. Usually it has two factors, D(s, t) = v(min(s, t)) * a(|t - s|):
-the prior variance ``v`` at the earlier of the two times and the attenuation ``a`` since then. A
-custom decay defines ``attenuation`` alone (stationary, of variance 1), both, or ``covariance``
-alone:
+where times are relative to an origin. Usually D(s, t) = v(min(s, t)) * a(|t - s|), with the prior
+variance ``v`` at the earlier time and the attenuation ``a`` since then. A custom decay defines
+``attenuation`` alone (stationary, of variance 1), both, or ``covariance`` alone:
 
     class QuasiPeriodic(Decay):
         def attenuation(self, elapsed):
             return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
 
-Its learnable parameters are declared in ``parameters``. They are attributes of the same names,
-which its formula must read on each call: numbers, or tensors while they are learned.
+The class attribute ``parameters`` declares the learnable parameters. The formula must read the
+attributes of the same names in each call: numbers, or tensors during learning.
 """
 
 from __future__ import annotations
@@ -34,30 +33,30 @@ from botorch_tv.forgetting.base import Decay, Parameter, Values, with_values
 from botorch_tv.validation import settle_number
 
 USUAL = 0.02
-"""The most plausible rate, per step from one observation to the next."""
+"""Mode of the rate of change, per median time between observations."""
 SPREAD = 1.0
-"""Deviation of its logarithm: 95 % between a seventh and seven times as much."""
+"""Standard deviation of the logarithm: a 95 % interval from 1/7 to 7 times the median."""
 OFFSET = 1e-4
-"""Rates below it count as none: there the density levels off, and is positive at 0."""
+"""Rates below it are practically zero; the density is flat there, and positive at 0."""
 
 
 class RatePrior(Prior):  # type: ignore[misc]
-    r"""A rate of change in a unit in which the usual ones lie around a few hundredths.
+    r"""Prior of a rate of change per median time between observations.
 
     .. math:: p(r) \propto \exp\left(-\frac{(\ln(r + c) - \ln m)^2}{2 s^2}\right)
 
-    on [0, upper): the density of ln r, but for c, which admits standstill. Its highest point is at
-    r = m - c. A density that is flat near 0 instead leaves a few dozen observations free to call
-    a slow drift none at all, and a drift seen through a wrong lengthscale a storm.
+    on [0, upper), with mode m - c. The offset c admits rate 0. Under a flatter prior, a few dozen
+    observations often give a rate of 0 for a slow drift, and far too high a rate under a wrong
+    lengthscale.
 
     Args:
         mode: m, positive.
         spread: s, positive.
         offset: c, positive.
-        upper: Upper end of the support, infinite unless given.
+        upper: Upper end of the support; infinite by default.
     """
 
-    arg_constraints: dict[str, Any] = {}  # noqa: RUF012 (a name of PyTorch's)
+    arg_constraints: dict[str, Any] = {}  # noqa: RUF012 (PyTorch's name)
 
     def __init__(
         self,
@@ -69,21 +68,21 @@ class RatePrior(Prior):  # type: ignore[misc]
         TorchModule.__init__(self)
         super().__init__(validate_args=False)
         self._upper = upper
-        # r + c is log-normal, cut off: its normal has this location and scale.
+        # r + c has a truncated log-normal distribution with this location and scale.
         self.register_buffer("loc", torch.tensor(math.log(mode) + spread**2))
         self.register_buffer("scale", torch.tensor(float(spread)))
         self.register_buffer("offset", torch.tensor(float(offset)))
 
     @property
     def support(self) -> constraints.Constraint:
-        """[0, upper)."""
+        """The interval [0, upper)."""
         if math.isinf(self._upper):
             return constraints.nonnegative
         return constraints.interval(0.0, self._upper)  # type: ignore[no-untyped-call]
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Logarithm of the density, the shape of ``value``."""
-        loc, scale, offset = (one.to(value) for one in (self.loc, self.scale, self.offset))
+        loc, scale, offset = self.loc.to(value), self.scale.to(value), self.offset.to(value)
         log = torch.log(value + offset)
         low, high = self._cut(loc, scale, offset)
         normal = -0.5 * ((log - loc) / scale).square() - scale.log() - 0.5 * math.log(2 * math.pi)
@@ -91,7 +90,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         return density
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008 (immutable)
-        """Draws of the given shape."""
+        """Random draws, of shape ``sample_shape``."""
         low, high = self._cut(self.loc, self.scale, self.offset)
         uniform = torch.rand(torch.Size(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         normal = torch.special.ndtri(low + (high - low) * uniform)
@@ -99,11 +98,11 @@ class RatePrior(Prior):  # type: ignore[misc]
         return drawn.clamp(0.0, self._upper * (1 - torch.finfo(drawn.dtype).eps))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RatePrior:
-        """Itself: it has no batch."""
+        """The prior itself, because it has no batch."""
         return self
 
     def _cut(self, loc: Tensor, scale: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities of the log-normal below both ends of the support."""
+        """Log-normal probabilities below the lower and upper end of the support."""
         low = torch.special.ndtr((offset.log() - loc) / scale)
         if math.isinf(self._upper):
             return low, torch.ones_like(low)
@@ -111,9 +110,9 @@ class RatePrior(Prior):  # type: ignore[misc]
 
 
 LARGEST_EPSILON = 1.0 - 1e-6
-"""Above it the gradient of (1 - ε)^(Δt/2) is lost to rounding."""
+"""Upper bound, above which rounding destroys the gradient of (1 - ε)^(Δt/2)."""
 ENDLESS = 1e30
-"""Stands for the infinite -ln(1 - ε) of ε = 1, in any unit of time and in float32."""
+"""Replaces the infinite -ln(1 - ε) of ε = 1, in any unit of time and in float32."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ class Markov(Decay):
     }
 
     def __post_init__(self) -> None:
-        settle_number(self, "epsilon", "[0, 1]", "0 keeps the objective, 1 redraws it every round.")
+        settle_number(self, "epsilon", "[0, 1]", "0 keeps the objective static, 1 redraws it.")
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         return torch.exp(0.5 * _log_retained(self.epsilon) * elapsed)
@@ -174,7 +173,7 @@ class Wiener(Decay):
             prior=HalfNormalPrior(0.25),
             beside_scale=RatePrior(),
             fastest=1e3,
-            uncorrelated_beyond=9.0,  # of the variance at the next observation nine tenths are new
+            uncorrelated_beyond=9.0,  # 90 % of the variance at the next observation is new
             fast_start=0.1,
         )
     }
@@ -199,17 +198,17 @@ def _log_retained(epsilon: float | Tensor) -> float | Tensor:
 
 @dataclass(frozen=True)
 class PeriodicMarkov(Decay):
-    """A periodic decay: each cycle resembles the last, and earlier ones less and less.
+    """A periodic objective that changes slowly from cycle to cycle.
 
-    The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²), that
-    of :class:`Markov` times the periodic one of MacKay (1998): "both a gradual forgetting and
-    periodic covariance functions" as in TV-BayesOpt, Fleming et al., PLOS Comput. Biol. 19 (2023).
-    Only the abstract was available, so no parameter has a default.
+    The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²), the
+    product of :class:`Markov` and the periodic covariance of MacKay (1998). TV-BayesOpt of Fleming
+    et al., PLOS Comput. Biol. 19 (2023), also combines "a gradual forgetting and periodic
+    covariance functions".
 
     Args:
         epsilon: Rate of change ε per unit of time, in [0, 1].
         cycle: Length P of a cycle, in units of time, positive.
-        cycle_lengthscale: Lengthscale ℓ within a cycle, positive: opposite phases have correlation
+        cycle_lengthscale: Lengthscale ℓ within a cycle, positive; opposite phases have correlation
             exp(-2 / ℓ²).
 
     Raises:
@@ -222,13 +221,13 @@ class PeriodicMarkov(Decay):
 
     parameters: ClassVar[Mapping[str, Parameter]] = {
         **Markov.parameters,
-        "cycle": Parameter(lower=2.0, power=1),  # two measurements in each, at least
+        "cycle": Parameter(lower=2.0, power=1),  # at least two measurements per cycle
         "cycle_lengthscale": Parameter(lower=0.05, upper=20.0),
     }
 
     def __post_init__(self) -> None:
-        settle_number(self, "epsilon", "[0, 1]", "0 keeps all cycles alike.")
-        settle_number(self, "cycle", "[1e-100, 1e100]", "it is a length of time.")
+        settle_number(self, "epsilon", "[0, 1]", "0 means that all cycles are equal.")
+        settle_number(self, "cycle", "[1e-100, 1e100]", "give a length of time.")
         settle_number(self, "cycle_lengthscale", "[1e-3, 1e3]", "1 is usual.")
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
@@ -237,12 +236,12 @@ class PeriodicMarkov(Decay):
 
 
 class PerTrial(Decay):
-    """What has been learned of a decay.
+    """A decay with learned parameter values for each trial.
 
     Args:
         decay: The formula.
-        values: Of all parameters that it declares, over ``unit``, `batch_shape` each.
-        unit: Units of time in which values are of ordinary size, `batch_shape`.
+        values: Values of all declared parameters per ``unit``, `batch_shape` each.
+        unit: Unit of time of the values, `batch_shape`.
     """
 
     def __init__(self, decay: Decay, values: Values, unit: Tensor) -> None:
@@ -259,18 +258,18 @@ class PerTrial(Decay):
         return with_values(self.decay, values).covariance(first / unit, second / unit)
 
     def value(self, name: str) -> Tensor:
-        """A parameter per unit of time as it is told, `batch_shape`.
+        """A parameter per unit of time of the data, `batch_shape`.
 
-        Where that unit is long, a share lost is 1 to all digits.
+        If this unit is long, a fraction lost may round to 1.
         """
         return self.decay.parameters[name].counted(self.values[name], 1 / self.unit, self.values)
 
     def reshaped(self, batch_shape: Size) -> PerTrial:
-        """The same for trials in another order of dimensions."""
+        """The same decay with another batch shape."""
         values = {name: value.view(batch_shape) for name, value in self.values.items()}
         return PerTrial(self.decay, values, self.unit.view(batch_shape))
 
 
 def _leading(parameter: Tensor, dims: int) -> Tensor:
-    """A number per trial, beside tensors that lead with the trials."""
+    """One number per trial, with trailing dimensions to broadcast with ``dims`` dimensions."""
     return parameter.view((*parameter.shape, *[1] * (dims - parameter.dim())))

@@ -1,4 +1,4 @@
-"""Inflation: how the noise of a measurement grows with its age."""
+"""Inflation: growth of the noise of a measurement with its age."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from botorch_tv.forgetting.base import Inflation, Parameter, Values
 from botorch_tv.validation import settle_number
 
 SMALLEST_GAMMA = 1e-6
-"""Below it nothing is left of a row to learn from."""
+"""Lower bound, below which older rows have practically no weight."""
 
 
 @dataclass(frozen=True)
 class ExponentialWeights(Inflation):
     """Noise λ γ^(-lag): the weight of an observation falls by a factor γ per unit of time.
 
-    Equivalent to the weights on the kernel and on y in [W22] eq. (2)-(3), without overflow.
+    Equivalent to the weights on the kernel and on y in [W22] eq. (2)-(3), but without overflow.
 
     Args:
         gamma: Discount γ per unit of time, in (0, 1]; 1 forgets nothing.
@@ -86,6 +86,6 @@ class UncertaintyInjection(Inflation):
         if not isinstance(self.kappa, Tensor) and self.kappa == 0:
             return torch.zeros_like(lag)  # also where lag^α overflows
         aged = lag > 0
-        # The power is taken of lags above 0 alone: its gradient at 0 is infinite for alpha < 1.
+        # The power is only evaluated at positive lags: at 0 its gradient is infinite for alpha < 1.
         power = torch.where(aged, lag, 1.0) ** self.alpha
         return torch.where(aged, torch.log1p(self.kappa * power), 0.0)

@@ -1,4 +1,4 @@
-"""Retention: which observations are kept."""
+"""Retention: which observations are retained."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Clock = Literal["rounds", "time"]
 
 @dataclass(frozen=True)
 class KeepAll(Retention):
-    """Keep every observation."""
+    """Retain every observation."""
 
     @property
     def on_observation(self) -> bool:
@@ -34,18 +34,18 @@ def _settle_length(rule: PeriodicReset | SlidingWindow, name: str) -> None:
     if rule.by == "rounds":
         settle_integer(rule, name, 1, "give whole rounds, or by='time' for units of time.")
     else:
-        settle_number(rule, name, "(0, inf)", "it is a length of time; by='rounds' counts rounds.")
+        settle_number(rule, name, "(0, inf)", "give a length of time, or by='rounds'.")
 
 
 @dataclass(frozen=True)
 class PeriodicReset(Retention):
-    """Forget everything every N rounds: before deciding round t when (t - 1) mod N = 0.
+    """Forget all observations every N rounds, before round t if (t - 1) mod N = 0, as in [B16].
 
-    [B16] Algorithm 1.
+    Algorithm 1, R-GP-UCB.
 
     Args:
         period: N, in rounds (at least 1), or in units of time since the first observation.
-        by: ``"rounds"`` or ``"time"``.
+        by: Unit of ``period``: ``"rounds"`` or ``"time"``.
 
     Raises:
         ValueError: If ``period`` is below 1 round, or not a positive time.
@@ -60,28 +60,28 @@ class PeriodicReset(Retention):
     def keep(self, log: Log) -> Retained:
         if self.by == "time":
             current = self._number(log.now, log)
-            # Times are in order, so that nothing of this period is newer than a row of an older.
+            # Times are in order, so the last row decides whether a period has ended.
             ended = self._number(log.time[..., -1], log) < current
             rows = self._number(log.time, log) == current.unsqueeze(-1)
             return Retained(rows=rows, reset=ended if log.newest is None else False)
         if log.newest is not None:
-            return Retained()  # a period ends before a round is decided, not within one
+            return Retained()  # a period ends before a choice, never after an observation
         over = log.rounds % int(self.period)
         return Retained(newest=over, reset=over == 0)
 
     def _number(self, time: Tensor, log: Log) -> Tensor:
-        """Number of the period that holds a time, counted from 0 at the first observation."""
+        """Number of the period that contains a time, counted from 0 at the first observation."""
         first = log.first_time if time.dim() == log.now.dim() else log.first_time.unsqueeze(-1)
         return torch.floor((time - first) / self.period)
 
 
 @dataclass(frozen=True)
 class SlidingWindow(Retention):
-    """Keep the newest W observations, as SW-GP-UCB does in [W22] and [ET] Appendix A.
+    """Retain the newest W observations, as SW-GP-UCB does in [W22] and [ET] Appendix A.
 
     Args:
-        window: W, in rounds (at least 1), or the largest age to keep in units of time.
-        by: ``"rounds"`` or ``"time"``.
+        window: W, in rounds (at least 1), or the largest age to retain, in units of time.
+        by: Unit of ``window``: ``"rounds"`` or ``"time"``.
 
     Raises:
         ValueError: If ``window`` is below 1 round, or not a positive time.
@@ -104,11 +104,11 @@ class SlidingWindow(Retention):
 
 
 def require_rules(retention: object) -> None:
-    """Raise a ``ValueError`` unless it is a rule, or a tuple of rules."""
+    """Raise a ``ValueError`` unless ``retention`` is a rule or a tuple of rules."""
     rules = retention if isinstance(retention, tuple) else (retention,)
     for rule in rules:
         require(
             isinstance(rule, Retention),
-            f"Strategy: retention is {shown(rule)}, but it must be a Retention, or a tuple of "
-            "them; KeepAll() keeps everything, SlidingWindow(window) the newest.",
+            f"Strategy: retention is {shown(rule)}, but it must be a Retention or a tuple of "
+            "Retentions, such as KeepAll() or SlidingWindow(window).",
         )

@@ -1,8 +1,8 @@
-"""When the windows of W-SparQ-GP-UCB start, [M] §3.3; no rule of retention.
+"""Window starts of W-SparQ-GP-UCB, [M] §3.3. This is not a retention rule.
 
 Windows follow t_1 = 1, t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, the only integers that satisfy [M] (32).
-A start depends on α~/α alone, and is computed exactly: α~ and α are read as the decimals they
-print as, so that 0.25 / 0.75 is 1/3 and 1000^(1/3) is 10.
+A start depends only on α~/α and is computed exactly. α~ and α are read as their printed decimals,
+so 0.25 / 0.75 is 1/3 and 1000^(1/3) is 10.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from functools import lru_cache
 from botorch_tv.validation import require, require_integer, require_number
 
 ENDLESS = 2**62
-"""Rounds; a window that lasts longer is as good as endless."""
+"""Maximum length of a window in rounds."""
 EXACT_DENOMINATOR = 1000
-"""Powers p/q are compared as integers up to this q; beyond, no base below 2^1000 has a whole one
-but 1, and fifty digits decide."""
+"""Largest q for which powers p/q are compared as integers.
+
+For larger q no base from 2 to 2^1000 has an integer power, so fifty digits suffice.
+"""
 
 
 def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
@@ -27,7 +29,7 @@ def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
     Args:
         start: t_j, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper. The larger, the longer are windows.
+        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper. Windows grow with it.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -37,12 +39,12 @@ def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
 
 
 def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, ...]:
-    """All window starts up to round T, the first of them 1.
+    """All window starts up to round T, starting with 1.
 
     Args:
         horizon: T, at least 1.
-        alpha: As in :func:`next_window_start`.
-        alpha_tilde: As there.
+        alpha: Exponent α of the growth of noise with age, positive.
+        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper.
 
     Returns:
         Rounds in increasing order.
@@ -55,12 +57,12 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, 
 
 
 def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
-    """Whether a window starts in round t; starts are cached, so asking every round is cheap.
+    """Whether a window starts in round t. Starts are cached.
 
     Args:
         t: Round, at least 1.
-        alpha: As in :func:`next_window_start`.
-        alpha_tilde: As there.
+        alpha: Exponent α of the growth of noise with age, positive.
+        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -70,9 +72,15 @@ def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
 
 
 def window_count(horizon: int, alpha: float, alpha_tilde: float) -> int:
-    """n(T), the number of windows up to round T: of order T^(1 - α~/α), [M] Theorem 3.10.
+    """Number n(T) of windows up to round T, of order T^(1 - α~/α), [M] Theorem 3.10.
 
-    Arguments and errors are those of :func:`window_starts`.
+    Args:
+        horizon: T, at least 1.
+        alpha: Exponent α of the growth of noise with age, positive.
+        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
     return len(window_starts(horizon, alpha, alpha_tilde))
 
@@ -81,16 +89,20 @@ def require_alpha_tilde(alpha_tilde: float) -> None:
     """Raise unless α~ lies in (0, 1/3), where [M] Theorem 3.10 gives sublinear regret."""
     require(
         0 < alpha_tilde < 1 / 3,
-        f"alpha_tilde is {alpha_tilde}, but windows keep regret sublinear only for values strictly "
-        "between 0 and 1/3; the paper uses 1/4.",
+        f"alpha_tilde is {alpha_tilde}, but regret is sublinear only for values strictly between 0 "
+        "and 1/3; the paper uses 1/4.",
     )
 
 
 @lru_cache(maxsize=64)
 def window_exponent(alpha: float, alpha_tilde: float) -> Fraction:
-    """α~/α, the power of t_j in the length of a window; errors as :func:`next_window_start`."""
+    """The power α~/α of t_j in the length of a window.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
     require_alpha_tilde(alpha_tilde)
-    require_number("alpha", alpha, "(0, inf)", "an objective that stands still needs no windows.")
+    require_number("alpha", alpha, "(0, inf)", "a static objective needs no windows.")
     return Fraction(str(float(alpha_tilde))) / Fraction(str(float(alpha)))
 
 

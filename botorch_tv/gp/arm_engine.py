@@ -1,13 +1,13 @@
-"""The posterior over all arms of a grid, advanced by four verbs that write in its memory.
+"""The posterior over all arms of a grid, advanced in place by four operations.
 
-Time passes (:meth:`~RunningPosterior.move`), an observation arrives (``observe``) or leaves
-(``observe`` with ``remove``), and trials forget everything (``clear``). All verbs work on tensors
-of fixed shape, read no value on the host, and treat trials alike, so that ``ask`` and ``tell``, the
-rounds of a study and a recorded CUDA graph call the same functions.
+Time passes (:meth:`~RunningPosterior.move`), an observation is added (``observe``) or removed
+(``observe`` with ``remove``), and trials are reset to the prior (``clear``). All operations take
+tensors of fixed shape, read no value on the host and treat trials alike. Therefore ``ask`` and
+``tell``, the rounds of a study and a recorded CUDA graph call the same functions.
 
-What observations took away from the prior covariance, D = prior - posterior, is multiplied by a²
-as time passes over an attenuation a, and grows by the outer product of one step per observation.
-This file holds D by the arms played; :mod:`botorch_tv.gp.filter` holds it in features.
+Let D be the prior covariance minus the posterior covariance. Time multiplies D by a², where a is
+the attenuation; an observation adds the outer product of one step. This file represents D by the
+arms played; :mod:`botorch_tv.gp.filter` represents D in features.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from botorch_tv.gp.regression import Observations, Trend, whitened
 from botorch_tv.gp.tensors import room_for
 
 FIRST_SLOTS = 16
-"""Arms for which there is room at first, and rounds between two looks at a device's counts."""
+"""Number of slots allocated at first."""
 LOOK = 8
-"""Rounds between two looks at the counts where looking makes nobody wait."""
+"""Rounds between two readings of the counts on a CPU, where a reading does not wait."""
 
 
 class RunningPosterior(ABC):
@@ -36,14 +36,14 @@ class RunningPosterior(ABC):
     Args:
         basis: Coordinates of the kernel.
         shape: The `batch_shape`.
-        variance: Of the prior, `M` or `batch_shape x M`.
-        trend: Whether the prior mean is to be estimated.
+        variance: Prior variance, `M` or `batch_shape x M`.
+        trend: Whether the prior mean is estimated.
 
     Attributes:
         mean: Posterior mean for the prior mean 0, `batch_shape x M`.
-        variance: `batch_shape x M`; rounding may take it just below 0.
+        variance: Posterior variance, `batch_shape x M`; rounding may make it slightly negative.
         information_gain: ½ Σ ln(1 + var / noise) of the observations retained, `batch_shape`.
-        trend: For estimating the prior mean; None where it is given.
+        trend: Regression that estimates the prior mean; None where the mean is given.
     """
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
@@ -57,11 +57,11 @@ class RunningPosterior(ABC):
     @staticmethod
     @abstractmethod
     def numbers(basis: Basis, rounds: int) -> int:
-        """Numbers per trial, held and worked on, after so many observations, of as many arms."""
+        """Numbers per trial in memory after ``rounds`` observations of different arms."""
 
     @abstractmethod
     def at(self, basis: Basis, index: Tensor) -> Tensor:
-        """Coordinates of D between some arms and all arms, `batch_shape x q -> * x q x r`."""
+        """Coordinates of D between q arms and all arms, `batch_shape x q -> * x q x r`."""
 
     @abstractmethod
     def matrix(self, basis: Basis) -> Tensor:
@@ -97,8 +97,8 @@ class RunningPosterior(ABC):
             basis: Coordinates of the kernel.
             attenuation: Factor a on the covariance between then and now, `batch_shape`.
             square: a², `batch_shape`.
-            grown: What the prior variance now has beyond a² times that of then, as a share of the
-                kernel's, `batch_shape`.
+            grown: Prior variance now minus a² times the earlier one, as a share of the kernel's
+                variance, `batch_shape`.
         """
         each = attenuation.unsqueeze(-1)
         self.mean.mul_(each)
@@ -117,10 +117,10 @@ class RunningPosterior(ABC):
         *,
         remove: bool = False,
     ) -> None:
-        """Take one observation, [C17] eq. (19)-(21), or remove an earlier one.
+        """Add one observation, [C17] eq. (19)-(21), or remove an earlier one.
 
-        A second observation of the same value with noise -n cancels one with noise n exactly,
-        since precisions add. An observation of infinite noise changes nothing.
+        Precisions add, so a second observation of the same value with noise -n cancels exactly an
+        observation with noise n. An observation of infinite noise changes nothing.
 
         Args:
             basis: Coordinates of the kernel.
@@ -128,7 +128,7 @@ class RunningPosterior(ABC):
             y: Observation less the prior mean, `batch_shape`.
             noise: Noise variance, positive, `batch_shape`.
             prior: Factor on the prior covariance, `batch_shape`; None for 1.
-            remove: Whether the observation is taken back.
+            remove: Whether the observation is removed.
         """
         sign = -1 if remove else 1
         signed, root, step = self._step(basis, index, noise, prior, sign)
@@ -143,9 +143,9 @@ class RunningPosterior(ABC):
             self.trend.weight.addcmul_(ones, ones, value=sign)
 
     def clear(self, variance: Tensor, trials: Tensor) -> None:
-        """Forget everything in some trials, `batch_shape`.
+        """Reset some trials, `batch_shape`, to the prior.
 
-        The variance becomes that of the prior at the origin, `M`, where the clock counts anew.
+        The variance becomes the prior variance at the origin, `M`, where the clock restarts.
         """
         clear_(self.mean, trials)
         clear_(self.variance, trials, variance)
@@ -158,11 +158,11 @@ class RunningPosterior(ABC):
 
     @abstractmethod
     def _shrink(self, square: Tensor) -> None:
-        """D times a factor per trial, `batch_shape`."""
+        """Multiply D by a factor per trial, `batch_shape`."""
 
     @abstractmethod
     def _clear(self, trials: Tensor) -> None:
-        """D becomes 0 in some trials, `batch_shape`."""
+        """Set D to 0 in some trials, `batch_shape`."""
 
     @abstractmethod
     def _step(
@@ -171,8 +171,8 @@ class RunningPosterior(ABC):
         """Add ± the outer product of a step to D.
 
         Returns:
-            ± the posterior variance of the arm, `batch_shape`; the root r of the inverse of noise ±
-            variance; and the step, the arm's posterior covariance with all arms times r,
+            ± the posterior variance v of the arm, `batch_shape`; r = (noise ± v)^(-1/2),
+            `batch_shape`; and the step, r times the arm's posterior covariance with all arms,
             `batch_shape x M`.
         """
 
@@ -180,16 +180,16 @@ class RunningPosterior(ABC):
 class PlayedArms(RunningPosterior):
     """D = K_·A P K_A· for the arms A played: P = (K_AA + N_A)⁻¹ over a static objective.
 
-    Each trial fills slots with its own arms, in the order in which it first played them. Observing
-    the arm in slot j, once more or for the first time, is one and the same step, P + z zᵀ / s with
-    z = v e_j - P k_A(x), v the prior's factor and s = var(x) + noise: Sherman-Morrison, or
-    bordering, whatever was lost as time passed.
+    Each trial fills slots with its own arms, in the order in which it first played them. An
+    observation of the arm in slot j makes the same step whether the arm is new or not:
+    P + z zᵀ / s with z = v e_j - P k_A(x), where v is the factor of the prior and
+    s = var(x) + noise (Sherman-Morrison, or bordering). The step holds for any attenuation of D.
 
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
         inverse: P, `batch_shape x slots x slots`, zero in slots not used.
-        count: Slots used, `batch_shape`, int64; fewer than there are.
-        used: No trial uses more slots.
+        count: Slots used, `batch_shape`, int64; fewer than the slots allocated.
+        used: Upper bound of ``count``.
     """
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
@@ -204,7 +204,7 @@ class PlayedArms(RunningPosterior):
 
         Args:
             basis: Coordinates of the kernel.
-            observations: Those retained and how much each is worth; arms may recur.
+            observations: Retained observations with their precisions; arms may recur.
         """
         arms, prior, factors = observations.choice, basis.variance, observations.prior_factor
         factor, rows, targets, ones = whitened(basis, observations, torch.diag_embed)
@@ -219,7 +219,7 @@ class PlayedArms(RunningPosterior):
             made.trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
         made.arms, made.inverse, made.used = arms, rows.mT @ rows, arms.shape[-1]
         made.count += made.used
-        made.give_room(room_for(made.used + 1, FIRST_SLOTS))
+        made.enlarge(room_for(made.used + 1, FIRST_SLOTS))
         return made
 
     @staticmethod
@@ -241,18 +241,18 @@ class PlayedArms(RunningPosterior):
     def reserve(self, most: int) -> None:
         """Make sure that every trial has a slot for another arm.
 
-        Counts of a device are read once slots run out, or ``used`` exceeds ``most``, since reading
-        makes the host wait.
+        Reading counts makes the host wait for a device. There they are read only when all slots
+        are used or ``used`` exceeds ``most``.
         """
         slots, on_cpu = self.arms.shape[-1], self.arms.device.type == "cpu"
         self.used += 1
         if self.used == slots or self.used > most or (on_cpu and self.used % LOOK == 0):
             self.used = int(self.count.max()) if self.count.numel() > 0 else 0
         if self.used == slots:
-            self.give_room(2 * slots)
+            self.enlarge(2 * slots)
 
-    def give_room(self, slots: int) -> None:
-        """Let trials hold more arms, in other memory."""
+    def enlarge(self, slots: int) -> None:
+        """Move the arms to new memory with more slots."""
         more = slots - self.arms.shape[-1]
         self.arms = torch.nn.functional.pad(self.arms, (0, more))
         self.inverse = torch.nn.functional.pad(self.inverse, (0, more, 0, more))
@@ -271,9 +271,9 @@ class PlayedArms(RunningPosterior):
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         place = index.unsqueeze(-1)
-        if sign > 0:  # in the first slot not used, which the arm needs unless it has one already
+        if sign > 0:  # into the first free slot, which a new arm takes
             self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
-        trials, width = self.count.numel(), self.used + 1  # slots not used weigh nothing
+        trials, width = self.count.numel(), self.used + 1  # unused slots have weight 0
         arms, inverse = self.slots(width)
         slot = (arms == place).view(torch.uint8).argmax(-1, keepdim=True)
         between = basis.between(place, arms).view(trials, 1, width)
@@ -283,9 +283,9 @@ class PlayedArms(RunningPosterior):
             z.scatter_(-1, slot, 1.0, reduce="add")
         else:
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
-        if sign > 0:  # an arm without a slot is removed with infinite noise, which does nothing
+        if sign > 0:  # a removal of an arm without a slot has infinite noise and changes nothing
             torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
-        # No more is left of the arm's variance than z says.
+        # The arm's posterior variance is the inner product of z and its prior covariances.
         column = z.view(trials, width, 1)
         signed = torch.baddbmm(between[..., :1], between, column, beta=0, alpha=sign).view_as(index)
         root = (signed + noise).rsqrt_()

@@ -1,4 +1,4 @@
-"""Posteriors on all arms of a grid, and the recursion of a rank-one step a round on any domain."""
+"""Posteriors on all arms of a grid, and the rank-one recursion for any domain."""
 
 from __future__ import annotations
 
@@ -26,47 +26,36 @@ from botorch_tv.gp.regression import (
 from botorch_tv.gp.tensors import room_for
 
 SMALL_RANK = 64
-"""Up to this many features a step on all of them is cheaper than one on the arms played."""
+"""Up to this many features, a step in features is cheaper than a step on the arms played."""
 LEAST_NOISE = 1 / 64
-"""Noise variance, as a share of the largest prior variance k, from which on rounding stays small
-where a step amplifies it by (k / noise)²: when an observation is left out of a window, and in the
-inverse over the arms played. Below, a window is computed anew in every round, and rows take the
-place of the inverse.
-
-Measured against a regression in every round on 6 x 6 points: for windows of 2 to 40 over 150
-rounds, squared exponential and Matérn kernels of lengthscales 0.2 and 0.5 and noise 1e-4 k to k, an
-error of at most 500 eps (k / noise)²; for the inverse, squared exponential kernels of lengthscales
-0.2 to 10, noise 0.003 k to 0.1 k and arms at random over 500 rounds, of at most 1,800 eps
-(k / noise)². So 4.5e-10 and 1.6e-9 at this noise. In single precision no usual noise is enough."""
+"""Smallest noise variance, as a share of the largest prior variance k, for which rounding stays
+small in steps that amplify it by (k / noise)²: the removal of an observation from a window, and
+the inverse over the arms played. For smaller noise a window is recomputed in every round, and a
+filter replaces the inverse. Errors measured: at most 500 eps (k / noise)² for windows and
+1,800 eps (k / noise)² for the inverse."""
 FINEST_SHARE = 128
-"""A posterior variance that a recursion is to reach in single precision, as a multiple of rounding:
-n observations of noise σ² on an objective that stands still may leave no more than σ² / n.
-
-Measured against fresh factorisations, 64 arms, noise 0.02 k, one unit of k being the variance of an
-objective that drifts though none is expected to: means are off by 1e-4 after 1,000 rounds, where
-n ε = 1/168 of the noise, by 2e-3 after 2,000, 0.09 after 5,000 and 0.24 after 20,000. The standard
-deviation at its smallest is then 0.005, 0.004, 0.002 and 0.001. In double precision it would take
-10^11 rounds."""
+"""Smallest posterior variance that a recursion may reach, as a multiple of rounding. On a static
+objective, n observations of noise σ² reduce the variance to σ² / n."""
 REFRESH_ROUNDS = 32
-"""A window is computed anew at least this often, so that rounding does not pile up."""
+"""A window is recomputed at least this often, so that rounding does not accumulate."""
 JOINTLY = 512
-"""Arms whose joint covariance is computed at a time."""
+"""Number of arms in one block of joint covariances."""
 AT_ONCE = 8
-"""Vectors over all arms that a round works on."""
+"""Vectors over all arms in memory during a round."""
 DECAYS_AT_ONCE = 4
-"""Matrices of all pairs of observations that the temporal factors are computed in."""
+"""Matrices of all pairs of observations in memory while temporal factors are computed."""
 
 
 class ArmPosterior(NamedTuple):
-    """The posterior of f_now on all arms, for reading before the next one is computed.
+    """The posterior of f_now on all arms; valid until the next posterior is computed.
 
     Attributes:
-        mean: Without the prior mean, `batch_shape x M`.
+        mean: Posterior mean minus the prior mean, `batch_shape x M`.
         sd: Standard deviation, `batch_shape x M`.
         information_gain: ½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`.
-        offset: The prior mean, known or estimated, a number or `batch_shape`.
-        draw: Makes a draw from the posterior covariance, `batch_shape x M`, of standard normal
-            variates, `batch_shape x p`.
+        offset: The prior mean, given or estimated, a number or `batch_shape`.
+        draw: Maps standard normal variates, `batch_shape x p`, to a draw from the posterior
+            covariance, `batch_shape x M`.
     """
 
     mean: Tensor
@@ -85,8 +74,8 @@ class ArmInference(Inference):
 
         Args:
             data: The observations.
-            present: When.
-            normal: What ``draw`` will be asked to make a draw of, where that is known already.
+            present: The time of the decision.
+            normal: The variates that ``draw`` will be called with, if available, `batch_shape x p`.
         """
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
@@ -94,24 +83,24 @@ class ArmInference(Inference):
 
 
 def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """Mean and covariance within each group of arms, so many at a time as memory holds.
+    """Mean and covariance within each group of arms, computed in blocks.
 
     Args:
-        choice: `batch_shape x e x q`.
-        at: Mean and covariance of some arms, `batch_shape x n`.
+        choice: Arms of e groups, `batch_shape x e x q`.
+        at: Maps arms, `batch_shape x n`, to their mean and covariance.
     """
     q, means, blocks = choice.shape[-1], [], []
     for part in torch.split(choice, max(1, JOINTLY // q), dim=-2):
         mean, covariance = at(part.flatten(-2))
         means.append(mean.view(part.shape))
         square = covariance.reshape(*part.shape, *part.shape[-2:])
-        # Dimensions are now group, member, group, member; a group with itself is wanted.
+        # Dimensions are now group, member, group, member; take each group with itself.
         blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
     return [torch.cat(means, -2), torch.cat(blocks, -3)]
 
 
 class ArmRegression(ArmInference):
-    """Regression on the log at every round: any process."""
+    """Regression on the log in every round, for any process."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         basis, observations = basis_of(data), self.observations(data, present)
@@ -119,11 +108,11 @@ class ArmRegression(ArmInference):
         prior = scaled(basis.variance, observations.prior_factor)
 
         def draw(wanted: Tensor) -> Tensor:
-            known = sample
+            drawn = sample
             if wanted is not normal:
-                *_, known = regress_on_arms(basis, observations, wanted)
-            assert known is not None
-            return known
+                *_, drawn = regress_on_arms(basis, observations, wanted)
+            assert drawn is not None
+            return drawn
 
         sd = (prior - lost).clamp_min_(0).sqrt_()
         return ArmPosterior(mean, sd, gain, self.prior_mean(offset), draw)
@@ -146,31 +135,31 @@ class ArmRegression(ArmInference):
         retained = self.process.most_retained(horizon)
         block = numbers_of_block(basis, retained, trials, moves)
         at_work = -(-block // trials)
-        if moves:  # temporal factors of all trials are made, and then stay
+        if moves:  # the temporal factors of all trials stay in memory
             at_work = max(DECAYS_AT_ONCE * retained**2, retained**2 + at_work)
         return AT_ONCE * basis.arms + log_numbers(horizon) + at_work
 
 
 def log_numbers(horizon: int) -> int:
-    """Numbers per trial of a log: choice, observation, noise and time of every round."""
+    """Numbers per trial in a log: choice, observation, noise and time of every round."""
     return 4 * room_for(horizon) + 4 * horizon
 
 
 def per_trial(offset: Tensor | float) -> Tensor | float:
-    """A prior mean per trial, ready to be added to `batch_shape x q`."""
+    """A prior mean per trial, broadcastable with `batch_shape x q`."""
     return offset.unsqueeze(-1) if isinstance(offset, Tensor) else offset
 
 
 class Recursion(Inference):
-    """A rank-one step per round, whose cost does not grow with the rounds told."""
+    """A rank-one step per round, whose cost does not grow with the number of observations."""
 
     @staticmethod
     def serves(process: Process) -> bool:
-        """Whether a rank-one step per round is right, and enough, for a process.
+        """Whether one rank-one step per round gives the exact posterior of a process.
 
-        Noise that ages changes every row at every round, and only of a Markov process the newest
-        posterior says all. Rows that leave by time, or out of a window over a moving prior, can be
-        followed by computing anew whenever one does, which is no cheaper than a regression.
+        Noise that ages changes every row in every round. The newest posterior is sufficient for a
+        Markov process only. A row dropped by time, or from a window over a moving prior, requires
+        a recomputation, which is as expensive as a regression.
         """
         slides_while_moving = process.slides and process.moves
         enough = not (process.expires or slides_while_moving)
@@ -191,7 +180,7 @@ class Recursion(Inference):
         assert isinstance(running, RunningPosterior)
         exacter = after.least_noise < before.least_noise
         if exacter and isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
-            return self._anew(after)  # so exact an observation takes a filter
+            return self._anew(after)  # an observation this exact requires a filter
         if not consume:
             running = running.copied()
         prior = None
@@ -213,8 +202,7 @@ class Recursion(Inference):
                 among = None if retained is None else retained[..., number - before.dropped]
                 self._take(running, basis, after, number, prior, among=among, remove=True)
             if after.empty is not None:
-                # Of a window without data only rounding is left, and a ratio of it would be any
-                # number.
+                # A window without data contains rounding only, and its ratios are arbitrary.
                 running.clear(basis.variance, after.empty)
         return after._replace(running=running)
 
@@ -229,14 +217,14 @@ class Recursion(Inference):
 
     @abstractmethod
     def _form(self, basis: Basis) -> type[RunningPosterior]:
-        """How posteriors are held; the same in all trials, whatever they play."""
+        """Representation of posteriors, the same for all trials."""
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
-        """Choices as the basis takes them."""
+        """Choices in the form that the basis takes."""
         return choice
 
     def _anew(self, data: Data) -> Data:
-        """The data, its posterior computed from the rows kept, at the time of the newest of all."""
+        """Recompute the posterior from the retained rows, at the time of the newest observation."""
         observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
         observations = observations._replace(choice=self._located(basis, observations.choice))
         form, exact = self._form(basis), not amplifies(data.least_noise, basis)
@@ -244,13 +232,13 @@ class Recursion(Inference):
             return data._replace(running=PlayedArms.of_observations(basis, observations))
         running = Filter.of_observations(basis, observations)
         if form is RootFilter and exact:
-            # Or every sample would have to take a root.
+            # Otherwise every sample would compute a root.
             return data._replace(running=running.as_root(basis))
         return data._replace(running=running)
 
     def _emptied(self, data: Data) -> Data:
-        """The data with the posterior of no row at all, at the time of the newest of all."""
-        # Rows may have left without a reset, so that time counts on.
+        """The posterior without any rows, at the time of the newest observation."""
+        # Rows may be dropped without a reset; the elapsed time then continues.
         variance = self._variance(basis_of(data), _elapsed(data, data.time))
         return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
 
@@ -259,7 +247,7 @@ class Recursion(Inference):
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
-        """The prior variance at some time since the origin, or at it, `M` or `batch_shape x M`."""
+        """Prior variance at a time after the origin, `M` or `batch_shape x M`; None: at it."""
         if not self.process.moves:
             return basis.variance
         if elapsed is None:
@@ -278,7 +266,7 @@ class Recursion(Inference):
         among: Tensor | None = None,
         remove: bool = False,
     ) -> None:
-        """Observe a row of the log, or remove it where it was ``among`` those kept."""
+        """Add a row of the log, or remove it in the trials ``among``, `batch_shape`."""
         history, mean = data.history, self.process.given_mean
         y, noise = history.y.row(number), history.noise.row(number)
         if among is not None:
@@ -289,13 +277,13 @@ class Recursion(Inference):
     def _moved_to(
         self, data: Data, now: Tensor, index: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
-        """The posterior at time ``now``, of all arms or some, for reading before the next one.
+        """The posterior at time ``now``, of all arms or of some; valid until the next call.
 
         Returns:
-            Mean less the constant estimated, `batch_shape x q`; factors on what observations took
-            away and on the prior covariance, and the prior variance that is new, as a share of the
-            kernel's, each None where nothing moves; and that constant, None where it is known; each
-            `batch_shape`.
+            The mean minus the estimated constant, `batch_shape x q`; the factors on D and on the
+            prior covariance, and the new prior variance as a share of the kernel's, each
+            `batch_shape`, None for a static objective; and the estimated constant, `batch_shape`,
+            None where the prior mean is given.
         """
         running = data.running
         assert isinstance(running, RunningPosterior)
@@ -304,7 +292,7 @@ class Recursion(Inference):
         if index is not None:
             mean = mean.gather(-1, index)
         if trend is not None:
-            # Both series decay alike, so the estimate may be taken off before time passes.
+            # Both series decay alike, so the estimate may be subtracted before time passes.
             response = trend.response if index is None else trend.response.gather(-1, index)
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * response
@@ -317,11 +305,11 @@ class Recursion(Inference):
     def _motion(
         self, early: Data, then: Tensor, late: Data, now: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """What passes from then to now, each `batch_shape`.
+        """The change of the prior from ``then`` to ``now``, each result `batch_shape`.
 
         Returns:
-            The factor a on covariances; a²; the prior variance now that a² times that of then
-            leaves, as a share of the kernel's; and the prior variance now, None for 1.
+            The factor a on covariances; a²; the prior variance now minus a² times the earlier one,
+            as a share of the kernel's; and the prior variance now, None for 1.
         """
         decay, dtype = self.process.decay, basis_of(early).variance.dtype
         if decay.stationary:  # before the first observation there is nothing to attenuate
@@ -376,10 +364,10 @@ class ArmRecursion(Recursion, ArmInference):
         basis, process = basis_of(data), self.process
         form, retained = self._form(basis), process.most_retained(horizon)
         rows = retained
-        if process.slides and form is PlayedArms:  # arms are held until the next regression
+        if process.slides and form is PlayedArms:  # slots stay used until the next regression
             since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
             rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
-        elif process.slides:  # a row for what is observed, and one for what is removed
+        elif process.slides:  # one row per observation, and one row per removal
             rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
         numbers = form.numbers(basis, rows)
         if form is PlayedArms and rows > basis.size:
@@ -392,29 +380,28 @@ class ArmRecursion(Recursion, ArmInference):
         return AT_ONCE * basis.arms + log_numbers(horizon) + numbers
 
     def _form(self, basis: Basis) -> type[RunningPosterior]:
-        """How posteriors are held; the same in all trials, whatever they play."""
         process = self.process
         static = not (process.moves or process.slides or process.returns)
         small = isinstance(basis, FeatureBasis) and basis.size <= SMALL_RANK
         if small or self.samples:
             return RootFilter if static else Filter
-        # In single precision the inverse would put a mean off by whole units within 200 rounds,
-        # and a prior that grows without bound leaves any noise small.
+        # The inverse amplifies rounding too much in single precision, and for a prior that grows
+        # without bound, since its noise becomes relatively small.
         grows = process.moves and not process.decay.stationary
         return Filter if grows or amplifies(process.noise, basis) else PlayedArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:
-    """Whether steps that amplify rounding by (k / noise)² would lose digits that matter."""
+    """Whether steps that amplify rounding by (k / noise)² lose significant digits."""
     if basis.variance.dtype != torch.float64:
         return True
     return least_noise < LEAST_NOISE * basis.scale**2
 
 
 def precise_rounds(inference: Inference, prior: Prior) -> float:
-    """Observations kept up to which rounding is small beside what is left of the variance.
+    """Number of observations up to which rounding is small relative to the posterior variance.
 
-    Endless where it does not pile up: a regression computes anew, and a moving prior forgets.
+    Infinite for a regression, which recomputes, and for a moving prior, which forgets.
     """
     if not isinstance(inference, Recursion) or inference.process.moves:
         return math.inf
@@ -428,6 +415,6 @@ def _elapsed(data: Data, time: Tensor) -> Tensor:
 
 
 def running_of(data: Data) -> RunningPosterior:
-    """What the data hold in addition to the log."""
+    """The running posterior of some data."""
     assert isinstance(data.running, RunningPosterior)
     return data.running

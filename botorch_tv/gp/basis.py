@@ -1,9 +1,9 @@
-"""How a kernel over finitely many arms is represented, so that inference never touches M x M.
+"""Representations of a kernel over finitely many arms that avoid M x M matrices in inference.
 
-A posterior covariance over the arms is the prior's less a few rank-one terms. A basis says in
-which coordinates those terms are kept. In coordinates of features K ≈ Φ Φᵀ a term costs r numbers
-and one product with Φ brings it to the arms; with K itself as the basis it costs M numbers and
-nothing more. Inference is written once, against the methods below.
+A posterior covariance over the arms is the prior covariance minus a few rank-one terms. A basis
+defines the coordinates of these terms. In coordinates of features, K ≈ Φ Φᵀ, a term has r numbers,
+and a product with Φ maps it to the arms. With K itself as the basis, a term has M numbers and needs
+no product. Inference uses the methods below for every basis.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from botorch_tv.gp.linalg import ramp, scaled
 from botorch_tv.gp.tensors import Scratch
 
 DENSE_SHARE = 1 / 12
-"""Arms played, as a share of all, from which on a sum of their rows of a covariance is a product
-with all of it: a number fetched for one trial costs about ten multiplications of such a product."""
+"""Share of all arms from which a weighted sum of rows of a covariance is computed as a product with
+the whole matrix: fetching a number costs about ten multiplications of such a product."""
 CACHED_NUMBERS = 2**17
-"""Intermediate results are kept to this size where they can be: one megabyte in float64."""
+"""Target size of intermediate results in numbers: one megabyte in float64."""
 
 
 Frame = tuple[Tensor, Tensor]
-"""Coordinates of draws, which are the same on every processor: T, `r x p`, and how much of each
-normal variate is drawn, `p`, as columns fade out before they are rounding.
+"""Coordinates of draws: T, `r x p`, and a weight in [0, 1] for each normal variate, `p`.
 
-Eigenvectors are not the same: those of equal eigenvalues are any of a space, and rounding decides
-how many eigenvalues are kept. Draws are made in columns C = Φ T that the matrix determines."""
+Draws must be the same on every processor. Eigenvectors are not: equal eigenvalues have arbitrary
+ones, and rounding decides how many eigenvalues are retained. Draws therefore use the columns
+C = Φ T of a pivoted factor, which the matrix determines; weights fade out near rounding."""
 
 
 class Basis(ABC):
@@ -41,7 +41,7 @@ class Basis(ABC):
         size: Number r of coordinates.
         normals: Number p of normal variates that a draw takes, at most M.
         variance: Prior variance of every arm, `M`.
-        scratch: Memory for intermediate results over the arms.
+        scratch: Buffers for intermediate results over the arms.
     """
 
     arms: int
@@ -62,7 +62,7 @@ class Basis(ABC):
         self.scale = math.sqrt(float(variance.max()))
 
     def unlearned(self) -> Basis:
-        """The prior before anything was learned: this one, since nothing is learned on a grid."""
+        """The prior before hyperparameters were learned: this prior, since a grid learns none."""
         return self
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Basis(ABC):
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            `batch_shape x r`; brought to the arms, a centred sample.
+            `batch_shape x r`; mapped to the arms, this is a centred sample.
         """
 
     def value(self, values: Tensor, index: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ class Basis(ABC):
         return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
     def alone(self, index: Tensor) -> Tensor:
-        """One arm per trial, `batch_shape`, as a list of one, `batch_shape x 1`."""
+        """One arm per trial, `batch_shape`, as a list of length 1, `batch_shape x 1`."""
         return index.unsqueeze(-1)
 
     def between(self, index: Tensor, arms: Tensor) -> Tensor:
@@ -141,26 +141,26 @@ class Basis(ABC):
         return self.expand((weights.unsqueeze(-2) @ self.row(arms)).squeeze(-2), out=out)
 
     def numbers_of_mixture(self, arms: int) -> int:
-        """Numbers per trial that :meth:`mixture` and :meth:`between` work on, n being ``arms``."""
+        """Numbers per trial in memory in :meth:`mixture` and :meth:`between`; ``arms`` is n."""
         return arms * self.size
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ of the squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
         flat = rows.reshape(batch_shape.numel(), count, size)
-        # A few trials at a time: all rows on all arms would not fit any cache, or any memory.
+        # In blocks of trials: all rows on all arms may exceed the memory.
         together = max(1, CACHED_NUMBERS // max(1, count * self.arms))
         sums = [self.expand(block).square().sum(-2) for block in torch.split(flat, together)]
         return torch.cat(sums).view(*batch_shape, self.arms)
 
     def numbers_of_squares(self, rows: int, trials: int) -> int:
-        """Numbers that :meth:`sum_of_squares` works on, n being ``rows``."""
+        """Numbers in memory in :meth:`sum_of_squares`; ``rows`` is n."""
         whole = rows * self.arms
         return 2 * min(trials * whole, max(whole, CACHED_NUMBERS))
 
 
 class ArmBasis(Basis):
-    """The arms themselves as coordinates: exact for any kernel, M numbers a term."""
+    """The arms as coordinates: exact for any kernel, M numbers per term."""
 
     def __init__(self, covariance: Tensor) -> None:
         super().__init__(len(covariance), covariance.diagonal().contiguous())
@@ -185,7 +185,7 @@ class ArmBasis(Basis):
     def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
         if DENSE_SHARE * self.arms > arms.shape[-1] or arms.numel() < self.arms:
             return (weights.unsqueeze(-2) @ self.covariance[arms]).squeeze(-2)
-        # Of many arms in many trials one product with all of K is cheaper than rows for each.
+        # For many arms in many trials, one product with K is cheaper than fetching rows.
         sparse = self.scratch.take("sparse", (*weights.shape[:-1], self.arms), weights).zero_()
         sparse.scatter_add_(-1, arms, weights)
         if out is None:
@@ -197,11 +197,11 @@ class ArmBasis(Basis):
         return self.between(index, index)
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        # The covariance itself is singular to rounding. Its symmetric root is continuous in it, so
-        # that rounding does not decide on the sample.
+        # The covariance is singular up to rounding. Its symmetric root is continuous in the
+        # covariance, so rounding changes the sample by little.
         values, vectors = torch.linalg.eigh(scaled(self.covariance, prior_factor) - reduction)
-        # The root of an eigenvalue that is rounding alone would be far above rounding; it fades
-        # out, for at a threshold rounding would decide on it too.
+        # The root of an eigenvalue at the level of rounding is far above that level. Such roots
+        # fade out gradually; at a threshold, rounding would decide.
         rounding = self.arms * torch.finfo(values.dtype).eps * values[..., -1:]
         root = values.clamp_min(0).sqrt() * ramp(values, rounding, 10 * rounding)
         rotated = vectors.mT @ normal.unsqueeze(-1)
@@ -210,11 +210,11 @@ class ArmBasis(Basis):
 
 
 class FeatureBasis(Basis):
-    """Features Φ (`M x r`) with K = Φ Φᵀ to rounding; one matrix product brings terms to the arms.
+    """Features Φ (`M x r`) with K = Φ Φᵀ up to rounding; a product with Φ maps terms to the arms.
 
     Args:
         features: Φ, `M x r`.
-        frame: Coordinates of draws; None for those of the features themselves.
+        frame: Coordinates of draws; None for the coordinates of the features.
     """
 
     def __init__(self, features: Tensor, frame: Frame | None = None) -> None:
@@ -252,14 +252,14 @@ class FeatureBasis(Basis):
         return row @ row.mT
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        # In the frame: the Cholesky factor depends on the coordinates in which it is taken.
+        # In the frame, since the Cholesky factor depends on the coordinates.
         identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
-        left = scaled(identity, prior_factor) - self._into_frame(reduction)
-        root: Tensor = torch.linalg.cholesky_ex(left).L
+        covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
+        root: Tensor = torch.linalg.cholesky_ex(covariance).L
         return self._out_of_frame((root @ self._drawn(normal).unsqueeze(-1)).squeeze(-1))
 
     def draw_from_prior(self, normal: Tensor) -> Tensor:
-        """As :meth:`draw` where nothing was observed."""
+        """As :meth:`draw`, without observations."""
         return self._out_of_frame(self._drawn(normal))
 
     def draw_from_root(self, root: Tensor, normal: Tensor) -> Tensor:
@@ -270,12 +270,12 @@ class FeatureBasis(Basis):
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            `batch_shape x r`, the same as :meth:`draw` makes of a reduction of 0.
+            `batch_shape x r`; equal to :meth:`draw` for the corresponding reduction.
         """
         identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
         inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)
-        # (I - Tᵀ D T)⁻¹ = I + Tᵀ (R⁻¹ R⁻ᵀ - I) T wherever T spans what was seen; its factor U Uᵀ,
-        # U upper triangular, gives the lower triangular root U⁻ᵀ of the covariance.
+        # If T spans the observed directions, (I - Tᵀ D T)⁻¹ = I + Tᵀ (R⁻¹ R⁻ᵀ - I) T. Its factor
+        # U Uᵀ, U upper triangular, gives the lower triangular root U⁻ᵀ of the covariance.
         precision = self._into_frame(inverse @ inverse.mT - identity)
         precision.diagonal(dim1=-2, dim2=-1).add_(1)
         factor = torch.linalg.cholesky_ex(precision.flip((-2, -1))).L
@@ -297,13 +297,13 @@ class FeatureBasis(Basis):
 class ProductBasis(FeatureBasis):
     """Features of a kernel that is a product over the dimensions of a regular grid.
 
-    Φ is a selection of columns of Φ_1 ⊗ ... ⊗ Φ_d, so bringing a term to the arms takes one small
-    product per dimension instead of one with all of Φ: ten times fewer operations on 50 x 50.
+    Φ is a selection of columns of Φ_1 ⊗ ... ⊗ Φ_d. One small product per dimension, instead of a
+    product with Φ, maps a term to the arms.
 
     Args:
         factors: Φ_i, one `n_i x r_i` per dimension.
-        kept: Which of the r_1 ... r_d columns of the product are kept, `r`, int64.
-        frame: Coordinates of draws; None for those of the features themselves.
+        retained: Retained columns among the r_1 ... r_d columns of the product, `r`, int64.
+        frame: Coordinates of draws; None for the coordinates of the features.
     """
 
     def __init__(self, factors: list[Tensor], retained: Tensor, frame: Frame | None = None) -> None:
@@ -315,12 +315,12 @@ class ProductBasis(FeatureBasis):
         self.retained = retained
         self._ranks = [factor.shape[-1] for factor in factors]
         self._kernels = [factor @ factor.T for factor in factors]
-        # Per dimension: the place of every arm along it, and the kernel from there to all places.
+        # Per dimension: the index of every arm, and the row of the kernel at that index.
         lengths = [len(factor) for factor in factors]
         places = torch.cartesian_prod(*(torch.arange(n, device=retained.device) for n in lengths))
         self._places = [column.contiguous() for column in places.view(-1, len(factors)).T]
-        self._arm_factors = [one[place] for one, place in zip(self.factors, self._places)]
-        self._kernel_rows = [one[place] for one, place in zip(self._kernels, self._places)]
+        self._arm_factors = [table[place] for table, place in zip(self.factors, self._places)]
+        self._kernel_rows = [table[place] for table, place in zip(self._kernels, self._places)]
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
         factors = [factor.to(device, dtype) for factor in self.factors]
@@ -344,14 +344,14 @@ class ProductBasis(FeatureBasis):
         if len(self.factors) == 2:  # by Σ_a w_a φ₁(a) φ₂(a)ᵀ
             rows = []
             for dim, table in enumerate(self._arm_factors):
-                room = self.scratch.take(f"row {dim}", (arms.numel(), table.shape[-1]), weights)
-                rows.append(torch.index_select(table, 0, arms.reshape(-1), out=room))
+                rows_out = self.scratch.take(f"row {dim}", (arms.numel(), table.shape[-1]), weights)
+                rows.append(torch.index_select(table, 0, arms.reshape(-1), out=rows_out))
             first, second = (row.view(shape.numel(), count, -1) for row in rows)
             core = first.mul_(weights.reshape(-1, count, 1)).mT @ second
             return self._along(core.view(shape.numel(), -1), self.factors, shape, out)
         sparse = self.scratch.take("sparse", (*shape, self.arms), weights).zero_()
         sparse.scatter_add_(-1, arms, weights)
-        # K_d = Φ_d Φ_dᵀ, and what is short in between is cheap to multiply by the other kernels.
+        # K_d = Φ_d Φ_dᵀ. A product with the narrow Φ_d first makes the other products cheap.
         last = self.factors[-1]
         narrow = (sparse.view(-1, len(last)) @ last).view(shape.numel(), -1)
         return self._along(narrow, [*self._kernels[:-1], last], shape, out)
@@ -364,7 +364,7 @@ class ProductBasis(FeatureBasis):
         """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² for two dimensions, Hᵢ the coordinates of row i as an r_1 x r_2 matrix.
 
         With T_m = Σ_b Φ₂[m, b] H[:, :, b], `n x r_1`, the sum at arm (n, m) is φ T_mᵀ T_m φᵀ for
-        φ = Φ₁[n], so the rows are summed before the first dimension is brought to the arms.
+        φ = Φ₁[n]. The rows are therefore summed before the product with Φ₁.
         """
         if len(self.factors) != 2:
             return super().sum_of_squares(rows)
@@ -395,7 +395,7 @@ class ProductBasis(FeatureBasis):
             points, rank = factor.shape
             rest //= rank
             product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
-            # Not by matmul, which copies its result into the memory it is given.
+            # Not matmul, which copies its result into ``out``.
             wide = factor.expand(done, points, rank)
             tensor = torch.bmm(wide, tensor.view(done, rank, rest), out=product)
             done *= points
@@ -404,7 +404,7 @@ class ProductBasis(FeatureBasis):
         return out
 
     def _wide(self, coordinates: Tensor) -> Tensor:
-        """Coordinates among all columns of the product, `* x r -> N x r_1 ... r_d`."""
+        """Coordinates placed among all columns of the product, `* x r -> N x r_1 ... r_d`."""
         count = coordinates.shape[:-1].numel()
         wide = self.scratch.take("wide", (count, math.prod(self._ranks)), coordinates).zero_()
         return wide.index_copy_(-1, self.retained, coordinates.reshape(count, self.size))

@@ -1,4 +1,4 @@
-"""What a strategy on a box holds its objective to be: kernel, noise and decay, learned or given."""
+"""The prior of a strategy on a box: kernel, noise and decay, learned or given."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class BoxPrior:
     """A prior over functions on a box.
 
     Attributes:
-        kernel: The spatial covariance, one for all trials or, where it is learned, with a batch of
-            one member per trial.
-        variance: Largest prior variance in the middle of the box, in two corners and at some
-            points between, a 0-dimensional tensor; its dtype and device are those of all that is
-            computed.
-        decay: Learned decay, which takes the strategy's place; None where it is given.
+        kernel: The spatial covariance, shared by all trials or, if learned, with a batch of one
+            member per trial.
+        variance: Largest prior variance at the centre, two corners and some points of the box,
+            scalar; its dtype and device are those of all computations.
+        decay: Learned decay, which replaces the strategy's; None if the decay is given.
         noise_factor: Learned noise variance as a multiple of the strategy's, `trials`; None for 1.
-        given: The prior before anything was learned; None where this is it.
-        parameters: What was learned, for starting from it the next time, `trials x p`.
+        given: The prior before learning; None if nothing was learned.
+        parameters: Learned parameters, from which the next fit starts, `trials x p`.
+        scratch: Buffers for intermediate results.
     """
 
     kernel: Kernel
@@ -58,26 +58,26 @@ class BoxPrior:
         return math.sqrt(float(self.variance))
 
     def unlearned(self) -> BoxPrior:
-        """The prior before anything was learned."""
+        """The prior before learning."""
         return self if self.given is None else self.given
 
     @property
     def points(self) -> PointKernel:
-        """The kernel, ready for evaluation."""
+        """The kernel, prepared for evaluation at points."""
         return point_kernel(self.kernel)
 
 
 def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
-    """The prior before anything is learned.
+    """The prior before learning.
 
     Args:
         points: Some points of the box with their context, `q x (d + c)`.
-        kernel: Of the strategy.
+        kernel: The kernel of the strategy.
 
     Raises:
         InputDataError: If the kernel is a matrix, has a batch shape, cannot be evaluated, is not
-            finite and symmetric, has no positive variance or a negative eigenvalue, or answers
-            otherwise when it is asked for trials together or for variances alone.
+            finite and symmetric, has no positive variance or a negative eigenvalue, or gives other
+            values for a batch of trials or with ``diag=True``.
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(
@@ -87,47 +87,44 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
     own = copy.deepcopy(kernel).to(points).requires_grad_(False)
     matrix = evaluated(kernel, points.double())
     require_symmetric(matrix, EVALUATED_TOLERANCE)
-    _require_one_formula(kernel, points.double(), matrix)
+    _require_consistent(kernel, points.double(), matrix)
     require_semidefinite(0.5 * (matrix + matrix.T))
     return BoxPrior(own, matrix.diagonal().amax().to(points))
 
 
 @torch.no_grad()
-def _require_one_formula(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
-    """Raise where a kernel of one's own says another thing when it is asked in another way.
-
-    A round asks it for trials together, for rectangles, and for variances alone.
-    """
+def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
+    """Raise if a user's kernel gives other values for batches, rectangles or ``diag=True``."""
     asked = point_kernel(copy.deepcopy(kernel).to(points).requires_grad_(False))
     if not isinstance(asked, General):
         return
     trials, first = points.expand(2, -1, -1), points[:1].expand(2, -1, -1)
     limit = EVALUATED_TOLERANCE * float(matrix.abs().max())
     found = asked.variance(trials), asked.covariance(trials, first)
-    for one, wanted in zip(found, (matrix.diagonal(), matrix[:, :1])):
-        if one.shape != (2, *wanted.shape) or not bool((one - wanted).abs().max() <= limit):
+    for values, wanted in zip(found, (matrix.diagonal(), matrix[:, :1])):
+        if values.shape != (2, *wanted.shape) or not bool((values - wanted).abs().max() <= limit):
             raise InputDataError(
-                f"the kernel {describe_kernel(kernel)} gives covariances of trials together, or "
-                "variances with diag=True, that are not those of its matrix of the same points; "
-                "compute elementwise over x1 `... x n x d` and x2 `... x m x d`, the diagonal "
-                "where diag=True, and change nothing that is given or kept."
+                f"the kernel {describe_kernel(kernel)} gives other covariances for a batch of "
+                "trials, or other variances with diag=True, than in its matrix of the same points; "
+                "compute elementwise over x1 `... x n x d` and x2 `... x m x d`, return the "
+                "diagonal for diag=True, and change neither inputs nor stored tensors."
             )
 
 
 CANDIDATES = 2048
-"""Points, about, among which nodes are sought at a time, and by which the error is measured."""
+"""Approximate number of points from which nodes are selected and at which errors are measured."""
 PASSES = 6
-"""How often nodes are added where more than the tolerance is found to be left over."""
+"""Number of passes that add nodes where the error exceeds the tolerance."""
 
 
 class PointBasis(Basis):
     """Functions on a box in coordinates of nodes; an index is the φ of a point, `r`.
 
     Args:
-        box_prior: The kernel as it is.
+        box_prior: The prior with the exact kernel.
         X: The nodes Z, `r x d`.
         inverse: L⁻¹, lower triangular, `r x r`.
-        error: Largest k(x, x) - |φ(x)|² that was found, as a share of the largest k(x, x).
+        error: Largest measured k(x, x) - |φ(x)|², as a share of the largest k(x, x).
         least_noise: Smallest noise variance of an observation for which ``error`` is small enough.
     """
 
@@ -141,11 +138,11 @@ class PointBasis(Basis):
         self.scale = box_prior.scale
 
     def to(self, dtype: torch.dtype, device: torch.device) -> PointBasis:
-        raise NotImplementedError("nodes are found in the dtype and on the device of a state")
+        raise NotImplementedError("nodes are selected in the dtype and on the device of a state")
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel as it is."""
+        """The exact kernel."""
         return self.box_prior.kernel
 
     def covariance(self, X: Tensor) -> Tensor:
@@ -179,32 +176,33 @@ class PointBasis(Basis):
         return (self.root(reduction, prior_factor) @ normal.unsqueeze(-1)).squeeze(-1)
 
     def root(self, reduction: Tensor, prior_factor: Tensor | None) -> Tensor:
-        """R, lower triangular, of a posterior covariance R Rᵀ of the coordinates; see :meth:`draw`.
+        """R, lower triangular, with R Rᵀ the posterior covariance of the coordinates.
 
-        Noise keeps the least eigenvalue of the covariance far above rounding.
+        Arguments are as for :meth:`draw`. The smallest noise variance of a basis bounds the
+        eigenvalues of the covariance far above rounding.
         """
-        left = -reduction
-        left.diagonal(dim1=-2, dim2=-1).add_(
+        posterior = -reduction
+        posterior.diagonal(dim1=-2, dim2=-1).add_(
             1.0 if prior_factor is None else prior_factor.unsqueeze(-1)
         )
-        factor: Tensor = torch.linalg.cholesky_ex(left).L
+        factor: Tensor = torch.linalg.cholesky_ex(posterior).L
         return factor
 
 
 def point_basis(
     box_prior: BoxPrior, corners: Tensor, *, tolerance: float, least_noise: float, most: int
 ) -> PointBasis | int:
-    """As few functions as leave no more than a tolerance of a kernel over.
+    """The smallest basis whose error is within a tolerance.
 
     Args:
-        box_prior: The kernel.
-        corners: Of the box, `2 x d`.
-        tolerance: As a share of the largest variance.
+        box_prior: The prior with the exact kernel.
+        corners: Corners of the box, `2 x d`.
+        tolerance: Largest error, as a share of the largest variance.
         least_noise: See :class:`PointBasis`.
-        most: Nodes, at most.
+        most: Largest number of nodes.
 
     Returns:
-        The basis, or, where so many nodes are too few, their number.
+        The basis, or ``most`` if the tolerance requires more nodes.
     """
     lower, upper = corners
     kernel, dim = box_prior.points, corners.shape[1]
@@ -216,7 +214,7 @@ def point_basis(
 
     few = in_box(scattered(dim, PASSES))[: 2 * most]
     if len(_pivoted(kernel, few, most + 1, limit)[1]) > most:
-        return most  # as is found sooner on few points
+        return most  # few points show it sooner
     some = in_box(regular(dim))
     for number in range(PASSES):
         columns, places = _pivoted(kernel, some, most + 1, limit)
@@ -227,18 +225,18 @@ def point_basis(
         inverse = inverted(L)
         fresh = in_box(scattered(dim, number))
         basis = PointBasis(box_prior, nodes, inverse, 0.0, least_noise)
-        left = kernel.variance(fresh.unsqueeze(0))[0] - basis.at(fresh).square().sum(-1)
-        worst = float(left.max())
+        residual = kernel.variance(fresh.unsqueeze(0))[0] - basis.at(fresh).square().sum(-1)
+        worst = float(residual.max())
         if worst <= 2 * limit:
             basis.error = max(worst, limit) / float(box_prior.variance)
             return basis
-        some = torch.cat([nodes, fresh[left > limit]])
+        some = torch.cat([nodes, fresh[residual > limit]])
     return most
 
 
 @functools.lru_cache(maxsize=16)
 def regular(dim: int) -> DeviceCopies:
-    """Chebyshev points of the unit cube, ends included, `M x d`; scattered ones where d > 4."""
+    """Chebyshev points of the unit cube with its boundary, `M x d`; scattered points if d > 4."""
     per_axis = min(512, round(CANDIDATES ** (1 / dim)))
     if per_axis < 6:
         return scattered(dim, PASSES)
@@ -250,21 +248,21 @@ def regular(dim: int) -> DeviceCopies:
 
 @functools.lru_cache(maxsize=16)
 def scattered(dim: int, number: int) -> DeviceCopies:
-    """Points that fill the unit cube evenly: inside, on sides, on edges and in corners.
+    """Points that fill the unit cube evenly: inside, on faces, on edges and in corners.
 
     Args:
         dim: Dimension d of the cube.
-        number: Other numbers give other points.
+        number: Seed of the sequence.
     """
     drawn = even_points(CANDIDATES, dim + 1, seed=1 + number)
     points, share = drawn[:, :dim], 2 * drawn[:, dim:]
-    # Half of them have coordinates at an end: those nearer to it than a share, from none to all.
+    # Coordinates closer to an end than a share, which differs by point, are moved to that end.
     near = (points - 0.5).abs() >= 0.5 * share
     return DeviceCopies(torch.where(near, points.round(), points))
 
 
 def _pivoted(kernel: PointKernel, X: Tensor, most: int, limit: float) -> tuple[Tensor, list[int]]:
-    """Columns and places of pivots among points `M x d`; few of M² covariances are looked at."""
+    """Columns and indices of pivots among points `M x d`, without all M² covariances."""
     whole = X.unsqueeze(0)
 
     def row(place: int) -> Tensor:

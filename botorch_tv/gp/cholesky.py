@@ -1,13 +1,12 @@
-"""The Cholesky factor of I + S (K ∘ D) S, grown with a log; and one of a kernel, with pivots.
+"""The Cholesky factor of I + S (K ∘ D) S for a growing log, and a pivoted factor of a kernel.
 
-With S = N^(-1/2) eigenvalues are at least 1, however small the noise and however close the points,
-so that no jitter is needed; a row with S = 0 leaves everything exact.
+With S = N^(-1/2), eigenvalues are at least 1 for any noise and any points, so no jitter is needed.
+A row with S = 0 has no effect.
 
-Rows of L and of L⁻¹ that belong to old observations do not change when new ones follow, unless
-noise ages or a row is left out. So whole blocks of rows are held, and a round on n observations
-costs O(n²) instead of O(n³). A block is computed by the same operations whether its turn comes
-while a log grows or when a long one is read, by forward substitution in the factor itself, which is
-backward stable; so what is found depends on the log, never on what was asked before.
+New observations do not change the older rows of L and L⁻¹, unless noise ages or a row is dropped.
+Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). The
+same operations compute a block for a growing log and for a long stored log: forward substitution
+in the factor, which is backward stable. The result depends on the log only.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from torch import Tensor
 from botorch_tv.gp.tensors import OfTrials, without_gradients
 
 FACTOR_BLOCK = 64
-"""Observations whose rows of a factor are computed, and kept, together."""
+"""Number of observations in a block of rows."""
 FACTOR_GROWTH = 1.25
-"""Room for a growing factor, as a multiple of what is needed."""
+"""Capacity of a growing factor, as a multiple of its rows."""
 STRIP = 256
-"""Rows of a triangle multiplied at a time: more take more of its zeros along, fewer are slower."""
+"""Rows of a triangle in one product: larger strips multiply more zeros, smaller are slower."""
 
 Gram = Callable[[int, int], Tensor]
-"""Rows ``first`` to ``last`` of S (K ∘ D) S up to their own column, `trials x q x last`."""
+"""Rows ``first`` to ``last`` of S (K ∘ D) S up to column ``last``, `trials x q x last`."""
 
 PIVOT_TIE = 1 / 16
 """Pivots that differ by less than this share of the largest are equal."""
@@ -42,7 +41,7 @@ def cholesky(covariance: Tensor, root: Tensor, *, checked: bool = False) -> Tens
     Args:
         covariance: C, `... x n x n`.
         root: S, `... x n`.
-        checked: Whether to look if C is a covariance, which makes a device wait.
+        checked: Whether to check that C is a covariance, which waits for a device.
     """
     return _root(correlation(covariance, root), checked)
 
@@ -57,12 +56,12 @@ def correlation(covariance: Tensor, root: Tensor) -> Tensor:
 def further_rows(
     lower: Tensor, beside: Tensor, own: Tensor, *, checked: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Rows that continue a factor L: those below it, `... x q x n`, and their own `... x q x q`.
+    """New rows of a factor L: the part below L, `... x q x n`, and the corner, `... x q x q`.
 
     Args:
         lower: L, `... x n x n`.
-        beside: What is factored between new rows and old, `... x q x n`.
-        own: What is factored among the new rows, `... x q x q`.
+        beside: The factored matrix between new rows and old, `... x q x n`.
+        own: The factored matrix among the new rows, `... x q x q`.
         checked: As for :func:`cholesky`.
     """
     if lower.shape[-1]:
@@ -81,7 +80,7 @@ def _root(matrix: Tensor, checked: bool) -> Tensor:
 
 
 def solved(lower: Tensor, right: Tensor) -> Tensor:
-    """L⁻¹ B, with batch dimensions of B beyond those of L side by side: L is never repeated.
+    """L⁻¹ B; additional batch dimensions of B become columns, so that L is not repeated.
 
     Args:
         lower: L, `batch_shape x n x n`.
@@ -117,7 +116,7 @@ class Factor(OfTrials):
     Attributes:
         base: L⁻¹ of the first b rows, whole blocks, `trials x b x b`.
         rows: L⁻¹ of the other m, `trials x m x n`.
-        diagonal: Of L, `trials x n`.
+        diagonal: The diagonal of L, `trials x n`.
     """
 
     base: Tensor
@@ -130,21 +129,21 @@ class Factor(OfTrials):
         return self.diagonal.log().sum(-1)
 
     def whitened(self, columns: Tensor) -> Tensor:
-        """L⁻¹ times some columns, given and returned as rows, `trials x q x n`."""
+        """L⁻¹ times vectors; the vectors and the result are rows, `trials x q x n`."""
         parts = [columns[..., :b] @ self.base[:, a:b, :b].mT for a, b in self._strips()]
         if self.rows.shape[-2] or not parts:
             parts.append(columns @ self.rows.mT)
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def returned(self, columns: Tensor) -> Tensor:
-        """L⁻ᵀ times some columns, given and returned as rows, `trials x q x n`."""
+        """L⁻ᵀ times vectors; the vectors and the result are rows, `trials x q x n`."""
         total = columns[..., self.base.shape[-1] :] @ self.rows
         for first, last in self._strips():
             total[..., :last] += columns[..., first:last] @ self.base[:, first:last, :last]
         return total
 
     def _strips(self) -> list[tuple[int, int]]:
-        """Rows multiplied at a time, so that few of the zeros above the diagonal are."""
+        """Ranges of rows for products that skip most zeros above the diagonal."""
         whole = self.base.shape[-1]
         on_cpu = self.base.device.type == "cpu"
         step = STRIP if on_cpu and whole >= 2 * STRIP else max(1, whole)
@@ -152,15 +151,15 @@ class Factor(OfTrials):
 
 
 class GrowingFactor:
-    """Whole blocks of the newest factor asked for, shared by the states of a history.
+    """A cache of the whole blocks of the newest factor, shared by the states of a history.
 
-    It is a cache: states that have parted find what is true of both, a copy and a file begin with
-    nothing, and what is answered is the same in any case. Threads take turns, since two that grow
-    would write in the same room.
+    The cache never changes a result. Two futures of one state share their common blocks; a copy or
+    a file starts with an empty cache. A lock protects the shared memory between threads.
     """
 
     def __init__(self) -> None:
-        # What is below of whole blocks, L and L⁻¹, with room for more; nothing is overwritten.
+        # Prior, S, inputs, and the whole blocks of L and L⁻¹ with spare capacity; rows are only
+        # appended, never overwritten.
         self._held: tuple[object, Tensor, Tensor, Tensor, Tensor] | None = None
         self._turn = Lock()
 
@@ -169,13 +168,13 @@ class GrowingFactor:
 
     @without_gradients
     def factor(self, prior: object, root: Tensor, beside: Tensor, gram: Gram) -> Factor:
-        """The factor for a log; with the kernel and its decay, which are compared by identity.
+        """The factor for a log.
 
         Args:
-            prior: Kernel, and decay where it is learned.
+            prior: The prior, compared by identity.
             root: S, `trials x n`.
-            beside: All else that a row depends on, such as point and time, `trials x n x c`.
-            gram: What is factored.
+            beside: The other inputs of each row, such as point and time, `trials x n x c`.
+            gram: The matrix S (K ∘ D) S by rows.
         """
         trials, n = root.shape
         whole = n - n % FACTOR_BLOCK
@@ -183,7 +182,7 @@ class GrowingFactor:
         if whole:
             with self._turn:
                 held = self._held = self._with(prior, root, beside, whole, gram)
-            lower, inverse = (one[:, :whole, :whole] for one in held[3:])
+            lower, inverse = (part[:, :whole, :whole] for part in held[3:])
         beyond, rows = _block(lower, inverse, gram, n)
         diagonals = [part.diagonal(dim1=-2, dim2=-1) for part in (lower, beyond[..., whole:])]
         return Factor(inverse, rows, torch.cat(diagonals, -1))
@@ -191,28 +190,28 @@ class GrowingFactor:
     def _with(
         self, prior: object, root: Tensor, beside: Tensor, whole: int, gram: Gram
     ) -> tuple[object, Tensor, Tensor, Tensor, Tensor]:
-        """What is held, with so many rows of a log in it."""
-        held, room = self._held, _room(whole)
+        """The cached tuple, extended to ``whole`` rows of a log."""
+        held, capacity = self._held, _capacity(whole)
         agreeing = self._agreeing(prior, root, beside)
         agreeing = min(agreeing - agreeing % FACTOR_BLOCK, whole)
-        fits = held is not None and held[3].shape[-1] == room
+        fits = held is not None and held[3].shape[-1] == capacity
         if held is not None and fits and agreeing == whole:
             return held
         if held is not None and fits and agreeing == held[1].shape[-1]:
             lower, inverse = held[3:]
         else:
-            lower, inverse = (root.new_zeros(len(root), room, room) for _ in range(2))
+            lower, inverse = (root.new_zeros(len(root), capacity, capacity) for _ in range(2))
             if held is not None and agreeing:
                 for new, old in zip((lower, inverse), held[3:]):
                     new[:, :agreeing, :agreeing] = old[:, :agreeing, :agreeing]
         for first in range(agreeing, whole, FACTOR_BLOCK):
             last = first + FACTOR_BLOCK
-            left = lower[:, :first, :first], inverse[:, :first, :first]
-            lower[:, first:last, :last], inverse[:, first:last, :last] = _block(*left, gram, last)
+            above = lower[:, :first, :first], inverse[:, :first, :first]
+            lower[:, first:last, :last], inverse[:, first:last, :last] = _block(*above, gram, last)
         return prior, root[:, :whole], beside[:, :whole], lower, inverse
 
     def _agreeing(self, prior: object, root: Tensor, beside: Tensor) -> int:
-        """How many of the first rows are those held, in all trials."""
+        """Number of first rows that equal the cached rows in all trials."""
         if self._held is None:
             return 0
         own, held_root, held_beside, *_ = self._held
@@ -226,31 +225,33 @@ class GrowingFactor:
 
 
 def factor_of(gram: Gram, like: Tensor) -> Factor:
-    """The factor for rows as many as ``like`` has, `trials x n`, of which nothing is kept."""
+    """The factor, without a cache, for as many rows as ``like`` has, `trials x n`."""
     return GrowingFactor().factor(None, like, like.unsqueeze(-1), gram)
 
 
 def numbers_of_factor(rows: int) -> int:
-    """Numbers per trial that a factor of so many rows takes at most, those of a block aside."""
+    """Upper bound of the numbers per trial in a factor, except for its last block."""
     whole = rows - rows % FACTOR_BLOCK
     if not whole:
         return 0
-    room = _room(whole)
-    needed = [one for one in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _room(one) < room]
-    # Two triangles, and two smaller ones that they have grown from, or a copy that is solved with.
-    return 2 * room**2 + max(2 * _room(needed[-1]) ** 2 if needed else 0, whole**2)
+    capacity = _capacity(whole)
+    needed = [
+        rows for rows in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _capacity(rows) < capacity
+    ]
+    # Two triangles, and two smaller triangles while they grow or a copy for a solve.
+    return 2 * capacity**2 + max(2 * _capacity(needed[-1]) ** 2 if needed else 0, whole**2)
 
 
-def _room(whole: int) -> int:
-    """Rows for which there is room, the same whatever came before, since rounding depends on it."""
-    room = FACTOR_BLOCK
-    while room < whole:
-        room += FACTOR_BLOCK * max(1, int((FACTOR_GROWTH - 1) * room / FACTOR_BLOCK))
-    return room
+def _capacity(whole: int) -> int:
+    """Capacity for ``whole`` rows; it depends on ``whole`` only, since rounding depends on it."""
+    capacity = FACTOR_BLOCK
+    while capacity < whole:
+        capacity += FACTOR_BLOCK * max(1, int((FACTOR_GROWTH - 1) * capacity / FACTOR_BLOCK))
+    return capacity
 
 
 def _block(lower: Tensor, inverse: Tensor, gram: Gram, last: int) -> tuple[Tensor, Tensor]:
-    """Further rows of L and of L⁻¹, `trials x q x last`, below those known."""
+    """Further rows of L and of L⁻¹, `trials x q x last`, below the given rows."""
     first = lower.shape[-1]
     if first == last:
         none = lower.new_zeros(len(lower), 0, last)
@@ -269,19 +270,19 @@ def pivoted_cholesky(
 ) -> tuple[Tensor, Tensor, Tensor, list[int]]:
     """Partial Cholesky factor C of a matrix with complete pivoting.
 
-    A pivot is the first that is at most a :data:`PIVOT_TIE` smaller than the largest. Symmetries
-    make many equal up to rounding, which is not the same on every processor; a column is the same
-    everywhere as long as rounding, relative to its pivot, stays far below the tie.
+    A pivot is the first residual within :data:`PIVOT_TIE` of the largest. Symmetries make many
+    residuals equal up to rounding, and rounding differs between processors. Columns are the same on
+    all processors while rounding, relative to the pivot, stays far below the tie.
 
     Args:
-        diagonal: Of a symmetric positive semi-definite matrix K, `M`.
-        row: Computes one of its rows, `M`; asked for the rows of pivots alone.
-        max_rank: Stop after this many columns.
-        tolerance: Stop once no diagonal entry of the residual exceeds this.
+        diagonal: Diagonal of a symmetric positive semi-definite matrix K, `M`.
+        row: Computes a row of K, `M`; called for the rows of pivots only.
+        max_rank: Largest number of columns.
+        tolerance: Stop when no diagonal entry of the residual exceeds this.
 
     Returns:
         C, `M x r`, columns in the order of their pivots; the residual at each pivot before its
-        column was taken, `r`; the diagonal of K - C Cᵀ, `M`; and where the pivots are, `r`.
+        column was added, `r`; the diagonal of K - C Cᵀ, `M`; and the indices of pivots, `r`.
     """
     residual = diagonal.clone()
     factor = residual.new_empty(max_rank, len(residual))

@@ -1,6 +1,6 @@
-"""A kernel over the arms of a domain: its matrix, checked, and the cheapest basis for it.
+"""A kernel over the arms of a domain: its checked matrix and the cheapest basis.
 
-A kernel is factored once, for all trials and rounds that follow.
+A kernel is factored once for all trials and rounds.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from botorch_tv.gp.linalg import ramp
 from botorch_tv.memory import bytes_text, free_bytes
 
 RANK_SHARE = 0.25
-"""Features pay up to this rank, as a share of the arms.
+"""Largest rank, as a share of the arms, for which features are cheaper than the arms.
 
-A term costs r memory-bound numbers and a product of M r multiplications in features, M memory-bound
-numbers over the arms; a product does at least four multiplications while one number is fetched.
+In features a term costs r numbers from memory and M r multiplications; over the arms it costs M
+numbers from memory. At least four multiplications take as long as fetching a number.
 """
 
 
@@ -40,9 +40,9 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         `M x M`, float64 on the device of ``X``.
 
     Raises:
-        InputDataError: If a matrix does not fit the arms, a kernel cannot be evaluated on them,
-            memory does not hold it, or what comes out is not finite or not symmetric;
-            :func:`~botorch_tv.gp.covariance.factor` refuses what is indefinite.
+        InputDataError: If the matrix does not fit the arms, the kernel cannot be evaluated on them,
+            memory is too small, or the matrix is not finite or not symmetric.
+            :func:`~botorch_tv.gp.covariance.factor` refuses an indefinite matrix.
     """
     arms = len(X)
     if isinstance(kernel, Tensor):
@@ -54,7 +54,7 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         matrix = kernel.detach().to(device=X.device, dtype=torch.float64)
         require_symmetric(matrix)
         return matrix
-    # The matrix, what it is made from, and its symmetric part.
+    # The matrix, an intermediate of its size, and its symmetric part.
     needed, free = 3 * 8 * arms**2, free_bytes(torch.device("cpu"))
     if needed > free:
         raise InputDataError(
@@ -78,45 +78,45 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
         `q x q`.
 
     Raises:
-        InputDataError: If the kernel has a batch shape or several outputs, lengthscales for other
-            columns than there are, or fails.
+        InputDataError: If the kernel has a batch shape, several outputs or a wrong number of
+            lengthscales, or fails.
     """
     name, columns, number = describe_kernel(kernel), points.shape[-1], len(points)
     _require_columns(kernel, columns)
     try:
         with torch.no_grad():
-            # Copies: moving a module changes it, and this one is another's, as the points are ours.
+            # Copies: moving a module changes it in place, and a kernel may change its inputs.
             matrix: Tensor = copy.deepcopy(kernel).to(points)(points.clone()).to_dense()
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputDataError(
-            f"the kernel {name} cannot be evaluated on points of {columns} coordinates, those of "
-            f"domain and context: {error}; give one that takes {columns} columns."
+            f"the kernel {name} cannot be evaluated on points of {columns} coordinates (domain and "
+            f"context): {error}; give a kernel of {columns} columns."
         ) from error
     if matrix.numel() != number**2:
         raise InputDataError(
-            f"the kernel {name} makes {tuple(matrix.shape)} of {number} points; give a kernel of "
-            "one output and without batch shape, which all trials share."
+            f"the kernel {name} returns shape {tuple(matrix.shape)} for {number} points; give a "
+            "kernel with one output and without batch shape, which all trials share."
         )
     return matrix.reshape(number, number)
 
 
 def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
-    """Raise where lengthscales are not one for each column: a single column would take them all.
+    """Raise unless every ARD kernel has one lengthscale per column.
 
     Args:
-        kernel: With those it is made of.
-        columns: How many there are.
-        picks: Whether it has yet to pick those of its ``active_dims``.
+        kernel: The kernel with its parts.
+        columns: Number of columns.
+        picks: Whether the kernel selects its ``active_dims`` from these columns.
     """
     if picks and kernel.active_dims is not None:
         columns = len(kernel.active_dims)
     if kernel.ard_num_dims not in (None, columns):
         raise InputDataError(
             f"the kernel {describe_kernel(kernel)} has {kernel.ard_num_dims} lengthscales for "
-            f"{columns} columns; give ard_num_dims={columns}, or None for one that all share."
+            f"{columns} columns; give ard_num_dims={columns}, or None for a shared lengthscale."
         )
     if isinstance(kernel, ScaleKernel):
-        # It takes over the columns of the kernel inside, and picks them itself.
+        # A ScaleKernel takes over the active_dims of its base kernel and selects them itself.
         _require_columns(kernel.base_kernel, columns, picks=False)
     elif isinstance(kernel, (AdditiveKernel, ProductKernel)):
         for part in kernel.kernels:
@@ -124,12 +124,12 @@ def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
 
 
 def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> None:
-    """Warn where hyperparameters carry fewer digits than the computation they enter."""
+    """Warn if hyperparameters have a lower precision than the computation."""
     tensors = [kernel] if isinstance(kernel, Tensor) else list(kernel.parameters())
     if dtype == torch.float64 and any(tensor.dtype == torch.float32 for tensor in tensors):
         warnings.warn(
-            "the kernel's parameters are float32 in a float64 run: a lengthscale of 0.2 is then "
-            "0.20000000298. Call torch.set_default_dtype(torch.float64) before making it.",
+            "the kernel's parameters are float32 in a float64 run: a lengthscale of 0.2 becomes "
+            "0.20000000298. Call torch.set_default_dtype(torch.float64) before you create it.",
             InputDataWarning,
             stacklevel=5,
         )
@@ -149,19 +149,19 @@ def describe_kernel(kernel: Kernel | Tensor) -> str:
         if isinstance(child, Kernel):
             parts.append(f"{name}={describe_kernel(child)}")
         elif isinstance(child, torch.nn.ModuleList):
-            parts += [describe_kernel(one) for one in child if isinstance(one, Kernel)]
+            parts += [describe_kernel(part) for part in child if isinstance(part, Kernel)]
     return f"{type(kernel).__name__}({', '.join(parts)})"
 
 
 INDEFINITE_TOLERANCE = 1e-8
-"""A matrix is refused when its lowest eigenvalue is below minus this share of its largest."""
+"""Largest negative eigenvalue that is accepted, as a share of the largest eigenvalue."""
 EVALUATED_TOLERANCE = 1e-6
-"""Share of its largest entry by which an evaluated kernel may be asymmetric: the distance of a
-point from its twin is the root of what rounding leaves of its square."""
+"""Largest asymmetry of an evaluated kernel, as a share of its largest entry. A distance is the root
+of a square, so rounding in the square becomes its root in the distance of equal points."""
 
 
 def checked(covariance: Tensor) -> Tensor:
-    """The matrix itself, once it has proved to be a covariance up to rounding.
+    """The matrix, checked to be a covariance up to rounding.
 
     Args:
         covariance: `M x M`.
@@ -200,8 +200,8 @@ def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANC
 def require_semidefinite(covariance: Tensor) -> None:
     """Raise if a symmetric matrix has a negative eigenvalue.
 
-    A Cholesky factorisation of the matrix, raised by a little less than what is tolerated, takes a
-    quarter of the time that eigenvalues take; only where it fails these decide.
+    A Cholesky factorisation of the matrix plus slightly less than the tolerance is four times as
+    fast as an eigendecomposition. Eigenvalues decide only if the factorisation fails.
 
     Args:
         covariance: `M x M`, finite.
@@ -209,7 +209,7 @@ def require_semidefinite(covariance: Tensor) -> None:
     Raises:
         InputDataError: As :func:`require_spectrum`.
     """
-    largest = float(covariance.diagonal().max())  # of the diagonal: no eigenvalue is above all
+    largest = float(covariance.diagonal().max())  # at most the largest eigenvalue
     if largest > 0:
         raised = covariance.clone()
         raised.diagonal().add_(INDEFINITE_TOLERANCE * largest)
@@ -219,7 +219,7 @@ def require_semidefinite(covariance: Tensor) -> None:
 
 
 def require_spectrum(eigenvalues: Tensor) -> None:
-    """Raise unless eigenvalues are those of a covariance up to rounding.
+    """Raise unless eigenvalues belong to a covariance up to rounding.
 
     Args:
         eigenvalues: `M`.
@@ -231,25 +231,25 @@ def require_spectrum(eigenvalues: Tensor) -> None:
     if largest <= 0 or lowest < -INDEFINITE_TOLERANCE * largest:
         raise InputDataError(
             f"the kernel matrix is indefinite: its eigenvalues run from {lowest:.3g} to "
-            f"{largest:.3g}, the limit is -1e-8 of the largest; clip the negative ones at zero."
+            f"{largest:.3g}, the limit is -1e-8 of the largest; clip negative eigenvalues at zero."
         )
 
 
 Inference = Literal["auto", "exact", "features"]
 
 RANK_TOLERANCE = 1e-13
-"""Eigenvalues below this share of the largest are not features.
+"""Smallest eigenvalue of a feature, as a share of the largest.
 
-At 1e-12 the kernel is off by 1e-11, which data far outside the model lift above 1e-8 in the mean.
+A larger cut changes the mean visibly for data far outside the model.
 """
 DRAWN_PIVOTS = (1e-10, 4e-10)
-"""Shares of the largest variance between which a pivot's direction fades out of what is drawn.
+"""Shares of the largest variance between which the direction of a pivot fades out of draws.
 
-Rounding puts a pivot off by some 1e-15, far less than it takes to choose another one. What is not
-drawn adds no more than the second number to a covariance.
+Rounding changes a pivot by about 1e-15, far too little to change the choice of a pivot. Directions
+that are not drawn contribute at most the second number to a covariance.
 """
 DRAWN_EIGENVALUES = (1e-12, 1e-11)
-"""The same for eigenvalues, as shares of the largest: far above where features are cut off."""
+"""The same for eigenvalues, as shares of the largest; far above :data:`RANK_TOLERANCE`."""
 
 
 def factor(
@@ -260,14 +260,14 @@ def factor(
     Args:
         covariance: The kernel on all pairs of arms, symmetric positive semi-definite, `M x M`.
         grid_shape: Points per dimension where the arms are a regular grid.
-        inference: ``"exact"`` keeps the arms themselves, ``"features"`` insists on features
-            whatever their rank, ``"auto"`` takes them where they pay.
+        inference: ``"exact"`` uses the arms, ``"features"`` uses features of any rank, and
+            ``"auto"`` uses features where they are cheaper.
 
     Returns:
         A basis in the dtype and on the device of ``covariance``.
 
     Raises:
-        InputDataError: If the covariance is indefinite, which the factors tell as they are found.
+        InputDataError: If the covariance is indefinite.
     """
     if inference == "exact":
         require_semidefinite(covariance)
@@ -282,16 +282,16 @@ def factor(
 def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     arms = len(covariance)
     most = arms if any_rank else int(RANK_SHARE * arms) + 1
-    # Pivots beyond a half mean that no low rank exists; an ordinary factorisation is faster then.
+    # More pivots than half the arms mean full rank; an ordinary factorisation is then faster.
     diagonal = covariance.diagonal()
     largest = float(diagonal.max())
     columns, pivots, residual, _ = pivoted_cholesky(
         diagonal, covariance.__getitem__, min(most, arms // 2 + 1), RANK_TOLERANCE * largest
     )
     if float(residual.max()) <= RANK_TOLERANCE * largest:
-        # What columns leave over has no eigenvalue larger in size than its largest row sum.
-        left = float((covariance - columns @ columns.T).abs().sum(-1).max())
-        if not (largest > 0 and left <= INDEFINITE_TOLERANCE * largest):
+        # No eigenvalue of the residual exceeds its largest absolute row sum.
+        remainder = float((covariance - columns @ columns.T).abs().sum(-1).max())
+        if not (largest > 0 and remainder <= INDEFINITE_TOLERANCE * largest):
             require_semidefinite(covariance)
         features, rotation = compressed(columns, RANK_TOLERANCE)
         if any_rank or features.shape[-1] <= RANK_SHARE * arms:
@@ -307,19 +307,19 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     eigenvalues, vectors = eigenvalues[retained], vectors[:, retained]
     root = eigenvalues.sqrt()
     if eigenvalues[0] >= DRAWN_EIGENVALUES[1] * eigenvalues[-1] and len(eigenvalues) == arms:
-        # The symmetric root of the matrix: it does not depend on the choice of eigenvectors.
+        # The symmetric root does not depend on the choice of eigenvectors.
         return FeatureBasis((vectors * root) @ vectors.T)
     if float(residual.max()) <= DRAWN_PIVOTS[0] * largest:
         rotation = (vectors.T @ columns) / root.unsqueeze(-1)
         frame = _pivot_frame(rotation, eigenvalues, pivots / largest)
     else:
-        # The same, in which eigenvalues that are too small fade out.
+        # The symmetric root, in which small eigenvalues fade out.
         frame = _faded(vectors.T, eigenvalues), root.new_ones(arms)
     return FeatureBasis(vectors * root, frame)
 
 
 def _faded(rotation: Tensor, eigenvalues: Tensor) -> Tensor:
-    """Rows, one per eigenvalue, so that none is cut off at once."""
+    """Rows, one per eigenvalue, faded out for small eigenvalues."""
     return rotation * ramp(eigenvalues / eigenvalues.max(), *DRAWN_EIGENVALUES).unsqueeze(-1)
 
 
@@ -328,18 +328,18 @@ def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame
 
     Args:
         rotation: The columns in coordinates of the features, `r x p`.
-        eigenvalues: Of the features, `r`.
-        pivots: As shares of the largest variance, `p`.
+        eigenvalues: Eigenvalues of the features, `r`.
+        pivots: Pivots as shares of the largest variance, `p`.
     """
     weights = ramp(pivots, *DRAWN_PIVOTS)
-    # Ties let pivots rise a little from one to the next.
+    # Ties may make a pivot slightly larger than its predecessor.
     used = len(pivots) - int((weights > 0).flip(0).to(torch.uint8).argmax())
     return _faded(rotation[:, :used], eigenvalues), weights[:used]
 
 
 def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBasis | None:
-    """Features per dimension, or None where the kernel is no product over dimensions."""
-    # If it is one, what lies on the axes through the first point says all of it.
+    """Features per dimension, or None if the kernel is not a product over dimensions."""
+    # The covariances along the axes through the first point determine a product kernel.
     corner, axes, stride = covariance[0, 0], [], len(covariance)
     for points in grid_shape:
         stride //= points
@@ -359,7 +359,7 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     retained = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
     if int(retained.sum()) > RANK_SHARE * len(covariance):
         return None
-    # Per dimension only the columns that some kept product uses.
+    # Per dimension, only the columns that a retained product uses.
     used = [
         retained.view(grid_shape).transpose(0, dim).flatten(1).any(1)
         for dim in range(len(grid_shape))
@@ -375,7 +375,7 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     columns, pivots, _, _ = pivoted_cholesky(
         diagonal, covariance.__getitem__, len(covariance), least
     )
-    # Φᵀ C, one dimension after the other; every product sends a dimension to the end.
+    # Φᵀ C, one dimension at a time; every product moves a dimension to the end.
     turned = columns.reshape(*grid_shape, len(pivots))
     for along in factors:
         turned = torch.tensordot(turned, along, dims=([0], [0]))
@@ -385,7 +385,7 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
 
 
 def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
-    """The shortest factor of the same matrix: orthogonal columns, eigenvalues above a cut.
+    """A factor of the same matrix with orthogonal columns and eigenvalues above a cut.
 
     Args:
         factor: F, `M x r`.
@@ -400,11 +400,11 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
 
 def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, ascending, and eigenvectors, each even or odd about its middle if that can be.
+    """Eigenvalues, ascending, and eigenvectors, each even or odd if the matrix is symmetric so.
 
-    A matrix that is its own mirror image up to rounding, such as a stationary kernel on points at
-    equal distances, has such eigenvectors. Found among even and among odd vectors, they are so to
-    the last bit, even those of eigenvalues that rounding would mix.
+    A matrix that is its own mirror image up to rounding, such as a stationary kernel on equidistant
+    points, has even and odd eigenvectors. They are computed separately among even and among odd
+    vectors, and are exactly even or odd even if their eigenvalues are equal up to rounding.
 
     Args:
         matrix: `n x n`.

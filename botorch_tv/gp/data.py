@@ -1,4 +1,4 @@
-"""The log of observations, and the only place where it is decided which rows are retained."""
+"""The log of observations and the decision which rows are retained."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from botorch_tv.gp.mixture.filter import RunningMixture
 
 Prior = Basis | BoxPrior | BankPrior
-"""A kernel factored over arms, one held for points of a box, or a bank of processes."""
+"""A kernel factored over arms, a prior on a box, or a bank of processes."""
 
 
 def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
-    """An answer of a rule as such.
+    """A checked answer of a retention rule.
 
     Args:
-        answer: What its ``keep`` returned.
-        time: Of the newest observation, `batch_shape`.
-        rows: How many it was asked about, n.
+        answer: The result of ``keep``.
+        time: Time of the newest observation, `batch_shape`.
+        rows: Number n of rows in the question.
 
     Raises:
-        InputDataError: If it does not fit these, or contradicts itself.
+        InputDataError: If the answer has another shape or contradicts itself.
     """
     retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
     if not isinstance(retained, Retained):
         raise InputDataError(
-            f"a retention answered {shown(answer)}, but keep() returns a Retained, such as "
+            f"a retention returned {shown(answer)}, but keep() must return a Retained, such as "
             "Retained(newest=20), or a bool tensor of shape batch_shape x n."
         )
     newest, where, each = retained.newest, retained.where, time.shape
@@ -51,66 +51,66 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
         found = (mask.dtype, mask.shape, mask.device) if isinstance(mask, Tensor) else shown(mask)
         if found != (torch.bool, shape, time.device):
             raise InputDataError(
-                f"a retention answered with {name} {found}, but it must be a bool tensor of shape "
+                f"a retention returned {name} {found}, but it must be a bool tensor of shape "
                 f"{tuple(shape)} on {time.device}; compare log.time, which is batch_shape x n, "
                 "with log.now.unsqueeze(-1)."
             )
     if newest is not None and (type(newest) is not int or newest < 0):
         raise InputDataError(
-            f"a retention keeps the newest {shown(newest)} rows, but it must be a whole number "
-            "from 0 on; answer rows=, a bool per row, where it differs by trial."
+            f"a retention returned newest={shown(newest)}, but newest must be a whole number of at "
+            "least 0; return rows=, a bool per row, if trials differ."
         )
     if (where is not None and newest is None) or (newest is not None and retained.rows is not None):
         raise InputDataError(
-            "a retention answered with rows= beside newest=, or with where= alone; answer rows= or "
-            "newest=, and newest= beside where=, newest=0 to forget all rows there."
+            "a retention returned rows= with newest=, or where= without newest=; return rows= or "
+            "newest=, and newest= with where=, for example newest=0 to forget all rows there."
         )
     return retained
 
 
 class Present(NamedTuple):
-    """When a round is decided."""
+    """The time of a decision."""
 
     now: Tensor
     """The present, `batch_shape`."""
     reference: Tensor
-    """Time from which lags are counted: now, or that of the newest observation, `batch_shape`."""
+    """Time from which lags count: now or the time of the newest observation, `batch_shape`."""
 
 
 class History(NamedTuple):
     """The log of choices, n rounds long."""
 
     choice: Rows
-    """What was chosen: arms, `batch_shape x n`, int64; on a box points, `batch_shape x n x d`, the
-    context included."""
+    """Choices: arms, `batch_shape x n`, int64; on a box points, `batch_shape x n x d`, with the
+    context."""
     y: Rows
-    """Observations, `batch_shape x n`; 0 where one failed."""
+    """Observations, `batch_shape x n`; 0 for a failed observation."""
     noise: Rows
-    """Their noise variances, `batch_shape x n`; infinite where one failed."""
+    """Their noise variances, `batch_shape x n`; infinite for a failed observation."""
     time: Rows
     """Times of the observations, `batch_shape x n`, float64."""
 
 
 Change = tuple[range, Tensor | None, bool]
-"""How a set of rows has changed: numbers of the oldest rows, which all trials leave out that kept
-them; trials that were reset and keep the newest row only, `batch_shape`, bool, None for none; and
-whether any others may have left, or a clock have begun anew where older rows are left."""
+"""The change of the retained rows: the numbers of the oldest rows, which all trials drop; the
+trials that were reset and retain only the newest row, `batch_shape`, bool, None for none; and
+whether other rows may have been dropped, or a clock restarted with older rows retained."""
 
 
 class Data(NamedTuple):
-    """All that a posterior is computed from, besides the process: the log, and what is kept."""
+    """The inputs of a posterior other than the process: the log and its retained rows."""
 
     prior: Prior
-    """The kernel factored over the arms of a grid, or what is held of it on a box."""
+    """The kernel factored over the arms of a grid, or the prior on a box."""
     rounds: int
-    """Observations told, the same for all trials."""
+    """Number of observations, the same for all trials."""
     dropped: int
-    """Oldest observations that no trial keeps."""
+    """Number of the oldest observations that no trial retains."""
     rule_mask: Tensor | None
-    """Which of the others each trial retains, `batch_shape x (rounds - dropped)`, bool; None where
-    all retain all."""
+    """The other rows that each trial retains, `batch_shape x (rounds - dropped)`, bool; None if all
+    trials retain all rows."""
     aside: Tensor | None
-    """Which of these are set aside for now, of the same shape; None for none."""
+    """Rows that are set aside temporarily, of the same shape; None for none."""
     time: Tensor
     """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
     first_time: Tensor
@@ -118,24 +118,24 @@ class Data(NamedTuple):
     origin: Tensor
     """Time of the first observation since the last reset, infinite before it, `batch_shape`."""
     began: Tensor
-    """Rounds before the last reset, 0 where there was none, `batch_shape`, int64."""
+    """Rounds before the last reset, 0 without a reset, `batch_shape`, int64."""
     least_noise: float
-    """No observation told has a smaller noise variance; 0 where nobody has looked."""
+    """Lower bound of the noise variances of all observations; 0 if they were not checked."""
     empty: Tensor | None
-    """Trials that keep no good observation, `batch_shape`, bool; None where all keep one."""
+    """Trials that retain no good observation, `batch_shape`, bool; None if there are none."""
     history: History
     running: RunningPosterior | RunningMixture | GrowingFactor | None = None
-    """The posterior over the arms, or what regressions on a box have in common; None where all is
-    computed from the log at every round."""
+    """The running posterior over the arms, or the cached factor of regressions on a box; None if
+    every round computes from the log."""
 
     @classmethod
     def none(cls, prior: Prior, choices: Rows, noise: float, shape: Size) -> Data:
         """The data before any observation.
 
         Args:
-            prior: What the kernel says about functions on the domain.
+            prior: The prior on the domain.
             choices: An empty log of choices.
-            noise: Noise variance of an observation, unless it is told with another.
+            noise: Default noise variance of an observation.
             shape: The `batch_shape`.
         """
         dtype, device = prior.variance.dtype, prior.variance.device
@@ -162,19 +162,19 @@ class Data(NamedTuple):
 
     @property
     def mask(self) -> Tensor | None:
-        """Which rows from ``dropped`` on are in use, `batch_shape x n`, bool; None for all."""
+        """Rows in use, from row ``dropped`` on, `batch_shape x n`, bool; None for all."""
         if self.aside is None:
             return self.rule_mask
         return ~self.aside if self.rule_mask is None else self.rule_mask & ~self.aside
 
     @property
     def since(self) -> Tensor:
-        """Rounds t' since the last reset, the round being decided included, `batch_shape`."""
+        """Rounds t' since the last reset, including the current round, `batch_shape`."""
         return self.rounds + 1 - self.began
 
     @property
     def retained(self) -> Tensor:
-        """The mask of the rows kept, also if all are kept."""
+        """As :attr:`mask`, but a tensor in any case."""
         mask = self.mask
         if mask is not None:
             return mask
@@ -183,7 +183,7 @@ class Data(NamedTuple):
 
     @property
     def good(self) -> Tensor:
-        """Which rows from ``dropped`` on a trial keeps and can learn from, `batch_shape x n`."""
+        """Retained rows that did not fail, from row ``dropped`` on, `batch_shape x n`."""
         return self.retained & self.history.noise.tensor(self.dropped).isfinite()
 
     def observed(
@@ -196,15 +196,15 @@ class Data(NamedTuple):
         *,
         all_good: bool,
     ) -> Data:
-        """The data with one observation more, which is kept.
+        """The data with one more observation, which is retained.
 
         Args:
             choice: Arms, `batch_shape`, or points, `batch_shape x (d + c)`.
-            y: `batch_shape`; 0 where the measurement failed.
-            noise: Variances, infinite where it failed, `batch_shape`.
-            time: `batch_shape`.
+            y: Measurements, `batch_shape`; 0 for a failed measurement.
+            noise: Variances, `batch_shape`; infinite for a failed measurement.
+            time: Times, `batch_shape`.
             least_noise: A lower bound of the variances.
-            all_good: Whether no measurement failed, as far as that is known without looking.
+            all_good: Whether it is certain that no measurement failed.
         """
         log, rule_mask, aside = self.history, self.rule_mask, self.aside
         if rule_mask is not None:
@@ -212,7 +212,7 @@ class Data(NamedTuple):
         if aside is not None:
             aside = torch.nn.functional.pad(aside, (0, 1))
         origin, empty = self.origin, self.empty
-        if empty is not None:  # or the first is known
+        if empty is not None:  # otherwise the origin is set
             started = time if all_good else torch.where(noise.isfinite(), time, math.inf)
             origin = torch.minimum(origin, started)
             empty = None if all_good else empty & noise.isinf()
@@ -234,17 +234,17 @@ class Data(NamedTuple):
     def keep(
         self, answers: Sequence[Retained], *, all_good: bool | None = None
     ) -> tuple[Data, Change, Tensor | None]:
-        """The data that are left by the answers of rules: rows that all retain, and resets.
+        """Apply the answers of retention rules: the rows that all rules retain, and resets.
 
-        A device is not waited for, so that on a CPU alone it shows that nothing has changed where a
-        rule answers for every trial. What is left is the same.
+        On a CPU, masks are read to detect that nothing changed. On another device, where reading
+        waits, the change may be reported as larger; the retained rows are the same.
 
         Args:
-            answers: Of each rule; those of users have to be :func:`checked`.
-            all_good: Right after an observation: whether it is known to have failed in no trial.
+            answers: The answer of each rule; answers of users' rules must be :func:`checked`.
+            all_good: Right after an observation, whether it is certain that no trial failed.
 
         Returns:
-            The data, whose posterior is still that of all rows; what has changed; and which trials
+            The data, whose running posterior is not yet updated; the change; and the trials that
             were reset, `batch_shape`, bool, None for none.
         """
         looks, length = _looks(self), self.rounds - self.dropped
@@ -256,27 +256,27 @@ class Data(NamedTuple):
         def some(mask: Tensor) -> Tensor | None:
             return None if looks and not bool(mask.any()) else mask
 
-        for one in answers:
-            rows, where = one.rows, None if one.where is None else some(one.where)
-            resets = torch.ones_like(self.time, dtype=torch.bool) if one.reset is True else None
-            if isinstance(one.reset, Tensor):
-                resets = where if one.reset is one.where else some(one.reset)
-            if one.newest is not None and one.where is None:
-                newest = min(newest, one.newest)
-            elif one.newest is not None and where is not None and one.newest < length:
-                older = (~where).unsqueeze(-1).expand(*where.shape, length - one.newest)
-                rows = torch.nn.functional.pad(older, (0, one.newest), value=1)
+        for answer in answers:
+            rows, where = answer.rows, None if answer.where is None else some(answer.where)
+            resets = torch.ones_like(self.time, dtype=torch.bool) if answer.reset is True else None
+            if isinstance(answer.reset, Tensor):
+                resets = where if answer.reset is answer.where else some(answer.reset)
+            if answer.newest is not None and answer.where is None:
+                newest = min(newest, answer.newest)
+            elif answer.newest is not None and where is not None and answer.newest < length:
+                older = (~where).unsqueeze(-1).expand(*where.shape, length - answer.newest)
+                rows = torch.nn.functional.pad(older, (0, answer.newest), value=1)
             if rows is not None and looks:
-                # Nothing has changed where all that was retained stays.
+                # Nothing changes if all retained rows stay.
                 drops = ~rows if rule_mask is None else rule_mask & ~rows
                 rows = rows if bool(drops.any()) else None
             if rows is not None:
                 rule_mask = rows.clone() if rule_mask is None else rows & rule_mask
-            if one.newest == 1 and where is not None and resets is where:
+            if answer.newest == 1 and where is not None and resets is where:
                 cleared = _either(cleared, where)
             elif rows is not None or resets is not None:
                 any_rows = True
-            reset, aside = _either(reset, resets), _either(aside, one.aside)
+            reset, aside = _either(reset, resets), _either(aside, answer.aside)
         aside = None if aside is None else some(aside)
         data, leaving = self, range(self.dropped, self.rounds - newest)
         fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row: good, and retained
@@ -292,7 +292,7 @@ class Data(NamedTuple):
                 data = data._replace(empty=~data.good.any(-1))
         if reset is not None:
             if all_good is None and self.rule_mask is not None:
-                reset = reset & self.rule_mask.any(-1)  # an empty log is not asked about
+                reset = reset & self.rule_mask.any(-1)  # an empty log has nothing to reset
             origin = self.time
             if not fresh or reset is not cleared:
                 starts = torch.where(data.good, self.history.time.tensor(data.dropped), math.inf)
@@ -314,19 +314,19 @@ class Data(NamedTuple):
     def elapsed(self) -> Tensor:
         """Times of rows from ``dropped`` on, counted from the origin, `batch_shape x n`.
 
-        Those before it belong to rows not in use, for which any finite number will do.
+        Rows before the origin are not in use; their times are 0.
         """
         time = self.history.time.tensor(self.dropped)
         return (time - self.origin.unsqueeze(-1)).clamp_min(0)
 
 
 def _either(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    """Where one of two masks is set, None for nowhere."""
+    """The union of two masks, None for an empty mask."""
     if first is None or second is None:
         return second if first is None else first
     return first | second
 
 
 def _looks(data: Data) -> bool:
-    """Whether looking at a tensor costs no waiting."""
+    """Whether tensors can be read without waiting for a device."""
     return data.time.device.type == "cpu"

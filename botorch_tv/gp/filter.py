@@ -1,8 +1,8 @@
 """The posterior over all arms, or in functions on a box, by a filter in features of the kernel.
 
-It has the verbs of :mod:`botorch_tv.gp.arm_engine` and serves where the inverse over the
-arms played does not: in single precision, with noise so small that the inverse amplifies rounding,
-with more arms played than features, on a box, and where samples are drawn.
+It has the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over the arms
+played in single precision, for noise so small that the inverse amplifies rounding, for more arms
+played than features, on a box, and for samples.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from botorch_tv.gp.regression import Observations, regress
 from botorch_tv.gp.tensors import Rows, room_for
 
 FEWEST_ROWS = 32
-"""Rows are not absorbed before there are this many, so that touching all of B stays rare."""
+"""Smallest number of rows that are absorbed, so that products with all of B stay rare."""
 FIRST_ROWS = 128
-"""Rows for which there is room at first, unless they are absorbed before."""
+"""Number of rows allocated at first, unless rows are absorbed earlier."""
 
 
 class Filter(RunningPosterior):
-    """D = Σᵢ wᵢ hᵢ hᵢᵀ + w B: steps in coordinates of the basis, and a matrix of older ones.
+    """D = Σᵢ wᵢ hᵢ hᵢᵀ + w B: steps in coordinates of the basis, and a matrix of older steps.
 
-    Steps are absorbed by the matrix once reading it costs less than reading them, so that few
-    observations over many coordinates stay cheap.
+    The matrix absorbs steps once reading the matrix costs less than reading the steps. Few
+    observations in many coordinates therefore stay cheap.
 
     Attributes:
         rows: h, `batch_shape x n x r`.
         weights: w, `batch_shape x n`.
-        absorbed: B, `batch_shape x r x r`; None while nothing has been absorbed.
-        absorbed_weight: `batch_shape`.
+        absorbed: B, `batch_shape x r x r`; None before the first absorption.
+        absorbed_weight: w, `batch_shape`.
     """
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
@@ -40,7 +40,7 @@ class Filter(RunningPosterior):
         self._begin(basis, min(most_rows(basis), FIRST_ROWS), None)
 
     def _begin(self, basis: Basis, capacity: int, absorbed: Tensor | None) -> None:
-        """No rows, with room for so many, beside a matrix."""
+        """Start without rows, with memory for ``capacity`` rows, and with a matrix B."""
         shape, like = self.information_gain.shape, self.variance
         self.rows = Rows.empty(
             shape, (basis.size,), dtype=like.dtype, device=like.device, capacity=capacity
@@ -50,7 +50,7 @@ class Filter(RunningPosterior):
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> Filter:
-        """The posterior by one regression, free of accumulated rounding."""
+        """The posterior by one regression, without accumulated rounding."""
         posterior, root, prior = regress(basis, observations), observations.precision_root, None
         made = cls(basis, root.shape[:-1], basis.variance, trend=False)
         if posterior.is_posterior:
@@ -70,7 +70,7 @@ class Filter(RunningPosterior):
 
     @classmethod
     def of_arms(cls, basis: Basis, of: PlayedArms) -> Filter:
-        """The same posterior once more arms are held than there are coordinates."""
+        """Convert a posterior over more arms than coordinates."""
         made = cls(basis, of.count.shape, basis.variance, trend=False)
         made.mean, made.variance, made.trend = of.mean, of.variance, of.trend
         made.information_gain = of.information_gain
@@ -81,12 +81,12 @@ class Filter(RunningPosterior):
     def numbers(basis: Basis, rounds: int) -> int:
         size, most = basis.size, most_rows(basis)
         first = min(most, FIRST_ROWS)
-        room = room_for(min(rounds, most), first)
+        capacity = room_for(min(rounds, most), first)
         if rounds < most:
-            older = room // 2 if room > first else 0  # while they are copied
-            return (room + older) * size
-        # Weighted rows beside the rows and their sum; later two matrices beside few rows.
-        absorbing = (room + most + size) * size
+            older = capacity // 2 if capacity > first else 0  # while they are copied
+            return (capacity + older) * size
+        # Rows, weighted rows and their sum; later two matrices and few rows.
+        absorbing = (capacity + most + size) * size
         return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
@@ -101,12 +101,12 @@ class Filter(RunningPosterior):
         rows = self.rows.tensor()
         reduction = rows.mT @ (self.weights.unsqueeze(-1) * rows)
         if self.absorbed is not None:
-            # In place: of fresh memory the system has to zero every page.
+            # In place: the system zeroes every page of new memory.
             reduction.addcmul_(self.absorbed, self.absorbed_weight[..., None, None])
         return reduction
 
     def as_root(self, basis: Basis) -> RootFilter:
-        """The same posterior, of a static objective, by the Cholesky factor of I - D."""
+        """The posterior of a static objective by the Cholesky factor of I - D."""
         matrix = self.matrix(basis)
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
         root = torch.linalg.cholesky_ex(identity - matrix).L
@@ -140,7 +140,7 @@ class Filter(RunningPosterior):
         return signed, root, step
 
     def _compact(self, basis: Basis) -> None:
-        # Which form is held depends on the number of rows alone, so all trials share it.
+        # The form depends on the number of rows only, so all trials share it.
         if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
             return
         self._begin(basis, FEWEST_ROWS, self.matrix(basis))
@@ -149,9 +149,9 @@ class Filter(RunningPosterior):
 class RootFilter(RunningPosterior):
     """D = I - L Lᵀ in features of the kernel, for any static objective: Potter's square root.
 
-    With v = Lᵀ φ(x) and s = |v|² + n an observation of noise n takes L to L (I - v vᵀ / s)^(1/2),
-    and that root is I - v vᵀ / (s (1 + √(1 - |v|² / s))): a rank-one step, after which L Lᵀ is a
-    covariance whatever was rounded. A sample of the objective is L times one of the prior.
+    With v = Lᵀ φ(x) and s = |v|² + n, an observation of noise n changes L to
+    L (I - v vᵀ / s)^(1/2). This root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. L Lᵀ
+    is a covariance despite rounding. A sample of the objective is L times a sample of the prior.
 
     Attributes:
         root: L, `batch_shape x r x r`.
@@ -178,7 +178,7 @@ class RootFilter(RunningPosterior):
         return (self.root @ basis.draw_from_prior(n).unsqueeze(-1)).squeeze(-1)
 
     def _shrink(self, square: Tensor) -> None:
-        raise NotImplementedError("a root is held of static objectives only")
+        raise NotImplementedError("a root filter requires a static objective")
 
     def _clear(self, trials: Tensor) -> None:
         identity = torch.eye(self.root.shape[-1], dtype=self.root.dtype, device=self.root.device)
@@ -192,7 +192,7 @@ class RootFilter(RunningPosterior):
         root = (signed + noise).rsqrt_()
         direction.mul_(root.unsqueeze(-1))
         coordinates = (self.root @ direction.unsqueeze(-1)).squeeze(-1)
-        # Noise as a share of variance and noise; more than 1 where an observation is removed.
+        # Noise / (variance + noise); more than 1 for a removal.
         share = torch.rsub(direction.square().sum(-1, keepdim=True), 1, alpha=sign)
         shortened = direction / share.sqrt_().add_(1)
         self.root.addcmul_(coordinates.unsqueeze(-1), shortened.unsqueeze(-2), value=-sign)
@@ -201,9 +201,9 @@ class RootFilter(RunningPosterior):
 
 
 def most_rows(basis: Basis) -> int:
-    """Number of rows at which they are absorbed for the first time.
+    """Number of rows at the first absorption.
 
-    A step reads the rows twice, 2 n r numbers, or B once, r² numbers: from n = r / 2 on the matrix
-    is the cheaper of the two.
+    A step reads the rows twice, 2 n r numbers, or B once, r² numbers. From n = r / 2 on, the matrix
+    is cheaper.
     """
     return max(FEWEST_ROWS, basis.size // 2)

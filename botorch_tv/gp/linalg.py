@@ -1,4 +1,4 @@
-"""Small linear algebra shared by both kinds of inference."""
+"""Linear algebra shared by inference on grids and on boxes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from torch import Tensor
 from botorch_tv.gp.tensors import Scratch
 
 FEW_NUMBERS = 2**15
-"""Scores up to which an argmax of bytes, one operation, is faster than a maximum of ranks."""
+"""Number of scores up to which an argmax of bytes is faster than a maximum of ranks."""
 
 TIE_TOLERANCE = 1e-7
 """Scores this close, in units of the largest prior standard deviation, are equal."""
 
 
 def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
-    """Index of the winner: the lowest whose score is within ``tolerance`` of the maximum.
+    """The lowest index whose score is within ``tolerance`` of the maximum.
 
-    Grid symmetries and the plateau after a reset make many arms equal up to rounding; this rule
-    lets two correct programs agree on which of them is played.
+    Grid symmetries and the plateau after a reset make many arms equal up to rounding. With this
+    rule, two correct programs select the same arm.
 
     Args:
         score: `batch_shape x M`.
@@ -32,7 +32,7 @@ def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
     if score.device.type != "cpu" or score.numel() < FEW_NUMBERS:
         near_best = score >= score.amax(-1, keepdim=True) - tolerance
         return near_best.view(torch.uint8).argmax(-1)
-    # Counting down makes the lowest index the largest number; short integers reduce fastest.
+    # Ranks decrease with the index, so the lowest index wins; short integers are fastest.
     short = torch.int16 if arms < 2**15 else torch.int32
     near = scratch.take("near", score.shape, score, torch.bool)
     rank = scratch.take("rank", score.shape, score, short)
@@ -43,7 +43,7 @@ def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
 
 
 def random_maximum(score: Tensor, tolerance: float, uniform: Tensor) -> Tensor:
-    """Index of one of those whose score is within ``tolerance`` of the maximum, all equally likely.
+    """A random index whose score is within ``tolerance`` of the maximum, all equally likely.
 
     Args:
         score: `batch_shape x M`.
@@ -55,7 +55,7 @@ def random_maximum(score: Tensor, tolerance: float, uniform: Tensor) -> Tensor:
     """
     count = (score >= score.amax(-1, keepdim=True) - tolerance).cumsum(-1)
     number = count[..., -1:]
-    # In single precision a number just below 1 may be rounded up by the product.
+    # In single precision the product may round a number just below 1 up to 1.
     place = torch.minimum((uniform.unsqueeze(-1) * number).long(), number - 1)
     return (count <= place).sum(-1)
 
@@ -66,28 +66,28 @@ def at_index(values: Tensor, index: Tensor) -> Tensor:
 
 
 def leading(values: Tensor, dims: int) -> Tensor:
-    """One entry per trial, to go with tensors of so many dimensions that lead with the trials."""
+    """A tensor `batch_shape` with dimensions of size 1 appended, ``dims`` dimensions in total."""
     return values.view((*values.shape, *[1] * (dims - values.dim())))
 
 
 def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tensor:
-    """Overwrite the entries of some trials, and touch no others where that can be had.
+    """Overwrite the entries of some trials in place.
 
     Args:
-        tensor: `batch_shape x event_shape`; written to.
-        trials: Which, a bool each, `batch_shape`.
-        value: What to write, broadcastable to the event shape.
+        tensor: `batch_shape x event_shape`; modified.
+        trials: The trials to overwrite, `batch_shape`, bool.
+        value: New value, broadcastable to the event shape.
 
     Returns:
         The tensor.
     """
     if tensor.device.type == "cpu":
-        # Numbers rather than bools as index: PyTorch would turn those into a pass over everything.
+        # Indices instead of a mask, with which PyTorch would pass over the whole tensor.
         some = trials.view(trials.shape or (1,)).nonzero(as_tuple=True)
         whole = tensor if trials.dim() > 0 else tensor.unsqueeze(0)
         whole[some] = torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device)
         return tensor
-    # Listing the trials would make another device wait.
+    # Indices of trials would require waiting for the device.
     mask = leading(trials, tensor.dim())
     if isinstance(value, Tensor):
         return torch.where(mask, value, tensor, out=tensor)

@@ -1,8 +1,8 @@
-"""A kernel evaluated at points, many small batches at a time.
+"""Evaluation of a kernel at points, in many small batches.
 
-GPyTorch's own evaluation goes through lazily evaluated operators, which cost more than the
-arithmetic at the sizes of one bandit. The kernels that most people use are written out here; any
-other is asked as it is.
+GPyTorch evaluates kernels through lazy operators, which cost more than the arithmetic for a single
+bandit. This file implements squared exponential and Matérn kernels directly and calls GPyTorch for
+all others.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from botorch_tv.kernels.stationary import SMALLEST_SQUARE, profile, profile_slop
 from botorch_tv.validation import require
 
 Covariance = Callable[[Tensor], Tensor]
-"""Points, `trials x q x d`, to their covariances with n others, `trials x q x n`."""
+"""Maps points, `trials x q x d`, to their covariances with n others, `trials x q x n`."""
 
 
 @dataclass(frozen=True)
 class Stationary:
-    """outputscale * k(‖(x - x') / lengthscale‖), of the squared exponential or Matérn kind.
+    """outputscale * k(‖(x - x') / lengthscale‖) with k squared exponential or Matérn.
 
     Attributes:
-        smoothness: ν of the Matérn kind, 1/2, 3/2 or 5/2; infinite for the squared exponential.
-        lengthscale: `1 x d` or `trials x 1 x d`; d may be 1 for all coordinates alike.
+        smoothness: ν of a Matérn kernel, 1/2, 3/2 or 5/2; infinite for the squared exponential.
+        lengthscale: `1 x d` or `trials x 1 x d`; d is 1 for a shared lengthscale.
         outputscale: `1 x 1` or `trials x 1 x 1`.
-        columns: Coordinates that the kernel looks at; None for all.
+        columns: Columns that the kernel uses; None for all.
     """
 
     smoothness: float
@@ -44,15 +44,15 @@ class Stationary:
         return self.against(X2)(X1)
 
     def against(self, X2: Tensor) -> Covariance:
-        """Covariances with points that stay the same, `trials x n x d`, prepared once.
+        """Covariances with fixed points, `trials x n x d`, prepared once.
 
-        Those of a smooth kernel are :class:`Against`, with derivatives.
+        For a smooth kernel the result is :class:`Against`, with derivatives.
         """
         if self.smoothness > 1:
             return Against(self, X2)
         second = self.scaled(X2)
 
-        # Near zero this kernel is linear in the distance, whose rounding must then be small.
+        # Near zero this kernel is linear in the distance, so the distance must be accurate.
         def covariance(X1: Tensor) -> Tensor:
             away = self.scaled(X1).unsqueeze(-2) - second.unsqueeze(-3)
             square = away.square().sum(-1).clamp_min(SMALLEST_SQUARE)
@@ -84,13 +84,13 @@ class Stationary:
         )
 
     def scaled(self, X: Tensor) -> Tensor:
-        """The coordinates that count, in units of the lengthscale."""
+        """The columns that the kernel uses, in units of the lengthscale."""
         X = X if self.columns is None else X.index_select(-1, self.columns)
         return X / self.lengthscale
 
 
 class Against:
-    """Covariances of a smooth stationary kernel with points that stay the same, prepared once.
+    """Covariances of a smooth stationary kernel with fixed points, prepared once.
 
     Args:
         kernel: The kernel, of a smoothness above 1.
@@ -99,7 +99,7 @@ class Against:
 
     def __init__(self, kernel: Stationary, X2: Tensor) -> None:
         second = kernel.scaled(X2)
-        # About a common centre little is lost to cancellation.
+        # Centred coordinates reduce cancellation.
         self._kernel, self._centre = kernel, second.detach().mean(-2, keepdim=True)
         self._around = second - self._centre
         self._squares = self._around.square().sum(-1).unsqueeze(-2)
@@ -110,12 +110,12 @@ class Against:
         return self._kernel.outputscale * profile(square, self._kernel.smoothness)
 
     def slopes(self, X1: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """The same, and from derivatives by covariances, `trials x q x n`, to those by the points.
+        """Covariances, `trials x q x n`, and a function that maps derivatives by them to X1.
 
-        They are written out, not recorded: automatic differentiation takes longer than they do.
+        Explicit derivatives are faster than automatic differentiation.
 
         Args:
-            X1: `trials x q x d`.
+            X1: Points, `trials x q x d`.
         """
         kernel = self._kernel
         first = kernel.scaled(X1) - self._centre
@@ -127,7 +127,7 @@ class Against:
                 by = by * covariance
             else:
                 by = by * (-2 * kernel.outputscale * profile_slope(square, kernel.smoothness))
-            # Σ by · (around - first), as ½ ‖first - around‖² falls.
+            # Σ by · (around - first), the derivative of -½ ‖first - around‖².
             own = torch.baddbmm(by.sum(-1, keepdim=True) * first, by, self._around, beta=-1)
             own = own / kernel.lengthscale
             if kernel.columns is None:
@@ -137,7 +137,7 @@ class Against:
         return covariance, pull
 
     def _square(self, first: Tensor) -> Tensor:
-        """Squared distances of points around the centre."""
+        """Squared distances from centred points."""
         sizes = first.square().sum(-1, keepdim=True) + self._squares
         return torch.baddbmm(sizes, first, self._around.mT, alpha=-2).clamp_min(SMALLEST_SQUARE)
 
@@ -151,10 +151,10 @@ class General:
     def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
         """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
         covariance: Tensor = self.kernel(X1, X2).to_dense()
-        return covariance.to(X1)  # a formula of one's own may have another dtype
+        return covariance.to(X1)  # a user's kernel may return another dtype
 
     def against(self, X2: Tensor) -> Covariance:
-        """Covariances with points that stay the same, `trials x n x d`."""
+        """Covariances with fixed points, `trials x n x d`."""
         return lambda X1: self.covariance(X1, X2)
 
     def variance(self, X: Tensor) -> Tensor:
@@ -171,16 +171,17 @@ PointKernel = Stationary | General
 
 
 def point_kernel(kernel: Kernel) -> PointKernel:
-    """A GPyTorch kernel, ready for evaluation at points.
+    """A GPyTorch kernel, prepared for evaluation at points.
 
     Args:
-        kernel: Without batch shape, or with one batch dimension, a member per trial.
+        kernel: A kernel without batch shape, or with one batch member per trial.
 
     Returns:
-        The kernel written out where it is a squared exponential or a Matérn kernel, scaled or not.
+        A :class:`Stationary` for a squared exponential or Matérn kernel, scaled or not; a
+        :class:`General` for others.
 
     Raises:
-        ValueError: If it has a batch shape and is none of these.
+        ValueError: If another kernel has a batch shape.
     """
     plain = _stationary(kernel)
     if plain is not None:
@@ -194,11 +195,11 @@ def point_kernel(kernel: Kernel) -> PointKernel:
 
 
 def formula(kernel: Kernel) -> str | None:
-    """What two kernels have in common that agree everywhere, in float64.
+    """A text that is equal for two kernels of the same formula and parameters, in float64.
 
     Returns:
-        The formula with its parameters, for kernels that :func:`point_kernel` writes out; None for
-        others, which have to be compared by what they evaluate to.
+        The formula with its parameters for a :class:`Stationary` kernel; None for others, which
+        must be compared by their values.
     """
     plain = _stationary(copy.deepcopy(kernel).double())
     if plain is None:
@@ -214,7 +215,7 @@ def _stationary(kernel: Kernel) -> Stationary | None:
         if base is None:
             return None
         scale = kernel.outputscale[..., None, None]  # `1 x 1`, or `trials x 1 x 1`
-        # GPyTorch's ScaleKernel takes over the columns of the kernel inside, and picks them itself.
+        # A ScaleKernel takes over the active_dims of its base kernel and selects them itself.
         return replace(base, outputscale=base.outputscale * scale, columns=kernel.active_dims)
     smoothness = smoothness_of(kernel)
     if smoothness is None:
@@ -232,19 +233,20 @@ def _selected(parameter: Tensor, trials: Tensor) -> Tensor:
 
 
 FREQUENCIES = 512
-"""Waves per function; the covariance is then off by about 1 / sqrt(FREQUENCIES)."""
+"""Waves per function; the error of the covariance is about 1 / sqrt(FREQUENCIES)."""
 
 
 def spectral_normals(kernel: PointKernel) -> int:
-    """Standard normal variates needed per frequency besides one per coordinate.
+    """Additional standard normal variates per frequency, after one per coordinate.
 
     Raises:
-        ValueError: If the kernel has no known spectrum.
+        ValueError: If the spectrum of the kernel is not available.
     """
     require(
         isinstance(kernel, Stationary),
-        f"no spectrum is known for {getattr(kernel, 'kernel', kernel)!r}; Thompson sampling on a "
-        "box takes an RBFKernel or a MaternKernel, scaled or not. Use a Grid for others.",
+        f"the spectrum of {getattr(kernel, 'kernel', kernel)!r} is not available; Thompson "
+        "sampling on a box requires an RBFKernel or a MaternKernel, scaled or not. Use a Grid for "
+        "other kernels.",
     )
     assert isinstance(kernel, Stationary)
     return 0 if kernel.smoothness == math.inf else round(2 * kernel.smoothness)
@@ -254,9 +256,9 @@ def frequencies(kernel: PointKernel, normal: Tensor) -> Tensor:
     """Frequencies of random features, `trials x F x d`, for :meth:`Stationary.waves`.
 
     Args:
-        kernel: Of the squared exponential or Matérn kind.
-        normal: Standard normal variates, `trials x F x (d + spectral_normals(kernel))`, d being the
-            number of coordinates that the kernel looks at.
+        kernel: A squared exponential or Matérn kernel.
+        normal: Standard normal variates, `trials x F x (d + spectral_normals(kernel))`, with d the
+            number of columns that the kernel uses.
     """
     further = spectral_normals(kernel)
     if not further:

@@ -27,35 +27,34 @@ from botorch_tv.gp.regression import numbers_of_regression
 from botorch_tv.validation import settle_number
 
 KERNEL_SHARE = 1 / 100
-"""Largest error of a kernel k that is made up by functions, as a share of the error of means and
-standard deviations that is allowed, times the noise's standard deviation, all in the unit of k.
-
-Measured against regression at 100 to 3,000 points, spread or crowded, squared exponential kernels
-of lengthscale .2 of a side (d = 1, 2) and .4 (d = 3) and noise 1e-2 k and 1e-4 k: means are off by
-at most 15 errors of the kernel over that deviation, standard deviations by 4."""
+"""Largest error of the approximated kernel, as a share of the tolerance times the noise standard
+deviation, in units of the prior. Measured errors of means are at most 15 times the error of the
+kernel over the noise standard deviation, and errors of standard deviations 4 times."""
 NOISE_SHARE = 1 / 16
-"""Smallest noise variance of an observation, as a share of the strategy's, that this leaves room
-for."""
+"""Smallest noise variance of an observation that the functions support, as a share of the
+strategy's noise variance."""
 LEAST_SHARE = 1e-13
-"""Smaller errors of a kernel are rounding."""
+"""Smallest error of a kernel above rounding."""
 ROOT_MATRICES = 5
-"""Matrices of all pairs of functions on a box that a posterior is computed in."""
+"""Matrices of all pairs of functions in memory while a posterior is computed."""
 FEATURE_SCORING = 3
-"""The same for points against functions on a box."""
+"""Matrices of points against functions in memory while a score is computed."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """Constant cost per round: the kernel approximated by few features, with rank-one updates.
+    """Inference with constant cost per round: few features of the kernel, with rank-one updates.
 
-    On a grid features are exact up to rounding. On a box their accuracy is set by the tolerance,
-    and a coarser one needs fewer of them: for a kernel of lengthscale 0.2 on the unit square 195 by
-    default, and 108 for 1e-2.
+    On a grid, features are exact up to rounding. On a box, a coarser tolerance requires fewer
+    features: for lengthscale 0.2 on the unit square 195 by default, and 108 for 1e-2.
 
     Args:
-        tolerance: Largest error of a posterior mean or standard deviation on a box, relative to the
-            largest prior standard deviation, for observations within the range of the prior; beyond
-            it the error of the mean grows in proportion to them.
+        tolerance: Largest error of a posterior mean or standard deviation on a box, in (0, 1),
+            relative to the largest prior standard deviation. It holds for observations within the
+            range of the prior; beyond it, the error of the mean grows in proportion to them.
+
+    Raises:
+        ValueError: If ``tolerance`` is not between 0 and 1.
     """
 
     tolerance: float = 1e-6
@@ -65,21 +64,21 @@ class Features:
 
 
 def refusal(process: Process, dtype: torch.dtype, context: int) -> str | None:
-    """Why rank-one steps in few functions do not serve a process on a box; None where they do.
+    """The reason why rank-one steps in few functions cannot represent a process; None if they can.
 
     Args:
-        process: Whose posterior is wanted.
-        dtype: Of all that is computed.
-        context: Coordinates that the kernel sees besides those of the box.
+        process: The process.
+        dtype: The dtype of the computation.
+        context: Number of context coordinates.
     """
     if dtype != torch.float64:
         return f"{dtype} is too coarse for them; use float64."
     if context:
-        return "its context has no bounds; make it coordinates of the box where it has some."
+        return "its context has no bounds; if it has bounds, add it to the coordinates of the box."
     if not Recursion.serves(process):
         return (
-            "noise that ages, a decay that is not markovian, and rows that leave by time, or out "
-            "of a window while the objective moves, change more than a row in a round."
+            "noise that ages, a decay that is not Markovian, rows dropped by time, and rows "
+            "dropped from a window over a moving objective change more than one row in a round."
         )
     return None
 
@@ -87,33 +86,33 @@ def refusal(process: Process, dtype: torch.dtype, context: int) -> str | None:
 def in_features(
     process: Process, box_prior: BoxPrior, corners: Tensor, *, tolerance: float, most: int
 ) -> PointBasis | str:
-    """A prior on a box in as few functions as a tolerance allows.
+    """A prior on a box in the smallest number of functions that meets a tolerance.
 
     Args:
-        process: Whose posterior is wanted.
+        process: The process.
         box_prior: Its kernel on the box.
-        corners: Of the box, `2 x d`.
-        tolerance: Of means and standard deviations, see :class:`Features`.
-        most: Functions, at most.
+        corners: Corners of the box, `2 x d`.
+        tolerance: Error of means and standard deviations, see :class:`Features`.
+        most: Largest number of functions.
 
     Returns:
-        The prior, or why it takes more than that.
+        The prior, or the reason why more functions would be required.
     """
     share = (
         tolerance * KERNEL_SHARE * math.sqrt(min(1.0, process.noise / float(box_prior.variance)))
     )
     if share < LEAST_SHARE:
         return (
-            f"an error of {tolerance:g} of the prior standard deviation takes a kernel known to "
-            f"{share:.1g}, as the noise is so small; allow more, Features(tolerance=...)."
+            f"an error of {tolerance:g} of the prior standard deviation requires a kernel accurate "
+            f"to {share:.1g}, since the noise is so small; increase Features(tolerance=...)."
         )
     least = process.noise * NOISE_SHARE
     basis = point_basis(box_prior, corners, tolerance=share, least_noise=least, most=most)
     if isinstance(basis, PointBasis):
         return basis
     return (
-        f"an error of {tolerance:g} of the prior standard deviation takes more than {basis} "
-        "functions of its kernel; allow more, Features(tolerance=...)."
+        f"an error of {tolerance:g} of the prior standard deviation requires more than {basis} "
+        "functions of its kernel; increase Features(tolerance=...)."
     )
 
 
@@ -123,7 +122,7 @@ class PointRecursion(Recursion, PointInference):
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         basis = point_basis_of(after)
         if after.least_noise < basis.least_noise:
-            # So exact an observation tells more than the basis was made for: regression goes on.
+            # The observation is too exact for this basis, so regression takes over.
             return after._replace(prior=basis.box_prior, running=GrowingFactor())
         return super().observe(before, after, change, consume=consume)
 
@@ -162,7 +161,7 @@ class PointRecursion(Recursion, PointInference):
         if self.process.slides:
             held += numbers_of_regression(basis, retained, moves=False)
         square = basis.size**2
-        # The root stays while the box is searched.
+        # The root stays in memory during the search of the box.
         return log_numbers(horizon) + held + max(ROOT_MATRICES * square, 2 * square + search)
 
     def looks(self, data: Data, horizon: int) -> Looks:
@@ -187,9 +186,9 @@ class FeaturePosterior(GaussianPosterior):
         live: Whether each observation is in use, `trials x n`.
         weights: L⁻ᵀ z, `trials x r`.
         root: L⁻ᵀ R, `trials x r x r`.
-        path: L⁻ᵀ times the coordinates of a function drawn, less the mean, `trials x r x 1`.
-        offset: The prior mean estimated, `trials`; None where it was not.
-        information_gain: `trials`.
+        path: L⁻ᵀ times the coordinates of a sample minus the mean, `trials x r x 1`.
+        offset: The estimated prior mean, `trials`; None if it was given.
+        information_gain: Information gain of the observations in use, `trials`.
     """
 
     shared = ("basis",)
@@ -234,6 +233,6 @@ class FeaturePosterior(GaussianPosterior):
 
 
 def point_basis_of(data: Data) -> PointBasis:
-    """The functions that a posterior is held in."""
+    """The basis of a posterior on a box."""
     assert isinstance(data.prior, PointBasis)
     return data.prior

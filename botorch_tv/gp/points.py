@@ -1,6 +1,6 @@
 """The posterior of a batch of regressions, at any points.
 
-The same formulas as :mod:`botorch_tv.gp.regression`, where arms are replaced by points: with
+The formulas are those of :mod:`botorch_tv.gp.regression` with points instead of arms: with
 S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
 
     mean(x) = k~ᵀ S L⁻ᵀ L⁻¹ S y,   var(x) = v k(x, x) - ‖L⁻¹ S k~‖².
@@ -44,33 +44,33 @@ from botorch_tv.gp.regression import Observations, constant_mean
 from botorch_tv.gp.tensors import OfTrials
 
 FAMILIAR = 256
-"""Observations that a search of a box begins at: the newest where a round is to take the same time
-always, those of the best means elsewhere. Raw samples find the places of others."""
+"""Number of observations from which a search of a box starts: the newest for a constant cost per
+round, otherwise those with the best means."""
 POSTERIOR_MATRICES = 6
-"""Matrices of a block of observations against all that a posterior is computed in."""
+"""Matrices of a block of observations against all, in memory while a posterior is computed."""
 DECAY_MATRICES = 2
 """Further matrices if covariances decay with time."""
 WAVES = 4
-"""Numbers per frequency that the value of a function drawn is computed in."""
+"""Numbers per frequency in memory while a sample is evaluated."""
 
 SMALLEST_VARIANCE = 1e-18
-"""Variances are at least this share of the prior's, so that the root has a derivative."""
+"""Smallest variance, as a share of the prior variance, so that its root has a derivative."""
 
 
 Pull = Callable[[Tensor | float, Tensor | float], Tensor]
-"""From derivatives by mean and standard deviation, numbers or broadcastable to `trials x q`, to
-those by the coordinates that are chosen, `trials x q x d`; others may follow."""
+"""Maps derivatives by mean and standard deviation, numbers or broadcastable to `trials x q`, to
+derivatives by the chosen coordinates, `trials x q x d`; further coordinates may follow."""
 
 
 class PointPosterior(OfTrials, ABC):
-    """Posteriors of some trials at any points of a box, however they were computed.
+    """Posteriors of some trials at any points of a box.
 
     Attributes:
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
-        offset: The prior mean estimated, `trials`; None where it was not.
+        offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
-        path: A function drawn from it, where one was asked for.
+        path: A sample of the posterior; None if none was requested.
     """
 
     X: Tensor
@@ -81,35 +81,35 @@ class PointPosterior(OfTrials, ABC):
 
     @property
     def has_function(self) -> bool:
-        """Whether a function was drawn from it."""
+        """Whether a sample was drawn."""
         return self.path is not None
 
     @property
     def compared(self) -> int:
-        """With how many others a point is compared where it is looked at."""
+        """Number of points or functions that every evaluated point is compared with."""
         return self.X.shape[-2]
 
     def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Observations that a search begins at, `trials x m x d`, and which are in use.
+        """Observations from which a search starts, `trials x m x d`, and which are in use.
 
         Args:
-            sign: 1 where the largest value is wanted, -1 where the smallest is.
-            context: What is known before the choice, `trials x c`; None where nothing is.
+            sign: 1 to maximise, -1 to minimise.
+            context: The context of the decision, `trials x c`; None without a context.
         """
         return self.X, self.live
 
     def here(self, context: Tensor | None) -> Tensor:
-        """Points measured, put into the present context, `trials x n x d`."""
+        """Points measured, with the present context, `trials x n x d`."""
         if context is None:
             return self.X
         return with_context(self.X[..., : self.X.shape[-1] - context.shape[-1]], context)
 
     @abstractmethod
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean, without the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
+        """Mean minus the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        """As :meth:`at`, with derivatives; by what PyTorch records where none are written out."""
+        """As :meth:`at`, with derivatives; by automatic differentiation unless overridden."""
         with torch.enable_grad():
             X = X.detach().requires_grad_()
             mean, sd = self.at(X)
@@ -122,7 +122,7 @@ class PointPosterior(OfTrials, ABC):
         return mean.detach(), sd.detach(), pull
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`at`, of points chosen, where that to act on is not that to expect."""
+        """As :meth:`at`, for predictions; they may differ from the moments used for choices."""
         return self.at(X)
 
     @abstractmethod
@@ -131,14 +131,14 @@ class PointPosterior(OfTrials, ABC):
 
     @abstractmethod
     def sample_at(self, X: Tensor) -> Tensor:
-        """The function drawn, less the mean, `trials x q x d -> trials x q`."""
+        """The sample minus the mean, `trials x q x d -> trials x q`."""
 
 
 class GaussianPosterior(PointPosterior):
-    """Posteriors of which covariances with some points say all: a mean is a product with these.
+    """Posteriors computed from prior covariances with n points; the mean is linear in these.
 
     Attributes:
-        weights: By which the covariances are multiplied, `trials x n`.
+        weights: Factors on the covariances in the mean, `trials x n`.
     """
 
     weights: Tensor
@@ -146,19 +146,19 @@ class GaussianPosterior(PointPosterior):
     @property
     @abstractmethod
     def _cross(self) -> Covariance:
-        """Prior covariances with the points."""
+        """Maps points to their prior covariances with the n points."""
 
     @abstractmethod
     def _rows(self, cross: Tensor) -> Tensor:
-        """Vectors by whose products variances are made, `trials x q x m`, from covariances."""
+        """Vectors whose inner products give variances, `trials x q x m`, from covariances."""
 
     @abstractmethod
     def _by_cross(self, by: Tensor) -> Tensor:
-        """Derivatives of half the variance by covariances, from such vectors."""
+        """Derivatives of half the variance by covariances, from the vectors of :meth:`_rows`."""
 
     @abstractmethod
     def _variance(self, X: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | float]:
-        """Variances, and the least of them, `trials x q`."""
+        """Variances, `trials x q`, and their lower bound."""
 
     @abstractmethod
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,11 +208,11 @@ class RegressionPosterior(GaussianPosterior):
         factor: L.
         scale: S with temporal factors, `trials x n`.
         prior_factor: v, `trials`; None where it is 1.
-        offset: The prior mean estimated, `trials`; None where it was not.
+        offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
-        path: A function drawn from the posterior, where one was asked for: frequencies of
-            features of the prior, `trials x F x d`, their weights now, `trials x 2F`, and what the
-            data take back, `trials x n`.
+        path: A sample of the posterior, if requested: frequencies of features of the prior,
+            `trials x F x d`, their weights, `trials x 2F`, and the weights of the correction by
+            the data, `trials x n`.
     """
 
     kernel: PointKernel
@@ -274,20 +274,20 @@ class RegressionPosterior(GaussianPosterior):
 
 
 def beside(value: Tensor | float) -> Tensor | float:
-    """A number per point, or for all, beside tensors with one more dimension."""
+    """A number, or a number per point with a dimension of size 1 appended."""
     return value.unsqueeze(-1) if isinstance(value, Tensor) else value
 
 
 def with_context(X: Tensor, context: Tensor | None) -> Tensor:
-    """Points with what is known beside them, `trials x q x d -> trials x q x (d + c)`."""
+    """Points with their context appended, `trials x q x d -> trials x q x (d + c)`."""
     if context is None:
         return X
     return torch.cat([X, context.unsqueeze(-2).expand(*X.shape[:-1], -1)], -1)
 
 
 PathDraw = tuple[Tensor, Tensor, Tensor]
-"""Frequencies of random features of the prior, `trials x F x d`, and standard normal variates:
-their weights, `trials x 2F`, and errors of the observations, `trials x n`."""
+"""Frequencies of random features of the prior, `trials x F x d`, and standard normal variates for
+the weights of features, `trials x 2F`, and for the errors of observations, `trials x n`."""
 
 
 def point_posterior(
@@ -300,10 +300,10 @@ def point_posterior(
 
     Args:
         kernel: The spatial covariance.
-        observations: Those kept, one batch dimension.
-        draw: Random numbers for a function drawn from the posterior; None for none.
-        factor: Of the observations, where it is known; they need no temporal factors among all
-            rows then, unless a function is drawn.
+        observations: Retained observations, with one batch dimension.
+        draw: Random numbers for a sample of the posterior; None for no sample.
+        factor: The factor of the observations, if available. Temporal factors among rows are then
+            required for a sample only.
     """
     X, root, decay = observations.choice, observations.precision_root, observations.decay
     if factor is None:
@@ -331,13 +331,13 @@ def point_posterior(
 
 
 def gram_of(kernel: PointKernel, X: Tensor, root: Tensor, time: Gram | None) -> Gram:
-    """What a factor is computed from.
+    """The rows of S (K ∘ D) S, for a factor.
 
     Args:
         kernel: The spatial covariance.
         X: Points measured, `trials x n x d`.
         root: S, `trials x n`.
-        time: Rows of the temporal factors; None where they are 1.
+        time: Rows of the temporal factors; None if they are 1.
     """
 
     def gram(first: int, last: int) -> Tensor:
@@ -352,15 +352,14 @@ def gram_of(kernel: PointKernel, X: Tensor, root: Tensor, time: Gram | None) -> 
 def _path(
     kernel: PointKernel, observations: Observations, draw: PathDraw, factor: Factor, scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A function drawn from the posterior, by Matheron's rule.
+    """A sample of the posterior, by Matheron's rule.
 
-    A function f drawn from the prior is corrected by what the data would have said about it, to
-    f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f_past(X) + e), where e is a draw of the noise. With the temporal
-    factors d between rows and now and v of now, the past is
+    A sample f of the prior becomes f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f_past(X) + e) with e a sample of the
+    noise. With the temporal factors d between rows and now, and v of now, the past is
 
         f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)),
 
-    so that only r needs the times, and it is drawn together with the noise.
+    Only r depends on the times, and it is drawn together with the noise.
     """
     (frequency, weight, errors), present = draw, None
     assert isinstance(kernel, Stationary)
@@ -394,7 +393,7 @@ def _times(matrix: Tensor, vector: Tensor) -> Tensor:
 
 
 class PointInference(Inference):
-    """An inference at any points of a box."""
+    """An inference at points of a box."""
 
     @abstractmethod
     def predict(
@@ -404,9 +403,9 @@ class PointInference(Inference):
 
         Args:
             data: The observations.
-            present: When.
-            normal: Random numbers for a function drawn from it; None for none.
-            most: Rows that a trial could have if it kept all of them.
+            present: The time of the decision.
+            normal: Random numbers for a sample; None for no sample.
+            most: Number of rows if a trial retained all of them.
         """
 
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
@@ -425,19 +424,18 @@ class PointInference(Inference):
 
 
 class PointRegression(PointInference):
-    """Regression at any points of a box: any process.
+    """Regression at points of a box, for any process.
 
-    A round on n observations costs O(n²) as long as the log only grows, whatever the decay, for
-    its factor grows along; see :class:`GrowingFactor`. What changes old rows is paid by factoring
-    anew, from the first row that changed on: O(n³) in every round where noise ages, since that of
-    each row grows, and where rows leave by relevance or out of a window, n being what is left; and
-    once when a trigger resets or hyperparameters are learned. A function drawn while the objective
-    moves takes a root of its own, O(n³) too.
+    A round on n observations costs O(n²) while the log only grows, for any decay, since the factor
+    grows too; see :class:`GrowingFactor`. A change of old rows requires a new factor from the first
+    changed row on. This costs O(n³) in every round for noise that ages and for rows dropped by
+    relevance or from a window, and once for a reset or for new hyperparameters. A sample of a
+    moving objective also costs O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
         if self.samples and isinstance(prior, BoxPrior):
-            spectral_normals(prior.points)  # raises where none are known
+            spectral_normals(prior.points)  # raises if the spectrum is not available
         return None if self.process.ages else GrowingFactor()
 
     def predict(
@@ -477,7 +475,7 @@ class PointRegression(PointInference):
             * retained
             * (min(retained, FACTOR_BLOCK) + retained * (self.samples and moves))
         )
-        # The last rows of the factor stay while the box is searched.
+        # The last rows of the factor stay in memory during the search of the box.
         at_work = max(block, retained * min(retained, FACTOR_BLOCK) + search)
         return log_numbers(horizon) + numbers_of_factor(retained) + at_work
 
@@ -492,7 +490,7 @@ class PointRegression(PointInference):
     def observations(
         self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
     ) -> Observations:
-        """The observations kept, of flattened trials."""
+        """The retained observations, of flattened trials."""
         found = super().observations(data, present, inflation_power, pairs)
         trials, dims = data.time.numel(), data.time.dim()
         return found.each(lambda part: part.reshape(trials, *part.shape[dims:]))
@@ -501,10 +499,10 @@ class PointRegression(PointInference):
 def _path_draw(
     kernel: PointKernel, observations: Observations, normal: Normal, most: int
 ) -> PathDraw:
-    """Random numbers for a function per trial.
+    """Random numbers for a sample per trial.
 
-    How many are drawn depends on the rounds told alone, not on what other trials still keep, so
-    that a trial draws the same in any batch.
+    Their number depends on the number of rounds only, not on the rows retained by other trials. A
+    trial therefore draws the same numbers in any batch.
     """
     trials, n, columns = observations.choice.shape
     picked = kernel.columns if isinstance(kernel, Stationary) else None

@@ -1,4 +1,4 @@
-"""The process that a posterior depends on, its observations, and what is asked of an inference."""
+"""The process behind a posterior, its observations, and the interface of an inference."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from botorch_tv.gp.mixture.filter import RunningMixture
 from botorch_tv.gp.regression import Observations
 
 SCORING = 4
-"""Matrices of points against observations that a score is computed in."""
+"""Matrices of points against observations in memory while a score is computed."""
 
 BY_COUNT_OR_TIME = (KeepAll, PeriodicReset, SlidingWindow)
-"""Rules known to look at no observation."""
+"""Rules that do not depend on observed values."""
 
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """A Gaussian process whose measurements are forgotten.
+    """A Gaussian process with rules for forgetting its observations.
 
     Attributes:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`.
         noise: Noise variance σ² of a new observation.
         mean: Prior mean; ``"estimated"`` for the constant of generalised least squares.
-        decay: How covariance falls with the time between measurements.
-        inflation: How the noise of a measurement grows with its age.
-        retention: Which measurements are kept: those that every rule keeps.
+        decay: How the covariance falls with the time between observations.
+        inflation: How the noise of an observation grows with its age.
+        retention: The rules of retention; an observation is retained if every rule retains it.
     """
 
     kernel: Kernel | Tensor
@@ -59,12 +59,12 @@ class Process:
 
     @cached_property
     def given_mean(self) -> float | None:
-        """The prior mean; None where it is to be estimated."""
+        """The prior mean; None if it is estimated."""
         return None if isinstance(self.mean, str) else self.mean
 
     @cached_property
     def moves(self) -> bool:
-        """Whether the prior changes with time at all; a static one needs no arithmetic."""
+        """Whether the prior changes with time."""
         return not is_static(self.decay)
 
     @cached_property
@@ -74,50 +74,52 @@ class Process:
 
     @cached_property
     def reacts(self) -> bool:
-        """Whether what is kept may depend on what was observed."""
-        return any(type(one) not in BY_COUNT_OR_TIME for one in self.retention)
+        """Whether the retained rows may depend on observed values."""
+        return any(type(rule) not in BY_COUNT_OR_TIME for rule in self.retention)
 
     @cached_property
     def slides(self) -> bool:
-        """Whether rows are known to leave one by one, in all trials together."""
+        """Whether a window drops rows one by one, in all trials together."""
         rules = self.retention
-        return any(isinstance(one, SlidingWindow) and one.by == "rounds" for one in rules)
+        return any(isinstance(rule, SlidingWindow) and rule.by == "rounds" for rule in rules)
 
     @cached_property
     def returns(self) -> bool:
-        """Whether rows may be set aside, which is followed by computing all anew."""
-        return any(isinstance(one, ConfirmedTrigger) for one in self.retention)
+        """Whether rows may be set aside, which requires a recomputation."""
+        return any(isinstance(rule, ConfirmedTrigger) for rule in self.retention)
 
     @cached_property
     def expires(self) -> bool:
-        """Whether rows are known to leave by time, at moments that differ by trial."""
-        timed = [one for one in self.retention if isinstance(one, (PeriodicReset, SlidingWindow))]
-        return any(one.by == "time" for one in timed)
+        """Whether rows are dropped by time, at moments that differ by trial."""
+        timed = [
+            rule for rule in self.retention if isinstance(rule, (PeriodicReset, SlidingWindow))
+        ]
+        return any(rule.by == "time" for rule in timed)
 
     def most_retained(self, horizon: int) -> int:
-        """Most observations that a trial keeps within ``horizon`` rounds, as far as is known."""
+        """Upper bound of the observations that a trial retains within ``horizon`` rounds."""
         limits = [horizon]
-        for one in self.retention:
-            if isinstance(one, (PeriodicReset, SlidingWindow)) and one.by == "rounds":
-                limits.append(int(one.period if isinstance(one, PeriodicReset) else one.window))
+        for rule in self.retention:
+            if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "rounds":
+                limits.append(int(rule.period if isinstance(rule, PeriodicReset) else rule.window))
         return min(limits)
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
-    """Temporal factors of some rows with all up to them, `batch_shape x (last - first) x last`.
+    """Temporal factors of some rows with all earlier rows, `batch_shape x (last - first) x last`.
 
     Args:
-        decay: Of a process.
+        decay: The decay of a process.
         elapsed: Times of all rows, `batch_shape x n`.
-        first: Number of the first of them.
-        last: Number of the one behind the last.
+        first: Number of the first row.
+        last: Number of the last row plus 1.
     """
     those, others = elapsed[..., first:last].unsqueeze(-1), elapsed[..., :last].unsqueeze(-2)
     return decay.covariance(those, others)
 
 
 Normal = Callable[..., Tensor]
-"""Standard normal variates for the trials: ``normal(k)`` gives `batch_shape x k`."""
+"""Standard normal variates for the trials: ``normal(k)`` returns `batch_shape x k`."""
 
 
 Joint = tuple[Tensor, Tensor, Tensor]
@@ -130,26 +132,24 @@ class Looks(NamedTuple):
     """Sizes of a search of a box, for estimates of memory."""
 
     familiar: int
-    """Observations that it begins at."""
+    """Number of observations from which the search starts."""
     compared: int
-    """Observations, or functions, that a point is compared with."""
+    """Number of observations, or functions, that a point is compared with."""
     matrices: int = SCORING
-    """Matrices of points against these that a score is computed in."""
+    """Number of matrices of points against these in memory while a score is computed."""
     besides: int = 0
-    """Numbers that the score of a point takes besides."""
+    """Further numbers in memory per point."""
 
 
 class Inference(ABC):
-    """How the posterior of a process is computed from its data.
+    """Computation of the posterior of a process from its data.
 
-    Unless it says otherwise it holds nothing besides the log and computes anew at every round.
-    What is predicted has the shape of the domain: :meth:`ArmInference.predict` knows all arms at
-    once, :meth:`PointRegression.predict` any point that it is asked about.
+    By default, every round computes from the log alone. :meth:`ArmInference.predict` returns the
+    posterior at all arms, and :meth:`PointRegression.predict` a posterior for any points.
 
     Args:
-        process: The kernel, its noise and mean, and how measurements are forgotten.
-        samples: Whether functions will be drawn in every round; a choice of representation, never
-            of the result.
+        process: The kernel, its noise and mean, and the rules of forgetting.
+        samples: Whether every round draws samples; this changes the representation, not the result.
     """
 
     def __init__(self, process: Process, *, samples: bool = False) -> None:
@@ -158,38 +158,40 @@ class Inference(ABC):
     def start(
         self, prior: Prior, batch_shape: Size
     ) -> RunningPosterior | RunningMixture | GrowingFactor | None:
-        """What data hold in addition to the log, before any observation."""
+        """The running posterior or cache before any observation; None for neither."""
         return None
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        """Take in the newest row of a log.
+        """Update the posterior with the newest row of a log.
 
         Args:
-            before: The data of the round.
-            after: Those of the next, their posterior still that of ``before``.
-            change: Which rows they do not keep any more.
+            before: The data before the observation.
+            after: The data with the observation and with the posterior of ``before``.
+            change: The rows that ``after`` has dropped.
             consume: Whether the memory of ``before`` may be reused.
 
         Returns:
-            ``after``, its posterior brought up to date.
+            ``after`` with its own posterior.
         """
         return after
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
-        """Leave out rows as time passes, without an observation; see :meth:`observe`.
+        """Drop rows as time passes, without an observation; see :meth:`observe`.
 
-        What has changed may lie in memory that is for reading only.
+        The tensors of ``change`` may be read-only.
         """
         return after
 
     @abstractmethod
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
-        """The joint posterior within each of e groups of q arms or points; differentiable in these.
+        """The joint posterior within each of e groups of q arms or points.
+
+        The result is differentiable with respect to points.
 
         Args:
             data: The observations.
             choice: Arms, `batch_shape x e x q`, or points, `batch_shape x e x q x (d + c)`.
-            present: When.
+            present: The time of the decision.
         """
 
     @abstractmethod
@@ -198,53 +200,56 @@ class Inference(ABC):
 
     @abstractmethod
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        """Numbers held and worked on by round ``horizon`` per trial, where ``trials`` do together.
+        """Upper bound of the numbers per trial in memory by round ``horizon``.
 
-        The most there can be: every round tells of another arm. ``search`` numbers are worked on
-        while the posterior is held and a box is searched.
+        Args:
+            data: The data before any observation.
+            horizon: Number of rounds.
+            trials: Number of trials computed together.
+            search: Numbers per trial in memory during the search of a box.
         """
 
     def looks(self, data: Data, horizon: int) -> Looks:
-        """The most that a search of a box takes up to round ``horizon``."""
+        """Upper bounds of the sizes of a search of a box up to round ``horizon``."""
         retained = self.process.most_retained(horizon)
         return Looks(retained, retained)
 
     def model_noise(self, data: Data, noise: Tensor) -> Tensor:
-        """The noise variances used for those that were told, `batch_shape`."""
+        """The noise variances that the model uses instead of the given ``noise``, `batch_shape`."""
         return noise
 
     def unit(self, data: Data) -> Tensor | None:
-        """By what predictions are to be multiplied, `batch_shape`; None for 1.
+        """The unit of predictions, `batch_shape`; None for 1.
 
-        :meth:`joint` is in the units of y in any case.
+        :meth:`joint` is in the units of y.
         """
         return None
 
     def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
-        """The prior mean: what is known, or else the estimate, `batch_shape`."""
-        known = self.process.given_mean
-        if known is not None:
-            return known
+        """The prior mean: the given number, or the estimate, `batch_shape`."""
+        given = self.process.given_mean
+        if given is not None:
+            return given
         assert estimate is not None
         return estimate
 
     def observations(
         self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = True
     ) -> Observations:
-        """The observations kept, ready for regression: a row for each that some trial keeps.
+        """The rows that some trial retains, prepared for regression.
 
         Args:
-            data: The log, and what is kept of it.
-            present: When.
-            inflation_power: 2 squares the factor on the noise, as the doubly weighted gain does.
-            pairs: Whether temporal factors among all rows are wanted.
+            data: The log and its retained rows.
+            present: The time of the decision.
+            inflation_power: 2 squares the factor on the noise, for the doubly weighted gain.
+            pairs: Whether to compute temporal factors among all rows.
         """
         process, log, first, prior = self.process, data.history, data.dropped, data.prior
         y, time, noise = (part.tensor(first) for part in (log.y, log.time, log.noise))
         if process.given_mean:
             y = y - process.given_mean
         decay, factor = process.decay, None
-        if isinstance(prior, BoxPrior):  # where both may have been learned
+        if isinstance(prior, BoxPrior):  # on a box, both may have been learned
             decay, factor = decay if prior.decay is None else prior.decay, prior.noise_factor
         if factor is not None:
             noise = noise * factor.view_as(present.now).unsqueeze(-1)

@@ -1,10 +1,10 @@
-"""Many small minimisations within bounds, advancing together.
+"""Batched minimisation of many small problems within bounds.
 
-A projected BFGS method: coordinates held at a bound by the gradient are taken out of the step, the
-rest move by the inverse Hessian built so far, and the step is shortened until the function falls
-enough (Armijo). Every problem keeps its own matrix and step length, so a batch gives what its
-problems would give alone; all are evaluated at once, and those that are done are left out. A GPU
-is waited for only to see whether there are such, and given few operations to do.
+A projected BFGS method: coordinates that the gradient pushes against a bound are fixed, the others
+move by the current inverse Hessian, and the step is shortened until the function falls enough
+(Armijo). Every problem has its own matrix and step length, so the result of a problem does not
+depend on the batch. All problems are evaluated together, and finished problems are removed. A GPU
+is waited for only to detect finished problems.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import torch
 from torch import Tensor
 
 Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Takes points, `m x p`, or `m x k x p` of groups of k, and the numbers of the problems or groups
-they belong to, `m`; gives values, `m` or `m x k`, and gradients like the points."""
+"""Maps points, `m x p`, or `m x k x p` for groups of k, and the numbers of their problems or
+groups, `m`, to values, `m` or `m x k`, and gradients of the shape of the points."""
 
 SUFFICIENT_DECREASE = 1e-4
 CURVATURE = 1e-10
-"""A pair of step and change of gradient enters the matrix if their cosine is at least this."""
+"""Smallest cosine between a step and its change of gradient for an update of the matrix."""
 FIRST_STEP = 0.1
 """Length of the first step of each problem."""
 BETWEEN_LOOKS = 4
-"""Least evaluations from one look at which problems are done to the next, where looking means
-waiting; later a third of those so far."""
+"""Smallest number of evaluations between two checks for finished problems on a GPU; later a third
+of the evaluations so far."""
 SHORTEST_STEP = 1e-12
-"""A line search that came down to this share of its step ends the problem."""
+"""Smallest share of a step; a line search that reaches it ends the problem."""
 
 
 def minimize(
@@ -43,20 +43,21 @@ def minimize(
 ) -> Descent:
     """Local minima of independent problems within bounds.
 
-    Coordinates should be scaled so that a step of 0.1 is a modest one.
+    Coordinates should be scaled such that a step of 0.1 is moderate.
 
     Args:
-        function: Value and gradient. Where one is not finite it counts as worse than elsewhere.
-        start: Where to start, `n x p`; moved into the bounds.
+        function: Value and gradient; a result that is not finite counts as infinitely bad.
+        start: Starting points, `n x p`; clamped to the bounds.
         lower: Lower bounds, broadcastable with ``start``.
-        upper: Upper bounds.
-        evaluations: How often the function may be evaluated.
-        value_tolerance: A problem is done when a step changes its value by no more than this,
-            relative to the larger of the value's size and 1.
-        gradient_tolerance: Or when no coordinate of the projected gradient is larger than this.
+        upper: Upper bounds, broadcastable with ``start``.
+        evaluations: Largest number of evaluations of the function.
+        value_tolerance: A problem ends when a step changes its value by no more than this,
+            relative to max(|value|, 1).
+        gradient_tolerance: A problem also ends when no coordinate of the projected gradient
+            exceeds this.
 
     Returns:
-        The descent, with the best points met.
+        The descent, with the best points.
     """
     descent = Descent(function, start, lower, upper, value_tolerance, gradient_tolerance)
     descent.go(evaluations)
@@ -64,23 +65,23 @@ def minimize(
 
 
 class Descent:
-    """Problems that descend together, one by one or in groups, of which some may be given up.
+    """Problems that descend together, single or in groups; members of groups may be dropped.
 
     Args:
-        function: As for :func:`minimize`; evaluated once.
-        start: Where to start, `n x p`, or `n x k x p` for groups of k, which are evaluated until
-            all in them are done; moved into the bounds.
+        function: As for :func:`minimize`; ``__init__`` evaluates it once.
+        start: Starting points, `n x p`, or `n x k x p` for groups of k, which are evaluated until
+            all their members have ended; clamped to the bounds.
         lower: Lower bounds, broadcastable with ``start``.
-        upper: Upper bounds.
+        upper: Upper bounds, broadcastable with ``start``.
         value_tolerance: As for :func:`minimize`.
         gradient_tolerance: As for :func:`minimize`.
-        futile: One is done, too, where the best of its group is lower by more than so many times
-            what its next step promises by its slope.
+        futile: A member also ends if its value exceeds the best of its group by more than
+            ``futile`` times the decrease that its next step promises.
 
     Attributes:
-        x: The best points met, like ``start``.
-        value: The function there, `n` or `n x k`.
-        evaluations: How often the function was evaluated.
+        x: The best points, of the shape of ``start``.
+        value: The function at ``x``, `n` or `n x k`.
+        evaluations: Number of evaluations of the function.
     """
 
     def __init__(
@@ -94,10 +95,12 @@ class Descent:
         futile: float = math.inf,
     ) -> None:
         self._tolerances, self._futile = (value_tolerance, gradient_tolerance), futile
-        # A number made into a tensor elsewhere would have to be copied to a GPU.
+        # A number becomes a tensor on the device, without a copy from the host.
         self._lower, self._upper = (
-            (one.to(start) if isinstance(one, Tensor) else start.new_full((), one)).expand_as(start)
-            for one in (lower, upper)
+            (bound.to(start) if isinstance(bound, Tensor) else start.new_full((), bound)).expand_as(
+                start
+            )
+            for bound in (lower, upper)
         )
         self._at = start.clamp(self._lower, self._upper)
         self._function, self._rows = function, torch.arange(len(start), device=start.device)
@@ -118,11 +121,11 @@ class Descent:
         self._inverse, self._uphill = self._inverse * factor.unsqueeze(-1), self._uphill * factor
 
     def go(self, evaluations: int, *, blindly: bool = False) -> None:
-        """Go on until all are done, or the function was evaluated so often in all.
+        """Descend until all problems have ended or the evaluations are used.
 
         Args:
-            evaluations: How often.
-            blindly: Whether not to look who is done where looking means waiting.
+            evaluations: Largest total number of evaluations.
+            blindly: Whether to skip checks for finished problems on a GPU.
         """
         on_cpu, next_look = self.x.device.type == "cpu", _next_look(self.evaluations)
         while self.evaluations < evaluations and len(self._rows):
@@ -134,7 +137,7 @@ class Descent:
             if self._futile < math.inf:
                 promised = (self._slope * self._uphill).sum(-1)
                 within = self._height.amin(-1, keepdim=True).add(promised, alpha=self._futile)
-                # The first step has a length that promises nothing.
+                # The length of the first step is arbitrary and promises nothing.
                 self._going = self._going > ((self._height > within) > self._fresh)
             if on_cpu or (not blindly and self.evaluations >= next_look):
                 next_look = _next_look(self.evaluations)
@@ -142,10 +145,7 @@ class Descent:
         self._write_down()
 
     def go_on_with(self, some: Tensor) -> None:
-        """Give up all but some of every group, `n x j`, which are put in that order.
-
-        What is given up is no longer among ``x`` and ``value`` either.
-        """
+        """Retain some members of every group, `n x j`, in that order; also in ``x``, ``value``."""
         self._write_down()
         self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
         own = some.index_select(0, self._rows)
@@ -161,20 +161,20 @@ class Descent:
             self.x[self._rows], self.value[self._rows] = self._at, self._height
 
     def _look(self) -> None:
-        """Leave the problems, or groups, where they are that are done, if those are the most."""
+        """Remove finished problems or groups from the batch once they are the majority."""
         going = self._going.any(-1) if self._going.dim() > 1 else self._going
-        left = int(going.sum())
-        if left > len(self._rows) // 2:
+        remaining = int(going.sum())
+        if remaining > len(self._rows) // 2:
             return
         self._write_down()
-        # Those that go on, in their order; how many these are need not be asked again.
-        rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:left]
+        # The remaining rows in their order; their number is already on the host.
+        rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:remaining]
         for name in ("_rows", *OF_PROBLEMS):
             setattr(self, name, getattr(self, name).index_select(0, rows))
 
     def _turn(self) -> None:
         """Set the direction from the gradient and the matrix."""
-        # A coordinate at the bound that it is driven to is held.
+        # A coordinate that is pushed against its bound is fixed.
         free = torch.where(self._gradient > 0, self._lower, self._upper) != self._at
         self._slope = self._gradient * free
         self._uphill = (self._inverse @ self._slope.unsqueeze(-1)).squeeze(-1) * free
@@ -185,14 +185,14 @@ class Descent:
         moved = trial - self._at
         promised = (self._gradient * moved).sum(-1)
         total = gradient.sum(-1) + value
-        # A finite number less itself is 0, any other NaN: where one is not finite, so is the gain.
+        # x - x is 0 for finite x and NaN otherwise, so the gain is NaN if anything is not finite.
         gained = self._height - value + (total - total)
-        # Cut off at the bounds, a step may point upwards: then the value must not rise at least.
+        # A step clamped to the bounds may point upwards; then the value must not increase.
         enough = gained.add(promised.clamp_max(0), alpha=SUFFICIENT_DECREASE) >= 0
         accepted = enough & self._going
         # The minimum of the parabola through both values and the first slope.
         shorter = (0.5 * promised).div_(promised + gained)
-        # 0 / 0 where a problem that is done does not move; its points are evaluated all the same.
+        # 0 / 0 for a finished problem, which does not move.
         shorter = shorter.nan_to_num_(0.1, 0.1, 0.1).clamp_(0.1, 0.5)
         self._step = shorter.mul_(self._step).masked_fill_(accepted, 1.0)
         gradient = torch.where(accepted.unsqueeze(-1), gradient, self._gradient)
@@ -203,7 +203,7 @@ class Descent:
         self._gradient = gradient
         self._turn()
         flat = torch.linalg.vector_norm(self._slope, math.inf, -1) <= gradient_tolerance
-        # One just accepted has a whole step before it.
+        # An accepted step resets the step length to 1.
         done = flat | (self._step < SHORTEST_STEP) | (accepted & small)
         self._going = self._going > done
 
@@ -212,7 +212,7 @@ class Descent:
 
         Args:
             s: Steps.
-            y: Changes of the gradient; nothing is learned where these are 0.
+            y: Changes of the gradient; zero changes do not update H.
         """
         y = y * (s != 0)
         both = torch.stack([s, y], -2)
@@ -225,7 +225,7 @@ class Descent:
         inverse = torch.where(first[..., None, None], rescaled, self._inverse)
         self._fresh = self._fresh & useless
         rho = product.reciprocal().masked_fill_(useless, 0.0).unsqueeze(-1)
-        # With h = H y and u = h - ½ (1 + ρ yᵀh) s it is H - ρ (s uᵀ + u sᵀ).
+        # With h = H y and u = h - ½ (1 + ρ yᵀh) s the update is H - ρ (s uᵀ + u sᵀ).
         h = (inverse @ y.unsqueeze(-1)).squeeze(-1)
         u = torch.addcmul(h, 1 + rho * (y * h).sum(-1, keepdim=True), s, value=-0.5)
         outer = (rho * s).unsqueeze(-1) * u.unsqueeze(-2)
@@ -236,15 +236,15 @@ OF_PROBLEMS = (
     "_at", "_height", "_gradient", "_lower", "_upper", "_step", "_going", "_fresh", "_inverse",
     "_slope", "_uphill",
 )  # fmt: skip
-"""The state of each problem that goes on."""
+"""Attributes with the state of each remaining problem."""
 
 
 def _next_look(evaluations: int) -> int:
-    """After how many evaluations it is time to look who is done."""
+    """Number of evaluations at the next check for finished problems."""
     return evaluations + max(BETWEEN_LOOKS, evaluations // 3)
 
 
 def _of_groups(part: Tensor, some: Tensor) -> Tensor:
-    """Some of every group, `n x k x *` and `n x j` to `n x j x *`."""
+    """Some members of every group, `n x k x *` and `n x j` to `n x j x *`."""
     index = some.view(*some.shape, *[1] * (part.dim() - 2)).expand(*some.shape, *part.shape[2:])
     return part.gather(1, index)

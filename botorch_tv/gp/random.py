@@ -1,10 +1,10 @@
-"""Random numbers by count: number i of a key is a hash, the same integers on every device.
+"""Counter-based random numbers: number i of a key is a hash, equal on every device.
 
 The generator is SplittableRandom of Steele, Lea and Flood, "Fast splittable pseudorandom number
 generators" (OOPSLA 2014): word i of a pair (start, step) is ``mix(start + (i + 1) * step)`` with
-the finaliser of SplitMix64 (Stafford's variant 13), which passes BigCrush of TestU01; each pair has
-a step of its own, so that no two sequences are parts of one. Words are int64 whose overflow wraps
-on purpose, so a batch of keys takes a fixed number of operations, whatever its size.
+the finaliser of SplitMix64 (Stafford's variant 13), which passes BigCrush of TestU01. Each pair has
+its own step, so no two sequences overlap. Words are int64 with intended overflow; a batch of keys
+of any size takes a fixed number of operations.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _FEWEST_CHANGES = 24
 
 
 def mixed(word: Tensor) -> Tensor:
-    """Bits mixed so that near words go far apart, int64: the finaliser of SplitMix64."""
+    """The finaliser of SplitMix64, int64: maps similar words to dissimilar words."""
     return _finalised(word.clone(), _STAFFORD_13)
 
 
 def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]:
-    """A start and a step for each of some trials.
+    """A start and a step for each trial.
 
     Args:
         first: 64 bits of the key that the trials share, signed.
-        second: 64 other bits of it.
+        second: The other 64 bits, signed.
         trials: Numbers of the trials, int64.
 
     Returns:
@@ -49,18 +49,18 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
     """
     count = (trials + 1) * GOLDEN
     step = _finalised(count + second, _MURMUR_3) | 1
-    # A step of few changes between neighbouring bits would mix slowly (mixGamma of the paper).
-    monotonous = _ones(step ^ shifted(step, 1)) < _FEWEST_CHANGES
+    # A step with few changes between neighbouring bits mixes slowly (mixGamma of the paper).
+    monotonous = _set_bits(step ^ shifted(step, 1)) < _FEWEST_CHANGES
     return mixed(count + first), torch.where(monotonous, step ^ _ALTERNATING, step)
 
 
 def words(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
-    """The words of some keys with these numbers, int64.
+    """The words of some keys at given numbers, int64.
 
     Args:
-        start: From :func:`trial_keys`.
-        step: With it, of the same shape.
-        numbers: Counted from 0, int64, of a shape that broadcasts with both.
+        start: Starts from :func:`trial_keys`.
+        step: Steps from :func:`trial_keys`, of the same shape.
+        numbers: Numbers of the words from 0, int64, broadcastable with both.
     """
     return _finalised(((numbers + 1) * step).add_(start), _STAFFORD_13)
 
@@ -74,13 +74,13 @@ def normals(radius: Tensor, angle: Tensor) -> Tensor:
     """Two words as two standard normal variates (Box and Muller 1958).
 
     Args:
-        radius: A word each.
-        angle: Another word each, of the same shape.
+        radius: Words for the radius, any shape.
+        angle: Words for the angle, of the same shape.
 
     Returns:
-        float64, `... x 2`; none is further than 8.6 from 0, beyond which lie 1 in 10^17.
+        float64, `... x 2`; at most 8.6 in size, a bound exceeded with probability 10^-17.
     """
-    # In (0, 1]: the least is 2^-53, and what was rounded up to 1 + 2^-53 is 1.
+    # In (0, 1]: the smallest value is 2^-53, and 1 + 2^-53 rounds to 1.
     length = radius.double().mul_(2.0**-64).add_(0.5 + 2.0**-53)
     length.log_().mul_(-2).sqrt_()
     turn = angle.double().mul_(2 * math.pi * 2.0**-64)
@@ -91,10 +91,10 @@ def normals(radius: Tensor, angle: Tensor) -> Tensor:
 
 
 def _finalised(word: Tensor, rounds: tuple[tuple[int, int], ...]) -> Tensor:
-    """A word that is xor-shifted and multiplied in turn, in its own memory."""
-    room = torch.empty_like(word)
+    """Xor-shift and multiply a word in turn, in place."""
+    buffer = torch.empty_like(word)
     for by, factor in rounds:
-        word ^= shifted(word, by, out=room)
+        word ^= shifted(word, by, out=buffer)
         if factor != 1:
             word *= factor
     return word
@@ -106,8 +106,8 @@ def shifted(word: Tensor, by: int, out: Tensor | None = None) -> Tensor:
     return shifted.bitwise_and_(2 ** (64 - by) - 1)
 
 
-def _ones(word: Tensor) -> Tensor:
-    """How many bits are set."""
+def _set_bits(word: Tensor) -> Tensor:
+    """Number of set bits."""
     for by, mask in enumerate((0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F)):
         word = (word & mask) + (shifted(word, 2**by) & mask)
     return shifted(word * 0x0101010101010101, 56)
@@ -129,22 +129,27 @@ class Draws(Protocol):
 
 @runtime_checkable
 class NumberedDraws(Draws, Protocol):
-    """Random numbers that need not be drawn to be passed over."""
+    """Random numbers that can skip variates without drawing them."""
 
     def leading_normals(self, count: int, room: int) -> Tensor:
-        """The first ``count`` of the next ``room`` variates, `batch_shape x count`."""
+        """The first ``count`` of the next ``room`` variates, `batch_shape x count`.
+
+        Args:
+            count: Number of variates returned.
+            room: Number of variates consumed, at least ``count``.
+        """
 
 
 def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
-    """The first of a fixed number of standard normal variates.
+    """The first variates among a fixed number of standard normal variates.
 
-    How many a draw takes may be one more or less on another processor, but what is drawn later
-    stays the same.
+    The required number may differ by 1 between processors. Consuming a fixed number makes later
+    draws equal.
 
     Args:
-        draws: Where they come from.
-        count: How many are wanted.
-        room: How many are used up, at least as many.
+        draws: The source.
+        count: Number of variates returned.
+        room: Number of variates consumed, at least ``count``.
 
     Returns:
         `batch_shape x count`.
@@ -155,12 +160,12 @@ def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
 
 
 class _Drawn:
-    """Numbers of one generator for all trials, or of one for each, which notices no others.
+    """Random numbers of a generator for all trials, or of a generator per trial.
 
     Args:
-        generators: One for all trials, or one for each.
+        generators: One generator for all trials, or one per trial.
         shape: Batch shape of the trials.
-        like: Of the dtype and device of the numbers.
+        like: A tensor of the dtype and device of the numbers.
     """
 
     def __init__(
@@ -175,29 +180,29 @@ class _Drawn:
         return self._drawn(torch.rand, event_shape)
 
     def _drawn(self, draw: Callable[..., Tensor], event_shape: tuple[int, ...]) -> Tensor:
-        """Numbers drawn where generators are, and brought to where the trials are."""
+        """Numbers drawn on the device of the generators and copied to the device of the trials."""
         whole, like = (*self._shape, *event_shape), self._like
         shape, rows = whole if len(self._generators) == 1 else event_shape, []
-        for one in self._generators:
-            place = like.device if one is None else one.device
-            rows.append(draw(shape, generator=one, dtype=like.dtype, device=place))
+        for generator in self._generators:
+            place = like.device if generator is None else generator.device
+            rows.append(draw(shape, generator=generator, dtype=like.dtype, device=place))
         return torch.stack(rows).view(whole).to(like.device)
 
 
 def draws_for(
     generator: Generators | Draws | None, batch_shape: Sequence[int], like: Tensor
 ) -> Draws:
-    """Random numbers for trials of a shape.
+    """Random numbers for a batch of trials.
 
     Args:
-        generator: One for all trials, one per trial, anything that draws by itself, or None for
-            PyTorch's default generator. A generator on another device than the trials draws there,
-            and what it draws is copied, for which a GPU waits.
+        generator: A generator for all trials, a list with a generator per trial, a
+            :class:`Draws`, or None for PyTorch's default generator. A generator on another device
+            draws there, and its numbers are copied.
         batch_shape: Shape of the trials.
-        like: Gives dtype and device of the numbers, unless the generator draws by itself.
+        like: A tensor of the dtype and device of the numbers; a :class:`Draws` ignores it.
 
     Raises:
-        InputDataError: If there is not one generator per trial, or it is none at all.
+        InputDataError: If ``generator`` is neither of these, or the list has a wrong length.
     """
     if generator is None or isinstance(generator, torch.Generator):
         return _Drawn([generator], batch_shape, like)
@@ -205,7 +210,7 @@ def draws_for(
         return generator
     trials = math.prod(batch_shape)
     listed = isinstance(generator, Sequence) and len(generator) == trials
-    if not listed or not all(isinstance(one, torch.Generator) for one in generator):
+    if not listed or not all(isinstance(item, torch.Generator) for item in generator):
         raise InputDataError(
             f"generator is {generator!r}, but there are {trials} trials; pass a torch.Generator, "
             "or a list with one per trial."

@@ -1,8 +1,7 @@
 """Gaussian-process regression on a log of observations: any decay, inflation and retention.
 
-With S = diag(noise_i^(-1/2)) the posterior is written with I + S K S, whose eigenvalues are at
-least 1: a row that is not kept is S_i = 0, which leaves the likelihood exact, and a noise that has
-outgrown every range is S_i = 0 too, so that nothing overflows.
+With S = diag(noise_i^(-1/2)) the posterior uses I + S K S, whose eigenvalues are at least 1. A
+dropped row has S_i = 0 and does not change the likelihood; infinite noise also has S_i = 0.
 """
 
 from __future__ import annotations
@@ -17,28 +16,28 @@ from botorch_tv.gp.basis import ArmBasis, Basis, FeatureBasis
 from botorch_tv.gp.cholesky import cholesky, inverted, log_diagonal
 
 BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
-"""Numbers in the largest matrix of a block of trials: what a cache or a memory holds at ease."""
+"""Numbers in the largest matrix of a block of trials, by the size of the cache or memory."""
 GROWTH_STEPS = 64
-"""Numbers of observations at which what grows with them is looked at."""
+"""Number of points at which a maximum over the number of observations is evaluated."""
 
 
 class Observations(NamedTuple):
     """The data of a batch of regressions; each of the n rows is an observation."""
 
     choice: Tensor
-    """Where it was measured: arms, `batch_shape x n`, or points, `batch_shape x n x d`."""
+    """Arms, `batch_shape x n`, or points, `batch_shape x n x d`."""
     y: Tensor
     """Observations, `batch_shape x n`."""
     precision_root: Tensor
-    """S, the inverse noise standard deviation, 0 for a row not kept, `batch_shape x n`."""
+    """S, the inverse noise standard deviation, 0 for a dropped row, `batch_shape x n`."""
     decay: Tensor | None = None
-    """Temporal factor of the covariance among rows, `batch_shape x n x n`; None where it is 1."""
+    """Temporal factor of the covariance among rows, `batch_shape x n x n`; None for 1."""
     present_decay: Tensor | None = None
-    """Temporal factor between rows and now, `batch_shape x n`; None where it is 1."""
+    """Temporal factor between rows and now, `batch_shape x n`; None for 1."""
     prior_factor: Tensor | None = None
-    """Factor on the prior covariance now, `batch_shape`; None where it is 1."""
+    """Factor on the prior covariance now, `batch_shape`; None for 1."""
     estimates_mean: bool = False
-    """Whether the prior mean, one constant, is estimated from these observations."""
+    """Whether the constant prior mean is estimated from these observations."""
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Observations:
         """A copy with a function applied to every tensor."""
@@ -47,7 +46,7 @@ class Observations(NamedTuple):
 
 
 class Trend(NamedTuple):
-    """The same regression with every observation 1, needed to estimate the prior mean."""
+    """The regression with every observation 1, which estimates the prior mean."""
 
     response: Tensor
     """k~ᵀ A⁻¹ 1 with A = K ∘ D + N, `batch_shape x M`, or in coordinates, `batch_shape x r`."""
@@ -58,7 +57,7 @@ class Trend(NamedTuple):
 
     @property
     def constant(self) -> Tensor:
-        """The prior mean estimated, `batch_shape`; see :func:`constant_mean`."""
+        """The estimated prior mean, `batch_shape`; see :func:`constant_mean`."""
         return constant_mean(self.cross, self.weight)
 
 
@@ -66,23 +65,23 @@ class Regression(NamedTuple):
     """A posterior in coordinates of a basis."""
 
     rows: Tensor
-    """H, `batch_shape x n x r`: ΣᵢHᵢHᵢᵀ is the prior covariance less the posterior's."""
+    """H, `batch_shape x n x r`: ΣᵢHᵢHᵢᵀ is the prior minus the posterior covariance."""
     coordinates: Tensor
     """The mean, `batch_shape x r`."""
     information_gain: Tensor
     """½ ln det(I + S K S), `batch_shape`."""
     is_posterior: bool = False
-    """Whether ΣᵢHᵢHᵢᵀ is instead the posterior covariance itself."""
+    """Whether ΣᵢHᵢHᵢᵀ is the posterior covariance."""
     trend: Trend | None = None
-    """What the prior mean was estimated from, in coordinates; None if it was not estimated."""
+    """The regression that estimated the prior mean, in coordinates; None if the mean is given."""
 
     def variance_reduction(self, basis: Basis) -> Tensor:
-        """Prior less posterior variance of every arm, `batch_shape x M`."""
+        """Prior minus posterior variance of every arm, `batch_shape x M`."""
         total = basis.sum_of_squares(self.rows)
         return basis.variance - total if self.is_posterior else total
 
     def covariance_reduction(self, basis: Basis, index: Tensor) -> Tensor:
-        """Prior less posterior covariance among some arms, `batch_shape x q x q`."""
+        """Prior minus posterior covariance among some arms, `batch_shape x q x q`."""
         at = basis.inner(self.rows, index)
         total = at @ at.mT
         return basis.gram(index) - total if self.is_posterior else total
@@ -104,17 +103,17 @@ class Regression(NamedTuple):
 def regress_on_arms(
     basis: Basis, observations: Observations, normal: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Posterior on all arms of a batch of regressions, a block of trials at a time.
+    """Posterior on all arms of a batch of regressions, by blocks of trials.
 
     Args:
         basis: Coordinates of the kernel over the arms.
-        observations: Those kept and how much each is worth.
-        normal: Standard normal variates to make a sample of, `batch_shape x p`.
+        observations: Retained observations with their precisions.
+        normal: Standard normal variates for a sample, `batch_shape x p`; None for no sample.
 
     Returns:
-        Mean and prior less posterior variance, each `batch_shape x M`; the information gain and the
-        prior mean estimated, None where it was not, each `batch_shape`; and the sample,
-        `batch_shape x M`, None where none was asked for.
+        Mean and prior minus posterior variance, each `batch_shape x M`; the information gain,
+        `batch_shape`; the estimated prior mean, `batch_shape`, None if the mean is given; and the
+        sample, `batch_shape x M`, None without ``normal``.
     """
     parts = []
     for some, block in _blocks(basis, observations):
@@ -139,15 +138,16 @@ def regress_on_arms(
 
 
 def _together(basis: Basis, rows: int) -> int:
-    """Number of trials in a block, each of so many observations."""
+    """Number of trials in a block, each with ``rows`` observations."""
     per_trial = max(1, rows * max(rows, basis.size))
     return max(1, BLOCK_NUMBERS.get(basis.variance.device.type, 2**18) // per_trial)
 
 
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
-    """Numbers that :func:`regress_on_arms` works on at a time at most, its results aside.
+    """Upper bound of the numbers in memory in :func:`regress_on_arms`, without its results.
 
-    More observations leave fewer trials for a block, and from as many as coordinates on take less.
+    The bound is a maximum over the number of observations, since blocks with more observations
+    have fewer trials, and more observations than coordinates need less memory.
 
     Args:
         basis: Coordinates of the kernel over the arms.
@@ -158,41 +158,41 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
     step, most = max(1, rows // GROWTH_STEPS), 0
     for n in {*range(step, rows, step), min(rows, basis.size), min(rows, basis.size + 1), rows}:
         together = min(trials, _together(basis, n))
-        # The posterior of a block stays until the next one is there.
+        # The posterior of a block stays until the next block is done.
         held = min(n, basis.size) * basis.size if trials > together else 0
-        known = basis.size if _is_few(basis, n) and not moves else n
-        left = known * basis.size + basis.numbers_of_squares(known, together) // together
-        most = max(most, together * (max(numbers_of_regression(basis, n, moves), left) + held))
+        size = basis.size if _is_few(basis, n) and not moves else n
+        scoring = size * basis.size + basis.numbers_of_squares(size, together) // together
+        most = max(most, together * (max(numbers_of_regression(basis, n, moves), scoring) + held))
     return most
 
 
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
-    """Numbers per trial that :func:`regress` works on; ``rows`` and ``moves`` as above."""
+    """Numbers per trial in memory in :func:`regress`; ``rows`` and ``moves`` as above."""
     if _is_few(basis, rows) and not moves:
-        # Features of the rows, beside what is scaled, or beside a product, its factor and a root.
+        # Features of the rows, and the scaled features, or a product with its factor and root.
         return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
-    # The Cholesky factor beside the kernel while it is made, or beside three of the columns.
+    # The Cholesky factor, and the kernel or three matrices of the columns.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 
 def _blocks(basis: Basis, observations: Observations) -> Iterator[tuple[slice, Observations]]:
-    """Some trials of a flattened batch at a time, and which."""
+    """Slices of a flattened batch of trials with their observations."""
     dims, trials = observations.y.dim() - 1, observations.y.shape[:-1].numel()
     together = _together(basis, observations.y.shape[-1])
     for first in range(0, max(1, trials), together):
         some = slice(first, first + together)
-        yield some, observations.each(lambda one: one.reshape(trials, *one.shape[dims:])[some])  # noqa: B023
+        yield some, observations.each(lambda part: part.reshape(trials, *part.shape[dims:])[some])  # noqa: B023
 
 
 def regress(basis: Basis, observations: Observations) -> Regression:
     """Posterior of a batch of regressions.
 
-    Where the covariance is static and the rows outnumber the coordinates of the basis, the r x r
-    form is taken, whose cost is linear in the number of rows.
+    For a static covariance with more rows than coordinates of the basis, the r x r form is used,
+    whose cost is linear in the number of rows.
 
     Args:
         basis: Coordinates of the kernel over the arms.
-        observations: Those kept and how much each is worth.
+        observations: Retained observations with their precisions.
 
     Returns:
         The posterior in coordinates of the basis.
@@ -227,15 +227,15 @@ def _covariance_form(basis: Basis, observations: Observations) -> Regression:
 def whitened(
     basis: Basis, observations: Observations, scale: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """The factor L of I + S (K ∘ D) S, and by its inverse what a posterior takes.
+    """The factor L of I + S (K ∘ D) S, and whitened columns for a posterior.
 
     Args:
         basis: Coordinates of the kernel over the arms.
-        observations: Those kept and how much each is worth.
-        scale: Multiplies rows of a matrix by S and the temporal factors between them and now.
+        observations: Retained observations with their precisions.
+        scale: Multiplies the rows of a matrix by the given factors, `batch_shape x n`.
 
     Returns:
-        L; L⁻¹ times that product; L⁻¹ S y; and L⁻¹ S 1 where the mean is estimated.
+        L; L⁻¹ times the scaled matrix; L⁻¹ S y; and L⁻¹ S 1 if the mean is estimated, else None.
     """
     root, present = observations.precision_root, observations.present_decay
     columns = [
@@ -277,7 +277,7 @@ def _information_factor(basis: Basis, observations: Observations) -> tuple[Tenso
 
 
 def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
-    """Generalised least squares, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N; 0 where there are no data.
+    """Generalised least squares, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N; 0 without data.
 
     Args:
         cross: 1ᵀA⁻¹y, `batch_shape`.
@@ -287,7 +287,7 @@ def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
 
 
 def information_gain(basis: Basis, observations: Observations) -> Tensor:
-    """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`, block by block."""
+    """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`."""
     gains = [
         log_diagonal(
             _information_factor(basis, block)[-1]

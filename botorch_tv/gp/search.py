@@ -1,4 +1,4 @@
-"""Search for the best point of a box, for many trials at once."""
+"""Search for the best point of a box, for many trials together."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from botorch_tv.validation import settle_integer
 SEARCH_NUMBERS = 2**22
 """Numbers in the largest matrix of a block of raw samples."""
 CLIMBING = 12
-"""Matrices of points against either where its derivative is computed besides."""
+"""Matrices of points against observations in memory while a score is differentiated."""
 
 AROUND = 4
-"""Times as many points as are wanted are looked at for those nearest to a point in a cube."""
+"""Number of candidates for the nearest points, as a multiple of the points required."""
 MOST_COLUMNS = 6
-"""Up to so many coordinates that takes less time than to look at all of them."""
+"""Largest number of coordinates for which candidates are faster than a search of all points."""
 
 
-def raw_points(number: int, dim: int, told: int, like: Tensor) -> Tensor:
-    """Points that fill the unit cube evenly, other ones in every round, `number x dim`.
+def raw_points(number: int, dim: int, rounds: int, like: Tensor) -> Tensor:
+    """Points that fill the unit cube evenly and differ between rounds, `number x dim`.
 
     Args:
-        number: How many.
-        dim: Coordinates of each.
-        told: Rounds told.
-        like: A tensor of the dtype and device wanted.
+        number: Number of points.
+        dim: Number of coordinates.
+        rounds: Number of past rounds.
+        like: A tensor of the dtype and device of the result.
     """
     shift = torch.arange(1, dim + 1, dtype=like.dtype, device=like.device).sqrt()
     golden = (math.sqrt(5) - 1) / 2
-    return torch.frac(spread(number, dim).like(like) + told * shift * golden)
+    return torch.frac(spread(number, dim).like(like) + rounds * shift * golden)
 
 
 @functools.lru_cache(maxsize=32)
@@ -52,11 +52,11 @@ def spread(number: int, dim: int) -> DeviceCopies:
 
 
 def peaks_of(raw: Tensor, values: Tensor) -> Tensor:
-    """Values of raw points that none of the 2 d + 2 nearest to them exceeds, others minus infinity.
+    """Values of raw points that are at least those of their 2 d + 2 neighbours; else -infinity.
 
     Args:
-        raw: As :func:`raw_points` gives them, `M x d`.
-        values: `trials x M`.
+        raw: Points from :func:`raw_points`, `M x d`.
+        values: Their values, `trials x M`.
     """
     near = nearest(raw, min(2 * raw.shape[-1] + 2, len(raw) - 1))
     if not near.shape[-1]:
@@ -65,11 +65,11 @@ def peaks_of(raw: Tensor, values: Tensor) -> Tensor:
 
 
 def nearest(raw: Tensor, wanted: int) -> Tensor:
-    """The raw points nearest to each of them, in any order, `M x wanted`, int64.
+    """The nearest neighbours of each raw point, in any order, `M x wanted`, int64.
 
-    Raw points of all rounds are the same on a torus. Those near to a point in the cube are near to
-    it there, too, so that only these are looked at; and all for points in a corner of the cube,
-    whose nearest may not be among them. A device is not waited for, and looks at all.
+    On a torus, the raw points of all rounds are translations of each other, and neighbours in the
+    cube are also close on the torus. The candidates are the neighbours on the torus. All points are
+    searched for points whose neighbours may not be among the candidates, and on other devices.
     """
     number, dim = raw.shape
     some = AROUND * wanted
@@ -79,7 +79,7 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
     apart = (raw[around] - raw.unsqueeze(1)).square().sum(-1)
     least, place = apart.topk(wanted, largest=False)
     found = around.gather(-1, place)
-    sure = 1 - torch.finfo(raw.dtype).eps ** 0.5  # which is nearer could be rounding
+    sure = 1 - torch.finfo(raw.dtype).eps ** 0.5  # closer distances may differ by rounding only
     beyond = (least[:, -1] >= sure * reach).nonzero().squeeze(-1)
     if len(beyond):
         found[beyond] = _among_all(raw, beyond, wanted)
@@ -87,20 +87,20 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
 
 
 def _among_all(raw: Tensor, rows: Tensor | slice, wanted: int) -> Tensor:
-    """The nearest to some of the points, by distances from all of them."""
+    """The nearest neighbours of some points, among all points."""
     return torch.cdist(raw[rows], raw).topk(wanted + 1, largest=False).indices[:, 1:]
 
 
 @functools.lru_cache(maxsize=16)
 def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
-    """Points nearest on a torus, `number x some`, and the squared distance of the last.
+    """Nearest neighbours on a torus, `number x some`, and the squared distance of the last.
 
-    No distance in the cube is smaller than on the torus.
+    A distance in the cube is at least the distance on the torus.
     """
     points = even_points(number, dim)
     apart = points.new_zeros(number, number)
-    for side in points.T:
-        away = side.unsqueeze(-1) - side
+    for column in points.T:
+        away = column.unsqueeze(-1) - column
         apart += (away - away.round()).square()
     apart.fill_diagonal_(math.inf)
     least, place = apart.topk(some, largest=False)
@@ -108,14 +108,14 @@ def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
 
 
 Score = Callable[[Tensor, Tensor | None], Tensor]
-"""Scores points, `trials x q x d -> trials x q`, differentiably if gradients are recorded. If not,
-any number of points is processed in blocks, and points expanded over the trials are evaluated once
-where possible. The second argument selects the trials of the points, None for all."""
+"""Scores points, `trials x q x d -> trials x q`, differentiably if gradients are recorded. Without
+gradients, points are processed in blocks, and points expanded over the trials are evaluated once
+where possible. The second argument gives the trials of the points, None for all."""
 
 
 Climbed = Callable[[Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
-"""A factor times the score, `trials x q`, and its gradient by the points, `trials x q x d`; other
-arguments are as for a score."""
+"""A factor times the score, `trials x q`, and its gradient by the points, `trials x q x d`; the
+first two arguments are those of a score."""
 
 
 class Sought(NamedTuple):
@@ -126,14 +126,14 @@ class Sought(NamedTuple):
     """Measured points from which a search may start, `trials x n x d`."""
     live: Tensor
     """Which of these are in use, `trials x n`, bool."""
-    told: int
+    rounds: int
     """Number of rounds so far, so that different rounds try different points."""
     unit: float
     """Unit of scores, for ties and progress."""
     whole: bool = False
     """Whether the score must be evaluated for all trials at once."""
     climbed: Climbed | None = None
-    """Score and gradient where derivatives are known; None where PyTorch is to record them."""
+    """Score and gradient by explicit derivatives; None for automatic differentiation."""
 
 
 class Region(Protocol):
@@ -162,14 +162,14 @@ class Region(Protocol):
 SCOUTING = 12
 """Evaluations after which only the best ascents of a trial continue."""
 FUTILE = 100.0
-"""An ascent ends, too, where the best of its trial is ahead by so many times what its next step
-promises."""
+"""An ascent ends if the best ascent of its trial leads by more than this many times the increase
+that its next step promises."""
 TOLERANCES = 1e-8, 1e-6
-"""Of value and gradient, at which an ascent ends."""
+"""Tolerances of value and gradient at which an ascent ends."""
 
 
 class Uniform(Protocol):
-    """Where random numbers of trials come from."""
+    """A source of random numbers for trials."""
 
     def uniform(self, *event_shape: int) -> Tensor:
         """Variates uniform on [0, 1), `batch_shape x event_shape`."""
@@ -180,56 +180,77 @@ class Search(ABC):
 
     @property
     def fills(self) -> int:
-        """Measurements that are to fill the box before a model without prior knowledge chooses."""
+        """Number of space-filling measurements before a model without prior knowledge chooses."""
         return 0
 
     @abstractmethod
     def check(self, box: Region) -> None:
-        """Raise an ``InputDataError`` unless this search fits the box."""
+        """Raise unless this search fits the box.
+
+        Args:
+            box: The box.
+
+        Raises:
+            InputDataError: If it does not fit.
+        """
 
     @abstractmethod
     def best(self, box: Region, sought: Sought) -> Tensor:
         """The best point of every trial, `trials x d`.
 
         Args:
-            box: Where to search.
-            sought: What for.
+            box: The box to search.
+            sought: The score, the observations and their units.
         """
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
-        """Numbers that :meth:`best` works on.
+        """Numbers in memory in :meth:`best`.
 
         Args:
-            dim: Dimensions of the box.
-            looks: What it looks at.
-            trials: Trials searched together.
+            dim: Dimension of the box.
+            looks: Sizes of the search.
+            trials: Number of trials searched together.
         """
         return _numbers_of_scores(512 + looks.familiar, looks, trials)
 
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor] | None:
-        """Points of the unit cube that fill what may be chosen, each `number x dim`, float64.
+        """Points of the unit cube that fill the feasible set, each `number x dim`, float64.
+
+        Args:
+            number: Number of points.
+            dim: Dimension of the cube.
 
         Returns:
-            A sequence whose first few fill it as well as all do, and others that reach its ends,
-            too; None where all of the cube may be chosen.
+            A sequence whose first points also fill the set evenly, and points that reach its
+            boundary; None if the whole cube is feasible.
         """
         return None
 
     @abstractmethod
     def first(self, box: Region, like: Tensor) -> Tensor:
-        """The point to choose if all scores are equal, `d`."""
+        """The point to choose if all scores are equal, `d`.
+
+        Args:
+            box: The box.
+            like: A tensor of the dtype and device of the result, any shape.
+        """
 
     @abstractmethod
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        """A random point, `batch_shape x d`."""
+        """A random point, `batch_shape x d`.
+
+        Args:
+            box: The box.
+            draws: The source of random numbers.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class DiscreteSearch(Search):
-    """Restrict the choice to given points; of those that tie the first wins, as on a grid.
+    """Restrict the choice to given points; the first of tied points wins, as on a grid.
 
     Args:
-        X: `M x d`.
+        X: The points, `M x d`.
     """
 
     X: Tensor
@@ -263,7 +284,7 @@ class DiscreteSearch(Search):
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
         uniform = draws.uniform()
-        # In single precision a number just below 1 may have been rounded to 1.
+        # In single precision the number may be rounded to 1.
         number = (uniform * len(self.X)).long().clamp_max(len(self.X) - 1)
         return self._points.like(uniform)[number]
 
@@ -272,15 +293,18 @@ class DiscreteSearch(Search):
 class MultiStart(Search):
     """Search a box by gradient ascent from the best of many points.
 
-    Raw samples fill the box evenly, other ones in every round. Those that are better than their
-    neighbours, and the best observations, start a projected quasi-Newton ascent each; all starts of
-    all trials climb together, and after a few steps the best third of a trial's goes on alone. No
-    random numbers are used.
+    Raw samples fill the box evenly and differ between rounds. Samples that are better than their
+    neighbours, and the best observations, start projected quasi-Newton ascents. All ascents of all
+    trials run together; after a few steps only the best third of each trial continues. The search
+    uses no random numbers.
 
     Args:
-        raw_samples: Points scored in the first place.
-        restarts: Ascents per trial; 4 + 3 d unless given.
-        evaluations: Steps per ascent, at most.
+        raw_samples: Number of points scored first, at least 1.
+        restarts: Ascents per trial, at least 1; None for 4 + 3 d.
+        evaluations: Largest number of steps per ascent, at least 1.
+
+    Raises:
+        ValueError: If a number is less than 1 or not whole.
     """
 
     raw_samples: int = 512
@@ -294,7 +318,7 @@ class MultiStart(Search):
         settle_integer(self, "evaluations", 1, "use 60.")
 
     def check(self, box: Region) -> None:
-        """Every box will do."""
+        pass
 
     def best(self, box: Region, sought: Sought) -> Tensor:
         start = self._starts(box, sought)
@@ -310,12 +334,12 @@ class MultiStart(Search):
         return max(scores, climbs, distances) + trials * points * (dim + 3)
 
     def _starts(self, box: Region, sought: Sought) -> Tensor:
-        """Where ascents begin, in the unit cube, `trials x starts x d`."""
+        """Starting points of the ascents in the unit cube, `trials x starts x d`."""
         observed = sought.observed
-        raw = raw_points(self.raw_samples, box.dim, sought.told, observed)
+        raw = raw_points(self.raw_samples, box.dim, sought.rounds, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         with torch.no_grad():
-            if len(observed) == 1:  # one trial shares its raw samples with none
+            if len(observed) == 1:  # a single trial scores all points together
                 every = sought.score(box.from_unit(points), None)
                 values, seen = every[:, : len(raw)], every[:, len(raw) :]
             else:
@@ -327,13 +351,13 @@ class MultiStart(Search):
         peaks = peaks_of(raw, values)
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
         heights, number = peaks.topk(min(restarts, len(raw)))
-        # Where there are fewer, what is no peak would only be slow to climb to one of them.
+        # With fewer peaks than starts, the lowest peak is repeated.
         lowest = (heights > -math.inf).sum(-1, keepdim=True) - 1
         number = torch.where(heights > -math.inf, number, number.gather(-1, lowest))
-        known = min(restarts // 3, seen.shape[1], number.shape[1])
-        fresh, last = torch.split(number, [number.shape[1] - known, known], -1)
-        # The last peaks give way to observations, as far as this trial, not another, has them.
-        heights, rows = seen.topk(known)
+        familiar = min(restarts // 3, seen.shape[1], number.shape[1])
+        fresh, last = torch.split(number, [number.shape[1] - familiar, familiar], -1)
+        # Observations replace the last peaks, if the trial has enough observations.
+        heights, rows = seen.topk(familiar)
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
         return _at(points, torch.cat([fresh, last], -1))
 
@@ -345,19 +369,19 @@ class MultiStart(Search):
 
 
 def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
-    """Where the best of several ascents ends, `trials x starts x d -> trials x d`.
+    """The end of the best of several ascents, `trials x starts x d -> trials x d`.
 
-    After a few evaluations the best third of a trial's ascents goes on alone.
+    After a few evaluations only the best third of a trial's ascents continues.
 
     Args:
         climb: Minus the score in its unit, and its gradient, at points of the unit cube.
-        start: Where they begin.
-        evaluations: Steps per ascent, at most.
+        start: Starting points, `trials x starts x d`.
+        evaluations: Largest number of steps per ascent.
     """
     starts = start.shape[1]
     ascent = Descent(climb, start, 0.0, 1.0, *TOLERANCES, FUTILE)
     ascent.go(min(SCOUTING, evaluations), blindly=True)
-    # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
+    # Mirror images tie up to rounding; the first, from the better raw sample, wins.
     rank = (ascent.value / TIE_TOLERANCE).round().argsort(stable=True)
     ascent.go_on_with(rank[:, : math.ceil(starts / 3)])
     ascent.go(evaluations)
@@ -371,13 +395,13 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
 
 
 def slopes_of(sought: Sought) -> Climbed:
-    """Score and gradient, those that PyTorch records where no derivatives are known."""
+    """Score and gradient, by automatic differentiation without explicit derivatives."""
 
     def recorded(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             X = X.detach().requires_grad_()
             values = sought.score(X, trials)
-            # Given weights as a tensor, autograd would import SymPy: .4 s in a new process.
+            # A sum instead of weights as a tensor, for which autograd would import SymPy.
             (gradient,) = torch.autograd.grad(factor * values.sum(), X)
         return values.detach() * factor, gradient
 
@@ -402,7 +426,7 @@ def _climb(box: Region, sought: Sought) -> Objective:
 
 
 def _numbers_of_scores(points: int, looks: Looks, trials: int) -> int:
-    """Numbers that scoring so many points of every trial works on."""
+    """Numbers in memory while ``points`` points of every trial are scored."""
     whole = trials * max(1, looks.compared)
     block = min(points, max(1, SEARCH_NUMBERS // whole))
     return block * (looks.matrices * whole + trials * looks.besides)

@@ -1,8 +1,7 @@
-"""Tensors that are reused, copied once per device, grown by rows, or held of many trials.
+"""Tensors that are reused, copied once per device, grown by rows, or indexed by trial.
 
-A round passes over vectors of all arms a dozen times. Where each pass writes to fresh memory, the
-operating system hands out and zeroes pages faster than the arithmetic consumes them: on a CPU that
-costs several times what the arithmetic does.
+A round passes over vectors of all arms a dozen times. With new memory in each pass, the operating
+system zeroes pages, which takes several times as long as the arithmetic on a CPU.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from torch import Size, Tensor
 
 
 class Scratch:
-    """Named buffers, one set per thread. What is in them lasts until the name is taken again.
+    """Named buffers, one set per thread; a buffer is valid until its name is taken again.
 
-    It is no part of any value: saving or copying it gives an empty one.
+    Buffers are not part of a value: saving or copying a scratch gives an empty scratch.
     """
 
     __slots__ = ("_local",)
@@ -39,10 +38,10 @@ class Scratch:
         """A contiguous tensor with arbitrary contents.
 
         Args:
-            name: What it is for.
-            shape: Its shape.
-            like: Gives the device, and the dtype unless ``dtype`` does.
-            dtype: Of its entries.
+            name: Name of the buffer.
+            shape: Shape of the tensor.
+            like: A tensor of the device, and of the dtype unless ``dtype`` is given.
+            dtype: Dtype of the entries.
         """
         dtype = like.dtype if dtype is None else dtype
         views: dict[str, Tensor] = self._local.__dict__
@@ -64,13 +63,13 @@ class Scratch:
 
 
 class DeviceCopies:
-    """A tensor that is copied once to every dtype and device it is asked for.
+    """A tensor that is copied once per dtype and device.
 
-    Copying to a GPU makes the host wait for what it has started there; constants of a domain, such
-    as its arms, are wanted in every round.
+    A copy to a GPU waits for its running work, and constants of a domain, such as its arms, are
+    required in every round.
 
     Args:
-        value: The tensor; not to be changed afterwards.
+        value: The tensor, which must not change afterwards.
     """
 
     def __init__(self, value: Tensor) -> None:
@@ -78,7 +77,7 @@ class DeviceCopies:
         self._copies: dict[tuple[torch.dtype, torch.device], Tensor] = {}
 
     def on(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """The tensor in a dtype, on a device."""
+        """The tensor in a dtype and on a device."""
         key = (dtype, device)
         if key not in self._copies:
             self._copies[key] = self._value.to(dtype=dtype, device=device)
@@ -94,10 +93,10 @@ class DeviceCopies:
 
 
 def repeated(value: float, shape: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor of one number that is to be read alone; made anew only where it has one entry.
+    """A read-only tensor of one repeated number.
 
-    Several entries are one place in memory, to which PyTorch refuses to write, so that all who ask
-    for the number can have the same.
+    Several entries share one place in memory, and PyTorch refuses to write to them. Such tensors
+    are cached; a tensor with a single entry is new.
     """
     if shape.numel() <= 1:
         return torch.full(shape, value, dtype=dtype, device=device)
@@ -106,21 +105,21 @@ def repeated(value: float, shape: Size, dtype: torch.dtype, device: torch.device
 
 @functools.lru_cache(maxsize=256)
 def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    # Who asks first may want no gradients, and the next one may.
+    # A cached tensor must serve callers with and without gradients.
     with torch.inference_mode(False):
         return torch.full((), value, dtype=dtype, device=device)
 
 
 FIRST_ROWS = 16
-"""Rows for which there is room at first, unless more are asked for."""
+"""Number of rows allocated at first by default."""
 
 
 def room_for(rows: int, first: int = FIRST_ROWS) -> int:
-    """Rows for which there is room once so many have been appended one by one.
+    """Number of rows allocated after ``rows`` rows were appended one by one.
 
     Args:
-        rows: How many.
-        first: Rows for which there was room at first.
+        rows: Number of appended rows.
+        first: Number of rows allocated at first.
     """
     return first << max(0, -(-rows // first) - 1).bit_length()
 
@@ -128,15 +127,15 @@ def room_for(rows: int, first: int = FIRST_ROWS) -> int:
 class Rows:
     """An immutable sequence of rows, `batch_shape x n x event_shape`, that appends in O(1).
 
-    Appending writes behind the rows that this object shows, in memory shared with the result. An
-    object never shows a row that it did not have when it was made, and a second append to the same
-    object copies, so both futures of one state are its own: the interface is purely functional.
+    An append writes after the visible rows, in memory shared with the result. The visible rows of
+    an object never change, and a second append to the same object copies. The interface is
+    therefore purely functional.
 
     Args:
         room: Memory for rows, `batch_shape x capacity x event_shape`.
-        length: How many this object shows.
-        batch_dim: Of how many dimensions the batch shape is.
-        written: How many any object has written, in a list that those of one memory share.
+        length: Number of visible rows.
+        batch_dim: Number of dimensions of the batch shape.
+        written: Number of written rows, in a list shared by all objects with this memory.
     """
 
     __slots__ = ("_batch_dim", "_length", "_room", "_written")
@@ -157,17 +156,17 @@ class Rows:
         device: torch.device,
         capacity: int = FIRST_ROWS,
     ) -> Rows:
-        """No rows yet, each to be of shape `batch_shape x event_shape`."""
+        """No rows; each appended row has shape `batch_shape x event_shape`."""
         shape = (*batch_shape, capacity, *event_shape)
         return cls(torch.zeros(shape, dtype=dtype, device=device), 0, len(batch_shape))
 
     @classmethod
     def of(cls, tensor: Tensor, batch_dim: int) -> Rows:
-        """The rows of a tensor, `batch_shape x n x event_shape`, which is not copied."""
+        """The rows of a tensor, `batch_shape x n x event_shape`, without a copy."""
         return cls(tensor, tensor.shape[batch_dim], batch_dim)
 
     def replaced(self, tensor: Tensor) -> Rows:
-        """Other rows of the same kind, `batch_shape x n x event_shape`, which are not copied."""
+        """Other rows with the same batch shape, `batch_shape x n x event_shape`, without a copy."""
         return Rows.of(tensor, self._batch_dim)
 
     def __len__(self) -> int:
@@ -182,7 +181,7 @@ class Rows:
         return self._room.select(self._batch_dim, number)
 
     def append(self, row: Tensor) -> Rows:
-        """These rows and one more, `batch_shape x event_shape`."""
+        """These rows and another row, `batch_shape x event_shape`."""
         return append_together((self,), (row,))[0]
 
     def __reduce__(self) -> tuple[object, tuple[Tensor, int]]:
@@ -192,7 +191,7 @@ class Rows:
 def append_together(
     sequences: Sequence[Rows], rows: tuple[Tensor, ...] | list[Tensor]
 ) -> list[Rows]:
-    """Each sequence and a row more, where that is one operation of a device for all of them."""
+    """Append a row to each sequence, in one device operation for all sequences."""
     longer, places = [], []
     for one in sequences:
         room, length, dim, written = one._room, one._length, one._batch_dim, one._written
@@ -210,19 +209,19 @@ def append_together(
 
 
 class OfTrials:
-    """A dataclass whose parts lead with the trials: tensors, tuples and lists of them, and others.
+    """A dataclass of tensors with a leading dimension of trials, and of tuples and lists of these.
 
-    Others, as a kernel with parameters of each trial, have a method ``select`` of their own.
+    Other parts, such as a kernel with parameters per trial, have a method ``select``.
     """
 
     shared: ClassVar[tuple[str, ...]] = ()
-    """Names of the parts that are the same for all trials."""
+    """Names of the parts that all trials share."""
 
     def select(self, trials: Tensor) -> Self:
-        """The same of some trials.
+        """The data of some trials.
 
         Args:
-            trials: Their numbers, int64.
+            trials: Numbers of the trials, int64.
         """
         parts = [one.name for one in fields(self) if one.name not in self.shared]  # type: ignore[arg-type]
         return replace(self, **{name: _selected(getattr(self, name), trials) for name in parts})  # type: ignore[type-var]
@@ -242,7 +241,7 @@ R = TypeVar("R")
 
 
 def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function with gradients as the caller has them, but outside any inference mode."""
+    """Run a function outside any inference mode, with the caller's gradient mode."""
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:

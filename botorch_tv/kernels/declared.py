@@ -1,4 +1,4 @@
-"""The parameters that a decay or an inflation declares, as parameters of a GPyTorch module."""
+"""The declared parameters of a decay or an inflation as parameters of a GPyTorch module."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.validation import require
 
 LARGEST_CHANGE = 13.0
-"""The largest -ln(1 - ε) or -ln γ that a unit of time is chosen for; e^(-13) is above 1e-6."""
+"""Largest -ln(1 - ε) or -ln γ per unit of time; e^(-13) exceeds 1e-6."""
 
 Priors = Mapping[str, Prior | _DefaultType | None]
 
 
 class OutOfBoundsError(ValueError, RuntimeError):
-    """A parameter set beyond its bounds.
+    """A parameter is set to a value outside its bounds.
 
-    A RuntimeError, too: BoTorch recognises that and its message, and draws from the prior again.
+    It is also a RuntimeError, since BoTorch catches that error and draws from the prior again.
     """
 
 
 class Declared(Module):  # type: ignore[misc]
-    """A module with a raw parameter ``raw_x`` for each ``x`` that its formula declares.
+    """A module with a raw parameter ``raw_x`` for each parameter ``x`` of its formula.
 
-    A raw parameter is the value over ``unit``; what the user sees is the value per unit of the
-    input. Both are the same until :meth:`measure` is called. Priors of one's own and bounds of
-    one's own hold per unit of the input all the same; with the latter the unit stays as well.
+    A raw parameter is the value over ``unit``; the public value is per unit of the input. Both are
+    equal until :meth:`measure` is called. User-defined priors and bounds apply per unit of the
+    input; user-defined bounds also fix the unit.
     """
 
     part: Any
-    """The decay or the inflation, with the values that the parameters start from."""
+    """The decay or the inflation, with the initial values of the parameters."""
     _declared: dict[str, Parameter]
     unit: Tensor
     """The unit of time of the raw parameters, in units of the input, `batch_shape x 1 (x 1)`."""
@@ -60,16 +60,18 @@ class Declared(Module):  # type: ignore[misc]
         """Register the parameters of a formula.
 
         Args:
-            part: The formula, with the values to start from.
+            part: The formula, with the initial values.
             batch_shape: Batch shape of the parameters.
-            trailing: Number of dimensions of size 1 behind it.
-            priors: Of values per unit of the input, None for none; by default what is declared.
-            bounds: The same for bounds.
-            unit: As of :meth:`measure`, where the start is within bounds in that unit alone.
-            learn: Whether there are any; the formula is used as it is else.
+            trailing: Number of dimensions of size 1 after the batch shape.
+            priors: Priors of values per unit of the input, None for no prior; declared priors
+                apply by default.
+            bounds: Bounds of values per unit of the input; declared bounds apply by default.
+            unit: Initial unit of time as for :meth:`measure`, for initial values that are within
+                bounds in that unit only.
+            learn: Whether to register parameters; otherwise the formula is fixed.
 
         Raises:
-            ValueError: If the formula is not one of the parameters it declares.
+            ValueError: If the formula is not a function of the parameters that it declares.
         """
         if learn and part.parameters:
             require_learnable(part)
@@ -89,23 +91,22 @@ class Declared(Module):  # type: ignore[misc]
                 usual = Interval(parameter.lower, parameter.upper, transform=None)
             self.register_constraint(raw, bounds.get(name) or usual)
             prior = priors.get(name, DEFAULT)
-            told = prior != DEFAULT
-            if not told:
+            chosen = prior != DEFAULT
+            if not chosen:
                 prior = copy.deepcopy(parameter.beside_scale or parameter.prior)
             if prior is not None:
                 self.register_prior(
                     f"{name}_prior",
                     prior,
-                    partial(_get, name=name, told=told),
-                    partial(_put, name=name, told=told),
+                    partial(_get, name=name, chosen=chosen),
+                    partial(_put, name=name, chosen=chosen),
                 )
         self.restart()
 
     def restart(self) -> None:
-        """Set the parameters to where they started, in the dtype they have now.
+        """Set the parameters to their initial values, in their present dtype.
 
-        A module built in float32 and moved to float64 keeps the rounding of float32; this
-        undoes it.
+        This removes the rounding of a module that was created in float32 and moved to float64.
         """
         for name in self._declared:
             self.set_value(name, getattr(self.part, name))
@@ -118,74 +119,88 @@ class Declared(Module):  # type: ignore[misc]
     def value(self, name: str) -> Tensor:
         """A value per unit of the input, `batch_shape x 1 (x 1)`.
 
-        Where that unit is long, a share lost is 1 to all digits; ask :meth:`natural` then.
+        Over a long unit, a lost share rounds to 1; :meth:`natural` is then accurate.
+
+        Args:
+            name: Name of the parameter.
         """
         learned = self.learned()
         return self._declared[name].counted(learned[name], 1 / self.unit, learned)
 
     def natural(self, name: str) -> Tensor:
-        """The same as what is proportional to a power of the unit: -ln(1 - ε), -ln γ, or itself."""
+        """A parameter proportional to a power of the unit, `batch_shape x 1 (x 1)`.
+
+        It is -ln(1 - ε), -ln γ, or the value.
+
+        Args:
+            name: Name of the parameter.
+        """
         learned = self.learned()
         return self._declared[name].natural_counted(learned[name], 1 / self.unit, learned)
 
     def current(self) -> Any:
-        """The formula with the values that its parameters have now, per unit of the input.
+        """The formula with the present values of its parameters, per unit of the input.
 
         Returns:
-            The decay or the inflation; its values are numbers, or `batch_shape` where there is one.
+            The decay or the inflation; its values are numbers, or tensors of the batch shape.
 
         Raises:
-            ValueError: If a share lost or kept is 1 or 0 to all digits, since the unit is long.
+            ValueError: If a lost or retained share rounds to 0 or 1 over the long unit.
         """
         for name, parameter in self._declared.items():
             value = self.value(name).detach()
             outside = (value < parameter.lower) | (value > parameter.upper)
             require(
                 parameter.share is None or not bool((outside & (self.unit != 1)).any()),
-                f"{name} is {value.max():g} to all digits per unit of time as it is told, though "
-                "not within shorter ones; tell time in a shorter unit.",
+                f"{name} rounds to {value.max():g} per unit of time of the input; measure time in "
+                "a shorter unit.",
             )
         return with_values(self.part, {name: self._plain(name) for name in self._declared})
 
     def extra_repr(self) -> str:
-        """The formula with the values that its parameters have now."""
+        """The formula with the present values of its parameters."""
         return repr(with_values(self.part, {name: self._plain(name) for name in self._declared}))
 
     def _plain(self, name: str) -> float | Tensor:
-        """A value without the dimensions that serve broadcasting, a number where none is left."""
+        """A value without trailing dimensions; a number if there is no batch shape."""
         value = self.value(name).detach()
         value = value.reshape(value.shape[: -self._trailing])
         return value if value.dim() else float(value)
 
     def set_value(self, name: str, value: Tensor | float) -> None:
-        """Set a value per unit of the input; the others stay as they are.
+        """Set a value per unit of the input; the other values do not change.
+
+        Args:
+            name: Name of the parameter.
+            value: New value, a number or broadcastable with `batch_shape x 1 (x 1)`.
 
         Raises:
-            OutOfBoundsError: If it lies outside its bounds.
+            OutOfBoundsError: If the value lies outside its bounds.
         """
         self._set_over(name, torch.ones_like(self.unit), like(value, self.unit))
 
     def measure(self, unit: Tensor) -> None:
-        """Learn in another unit of time from now on; values stay, if within their bounds in it.
+        """Change the unit of time of learning; values stay if they are within its bounds.
 
         Args:
-            unit: In units of the input, positive, `batch_shape`; see ``median_gap``. Where the
-                module has no batch to hold them, their median.
+            unit: New unit in units of the input, positive, `batch_shape`; see ``median_gap``. A
+                module without batch takes the median.
         """
         if self._measurable:
             self._move(self._fitting(unit))
 
     def listen(self, unit: Tensor) -> None:
-        """Move values from which no search finds away to where one does.
+        """Replace values without a gradient by the declared fast start, and change the unit.
 
-        So much change leaves nothing of one observation at the next, and no slope to follow.
+        For such values, consecutive observations are uncorrelated and gradients vanish.
 
         Args:
-            unit: The time from one observation to the next, as for :meth:`measure`.
+            unit: The time between observations, `batch_shape`, as for :meth:`measure`.
         """
         if not self._measurable:
             return
-        step, learned = self._fitting(unit), {n: one.detach() for n, one in self.learned().items()}
+        step = self._fitting(unit)
+        learned = {name: value.detach() for name, value in self.learned().items()}
         for name, value in learned.items():
             parameter = self._declared[name]
             if parameter.uncorrelated_beyond is None or parameter.fast_start is None:
@@ -212,11 +227,11 @@ class Declared(Module):  # type: ignore[misc]
         return unit[(..., *[None] * self._trailing)].expand(self.unit.shape).clone()
 
     def _move(self, unit: Tensor, but: str = "") -> None:
-        """Count time in a unit, or in a shorter one in which no share but one is whole."""
+        """Change the unit of time, shortened where a share other than ``but`` would round to 1."""
         for name in self._declared:
             if name != but and self._declared[name].share is not None:
                 unit = _no_longer(unit, self.natural(name).detach())
-        learned = {name: one.detach() for name, one in self.learned().items()}
+        learned = {name: value.detach() for name, value in self.learned().items()}
         factor, self.unit = unit / self.unit, unit.clone()
         for name, value in learned.items():
             self._put(name, self._declared[name].counted(value, factor, learned))
@@ -224,18 +239,19 @@ class Declared(Module):  # type: ignore[misc]
     def _set_over(self, name: str, duration: Tensor, value: Tensor) -> None:
         """Set a value over a duration of time."""
         parameter, bounds = self._declared[name], self._bounds(name)
-        learned = {key: one.detach() for key, one in self.learned().items()}
+        learned = {key: value.detach() for key, value in self.learned().items()}
         checked, held = value, self.unit.median()
         if parameter.share is None:
             checked = parameter.counted(value, self.unit / duration, learned)
-        # In single precision, in which bounds are made before a module is moved to float64.
+        # In single precision, since bounds are created before a module is moved to float64.
         low, high, single = bounds.lower_bound.float(), bounds.upper_bound.float(), checked.float()
         good = (single >= low) & (single <= high) & checked.isfinite()
         if not bool(good.all()):
             raise OutOfBoundsError(
                 f"{type(self).__name__}: {name} is {checked[~good].flatten()[0].item():g} over "
-                f"{held:g} units of time, as it is learned, which is out of bounds of its current "
-                f"constraints, {low.min():g} to {high.min():g}; start inside, or give others."
+                f"{held:g} units of time, its unit of learning, which is out of bounds of its "
+                f"current constraints, {low.min():g} to {high.min():g}; start within these bounds, "
+                "or give other bounds."
             )
         bound_to_it = {
             key: self.value(key).detach()
@@ -269,14 +285,14 @@ def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
     return torch.minimum(unit, LARGEST_CHANGE / natural.abs()).expand_as(unit)
 
 
-# What priors are priors of, named so that modules can be copied and pickled.
+# Getters and setters of priors; named functions, so that modules can be copied and pickled.
 
 
-def _get(module: Declared, *, name: str, told: bool) -> Tensor:
-    value = module.value(name) if told else module.learned()[name]
+def _get(module: Declared, *, name: str, chosen: bool) -> Tensor:
+    value = module.value(name) if chosen else module.learned()[name]
     return module._declared[name].presumed(value)
 
 
-def _put(module: Declared, value: Tensor | float, *, name: str, told: bool) -> None:
+def _put(module: Declared, value: Tensor | float, *, name: str, chosen: bool) -> None:
     presumed = module._declared[name].presumed(like(value, module.unit))
-    (module.set_value if told else module._put)(name, presumed)
+    (module.set_value if chosen else module._put)(name, presumed)

@@ -1,7 +1,7 @@
 """Random features of the product kernel, for BoTorch's pathwise sampling.
 
-Importing this registers them with ``gen_kernel_features``, which knows no product of kernels. The
-first ``SpatioTemporalKernel`` does.
+Importing this module registers them with ``gen_kernel_features``, which does not support products.
+The first ``SpatioTemporalKernel`` imports it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from botorch_tv.kernels.temporal import MarkovKernel
 
 
 class _ArmsAndTime(nn.Module):
-    """Transforms the columns of the arms as the spatial features want them; time comes last."""
+    """Transforms the columns of the arms for the spatial features; time comes last."""
 
     def __init__(
         self, kernel: SpatioTemporalKernel, transform: Callable[[Tensor], Tensor] | None
@@ -52,8 +52,8 @@ def _gen_kernel_features_spatio_temporal(
         num_inputs = len(kernel.active_dims)
     if type(kernel) is not SpatioTemporalKernel:
         raise UnsupportedError(
-            f"{type(kernel).__name__} may be another function than the product it extends, whose "
-            "random features are known; draw exact samples from the posterior on a grid instead."
+            f"{type(kernel).__name__} extends SpatioTemporalKernel and may be another function, "
+            "for which random features are not available; draw exact samples on a grid instead."
         )
     arms = gen_kernel_features(kernel.spatial, num_inputs=num_inputs - 1, num_outputs=num_outputs)
     space = arms.weight.expand(*kernel.batch_shape, *arms.weight.shape[-2:])
@@ -73,10 +73,10 @@ def _frequencies(kernel: SpatioTemporalKernel, like: Tensor) -> Tensor:
         return torch.zeros_like(like)
     if type(temporal) is not MarkovKernel or bool(temporal.log_retained.isinf().any()):
         raise UnsupportedError(
-            f"No random features are known for {type(temporal).__name__}, nor for epsilon = 1; "
-            "draw exact samples from the posterior on a grid instead."
+            f"Random features are not available for {type(temporal).__name__}, nor for epsilon = "
+            "1; draw exact samples from the posterior on a grid instead."
         )
-    # One number from each of as many equal strata, in random order.
+    # Stratified uniform numbers in random order.
     draws = torch.rand(2, *like.shape[:-1], dtype=like.dtype, device=like.device)
     uniform = ((draws[0].argsort(-1) + draws[1]) / like.shape[-2]).unsqueeze(-1)
     return -0.5 * temporal.log_retained * torch.tan(math.pi * (uniform - 0.5))

@@ -1,8 +1,8 @@
 """Kernels over arms and time: the product of two factors, and weights by age.
 
-GPyTorch's own ``Kernel.expand_batch`` and ``Kernel.__getitem__`` index the buffer of
-``active_dims`` as if it had batch dimensions, and leave factors without a batch of their own
-unexpanded before indexing them. Kernels of this package use those of :class:`BatchedKernel`.
+``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch index the buffer of ``active_dims``
+as if it had batch dimensions, and index factors without a batch shape before expanding them.
+Kernels of this package use the methods of :class:`BatchedKernel`.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from botorch_tv.forgetting import Inflation
 
 
 def _own(kernel: nn.Module) -> list[tuple[Kernel, Tensor, int]]:
-    """The tensors of every kernel of the tree, and how many leading dimensions are of the batch."""
+    """The tensors of every kernel of the tree, with their numbers of batch dimensions."""
     found = []
     for module in kernel.modules():
         if isinstance(module, Kernel):
             full = module.batch_shape
             named = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
             for tensor in (tensor for name, tensor in named if name != "active_dims"):
-                # A ``ScaleKernel`` takes over the batch of its base kernel without saying so.
+                # A ``ScaleKernel`` takes over the batch of its base kernel implicitly.
                 shape = full if tensor.shape[: len(full)] == full else module._batch_shape
                 found.append((module, tensor, len(shape)))
     return found
 
 
 def like(value: Tensor | float, other: Tensor) -> Tensor:
-    """A number as a tensor of the dtype and device of another, without passing float32.
+    """A number as a new tensor with the dtype and device of another, without float32 rounding.
 
-    It is no caller's tensor, which may change in place, as a clock does.
+    The result is a copy, since a caller's tensor, such as a clock, may change in place.
     """
     made = torch.as_tensor(value, dtype=other.dtype, device=other.device)
     return made if isinstance(value, float) else made.clone()
 
 
 class BatchedKernel(Kernel):  # type: ignore[misc]
-    """A kernel whose batches may be expanded and indexed whatever it is made of."""
+    """A kernel whose batches can be expanded and indexed for any parts."""
 
     def expand_batch(self, *sizes: Any) -> Self:
         """A copy with every parameter expanded to a batch shape.
 
         Args:
-            sizes: The batch shape, as a ``torch.Size`` or as integers; the kernel's own must
-                broadcast to it.
+            sizes: The batch shape, as a ``torch.Size`` or as integers; the batch shape of the
+                kernel must broadcast to it.
 
         Raises:
-            RuntimeError: If it does not.
+            RuntimeError: If the kernel's batch shape does not broadcast.
         """
         given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
         target = torch.Size(given)
@@ -81,23 +81,22 @@ class BatchedKernel(Kernel):  # type: ignore[misc]
 
 
 FEWEST_SHARED = 64
-"""Points from which on it pays to see whether they share a time."""
+"""Smallest number of points for which a check for a common time pays off."""
 
 
 class SpatioTemporalKernel(BatchedKernel):
-    r"""The covariance of a time-varying objective, one column of whose input is time.
+    r"""The covariance of a time-varying objective over inputs with a column of time.
 
     .. math:: k((x, t), (x', t')) = k_{space}(x, x')\, k_{time}(t, t')
 
-    Fused rather than a ``ProductKernel`` of two kernels with ``active_dims``: batches of it may be
-    expanded and indexed, and BoTorch's pathwise sampling knows its features.
+    Unlike a ``ProductKernel`` of two kernels with ``active_dims``, its batches can be expanded and
+    indexed, and BoTorch's pathwise sampling supports it.
 
     Args:
-        spatial: Kernel over the columns other than time. Its own ``active_dims`` count these.
-        temporal: Kernel over the column of time and nothing else; None where time does not matter,
-            that is for an objective that stands still.
-        time_dim: Which of the columns is time; counted among ``active_dims`` where these are given.
-        active_dims: Columns of the input to use; all of them where None.
+        spatial: Kernel over the columns other than time; its ``active_dims`` count these columns.
+        temporal: Kernel over the column of time; None for a static objective.
+        time_dim: Index of the column of time, among ``active_dims`` if these are given.
+        active_dims: Columns of the input to use; None for all.
 
     Example:
         >>> kernel = SpatioTemporalKernel(RBFKernel(ard_num_dims=2), MarkovKernel(epsilon=0.03))
@@ -119,17 +118,17 @@ class SpatioTemporalKernel(BatchedKernel):
 
     @property
     def is_stationary(self) -> bool:
-        """Whether the covariance depends on differences of inputs alone."""
+        """Whether the covariance depends on differences of inputs only."""
         return bool(
             self.spatial.is_stationary and (self.temporal is None or self.temporal.is_stationary)
         )
 
     @property
     def lengthscale(self) -> Tensor | None:
-        """That of the spatial kernel, also inside a ``ScaleKernel``, `... x 1 x (d - 1)` with ARD.
+        """The lengthscale of the spatial kernel, `... x 1 x (d - 1)` with ARD.
 
-        For code such as TuRBO's that shapes a region by it. None where that kernel has none of its
-        own, as a sum or a product of others.
+        For code such as TuRBO's, which reads it. None for a spatial kernel without a lengthscale,
+        such as a sum or a product.
         """
         return self._inner().lengthscale  # type: ignore[no-any-return]
 
@@ -138,17 +137,27 @@ class SpatioTemporalKernel(BatchedKernel):
         self._inner().lengthscale = value
 
     def _inner(self) -> Kernel:
-        """The spatial kernel without scales around it."""
+        """The spatial kernel without enclosing scales."""
         kernel = self.spatial
         while not kernel.has_lengthscale and hasattr(kernel, "base_kernel"):
             kernel = kernel.base_kernel
         return kernel
 
     def num_outputs_per_input(self, x1: Tensor, x2: Tensor) -> int:
+        """Number of outputs per input, that of the spatial kernel.
+
+        Args:
+            x1: Inputs, `... x n x d`.
+            x2: Inputs, `... x m x d`.
+        """
         return self.spatial.num_outputs_per_input(x1, x2)  # type: ignore[no-any-return]
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs `... x n x d` as arms `... x n x (d - 1)` and times `... x n x 1`."""
+        """Inputs as arms, `... x n x (d - 1)`, and times, `... x n x 1`.
+
+        Args:
+            x: Inputs, `... x n x d`.
+        """
         time = self.time_dim % x.shape[-1]
         return torch.cat([x[..., :time], x[..., time + 1 :]], -1), x[..., time : time + 1]
 
@@ -160,26 +169,26 @@ class SpatioTemporalKernel(BatchedKernel):
         Args:
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
-            diag: Whether only pairs of the same index are wanted.
-            last_dim_is_batch: Not possible: the columns play different parts.
+            diag: Whether to compute only pairs of the same index.
+            last_dim_is_batch: Must be False, since the columns have different meanings.
 
         Raises:
             RuntimeError: If ``last_dim_is_batch``.
         """
         if last_dim_is_batch:
-            raise RuntimeError("one column is time; let the spatial kernel be additive.")
+            raise RuntimeError("a column is time; use an additive spatial kernel instead.")
         (arms1, times1), (arms2, times2) = self.split(x1), self.split(x2)
         covariance: Tensor = to_dense(self.spatial(arms1, arms2, diag=diag))
         if self.temporal is None:
             return covariance
-        if not diag and not times2.requires_grad and _one_time(times2):
-            times2 = times2[..., :1, :]  # the decay of all columns is that of the first
+        if not diag and not times2.requires_grad and _share_time(times2):
+            times2 = times2[..., :1, :]  # all columns have the decay of the first
         decay: Tensor = to_dense(self.temporal(times1, times2, diag=diag))
         return covariance * decay
 
 
-def _one_time(times: Tensor) -> bool:
-    """Whether many points share a time, as candidates of the present do."""
+def _share_time(times: Tensor) -> bool:
+    """Whether many points share a time, such as candidates of the present."""
     return times.shape[-2] >= FEWEST_SHARED and bool((times == times[..., :1, :]).all())
 
 
@@ -188,16 +197,15 @@ class WeightedKernel(BatchedKernel):
 
     .. math:: k_w(x, x') = \sqrt{w(x)}\, k(x, x')\, \sqrt{w(x')}
 
-    Regression on √w(x) y with this kernel and constant noise λ is regression on y with noise
-    λ / w(x), for any positive weights. The noise form is what :class:`AgeNoiseLikelihood` computes;
-    this form is here to be combined with other kernels and to be tested against.
+    Regression on √w(x) y with this kernel and constant noise λ equals regression on y with noise
+    λ / w(x), for any positive weights. :class:`AgeNoiseLikelihood` computes the noise form; the
+    kernel form can be combined with other kernels.
 
     Args:
         base_kernel: The kernel k.
-        log_weight: Maps inputs `... x n x d` to ln w, `... x n`; logarithms because weights such
-            as γ^(-t) leave every floating-point range. A module's parameters are learned along.
-        active_dims: Columns of the input that both ``base_kernel`` and ``log_weight`` see; all of
-            them where None.
+        log_weight: Maps inputs `... x n x d` to ln w, `... x n`; logarithms, since weights such as
+            γ^(-t) exceed every floating-point range. Parameters of a module are learned too.
+        active_dims: Columns of the input for ``base_kernel`` and ``log_weight``; None for all.
     """
 
     def __init__(
@@ -215,6 +223,12 @@ class WeightedKernel(BatchedKernel):
         return False
 
     def num_outputs_per_input(self, x1: Tensor, x2: Tensor) -> int:
+        """Number of outputs per input, that of the base kernel.
+
+        Args:
+            x1: Inputs, `... x n x d`.
+            x2: Inputs, `... x m x d`.
+        """
         return self.base_kernel.num_outputs_per_input(x1, x2)  # type: ignore[no-any-return]
 
     def forward(
@@ -225,8 +239,8 @@ class WeightedKernel(BatchedKernel):
         Args:
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
-            diag: Whether only pairs of the same index are wanted.
-            last_dim_is_batch: Passed to the base kernel; the weights see all columns and are
+            diag: Whether to compute only pairs of the same index.
+            last_dim_is_batch: Passed to the base kernel; the weights use all columns and are
                 the same for each.
         """
         base: Tensor = to_dense(
@@ -243,13 +257,13 @@ class WeightedKernel(BatchedKernel):
 class AgeWeight(nn.Module):
     """The weight of an observation by its age: the inverse of an inflation of its noise.
 
-    For ``ExponentialWeights(gamma)`` it is γ^(now - t): 1 at ``now``, [W22]'s γ^(-t) up to the
-    factor that cancels.
+    For ``ExponentialWeights(gamma)`` the weight is γ^(now - t): 1 at ``now``, and γ^(-t) of [W22]
+    up to a factor that cancels.
 
     Args:
         inflation: How noise grows with the lag.
-        now: Time that lags count back from; later times have lag 0.
-        time_dim: Column of the input that holds time.
+        now: Time at lag 0; later times also have lag 0.
+        time_dim: Index of the column of time.
     """
 
     def __init__(self, inflation: Inflation, now: float, time_dim: int = -1) -> None:
@@ -259,5 +273,9 @@ class AgeWeight(nn.Module):
         self.time_dim = time_dim
 
     def forward(self, X: Tensor) -> Tensor:
-        """Log-weight of inputs `... x n x d`: `... x n`."""
+        """Log-weight of inputs, `... x n`.
+
+        Args:
+            X: Inputs, `... x n x d`.
+        """
         return -self.inflation.log_factor((self.now - X[..., self.time_dim]).clamp_min(0.0))

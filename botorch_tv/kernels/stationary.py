@@ -1,8 +1,8 @@
-"""Stationary kernels: their profiles, and which of GPyTorch's kernels have them.
+"""Profiles of stationary kernels, and the corresponding kernels of GPyTorch.
 
-GPyTorch's machinery around a kernel costs more than the numbers where a covariance of a few hundred
-points is evaluated again and again. A stationary kernel is a function of the squared distance
-r² = Σ_k (x_k - x'_k)² / ℓ_k² alone: its profile, which stands here with its slope.
+For repeated covariances of a few hundred points, the overhead of GPyTorch exceeds the arithmetic. A
+stationary kernel is a function of the squared distance r² = Σ_k (x_k - x'_k)² / ℓ_k² only. This
+function is the profile.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
 SMALLEST_SQUARE = 1e-30
-"""Squared distances are at least this, so that the root has a derivative."""
+"""Smallest squared distance, so that its root has a derivative."""
 
 
 def smoothness_of(kernel: Kernel) -> float | None:
-    """ν of a ``MaternKernel``, infinity of an ``RBFKernel``.
+    """ν of a ``MaternKernel``, infinity for an ``RBFKernel``, None for other kernels.
 
-    None of any other, subclasses among them, which may be other functions.
+    Subclasses count as other kernels, since they may be other functions.
     """
     if type(kernel) is RBFKernel:
         return math.inf
@@ -53,7 +53,7 @@ def profile_slope(square: Tensor, smoothness: float) -> Tensor:
         return -0.5 * profile(square, smoothness)
     distance, decay = _decayed(square, smoothness)
     if smoothness == 0.5:
-        # Infinite at distance 0, where every squared difference it is multiplied with is 0.
+        # Infinite at distance 0; 0 instead, since its factor, a squared difference, is 0.
         return torch.where(square > 0, -0.5 * decay / distance, 0.0)
     return -1.5 * decay if smoothness == 1.5 else (-5 / 6) * (1 + distance) * decay
 
@@ -68,16 +68,16 @@ class LearnableKernel:
     """A squared exponential or Matérn kernel, possibly scaled, over some columns of the input.
 
     Args:
-        kernel: As the user made it, without batch shape.
+        kernel: The kernel of the user, without batch shape.
 
     Attributes:
         base: The kernel inside a scale, or the kernel itself.
         scaled: Whether there is an output scale to learn.
-        smoothness: Which of them, see :func:`profile`.
-        lengthscales: How many there are: one, or one per column.
+        smoothness: ν, see :func:`profile`.
+        lengthscales: Number of lengthscales: 1, or 1 per column.
 
     Raises:
-        InputDataError: If it is of another kind, or has a batch shape.
+        InputDataError: If the kernel has another type or a batch shape.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -87,36 +87,36 @@ class LearnableKernel:
         if smoothness is None or kernel.batch_shape.numel() != 1:
             raise InputDataError(
                 f"the kernel is a {type(self.base).__name__} of batch shape "
-                f"{tuple(kernel.batch_shape)}, but hyperparameters are learned from one RBFKernel "
-                "or MaternKernel, alone or in one ScaleKernel, without a batch; use one of these, "
-                "or fit a TimeVaryingGP with fit_gpytorch_mll."
+                f"{tuple(kernel.batch_shape)}, but hyperparameters can be learned only for an "
+                "RBFKernel or a MaternKernel, possibly in a ScaleKernel, without a batch; use such "
+                "a kernel, or fit a TimeVaryingGP with fit_gpytorch_mll."
             )
         self.smoothness = smoothness
         self.lengthscales = int(self.base.ard_num_dims or 1)
 
     @property
     def lengthscale(self) -> Tensor:
-        """As the user set them, `lengthscales`, float64."""
+        """The initial lengthscales, `lengthscales`, float64."""
         lengthscale: Tensor = self.base.lengthscale.detach().double().reshape(-1)
         return lengthscale
 
     @property
     def variance(self) -> float:
-        """The kernel's variance k(x, x) as the user set it."""
+        """The initial variance k(x, x)."""
         return float(self.kernel.outputscale.detach().double()) if self.scaled else 1.0
 
     def columns(self, X: Tensor) -> Tensor:
-        """The columns of an input that the kernel looks at, `... x n x d -> ... x n x d'`.
+        """The columns of an input that the kernel uses, `... x n x d -> ... x n x d'`.
 
         Raises:
-            InputDataError: If there are not as many as lengthscales.
+            InputDataError: If their number does not match the lengthscales.
         """
         if self.kernel.active_dims is not None:
             X = X.index_select(-1, self.kernel.active_dims.to(X.device))
         if self.lengthscales not in (1, X.shape[-1]):
             raise InputDataError(
                 f"X has {X.shape[-1]} columns for the kernel, which has {self.lengthscales} "
-                "lengthscales; give one per column, or a single one."
+                "lengthscales; give a lengthscale per column, or a single lengthscale."
             )
         return X
 
@@ -135,19 +135,19 @@ class LearnableKernel:
         return float(constraint.lower_bound.max()), float(constraint.upper_bound.min())
 
     def prior(self, name: str) -> Any:
-        """The prior that the kernel itself has for ``lengthscale`` or ``outputscale``, or None."""
+        """The prior of the kernel for ``lengthscale`` or ``outputscale``, or None."""
         return getattr(self.base if name == "lengthscale" else self.kernel, f"{name}_prior", None)
 
     def with_parameters(self, lengthscale: Tensor, variance: Tensor) -> Kernel:
-        """A copy of the kernel whose parameters are those of a batch.
+        """A copy of the kernel with a batch of parameters.
 
         Args:
-            lengthscale: `batch_shape x lengthscales`.
-            variance: Output scales, `batch_shape`; used where the kernel has one.
+            lengthscale: Lengthscales, `batch_shape x lengthscales`.
+            variance: Output scales, `batch_shape`; used if the kernel has an output scale.
 
         Returns:
-            A kernel of batch shape ``batch_shape`` in the dtype and on the device of these, which
-            needs no gradient.
+            A kernel of batch shape ``batch_shape`` with the dtype and device of the parameters and
+            without gradients.
         """
         made = copy.deepcopy(self.kernel).to(lengthscale)
         base = made.base_kernel if self.scaled else made

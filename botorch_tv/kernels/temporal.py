@@ -1,4 +1,4 @@
-"""Temporal factors of the covariance: decays as GPyTorch kernels, their parameters to learn."""
+"""Temporal factors of the covariance: decays as GPyTorch kernels with learnable parameters."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from botorch_tv.validation import require, require_number
 class DecayKernel(Declared, BatchedKernel):
     """A decay as a kernel over time, with its declared parameters learnable.
 
-    A ``TimeVaryingGP`` learns them in the data's own unit of time, see :meth:`measure`; bounds and
-    priors that a decay declares are meant in that. A decay that declares nothing has nothing to
-    learn. Several columns of a stationary decay count by their Euclidean distance.
+    A ``TimeVaryingGP`` learns the parameters in a unit of time of the data, see :meth:`measure`;
+    bounds and priors declared by a decay apply in that unit. A stationary decay of several columns
+    uses their Euclidean distance.
 
     Args:
-        decay: The formula, with the values to start from.
-        origin: Time from which a decay that is not stationary counts: that of the first
-            observation or the last reset; a tensor of ``batch_shape`` where the members of a batch
-            differ. Times before count as the origin.
+        decay: The formula, with the initial values.
+        origin: Origin of time of a decay that is not stationary: the time of the first observation
+            or the last reset, a number or a tensor of ``batch_shape``. Earlier times count as the
+            origin.
         batch_shape: Batch shape of the parameters.
-        active_dims: Columns of the input to use; all of them where None.
-        priors: Of parameters per unit of the input, by name, None for none; what the decay declares
-            otherwise.
-        bounds: The same for bounds; with any the unit of time stays that of the input.
-        unit: Unit of time to learn in from the start, see :meth:`measure`.
-        learn: Whether there is anything to learn; the decay is used as it is else.
+        active_dims: Columns of the input to use; None for all.
+        priors: Priors of parameters per unit of the input, by name, None for no prior; declared
+            priors apply by default.
+        bounds: Bounds of parameters per unit of the input, by name; declared bounds apply by
+            default. User-defined bounds fix the unit of time to that of the input.
+        unit: Initial unit of time of learning, `batch_shape`, see :meth:`measure`.
+        learn: Whether to learn the parameters; otherwise the decay is fixed.
 
     Raises:
-        ValueError: If the decay is no covariance, or not a formula of the parameters it declares.
+        ValueError: If the decay is not a covariance, or not a function of its declared parameters.
 
     Example:
         >>> kernel = DecayKernel(Markov(epsilon=0.03))
@@ -78,25 +79,29 @@ class DecayKernel(Declared, BatchedKernel):
         Args:
             x1: Times, `... x n x d`, d usually 1.
             x2: Times, `... x m x d`.
-            diag: Whether only pairs of the same index are wanted.
-            last_dim_is_batch: Whether each column is a time of its own, `... x d x n x m`.
+            diag: Whether to compute only pairs of the same index.
+            last_dim_is_batch: Whether each column is a separate time, `... x d x n x m`.
+
+        Raises:
+            RuntimeError: If a decay that is not stationary has several columns of time.
         """
         values, unit = self.learned(), self.unit  # batch_shape x 1 x 1
         if not self.is_stationary:
             x1, x2 = ((x - self.origin).clamp_min(0.0) for x in (x1, x2))
         if last_dim_is_batch:
             x1, x2 = (x.transpose(-1, -2).unsqueeze(-1) for x in (x1, x2))
-            values = {name: one.unsqueeze(-3) for name, one in values.items()}
+            values = {name: value.unsqueeze(-3) for name, value in values.items()}
             unit = unit.unsqueeze(-3)
         if diag:
-            values, unit = {name: one.squeeze(-1) for name, one in values.items()}, unit.squeeze(-1)
+            values = {name: value.squeeze(-1) for name, value in values.items()}
+            unit = unit.squeeze(-1)
         else:
             x1, x2 = x1.unsqueeze(-2), x2.unsqueeze(-3)  # ... x n x 1 x d, ... x 1 x m x d
         return self._covariance(with_values(self.part, values), x1, x2, unit)
 
     def _covariance(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
         """Correlations of times `... x d` that broadcast."""
-        # Steps of the data first: these are the same numbers in whatever unit time is told.
+        # Differences first: over the unit, they are the same for any unit of the input.
         if self.is_stationary:
             apart = x1 - x2
             distance = apart.abs().squeeze(-1) if apart.shape[-1] == 1 else apart.norm(dim=-1)
@@ -104,7 +109,7 @@ class DecayKernel(Declared, BatchedKernel):
         if x1.shape[-1] != 1:
             raise RuntimeError(
                 f"{type(self).__name__}: {x1.shape[-1]} columns of time have no distance from an "
-                "origin; name the one of time by active_dims."
+                "origin; select the column of time by active_dims."
             )
         return decay.covariance(x1.squeeze(-1) / unit, x2.squeeze(-1) / unit)
 
@@ -114,24 +119,24 @@ class MarkovKernel(DecayKernel):
 
     .. math:: k(t, t') = (1 - \varepsilon)^{|t - t'| / 2}
 
-    Computed as exp(log1p(-ε) |t - t'| / 2), with ε its own raw parameter: exact at ε = 0, where
-    the gradient is -|t - t'| / 2, and finite up to the upper bound of ε. Optimisers that know
-    bounds (BoTorch's fitting does) keep ε inside.
+    The formula is exp(log1p(-ε) |t - t'| / 2), and ε is its own raw parameter: exact at ε = 0,
+    where the gradient is -|t - t'| / 2, and finite up to the upper bound of ε. Optimisers with
+    bounds, such as BoTorch's fitting, stay within the bounds of ε.
 
-    ``epsilon`` is per unit of the input, in whatever unit it is learned. Where that unit is long, ε
-    is 1 to all digits: ask :meth:`epsilon_per` for a shorter one.
+    ``epsilon`` is per unit of the input, for any unit of learning. Over a long unit, ε rounds to 1;
+    :meth:`epsilon_per` returns it for a shorter duration.
 
-    ε = 1 redraws the objective at every instant: k is 1 at Δt = 0 and 0 elsewhere. There is no
-    slope to learn from there, so ε then is fixed and has no prior.
+    ε = 1 redraws the objective at every instant: k is 1 at Δt = 0 and 0 elsewhere. Its gradient is
+    0, so ε is then fixed and has no prior.
 
     Args:
-        epsilon: Rate of change per unit of time to start from, in [0, 1 - 1e-6], or 1.
+        epsilon: Initial rate of change per unit of time, in [0, 1 - 1e-6], or 1.
         batch_shape: Batch shape of the parameter.
-        active_dims: Columns of the input to use; all of them where None.
-        epsilon_prior: Prior of ε per unit of the input, None for none. By default a ``RatePrior``
-            of ε in the unit it is learned in.
-        epsilon_constraint: Bounds of ε per unit of the input, in which it then is learned;
-            [0, 1 - 1e-6] in a unit of the data's own, without a transform, where None.
+        active_dims: Columns of the input to use; None for all.
+        epsilon_prior: Prior of ε per unit of the input, None for no prior. By default a
+            ``RatePrior`` of ε in the unit of learning.
+        epsilon_constraint: Bounds of ε per unit of the input, which is then the unit of learning.
+            None for [0, 1 - 1e-6], without a transform, in a unit of the data.
 
     Raises:
         ValueError: If ``epsilon`` lies outside [0, 1 - 1e-6] and is not 1.
@@ -149,11 +154,11 @@ class MarkovKernel(DecayKernel):
         epsilon_prior: Prior | _DefaultType | None = DEFAULT,
         epsilon_constraint: Interval | None = None,
     ) -> None:
-        fix = "0 keeps the objective still, 1 redraws it all the time; else give 1 - 1e-6 at most."
+        fix = "0 is static, 1 redraws the objective all the time; else give 1 - 1e-6 at most."
         epsilon = require_number("MarkovKernel: epsilon", epsilon, "[0, 1]", fix)
         require(
             epsilon <= LARGEST_EPSILON or epsilon == 1,
-            f"MarkovKernel: epsilon is {epsilon}, too near 1 to be learned; {fix}",
+            f"MarkovKernel: epsilon is {epsilon}, too close to 1 to be learned; {fix}",
         )
         if epsilon == 1:
             epsilon_constraint = epsilon_constraint or Interval(0.0, 1.0, transform=None)
@@ -175,21 +180,24 @@ class MarkovKernel(DecayKernel):
         return -self.natural("epsilon")
 
     def epsilon_per(self, duration: float) -> Tensor:
-        """Rate of change ε over a duration of time, 1 - (1 - ε)^duration.
+        """Rate of change over a duration, 1 - (1 - ε)^duration, `batch_shape x 1 x 1`.
 
         Args:
-            duration: In units of the input.
+            duration: Duration in units of the input.
         """
         return -torch.expm1(self.log_retained * duration)
 
     def set_epsilon_per(self, duration: float | Tensor, value: float | Tensor) -> None:
-        """Set the rate of change by what it is over a duration of time.
+        """Set the rate of change over a duration.
 
         Args:
-            duration: In units of the input, positive, a number or `batch_shape x 1 x 1`.
-            value: ε over it, in [0, 1).
+            duration: Duration in units of the input, positive, a number or `batch_shape x 1 x 1`.
+            value: ε over the duration, in [0, 1), a number or `batch_shape x 1 x 1`.
+
+        Raises:
+            OutOfBoundsError: If the value lies outside its bounds.
         """
-        duration, value = (like(one, self.unit) for one in (duration, value))
+        duration, value = (like(number, self.unit) for number in (duration, value))
         self._set_over("epsilon", duration, value)
 
 
@@ -198,20 +206,19 @@ class WienerKernel(DecayKernel):
 
     .. math:: k(t, t') = 1 + \sigma_w^2 \min(t - t_0, t' - t_0)
 
-    Times before the origin t₀ count as the origin: the walk has not begun. Several columns are
-    several walks, whose variances add.
+    Times before the origin t₀ count as the origin, where the walk starts.
 
     Args:
-        sigma_w2: Variance σ_w² gained per unit of time to start from, as a share of that at the
+        sigma_w2: Initial variance σ_w² gained per unit of time, as a share of the variance at the
             origin; at least 0.
-        origin: Time t₀ of the first observation or the last reset; a tensor of ``batch_shape``
-            where the members of a batch differ.
+        origin: Time t₀ of the first observation or the last reset, a number or a tensor of
+            ``batch_shape``.
         batch_shape: Batch shape of the parameter.
-        active_dims: Columns of the input to use; all of them where None.
-        sigma_w2_prior: Prior of σ_w² per unit of the input, None for none. By default a
-            ``RatePrior`` of σ_w² in the unit it is learned in, see :meth:`measure`.
-        sigma_w2_constraint: Bounds of σ_w² per unit of the input, in which it then is learned; at
-            least 0 without a transform where None.
+        active_dims: Columns of the input to use; None for all.
+        sigma_w2_prior: Prior of σ_w² per unit of the input, None for no prior. By default a
+            ``RatePrior`` of σ_w² in the unit of learning, see :meth:`measure`.
+        sigma_w2_constraint: Bounds of σ_w² per unit of the input, which is then the unit of
+            learning. None for at least 0, without a transform.
 
     Raises:
         ValueError: If ``sigma_w2`` is negative or not finite.

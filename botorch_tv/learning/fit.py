@@ -1,12 +1,12 @@
-"""Hyperparameters of many independent loops by their posterior density, and its gradient.
+"""Posterior density of the hyperparameters of many independent loops, its gradient and maximum.
 
-Observations have covariance A = K ∘ D + N with N = σ² diag(ρ). With S = N^(-½), a row that is not
-in use has S = 0, and
+Observations have covariance A = K ∘ D + N with N = σ² diag(ρ). With S = N^(-½), and S = 0 for rows
+not in use,
 
-    -ln p(y) = ½ ln det(I + S (K ∘ D) S) + ½ yᵀS (I + S (K ∘ D) S)⁻¹ S y + ½ Σ ln(2π N_ii)
+    -ln p(y) = ½ ln det(I + S (K ∘ D) S) + ½ yᵀS (I + S (K ∘ D) S)⁻¹ S y + ½ Σ ln(2π N_ii),
 
-over the rows in use: rows that are not leave nothing behind, so loops of a batch may have different
-numbers of them. Gradients come from M = I + S (K ∘ D) S by H = ½ (M⁻¹ - ββᵀ), β = M⁻¹ S y.
+where the sum is over rows in use. Other rows have no effect, so loops of a batch may have different
+numbers of rows. Gradients use H = ½ (M⁻¹ - ββᵀ) with M = I + S (K ∘ D) S and β = M⁻¹ S y.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from botorch_tv.learning.refit import Refit
 class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters of b loops.
 
-    A row whose age noise makes it count w times contributes its likelihood to the power w, as a
-    Gaussian of noise σ² ρ / w with the normalisation of w observations. That noise was never in y;
-    taken for noise, it would drive the estimate of σ² to 0.
+    Age noise gives a row the weight w <= 1: its likelihood is raised to the power w, as a Gaussian
+    of noise σ² ρ / w with the normalisation of w observations. The data do not contain age noise;
+    treating it as observation noise would drive the estimate of σ² to 0.
 
     Args:
         kernel: The spatial kernel.
-        decay: How covariance falls with time.
-        layout: What a vector of hyperparameters means.
+        decay: Decay of the covariance with time.
+        layout: Layout of the vectors of hyperparameters.
         X: Inputs, `b x n x d`.
-        times: `b x n`, counted from the origin.
+        times: Times since the origin, `b x n`.
         y: Observations less the prior mean, `b x n`.
-        live: Which rows are in use, `b x n`; the others may hold anything.
+        live: Which rows are in use, `b x n`, bool; other rows may contain any values.
         relative_noise: ρ, variances of observations relative to σ², positive, `b x n`.
-        inflation: Factor 1 / w >= 1 by which age has inflated the noise of each besides, `b x n`.
-        unit: To count time in, `b`; as it is told unless given.
-        searches: Problems of each loop, which follow one another.
-        estimates_mean: Whether the prior mean is the constant of generalised least squares,
-            1ᵀA⁻¹y / 1ᵀA⁻¹1, at every vector anew.
+        inflation: Factor 1 / w >= 1 by which age inflates the noise of each row, `b x n`.
+        unit: Unit of time of the vectors, `b`; the user's by default.
+        searches: Number of consecutive problems per loop.
+        estimates_mean: Whether to use the generalised least squares estimate of a constant prior
+            mean, 1ᵀA⁻¹y / 1ᵀA⁻¹1, at every vector.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class NegativeLogPosterior:
             live = live & inflation.isfinite()
             weight = torch.where(live, 1 / inflation.double(), 0.0)
         X = torch.where(live.unsqueeze(-1), X.double(), 0.0)
-        times, y = (torch.where(live, one.double(), 0.0) for one in (times, y))
+        times, y = (torch.where(live, value.double(), 0.0) for value in (times, y))
         noise = torch.where(live, relative_noise.double(), 1.0)
         self.unit = torch.ones_like(y[:, 0]) if unit is None else unit
         self.rows_in_use = live.sum(-1)
@@ -89,30 +89,31 @@ class NegativeLogPosterior:
             self.unit,
         )
         self._rows: Tensor | None = None
-        self._held: tuple[Tensor, ...] = self._data
+        self._selected: tuple[Tensor, ...] = self._data
 
     def __call__(self, vector: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Value and gradient.
 
         Args:
             vector: Hyperparameters, `m x p`.
-            rows: Numbers of the problems they belong to, `m`.
+            rows: Indices of the problems of these vectors, `m`.
 
         Returns:
-            `m`, infinite where the covariance has no Cholesky factor, and `m x p`.
+            The value, `m`, infinite where the covariance has no Cholesky factor, and the gradient,
+            `m x p`.
         """
-        if rows is not self._rows:  # the search leaves out problems now and then only
+        if rows is not self._rows:  # the search rarely removes problems
             loops = rows // self._searches
-            self._rows, self._held = rows, tuple(part[loops] for part in self._data)
+            self._rows, self._selected = rows, tuple(part[loops] for part in self._data)
         value, gradient = self._negative_log_likelihood(vector)
-        log, slope = self._layout.log_prior(vector, self._held[-1])
+        log, slope = self._layout.log_prior(vector, self._selected[-1])
         value, gradient = value - log, gradient - slope
         good = value.isfinite() & gradient.isfinite().all(-1)
         return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
 
     def _negative_log_likelihood(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """-ln p(y) and its derivatives by the vector."""
-        squares, times, y, relative_root, weight, constant, _ = self._held
+        """The value -ln p(y) and its derivatives by the vector."""
+        squares, times, y, relative_root, weight, constant, _ = self._selected
         lengthscale, variance, noise, of_decay, decay_slope = self._layout.values(vector)
         m, lengthscales, n = squares.shape[:3]
         flat = squares.view(m, lengthscales, n * n)
@@ -133,10 +134,10 @@ class NegativeLogPosterior:
         matrix = signal.clone()
         matrix.diagonal(dim1=-2, dim2=-1).add_(1.0)
         factor, failed = torch.linalg.cholesky_ex(matrix)
-        inverse = torch.cholesky_inverse(factor).mT  # symmetric; transposed it lies in rows
+        inverse = torch.cholesky_inverse(factor).mT  # symmetric; transposed to be row-major
         observed = (root * y).unsqueeze(-1)
         if self._estimates_mean:
-            # S (y - μ 1) at the mean of generalised least squares; 0 without data.
+            # S (y - μ 1) with the generalised least squares estimate of μ; 0 without data.
             weights = inverse @ root.unsqueeze(-1)
             information = (root.unsqueeze(-1) * weights).sum(-2, keepdim=True).clamp_min(1e-300)
             mean = (observed * weights).sum(-2, keepdim=True) / information
@@ -147,7 +148,7 @@ class NegativeLogPosterior:
         value = 0.5 * (log_det + quadratic + weight * noise.log()) + constant
         value = torch.where(failed == 0, value, math.inf)
 
-        half = 0.5 * (inverse - fitted @ fitted.mT)  # derivative by M
+        half = 0.5 * (inverse - fitted @ fitted.mT)  # derivative of -ln p(y) by M
         trace = inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
         size = fitted.square().sum((-2, -1))
         by_noise = 0.5 * (trace - n + weight - size)
@@ -161,10 +162,7 @@ class NegativeLogPosterior:
         return value, torch.cat([by_lengthscale, gradient, by_decay * decay_slope], -1)
 
     def _decayed(self, natural: Tensor, times: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Natural values `m x k` that D depends on, and D, `m x n x n`; None where it is static.
-
-        Automatic differentiation spares a decay its derivatives, and takes little beside the rest.
-        """
+        """Natural values of the decay's parameters, `m x k`, and D, `m x n x n`; None if static."""
         if is_static(self._decay):
             return natural, None
         first, second = times.unsqueeze(-1), times.unsqueeze(-2)
@@ -172,14 +170,14 @@ class NegativeLogPosterior:
             natural = natural.detach().requires_grad_(self._layout.learns_decay)
             values = self._layout.named(natural)
             decay = with_values(
-                self._decay, {name: one[:, None, None] for name, one in values.items()}
+                self._decay, {name: value[:, None, None] for name, value in values.items()}
             )
             return natural, decay.covariance(first, second)
 
 
 NUMBERS = 2**25
-"""Matrix entries worked on at a time (256 MB); more loops are taken one part after another."""
-_MATRICES = 10  # n x n matrices that an evaluation holds besides the squared differences
+"""Maximum number of matrix entries at a time (256 MB); larger batches are processed in pieces."""
+_MATRICES = 10  # n x n matrices of an evaluation, without the squared differences
 _VALUE_TOLERANCE = 1e-7
 _GRADIENT_TOLERANCE = 1e-3
 
@@ -188,13 +186,13 @@ class Learned(NamedTuple):
     """Hyperparameters of every loop, in the dtype of its observations.
 
     Attributes:
-        vector: As one vector, to start the next search from, `batch_shape x p`, float64.
-        kernel: The spatial kernel with parameters of batch shape ``batch_shape``.
+        vector: All hyperparameters, as a start of the next search, `batch_shape x p`, float64.
+        kernel: The spatial kernel with learned parameters, of batch shape `batch_shape`.
         noise: Variance σ² of a new observation, `batch_shape`.
-        decay: The decay with values of every loop.
+        decay: The decay with learned values of every loop.
         log_posterior: Logarithm of the marginal likelihood times the prior densities,
             `batch_shape`.
-        evaluations: How often the posterior was evaluated, for all loops together.
+        evaluations: Number of evaluations of the posterior, for all loops together.
     """
 
     vector: Tensor
@@ -222,40 +220,38 @@ def learn(
     estimates_mean: bool = False,
     extent: Tensor | None = None,
 ) -> Learned:
-    """Learn the hyperparameters of every loop from its own observations.
+    """Learn the hyperparameters of every loop from its own observations, in float64.
 
-    A loop's result depends on its own data alone, whatever the batch, and not on the unit in which
-    time is told: a search counts it in the median gap between the loop's observations. Computed in
-    float64.
+    The result of a loop does not depend on other loops of the batch, nor on the unit of time.
 
     Args:
-        refit: What is learned, and under which priors.
+        refit: Which hyperparameters are learned, with their priors.
         kernel: The spatial kernel, without batch shape: squared exponential or Matérn, possibly
-            scaled. Its parameters are where the first search starts.
-        decay: How covariance falls with time; its parameter likewise.
-        noise: Variance σ² of a new observation, likewise.
+            scaled. Its parameters are initial values.
+        decay: Decay of the covariance with time; its parameters are initial values.
+        noise: Initial value of the variance σ² of a new observation.
         X: Inputs, `batch_shape x n x d`.
-        times: When they were observed, `batch_shape x n`, counted from the origin of the decay.
-        y: Observations less a known prior mean, `batch_shape x n`.
-        live: Which rows are in use, bool, `batch_shape x n`; the others may hold anything.
-        relative_noise: Variances of the observations relative to σ², `batch_shape x n`; 1 unless
-            given, infinite where one failed.
-        start: The vector of the last result, `batch_shape x p`; what the user gave unless given.
-        inflation: Factor by which age has inflated the noise of each observation, at least 1,
-            `batch_shape x n`. Such a row counts 1 / inflation times; see ``prepare``.
-        estimates_mean: Whether the prior mean is estimated by generalised least squares.
-        extent: Sides of the domain, `d`, in which default priors measure lengthscales; a unit cube
-            unless given.
+        times: Times of the observations since the origin of the decay, `batch_shape x n`.
+        y: Observations less a given prior mean, `batch_shape x n`.
+        live: Which rows are in use, bool, `batch_shape x n`; other rows may contain any values.
+        relative_noise: Variances of the observations relative to σ², `batch_shape x n`, infinite
+            for failed measurements; 1 by default.
+        start: The vector of the last result, `batch_shape x p`; the user's values by default.
+        inflation: Factor by which age inflates the noise of each observation, at least 1,
+            `batch_shape x n`; a row has the weight 1 / inflation. See ``prepare``.
+        estimates_mean: Whether to estimate a constant prior mean by generalised least squares.
+        extent: Ranges of the domain, `d`, which are the unit of the default priors of
+            lengthscales; the unit cube by default.
 
     Raises:
-        InputDataError: If the kernel is of another kind.
-        ValueError: If parameters lie outside the bounds of ``refit``, or the decay is not a formula
-            of those it declares.
+        InputDataError: If the kernel is of another class.
+        ValueError: If an initial value lies outside the bounds of ``refit``, or the decay is not a
+            function of its declared parameters.
     """
     parts = LearnableKernel(kernel)
-    sides = torch.ones(X.shape[-1], dtype=torch.float64, device="cpu") if extent is None else extent
-    sides = parts.columns(sides.detach().unsqueeze(0))[0]
-    layout = ParameterLayout(refit, parts, decay, noise, sides, X.device)
+    cube = torch.ones(X.shape[-1], dtype=torch.float64, device="cpu")
+    ranges = parts.columns((cube if extent is None else extent).detach().unsqueeze(0))[0]
+    layout = ParameterLayout(refit, parts, decay, noise, ranges, X.device)
     rows = {"times": times, "y": y, "live": live}
     rows["relative_noise"] = torch.ones_like(y) if relative_noise is None else relative_noise
     if inflation is not None:
@@ -264,11 +260,11 @@ def learn(
         require_learnable(decay)
     packed = _packed(X, rows)
     gap = median_gap(packed["times"].double(), packed["live"])
-    # The user's unit for a fixed decay.
+    # A fixed decay uses the user's unit.
     unit = gap if layout.learns_decay else torch.ones_like(gap)
     given = layout.given.expand(len(unit), -1)
-    # Data of a few rounds often have two explanations, one slow and one fast: without a last result
-    # the second search assumes a high rate of change.
+    # A few observations often fit both slow and fast change. Without a last result, the second
+    # search starts from a high rate of change.
     if start is None:
         first, second = given, layout.fast_start(unit)
     else:
@@ -277,14 +273,15 @@ def learn(
     matrices = starts.shape[1] * (parts.lengthscales + _MATRICES)
     size = max(1, NUMBERS // max(1, matrices * packed["y"].shape[-1] ** 2))
     ends = []
-    for *piece, some in zip(*(torch.split(one, size) for one in (*packed.values(), unit, starts))):
+    inputs = (*packed.values(), unit, starts)
+    for *piece, some in zip(*(torch.split(value, size) for value in inputs)):
         data = dict(zip((*packed, "unit"), piece))
         ends.append(_search(refit, parts, decay, layout, data, some, estimates_mean))
     found, values, evaluations = zip(*ends)
     x, value = torch.cat(found), torch.cat(values)
     shape = y.shape[:-1]
     lengthscale, variance, noise_found, natural, _ = (
-        one.reshape((*shape, *one.shape[1:])) for one in layout.values(x)
+        value.reshape((*shape, *value.shape[1:])) for value in layout.values(x)
     )
     return Learned(
         vector=layout.retained(x, unit).reshape((*shape, layout.size)),
@@ -305,15 +302,16 @@ def _search(
     starts: Tensor,
     estimates_mean: bool,
 ) -> tuple[Tensor, Tensor, int]:
-    """The best end of every loop's searches from ``starts``, `b x s x p`, as kept: `b x p`.
+    """The best result of every loop's searches from ``starts``, `b x s x p`.
 
-    With it its value, `b`, and how often the function was evaluated.
+    Returns:
+        The best vector of a search, `b x p`, its value, `b`, and the number of evaluations.
     """
     b, s, p = starts.shape
     objective = NegativeLogPosterior(
         kernel, decay, layout, **data, searches=s, estimates_mean=estimates_mean
     )
-    # Loops with too few observations stay where they are: their bounds leave no room.
+    # Loops with too few observations retain their values, because both bounds equal the start.
     few = (objective.rows_in_use < refit.least)[:, None, None]
     starts = layout.searched(starts, objective.unit.unsqueeze(-1))
     lower, upper = (
@@ -335,11 +333,11 @@ def _search(
 
 
 def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Flat loops, rows in use first, with as few others as the fullest loop leaves room for."""
+    """Flat loops with their rows in use first, truncated to the largest number of such rows."""
     loops, (n, d) = X.shape[:-2].numel(), X.shape[-2:]
-    flat = {name: one.reshape(loops, n) for name, one in rows.items()}
+    flat = {name: value.reshape(loops, n) for name, value in rows.items()}
     live = flat["live"]
     most = min(n, max(1, int(live.sum(-1).max())))
     order = live.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, :most]
-    packed = {name: one.gather(1, order) for name, one in flat.items()}
+    packed = {name: value.gather(1, order) for name, value in flat.items()}
     return packed | {"X": X.reshape(loops, n, d).gather(1, order.unsqueeze(-1).expand(-1, -1, d))}

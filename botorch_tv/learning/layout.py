@@ -1,16 +1,16 @@
 """Hyperparameters as one vector per loop, with bounds and priors.
 
-The vector holds ln ℓ for every lengthscale, ln s of the output scale, ln σ², and what the decay
-declares: ln(1 + r / c) of a natural value r that grows from 0, such as -ln(1 - ε) or σ_w², and r
-itself else. The former is linear around 0, which is so met exactly and with a slope, and
-logarithmic above c, where rates differ by factors.
+The vector contains ln ℓ for every lengthscale, ln s of the output scale, ln σ² and the decay's
+declared parameters. A natural value r that grows from 0, such as -ln(1 - ε) or σ_w², is stored as
+ln(1 + r / c); any other natural value is stored as r. The transform is linear around 0, so 0 is
+reachable with a non-zero gradient, and logarithmic above c.
 
-A search counts time in the median gap between a loop's observations, so that what it starts from,
-its bounds and the default priors mean the same in any unit; the vector that is kept between
-searches counts it as the user does, since that gap changes with the data.
+A search measures time in the median gap between a loop's observations, so starting values, bounds
+and default priors do not depend on the unit of time. The vector that is stored between searches
+uses the user's unit, because the median gap changes with the data.
 
-Default priors have densities and slopes in closed form, which takes a few microseconds; any other
-goes through ``log_prob`` and automatic differentiation, a hundred times slower.
+Default priors have densities and derivatives in closed form; other priors use ``log_prob`` and
+automatic differentiation, which is slower.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
     """The logarithm of a prior's density, `m`, and its derivatives by the values, `m x k`.
 
     Args:
-        prior: Of one coordinate, independent between coordinates, or of all k together.
-        value: Positive, or non-negative where the prior is defined there, `m x k`.
+        prior: Prior of each coordinate independently, or of all k coordinates jointly.
+        value: Values, positive, or zero where the prior is defined there, `m x k`.
     """
-    # A prior of GPyTorch is a subclass of the distribution of PyTorch.
+    # GPyTorch's priors are subclasses of PyTorch's distributions.
     if isinstance(prior, LogNormal | HalfNormal) and getattr(prior, "_transform", None) is None:
         loc, scale = (
-            torch.as_tensor(one, device=value.device).detach().to(value)
-            for one in (getattr(prior, "loc", 0.0), prior.scale)
+            torch.as_tensor(parameter, device=value.device).detach().to(value)
+            for parameter in (getattr(prior, "loc", 0.0), prior.scale)
         )
         if isinstance(prior, LogNormal):
             log = value.log()
@@ -55,20 +55,20 @@ def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
             slope = -value / scale.square()
         return log.expand_as(value).sum(-1), slope.expand_as(value)
     with torch.enable_grad():
-        # PyTorch's 0 ln 0, in the densities of gamma and beta, has no slope.
+        # At 0 the densities of gamma and beta contain 0 ln 0, whose derivative is NaN.
         value = torch.where(value == 0, 1e-300, value).detach().requires_grad_(True)
         log = prior.log_prob(value).reshape(len(value), -1).sum(-1)
         slope = torch.zeros_like(value)
-        if log.requires_grad:  # that of a uniform prior depends on nothing
+        if log.requires_grad:  # a uniform density is constant
             (slope,) = torch.autograd.grad(log.sum(), value)
     return log.detach().to(value), slope
 
 
 def on_device(prior: Any, device: torch.device) -> Any:
-    """A copy of a prior whose parameters lie on a device.
+    """A copy of a prior on a device, in float64.
 
-    Those of PyTorch cannot be moved, and some of GPyTorch's leave their bounds behind; a file
-    moves every tensor. In float64, as all of the search is.
+    PyTorch's distributions have no ``to``, and some of GPyTorch's do not move their bounds. Saving
+    and loading moves all tensors.
     """
     file = io.BytesIO()
     torch.save(prior, file)
@@ -78,32 +78,33 @@ def on_device(prior: Any, device: torch.device) -> Any:
 
 
 KNEE = 1e-3
-"""The natural value c below which the scale is linear."""
+"""The natural value c below which the transform is approximately linear."""
 _LENGTHSCALES = (0.025, 100.0)
-"""In units of the domain; the lower one is BoTorch's."""
+"""Bounds as fractions of the range; the lower bound is BoTorch's."""
 
 
 class ParameterLayout:
-    """Where each hyperparameter stands, between which bounds, under which prior.
+    """Position, bounds and prior of each hyperparameter in the vector.
 
-    Lengthscales come first, then the output scale, the noise, and the k that the decay declares.
+    Lengthscales come first, then the output scale, the noise and the k parameters of the decay.
 
     Args:
-        refit: What is learned, and under which priors.
-        kernel: Its parameters are where the first search starts.
-        decay: Likewise.
-        noise: Likewise, a variance.
-        extent: Sides of the domain as the kernel sees it, `d`, in which lengthscales are measured.
-        device: Where vectors lie; the CPU unless given.
+        refit: Which hyperparameters are learned, with their priors.
+        kernel: The kernel; its parameters are initial values.
+        decay: The decay; its parameters are initial values.
+        noise: Initial value of the noise variance.
+        extent: Ranges of the kernel's columns in the domain, `d`; unit of the default
+            lengthscales.
+        device: Device of the vectors; the CPU by default.
 
     Attributes:
-        given: The vector that says what the user gave, `p`, per unit of the user's.
+        given: The vector of the user's values, `p`, in the user's unit of time.
         size: The number p of entries.
-        learns_decay: Whether anything of the decay is learned.
+        learns_decay: Whether any parameter of the decay is learned.
 
     Raises:
-        ValueError: If the parameters given lie outside the bounds asked for, the decay declares
-            none though they are to be learned, or not those that ``refit`` names.
+        ValueError: If an initial value lies outside its bounds, or the decay does not declare the
+            parameters to learn.
     """
 
     def __init__(
@@ -115,12 +116,12 @@ class ParameterLayout:
         extent: Tensor,
         device: torch.device | None = None,
     ) -> None:
-        sides = extent if kernel.lengthscales > 1 else extent.log().mean().exp().reshape(1)
-        sides, lengthscale = sides.double().cpu(), kernel.lengthscale.cpu()
+        ranges = extent if kernel.lengthscales > 1 else extent.log().mean().exp().reshape(1)
+        ranges, lengthscale = ranges.double().cpu(), kernel.lengthscale.cpu()
         lowest, highest = kernel.bounds("lengthscale")
-        shortest = torch.minimum(torch.clamp(_LENGTHSCALES[0] * sides, min=lowest), lengthscale)
-        longest = torch.maximum(torch.clamp(_LENGTHSCALES[1] * sides, max=highest), lengthscale)
-        usual = LogNormal(math.log(0.2 * math.sqrt(len(extent))) + sides.log(), 0.75)
+        shortest = torch.minimum(torch.clamp(_LENGTHSCALES[0] * ranges, min=lowest), lengthscale)
+        longest = torch.maximum(torch.clamp(_LENGTHSCALES[1] * ranges, max=highest), lengthscale)
+        usual = LogNormal(math.log(0.2 * math.sqrt(len(extent))) + ranges.log(), 0.75)
         variance, (least, most) = kernel.variance, (0.0, math.inf)
         if kernel.scaled:
             least, most = kernel.bounds("outputscale")
@@ -128,7 +129,7 @@ class ParameterLayout:
         of_decay = refit.of_decay(decay)
         self._declared = {name: decay.parameters[name] for name in of_decay}
         self.learns_decay = any(of_decay.values())
-        # How each is learned, where it starts, and its bounds and prior unless the user gives them.
+        # How each is learned, its initial value, default bounds and default prior.
         rows: dict[str, tuple[Free | None, tuple[Tensor, ...], Prior | None]] = {
             "lengthscale": (
                 refit.lengthscale,
@@ -147,7 +148,7 @@ class ParameterLayout:
             ),
         }
         for name, parameter in self._declared.items():
-            # Anything is possible in some unit of time; what is declared bounds a search.
+            # Declared bounds refer to the unit of a search, so here only the domain is bounded.
             least = 0.0 if parameter.grows_from_zero else -math.inf
             most = math.inf if parameter.share is None else 1.0
             ends = _numbers(getattr(decay, name), least, most)
@@ -164,9 +165,8 @@ class ParameterLayout:
                 high = high if upper is None else torch.full_like(start, upper)
                 require(
                     not (own and free.prior and declared and callable(declared.power)),
-                    f"Refit: the unit of {name} depends on other parameters, so that a prior per "
-                    "unit of time changes with them; declare it with the parameter, for the unit "
-                    "it is learned in.",
+                    f"Refit: the unit of {name} depends on other parameters, so Free(prior=...) is "
+                    "ambiguous; declare the prior in the decay's Parameter.",
                 )
                 prior = free.prior if own else prior
                 if prior is not None:
@@ -175,13 +175,14 @@ class ParameterLayout:
             require(
                 bool(((low <= start) & (start <= high)).all()),
                 f"Refit: {name} starts from {start.tolist()}, outside its bounds {low.tolist()} "
-                f"and {high.tolist()}; widen them by Free(lower=..., upper=...), or start inside.",
+                f"and {high.tolist()}; widen the bounds by Free(lower=..., upper=...), or change "
+                "the initial value.",
             )
             first += len(start)
             entry = [start, low, high, *start.new_full((3, len(start)), math.nan)]
             if declared is not None:
-                entry = [one.clamp(-ENDLESS, ENDLESS) for one in map(declared.natural, entry[:3])]
-                if declared.share == "retained":  # whose natural value falls
+                entry = [declared.natural(value).clamp(-ENDLESS, ENDLESS) for value in entry[:3]]
+                if declared.share == "retained":  # the natural value decreases with the value
                     entry, lower, upper = [entry[0], entry[2], entry[1]], upper, lower
                 least, most = declared.natural_bounds()
                 fast = declared.fast_start
@@ -194,13 +195,13 @@ class ParameterLayout:
         grows = [parameter.grows_from_zero for parameter in self._declared.values()]
         self._grows = torch.tensor(grows, dtype=torch.bool, device=device)
         entries = self._entries(torch.cat(natural, -1).to(device))
-        # Bounds of the decay's are per unit of the user's, and count where the user gave them;
-        # those declared, and a start of fast change, hold in the unit of a search.
+        # The user's bounds of decay parameters refer to the user's unit of time. Declared bounds
+        # and fast starts refer to the unit of a search.
         self.given, self._lower, self._upper, self._least, self._most, self._fast = entries
         self.size = len(self.given)
 
     def searched(self, vector: Tensor, unit: Tensor) -> Tensor:
-        """Vectors `... x p` as a search has them, in which time counts in ``unit``, `...`."""
+        """Convert stored vectors, `... x p`, to a search's unit of time, `...`."""
         natural, _ = self._natural(vector)
         others, stretched = self.named(natural[..., self._head :]), natural.clone()
         for column, parameter in enumerate(self._declared.values(), self._head):
@@ -209,19 +210,19 @@ class ParameterLayout:
         return torch.cat([vector[..., : self._head], entries[..., self._head :]], -1)
 
     def retained(self, vector: Tensor, unit: Tensor) -> Tensor:
-        """The inverse: vectors of a search, `... x p`, as they are kept."""
+        """Convert vectors of a search, `... x p`, to stored vectors."""
         return self.searched(vector, 1 / unit)
 
     def fast_start(self, unit: Tensor) -> Tensor:
-        """The user's values, but with a high rate of change, in the form kept, `... x p`."""
+        """The user's values with a high rate of change, as stored vectors, `... x p`."""
         start = self.searched(self.given.expand(*unit.shape, -1), unit)
         return self.retained(torch.where(self._fast.isnan(), start, self._fast), unit)
 
     def bounds(self, unit: Tensor) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds of the search vectors, `... x p` each."""
         given, lower, upper = (
-            self.searched(one.expand(*unit.shape, -1), unit)
-            for one in (self.given, self._lower, self._upper)
+            self.searched(vector.expand(*unit.shape, -1), unit)
+            for vector in (self.given, self._lower, self._upper)
         )
         return (
             torch.where(self._least.isnan(), lower, torch.minimum(given, self._least)),
@@ -229,28 +230,28 @@ class ParameterLayout:
         )
 
     def values(self, vector: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """The parameter values of m problems that vectors encode, `m x p`.
+        """Decode the vectors of m problems, `m x p`.
 
         Returns:
-            Lengthscales, `m x lengthscales`; the kernel's output scale, `m`, 1 where it has none;
-            noise, `m`; natural values of what the decay declares, over the unit of time of the
-            vector, `m x k`, and their derivatives by the entries of the vector, `m x k`.
+            Lengthscales, `m x lengthscales`; the kernel's output scale, `m`, 1 without any; noise,
+            `m`; natural values of the decay's parameters in the unit of time of the vector,
+            `m x k`, and their derivatives by the entries of the vector, `m x k`.
         """
         natural, slope = self._natural(vector)
         n, head = self._lengthscales, self._head
         return natural[:, :n], natural[:, n], natural[:, n + 1], natural[:, head:], slope[:, head:]
 
     def named(self, natural: Tensor) -> dict[str, Tensor]:
-        """Values of what the decay declares, `...` each, from natural ones, `... x k`."""
+        """Values of the decay's parameters, `...` each, from natural values, `... x k`."""
         named = zip(self._declared.items(), natural.unbind(-1), strict=True)
-        return {name: parameter.value(one) for (name, parameter), one in named}
+        return {name: parameter.value(entry) for (name, parameter), entry in named}
 
     def log_prior(self, vector: Tensor, unit: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The logarithm of the prior density and its derivatives, `m` and `m x p`.
 
         Args:
-            vector: Of a search, `m x p`.
-            unit: In which it counts time, `m`; that of the user unless given.
+            vector: Vectors of a search, `m x p`.
+            unit: Unit of time of the vectors, `m`; the user's by default.
         """
         unit = torch.ones_like(vector[:, 0]) if unit is None else unit
         log, slopes = torch.zeros_like(vector[:, 0]), torch.zeros_like(vector)
@@ -269,7 +270,7 @@ class ParameterLayout:
         return log, slopes
 
     def _natural(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """Natural values that vectors `... x p` encode, and their derivatives by the entries."""
+        """Natural values of vectors `... x p`, and their derivatives by the entries."""
         scales, rates = vector[..., : self._head].exp(), vector[..., self._head :]
         natural = torch.where(self._grows, KNEE * torch.expm1(rates), rates)
         slope = torch.where(self._grows, KNEE * rates.exp(), 1.0)

@@ -1,4 +1,4 @@
-"""A Gaussian likelihood whose noise grows with the age of an observation, and how it grows."""
+"""A Gaussian likelihood whose noise grows with the age of an observation."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ class Aging(Declared):
     """An inflation of noise as a module, with its declared parameters learnable.
 
     Args:
-        inflation: The formula, with the values to start from.
+        inflation: The formula, with the initial values.
         batch_shape: Batch shape of the parameters.
-        priors: Of parameters per unit of the input, by name, None for none; what the inflation
-            declares otherwise. For a share kept, such as γ, of 1 - γ.
-        learn: Whether there is anything to learn; the inflation is used as it is else.
+        priors: Priors of parameters per unit of the input, by name, None for no prior; declared
+            priors apply by default. The prior of a retained share, such as γ, is over 1 - γ.
+        learn: Whether to learn the parameters; otherwise the inflation is fixed.
 
     Raises:
-        ValueError: If the formula is no inflation, or not one of the parameters it declares.
+        ValueError: If the formula is not an inflation, or not a function of its declared
+            parameters.
     """
 
     def __init__(
@@ -53,11 +54,11 @@ class Aging(Declared):
 
     @property
     def inflation(self) -> Inflation:
-        """The formula, with the values that parameters start from."""
+        """The formula, with the initial values of its parameters."""
         return self.part  # type: ignore[no-any-return]
 
     def log_factor(self, lag: Tensor) -> Tensor:
-        """Logarithm of the factor on the noise variance; 0 at lag 0.
+        """Logarithm of the factor on the noise variance, `... x n`; 0 at lag 0.
 
         Args:
             lag: Lags, `... x n`, at least 0; the leading dimensions broadcast with the batch.
@@ -79,14 +80,14 @@ class FixedAging(Aging):
 class ExponentialAging(Aging):
     """Noise λ γ^(-lag) with learnable γ, [W22] eq. (2)-(3).
 
-    γ is its own raw parameter in [1e-6, 1], so that γ = 1, which forgets nothing, is exact and has
-    a finite gradient.
+    γ is its own raw parameter in [1e-6, 1]; γ = 1, which forgets nothing, is exact and has a finite
+    gradient.
 
     Args:
-        gamma: Discount γ per unit of time to start from.
+        gamma: Initial discount γ per unit of time.
         batch_shape: Batch shape of the parameter.
-        discount_prior: Prior of 1 - γ per unit of the input, None for none. By default half-normal
-            with scale 0.1 in the unit that γ is learned in, see :meth:`measure`.
+        discount_prior: Prior of 1 - γ per unit of the input, None for no prior. By default
+            half-normal with scale 0.1 in the unit of learning, see :meth:`measure`.
 
     Raises:
         ValueError: If ``gamma`` lies outside [1e-6, 1].
@@ -107,12 +108,12 @@ class InjectionAging(Aging):
     """Noise σ² (1 + κ lag^α), 0^0 := 0, with learnable α and κ, [M] eq. (8)-(10).
 
     Args:
-        alpha: Exponent α to start from, at least 0.
-        kappa: Rate κ to start from, in time^(-α), at least 0.
+        alpha: Initial exponent α, at least 0.
+        kappa: Initial rate κ in time^(-α), at least 0.
         batch_shape: Batch shape of the parameters.
-        alpha_prior: Prior of α, None for none; half-normal with scale 2 by default.
-        kappa_prior: Prior of κ per unit of the input, None for none. By default half-normal with
-            scale 2 in the unit that κ is learned in, see :meth:`measure`.
+        alpha_prior: Prior of α, None for no prior; half-normal with scale 2 by default.
+        kappa_prior: Prior of κ per unit of the input, None for no prior. By default half-normal
+            with scale 2 in the unit of learning, see :meth:`measure`.
     """
 
     def __init__(
@@ -133,21 +134,21 @@ class InjectionAging(Aging):
 
 
 def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
-    """The inflation with its parameters to learn, default priors included.
+    """An inflation with learnable parameters and default priors.
 
     Args:
-        inflation: Where the parameters start.
+        inflation: The inflation with the initial values.
         batch_shape: Batch shape of the parameters.
 
     Raises:
-        ValueError: If it declares none.
+        ValueError: If the inflation declares no parameters.
     """
     if is_static(inflation):
         return FixedAging(inflation)
     require(
         bool(inflation.parameters),
-        f"{inflation!r} declares no parameters, so nothing of it can be learned; declare them "
-        "beside its formula, or give FixedAging(inflation) to keep it as it is.",
+        f"{inflation!r} declares no parameters, so none can be learned; declare parameters in its "
+        "class, or give FixedAging(inflation) to fix the inflation.",
     )
     if type(inflation) is ExponentialWeights:
         return ExponentialAging(inflation.gamma, batch_shape)
@@ -156,11 +157,11 @@ def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
     return Aging(inflation, batch_shape)
 
 
-# ---------------- A Gaussian likelihood whose noise grows with the age of an observation
+# The likelihood.
 
 
 def stacked(first: Tensor, second: Tensor, dim: int) -> Tensor:
-    """Two tensors one after the other along ``dim``, the dimensions before it broadcast.
+    """Two tensors concatenated along ``dim``; the dimensions before it broadcast.
 
     Args:
         first: `batch_shape x n x ...`.
@@ -176,14 +177,14 @@ def stacked(first: Tensor, second: Tensor, dim: int) -> Tensor:
 def joined(
     old: Tensor | None, new: Tensor | None, rows: int, added: int, like: Tensor
 ) -> Tensor | None:
-    """Noise variances of all rows, NaN where they are learned; None where none is known.
+    """Noise variances of all rows, NaN for learned variances; None if none is given.
 
     Args:
-        old: Those of the rows before, `batch_shape x rows`.
-        new: Those of the rows added, `batch_shape x added`.
-        rows: Rows before.
-        added: Rows added.
-        like: Of the dtype and device wanted.
+        old: Variances of the old rows, `batch_shape x rows`, or None.
+        new: Variances of the new rows, `batch_shape x added`, or None.
+        rows: Number of old rows.
+        added: Number of new rows.
+        like: A tensor of the dtype and device of the result.
     """
     if old is None and new is None:
         return None
@@ -199,18 +200,18 @@ SMALLEST_LEARNED_NOISE = 1e-4
 class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     """Noise variances of observations by their age at ``now``.
 
-    Three kinds of rows are told apart by what is known of them: those of the training data, whose
-    times (and variances at lag 0, where known) are kept; any others with their times; and those
-    whose variance the caller names.
+    There are three kinds of rows: training data, whose times (and given variances at lag 0) are
+    stored; other inputs with times; and rows with variances given in the call.
 
     Args:
         aging: How noise grows with the lag.
-        time_dim: Column of the input that holds time.
+        time_dim: Index of the column of time.
         batch_shape: Batch shape of the learned variance.
-        noise: Known variance of each training observation at lag 0, `batch_shape x n`; NaN where
-            the learned one applies. None learns one for all.
-        noise_prior: Prior of the learned variance, None for none; BoTorch's log-normal by default.
-        noise_constraint: Bounds of the learned variance; BoTorch's where None.
+        noise: Given variance of each training observation at lag 0, `batch_shape x n`; NaN for the
+            learned variance. None for a learned variance for all.
+        noise_prior: Prior of the learned variance, None for no prior; BoTorch's log-normal by
+            default.
+        noise_constraint: Bounds of the learned variance; None for BoTorch's.
     """
 
     def __init__(
@@ -242,7 +243,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
 
     @property
     def noise(self) -> Tensor:
-        """Variance at lag 0: learned, `batch_shape x 1`, or as known, `batch_shape x n`."""
+        """Variance at lag 0: learned, `batch_shape x 1`, or given, `batch_shape x n`."""
         if self.learned:
             return self.raw_noise_constraint.transform(self.raw_noise)  # type: ignore[no-any-return]
         assert self.row_noise is not None
@@ -260,7 +261,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
 
     @property
     def fresh(self) -> Tensor:
-        """Variance of a new observation, `batch_shape x 1`: the mean where all are known."""
+        """Variance of a new observation, `batch_shape x 1`: learned, or the given mean."""
         return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
@@ -280,10 +281,11 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         """Noise covariance of observations.
 
         Args:
-            params: The inputs of the observations, `... x n x d`, bare or in a list; none stands
-                for the training data, as BoTorch's pathwise sampling and cross-validation have it.
+            params: The inputs of the observations, `... x n x d`, as a tensor or in a list. No
+                inputs mean the training data, as in BoTorch's pathwise sampling and
+                cross-validation.
             shape: Shape of the observations, `... x n`.
-            noise: Their variances, where the caller knows better, `... x n`.
+            noise: Variances of the observations, `... x n`; None for the variances by age.
 
         Raises:
             InputDataError: If there are neither inputs nor training data.
@@ -292,11 +294,11 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
             return DiagLinearOperator(noise if shape is None else noise.expand(shape))
         X = next((p if isinstance(p, Tensor) else p[0] for p in params), None)
         if X is None and self.train_X is None:
-            # Without a time there is no age; taken for new, old observations would count in full.
+            # Without a time there is no age, and old observations would count as new.
             if not is_static(self.aging.inflation):
                 raise InputDataError(
-                    "AgeNoise: observations without inputs or training data have no time to age "
-                    "from; pass inputs, likelihood(model(X), X), or call set_training_data(X)."
+                    "AgeNoise: observations without inputs or training data have no age; pass "
+                    "inputs, likelihood(model(X), X), or call set_training_data(X)."
                 )
             variance = self.fresh
         else:
@@ -307,12 +309,12 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         return DiagLinearOperator(variance)
 
     def _is_training(self, X: Tensor) -> bool:
-        """Whether these are the training inputs; only matters where their variances are known."""
+        """Whether these are the training inputs; only relevant for given variances."""
         if self.row_noise is None or self.train_X is None:
             return False
         if X.shape[-2] != self.train_X.shape[-2]:
             return False
-        # In training mode only the training data is ever shown, transformed or not.
+        # In training mode all inputs are the training data, possibly transformed.
         return self.training or X is self.train_X or torch.equal(X, self.train_X)
 
     def of_training(self, power: float = 1.0) -> Tensor:
@@ -328,22 +330,22 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         return self._aged(base, self.train_X, power)
 
     def of(self, X: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Variances `... x n` of observations at ``X`` other than the training data's.
+        """Variances, `... x n`, of observations that are not training data.
 
         Args:
-            X: Their inputs, `... x n x d`.
-            noise: Their variances at lag 0, `... x n`; those of a new observation where None.
+            X: Inputs, `... x n x d`.
+            noise: Variances at lag 0, `... x n`; None for the variance of a new observation.
         """
         return self._aged(self.fresh if noise is None else noise, X)
 
     def grow(self, before: AgeNoise, inputs: Tensor, X: Tensor, noise: Tensor | None) -> None:
-        """Know the variances at lag 0 of more training data than another had.
+        """Set the variances at lag 0 of training data with new rows.
 
         Args:
-            before: The noise of the data without the new.
-            inputs: All training inputs, `... x n x d`, the new ones last.
-            X: The new ones, `... x q x d`.
-            noise: Their variances at lag 0, `... x q`; as :attr:`fresh` where None.
+            before: The noise of the data without the new rows.
+            inputs: All training inputs, `... x n x d`, the new rows last.
+            X: The new inputs, `... x q x d`.
+            noise: Variances of the new rows at lag 0, `... x q`; None for :attr:`fresh`.
         """
         old, q = before.row_noise, X.shape[-2]
         if noise is None and old is not None and not self.learned:
@@ -351,10 +353,10 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         self.row_noise = joined(old, noise, inputs.shape[-2] - q, q, inputs)
 
     def _aged(self, base: Tensor, X: Tensor, power: float = 1.0) -> Tensor:
-        """Variances `... x n` from those at lag 0; lags count back from ``now``.
+        """Variances, `... x n`, from variances at lag 0; lags count back from ``now``.
 
-        Weights below the square root of the smallest number are as good as zero in any sum with
-        the newest observation's; the cap keeps their inverses finite.
+        A cap on the growth keeps variances finite. It is reached only for observations whose weight
+        is negligible next to the weight of the newest observation.
         """
         times = X[..., self.time_dim]
         reference = times.amax(-1) if self.now is None else like(self.now, times)
@@ -368,26 +370,28 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
 
     .. math:: p(y \mid f, t) = N(f, \lambda\, n(\text{now} - t))
 
-    with n(lag) = γ^(-lag) ([W22] eq. (2)-(3)) or 1 + κ lag^α ([M] eq. (8)-(10)). Ages are read
-    from the column of time of the inputs, never guessed from shapes: a new observation, one at
-    ``now`` or later, has lag 0; the training data has its ages. Called without inputs the
-    likelihood stands for the training data, which :class:`TimeVaryingGP` tells it; pass inputs,
-    ``likelihood(model(X), X)``, for anything else.
+    with n(lag) = γ^(-lag) ([W22] eq. (2)-(3)) or 1 + κ lag^α ([M] eq. (8)-(10)). Ages come from the
+    column of time of the inputs; an observation at ``now`` or later has lag 0. A call without
+    inputs refers to the training data, which :class:`TimeVaryingGP` sets. For other data pass
+    inputs, ``likelihood(model(X), X)``.
 
-    Age noise depends on ``now``, so it is not one joint prior over all times: the marginal
-    likelihood is that of the data as seen from ``now``.
+    Age noise depends on ``now``, so there is no joint prior over all times; the marginal likelihood
+    is that of the data at ``now``.
 
     Args:
-        inflation: Where γ, or α and κ, start from, to be learned under default priors; or an
-            :class:`Aging` with priors of one's own, or ``FixedAging`` to learn nothing.
-        time_dim: Column of the input that holds time; it must reach the likelihood untransformed.
-        now: Time that lags count back from, a number or `batch_shape`; the newest of the inputs
-            given where None.
-        noise: Known variance of each training observation at lag 0, `batch_shape x n`, NaN where
-            the learned one applies; a new observation gets their mean. None learns λ.
+        inflation: The inflation with initial values of γ, or α and κ, which are learned under
+            default priors; or an :class:`Aging` with other priors, or ``FixedAging`` for a fixed
+            inflation.
+        time_dim: Index of the column of time; it must reach the likelihood untransformed.
+        now: Time at lag 0, a number or `batch_shape`; None for the newest of the given inputs.
+        noise: Given variance of each training observation at lag 0, `batch_shape x n`, NaN for the
+            learned variance; a new observation gets their mean. None learns λ.
         batch_shape: Batch shape of the learned parameters.
-        noise_prior: Prior of λ, None for none; BoTorch's log-normal by default.
-        noise_constraint: Bounds of λ; BoTorch's, at least 1e-4, where None.
+        noise_prior: Prior of λ, None for no prior; BoTorch's log-normal by default.
+        noise_constraint: Bounds of λ; None for BoTorch's, at least 1e-4.
+
+    Raises:
+        ValueError: If the inflation is not an inflation or declares no parameters.
 
     Example:
         >>> likelihood = AgeNoiseLikelihood(ExponentialWeights(gamma=0.97), now=100.0)
@@ -412,7 +416,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
 
     @property
     def noise(self) -> Tensor:
-        """Variance at lag 0: learned, `batch_shape x 1`, or as known, `batch_shape x n`."""
+        """Variance at lag 0: learned, `batch_shape x 1`, or given, `batch_shape x n`."""
         return self.noise_covar.noise  # type: ignore[no-any-return]
 
     @noise.setter
@@ -426,22 +430,26 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
 
     @property
     def now(self) -> Tensor | None:
-        """Time that lags count back from; None for the newest input. Change it by ``set_now``."""
+        """Time at lag 0; None for the newest input. :meth:`set_now` changes it."""
         return self.noise_covar.now  # type: ignore[no-any-return]
 
     def set_now(self, now: float | Tensor | None) -> None:
-        """Let time pass. A model that cached predictions must be told too; ours has ``set_now``.
+        """Set the present. A model with cached predictions must be updated too, by its ``set_now``.
 
         Args:
-            now: Time that lags count back from, a number or broadcastable with the batch; None for
-                the newest of the inputs given.
+            now: Time at lag 0, a number or broadcastable with `batch_shape`; None for the newest of
+                the given inputs.
         """
         if isinstance(now, Tensor):
-            now = now.clone()  # a clock of the caller may go on in place
+            now = now.clone()  # the caller's tensor may change in place
         elif now is not None:
             now = torch.tensor(now, dtype=torch.float64, device="cpu")
         self.noise_covar.now = now
 
     def set_training_data(self, X: Tensor) -> None:
-        """Remember training inputs, `... x n x d`, for calls without any and known variances."""
+        """Set the training inputs for calls without inputs and for given variances.
+
+        Args:
+            X: Training inputs, `... x n x d`.
+        """
         self.noise_covar.train_X = X

@@ -194,11 +194,11 @@ class Units:
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
     def listed(self, rows: Mapping[int, Measurement]) -> str:
-        """Open suggestions in words."""
-        return ", ".join(
-            f"number {number} at {point_text(self.point(one.point))} for time "
-            f"{time_text(self.clock.shown(one.time))}"
-            for number, one in rows.items()
+        """Open suggestions as text."""
+        return "; ".join(
+            f"{number} at {point_text(self.point(row.point))}, time "
+            f"{time_text(self.clock.shown(row.time))}"
+            for number, row in rows.items()
         )
 
     def written(self, row: dict[str, Any]) -> dict[str, Any]:

@@ -93,10 +93,10 @@ MOST_OPEN = 16
 LEFT = 0.5
 """Share of the prior variance above which no measurement supports a point."""
 UNSUPPORTED = (
-    "No measurement supports this point: most of the uncertainty before any data is left there. "
+    "No measurement supports this setting: its posterior variance exceeds half the prior variance. "
     "Measure it before you rely on it."
 )
-FAILS_EVERYWHERE = "Every point is likelier to fail than to succeed."
+FAILS_EVERYWHERE = "Every setting is more likely to fail than to succeed."
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -675,17 +675,24 @@ class Loop:
 
     @locked
     def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
-        """A summary in words: how the objective changes, what was measured, and the best point.
+        """A summary as text: the model, the measurements and the best setting.
+
+        The posterior of the best setting excludes observation noise.
 
         Args:
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`; without it the best point of a domain with context is left
-                out.
+            context: As in :meth:`ask`. Without it, a domain with context has no best setting.
+
+        Returns:
+            Up to six lines.
+
+        Raises:
+            InputDataError: If ``now`` or ``context`` is refused as in :meth:`ask`.
         """
         clock, strategy, state = self._units.clock, self._strategy, self.state
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
         process, unit = strategy.process, clock.unit or ""
-        words = [
+        lines = [
             strategy.describe(state, format_time=self._format_time, unit=unit),
             forgetting_text(learned or process.decay, process.inflation, unit),
             measured_text(self._log, [one.became for one in self._superseded], clock)
@@ -696,16 +703,14 @@ class Loop:
             X, chance = self._best(present, context)
             posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
-            when = float(state.time + strategy.step(state)) if present is None else present
             point = point_text(self._units.point(X.tolist()[: self.domain.dim]))
-            words.append(
-                f"Best point for time {self._format_time(when)}: {point}; expects {mean:.4g}, "
-                f"from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g} (two standard deviations of the "
-                "objective, without noise)."
+            lines.append(
+                f"Best setting now: {point}; posterior mean {_digits(mean)}, "
+                f"± 2 sd: {_digits(mean - 2 * sd)} to {_digits(mean + 2 * sd)}."
             )
-            words.append(FAILS_EVERYWHERE if chance is not None and chance.fails else "")
-            words.append(UNSUPPORTED if self._is_unsupported(X, present) else "")
-        return "\n".join(one for one in words if one)
+            lines.append(FAILS_EVERYWHERE if chance is not None and chance.fails else "")
+            lines.append(UNSUPPORTED if self._is_unsupported(X, present) else "")
+        return "\n".join(filter(None, lines))
 
     @locked
     def plot(
@@ -1093,6 +1098,11 @@ class Loop:
         self._consultations = {one.number: one for one in asked}
         became = "removed" if right is None else "amended"
         self._superseded.append(replace(wrong, became=became))
+
+
+def _digits(value: float) -> str:
+    """A number to four significant digits, with trailing zeros."""
+    return f"{value:#.4g}".removesuffix(".")
 
 
 def _version(path: Path) -> tuple[object, ...] | None:

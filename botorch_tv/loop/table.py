@@ -55,13 +55,13 @@ class NumberedSuggestion:
         return self.point[name]
 
     def __repr__(self) -> str:
-        at = f"at {point_text(self.point)} for time {time_text(self.time)}"
+        at = f"{point_text(self.point)} at time {time_text(self.time)}"
         if self.context is not None:
             at += f", context {point_text(self.context.tolist())}"
-        expects = f"expects {self.mean:.4g} ± {2 * self.sd:.2g} (two standard deviations)"
+        prediction = f"posterior mean {self.mean:.4g} ± {2 * self.sd:.2g} (2 sd)"
         if self.row.predicted is None:
-            expects = "nothing is expected yet"
-        return f"Suggestion {self.number}: {at}; {expects}"
+            prediction = "no prediction yet"
+        return f"Suggestion {self.number}: {at}; {prediction}"
 
 
 def numbered(row: Measurement, state: State, units: Units) -> NumberedSuggestion:
@@ -277,56 +277,56 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
 
 
 def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
-    """How many measurements of what time there are, how many failed, and what was forgotten.
+    """The number of measurements, their times, and how many failed, were changed or reset.
 
     Args:
         log: The measurements.
-        became: What became of each superseded one.
-        clock: Of their times.
+        became: ``"amended"`` or ``"removed"`` for each superseded measurement.
+        clock: The clock of their times.
     """
-    changed = "".join(f"; {became.count(one)} {one}" for one in dict.fromkeys(became))
+    changed = "".join(f"; {became.count(change)} {change}" for change in dict.fromkeys(became))
     answers = log.answers
     if not answers:
-        return f"Nothing has been measured yet{changed}"
+        return f"No measurements yet{changed}"
 
-    def said(answer: Measurement) -> str:
+    def when(answer: Measurement) -> str:
         return time_text(clock.shown(answer.time))
 
     many, failed = counted(len(answers), "measurements"), sum(one.y is None for one in answers)
-    words = f"{many}, of time {said(answers[0])}"
+    text = f"{many} at time {when(answers[0])}"
     if len(answers) > 1:
-        words = f"{many} from time {said(answers[0])} to {said(answers[-1])}"
-    words += (f", of which {failed} failed" if failed else "") + changed
+        text = f"{many} from time {when(answers[0])} to {when(answers[-1])}"
+    text += (f", {failed} failed" if failed else "") + changed
     if log.strategy.process.retention:
-        resets = [one for one, reset in zip(answers, log.resets) if reset]
-        often = "once" if len(resets) == 1 else f"{len(resets)} times"
-        last = f", the last at time {said(resets[-1])}" if resets else ""
-        words += f"; everything was forgotten {often}{last}"
-    return words
+        resets = [answer for answer, reset in zip(answers, log.resets) if reset]
+        last = f", the last at time {when(resets[-1])}" if resets else ""
+        text += f"; {counted(len(resets), 'resets')}{last}"
+    return text
 
 
 def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
-    """After how long a measurement counts less; empty where it always counts in full.
+    """The half-life of the correlation and the doubling time of the noise; empty if static.
 
     Args:
-        decay: How covariance falls.
-        inflation: How noise grows.
-        unit: Of time, "hours"; empty where times are numbers.
+        decay: The decay of the covariance.
+        inflation: The growth of the noise variance.
+        unit: Unit of time in the plural, such as "hours"; empty if times are numbers.
     """
     ages = 2 ** torch.linspace(-30, 40, 2**17, dtype=torch.float64, device="cpu")
     start = torch.zeros_like(ages)
 
-    def after(share: Tensor) -> str:
+    def half_life(share: Tensor) -> str:
         below = (share.reshape(-1, len(ages)) <= 0.5).all(0).nonzero()
         if not len(below):
-            return "never, as far as can be told"
-        return f"after {span_text(float(ages[below[0]]), unit)}"
+            return f"more than {span_text(float(ages[-1]), unit)}"
+        return span_text(float(ages[below[0]]), unit)
 
-    words = []
+    texts = []
     if not is_static(decay):
         variances = decay.covariance(start, start) * decay.covariance(ages, ages)
         share = decay.covariance(start, ages) / variances.sqrt()
-        words.append(f"its correlation with the objective falls to 1/2 {after(share)}")
+        texts.append(f"correlation half-life {half_life(share)}")
     if not is_static(inflation):
-        words.append(f"its noise doubles {after(torch.exp(-inflation.log_factor(ages)))}")
-    return f"As a measurement ages, {' and '.join(words)}." if words else ""
+        share = torch.exp(-inflation.log_factor(ages))
+        texts.append(f"noise doubling time {half_life(share)}")
+    return f"Forgetting: {', '.join(texts)}." if texts else ""

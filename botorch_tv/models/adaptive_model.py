@@ -1,6 +1,6 @@
 """A BoTorch model without prior knowledge: a bank of processes, weighted by their predictions.
 
-Importing this registers a sampler with BoTorch's ``get_sampler``.
+Importing this module registers a sampler with BoTorch's ``get_sampler``.
 """
 
 from __future__ import annotations
@@ -42,22 +42,23 @@ from botorch_tv.validation import require
 
 
 class AdaptivePosterior(Posterior):  # type: ignore[misc]
-    """A factor times the mixture at q points jointly, which is no Gaussian, and an offset.
+    """The joint posterior of a mixture at q points, multiplied by a factor and shifted.
 
-    Mean, variance and covariance are those of the mixture. A sample is a function of a member that
-    is drawn first; sets of points that share random numbers are on one function, which follows
-    points smoothly. What features leave out of a function, and noise, is drawn for every point.
+    The posterior is not Gaussian; it gives the mixture's mean, variance and covariance. A sample
+    draws a member of the bank, then a function of this member. Sets of points that share base
+    samples see the same function, which is smooth in the points. The residual of the features and
+    the observation noise are drawn independently for every point.
 
     Args:
         drawing: The mixture after its measurements.
-        points: N sets of q for each of T trials, without time, `T x N x q x (d - 1)`.
-        time: Their times, `T x N x q`.
-        batch_shape: Dimensions of the sets, N in all, before those of the trials, T in all.
-        sets: How many dimensions of the sets there are.
-        own_noise: Whether the noise of an observation is added, each member's own.
-        added: Variance besides, in units of y, `T x N x q`; None for none.
-        factor: By which the objective is multiplied.
-        offset: What is then added.
+        points: N sets of q points for each of T trials, without time, `T x N x q x (d - 1)`.
+        time: Times of the points, `T x N x q`.
+        batch_shape: Dimensions of the N sets, followed by the dimensions of the T trials.
+        sets: Number of leading dimensions that belong to the sets.
+        own_noise: Whether to add each member's observation noise.
+        added: Additional variance in units of y, `T x N x q`; None for none.
+        factor: Factor on the objective.
+        offset: Constant added after multiplication.
     """
 
     def __init__(
@@ -81,43 +82,43 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     @property
     def device(self) -> torch.device:
-        """Where it is computed."""
+        """Device of all tensors."""
         return self._unit.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """Always float64."""
+        """Type of all tensors: always float64."""
         return self._unit.dtype
 
     @property
     def batch_shape(self) -> Size:
-        """That of the points, and of the model."""
+        """Batch shape of the points and of the model."""
         return self._shape
 
     @cached_property
     def mean(self) -> Tensor:
-        """`batch_shape x q x 1`."""
+        """Posterior mean, `batch_shape x q x 1`."""
         value = self.drawing.mean(self.places) * self._unit[:, None, None]
         return self._shaped((value + self._centre[:, None, None]).unsqueeze(-1))
 
     @cached_property
     def variance(self) -> Tensor:
-        """`batch_shape x q x 1`."""
+        """Posterior variance, `batch_shape x q x 1`."""
         value = self.drawing.variance(self.places).clamp_min(0)
         value = value * self._unit[:, None, None].square() + self._noise
         return self._shaped(value.unsqueeze(-1))
 
     @cached_property
     def covariance_matrix(self) -> Tensor:
-        """Among the points of every set, `batch_shape x q x q`."""
+        """Posterior covariance within each set of points, `batch_shape x q x q`."""
         value = self.drawing.covariance(self.places) * self._unit.view(-1, 1, 1, 1).square()
         return self._shaped(value + torch.diag_embed(self._noise.expand(value.shape[:-1])))
 
     def rsample(self, sample_shape: Size | None = None) -> Tensor:
-        """Values of functions, the same for all sets of points, `sample_shape x ... x q x 1`.
+        """Draw functions and evaluate them at all sets of points, `sample_shape x ... x q x 1`.
 
         Args:
-            sample_shape: How many; one unless given.
+            sample_shape: Number of functions; a single function by default.
 
         Raises:
             InputDataError: If the points of a set do not share their time.
@@ -129,11 +130,12 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         return self.rsample_from_base_samples(shape, base)
 
     def rsample_from_base_samples(self, sample_shape: Size, base_samples: Tensor) -> Tensor:
-        """Values of the functions that standard normal variates make.
+        """Evaluate the functions given by standard normal variates.
 
         Args:
-            sample_shape: How many.
-            base_samples: `sample_shape x base_sample_shape`, dimensions of which may be 1.
+            sample_shape: Number of functions.
+            base_samples: Normal variates, `sample_shape x base_sample_shape`; dimensions of size 1
+                are expanded.
 
         Raises:
             InputDataError: If the points of a set do not share their time.
@@ -141,8 +143,8 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         gap, normal = self._gap, self._by_trial(base_samples, sample_shape)
         if bool((gap != gap[..., :1]).any()):
             raise InputDataError(
-                "points that are sampled jointly share their time, but there are several in a "
-                "batch; hold time by at_present or fixed_features."
+                "points that are sampled jointly must share one time, but a batch has several; fix "
+                "the time with at_present or fixed_features."
             )
         q = gap.shape[-1]
         value, variance = self.drawing.functions(
@@ -151,18 +153,18 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         if self._added is not None:
             variance = variance + (self._added / self._unit[:, None, None].square()).unsqueeze(-1)
         own = variance.clamp_min(torch.finfo(self.dtype).tiny).sqrt() * normal[..., -q:].mT
-        unit, centre = (one.view(-1, 1, 1, 1) for one in (self._unit, self._centre))
+        unit, centre = self._unit.view(-1, 1, 1, 1), self._centre.view(-1, 1, 1, 1)
         value = (value + own) * unit + centre
         return value.permute(3, 1, 0, 2).reshape(*sample_shape, *self._shape, q, 1)
 
     @property
     def base_sample_shape(self) -> Size:
-        """Variates of a function and, behind them, one for every point."""
+        """Shape of base samples: variates of a function, then a variate for each point."""
         return Size((*self._shape, self._width))
 
     @property
     def batch_range(self) -> tuple[int, int]:
-        """All dimensions but the last."""
+        """Batch dimensions of the base samples: all but the last."""
         return 0, -1
 
     def _extended_shape(self, sample_shape: Size = Size()) -> Size:  # noqa: B008
@@ -170,13 +172,13 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     @property
     def _noise(self) -> Tensor:
-        """Variance of what is observed besides f, `T x 1 x 1` or `T x N x q`."""
+        """Variance that is added to the variance of f, `T x 1 x 1` or `T x N x q`."""
         noise = self.drawing.model_noise() * self._unit.square() * self._own_noise
         whole = noise[:, None, None]
         return whole if self._added is None else whole + self._added
 
     def _by_trial(self, base: Tensor, sample_shape: Size) -> Tensor:
-        """Base samples as `T x N' x M x width`, N' being 1 where all sets share them."""
+        """Base samples as `T x N' x M x width`; N' is 1 where all sets share them, else N."""
         first, last = len(sample_shape), len(sample_shape) + self._sets
         for dim in range(first, last):
             if base.stride(dim) == 0:
@@ -194,11 +196,11 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
 
 class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
-    """Samples of an :class:`AdaptivePosterior`, of the same functions whatever points are asked.
+    """Draws the same functions from an :class:`AdaptivePosterior` at any points.
 
-    Functions come from a Sobol sequence; what is drawn for every point stays that of the first
-    points when there are more. The sequence is shuffled: those of two seeds are correlated row by
-    row, and so would be the outputs of a list of models.
+    Functions come from a Sobol sequence. If the number of points grows, the first points retain
+    their variates. The sequence is shuffled, because Sobol sequences of two seeds are correlated
+    row by row, and so would be the outputs of a list of models.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:
@@ -226,12 +228,15 @@ def _get_sampler(
 
 
 OUTSIDE = 1e-6
-"""Share of a side by which measurements may lie outside the bounds."""
+"""Fraction of the range by which measurements may lie outside the bounds."""
 BEYOND = 0.25
-"""The same of points asked about. BoTorch looks a tenth of the baseline's range past its ends for
-the least value that an objective may have; further away bounds or units are wrong."""
+"""Fraction of the range by which test points may lie outside the bounds.
+
+BoTorch evaluates up to a tenth of the baseline's range beyond it to bound an objective from below.
+Points further outside indicate wrong bounds or units.
+"""
 MOST_NUMBERS = 2**28
-"""Most numbers of all covariances, 2 GiB: every trial and fantasy has a matrix per member."""
+"""Maximum number of covariance entries, 2 GiB; each trial and fantasy has a matrix per member."""
 
 
 def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None = None) -> None:
@@ -239,54 +244,55 @@ def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None 
 
     Raises:
         BotorchTensorDimensionError: If shapes do not fit.
-        InputDataError: If a number is not finite or too large, or not in float64.
+        InputDataError: If a value is not finite, too large or not in float64.
     """
     check_data(X, Y, columns=columns, time_dim=time_dim)
     check_rows(X, Y, None, outputs=1)
     if X.dtype != torch.float64:
         raise InputDataError(
-            f"X and Y are {X.dtype}, in which covariances updated measurement by measurement lose "
-            "too many digits; use torch.float64."
+            f"X and Y are {X.dtype}, but sequential updates of covariances lose too many digits in "
+            "this type; use torch.float64."
         )
 
 
 def check_points(
     prior: BankPrior, points: Tensor, time: Tensor, newest: Tensor, beyond: float = OUTSIDE
 ) -> None:
-    """Raise unless points lie within the bounds and no earlier than what was learned from.
+    """Raise unless points lie within the bounds, at or after the newest observation.
 
     Args:
-        prior: Of the bank.
-        points: `... x q x d`.
-        time: `... x q`.
-        newest: Broadcast with it.
-        beyond: Share of a side by which they may lie outside.
+        prior: Prior of the bank.
+        points: Points without time, `... x q x d`.
+        time: Times of the points, `... x q`.
+        newest: Time of the newest observation, broadcastable with ``time``.
+        beyond: Fraction of the range by which points may lie outside the bounds.
 
     Raises:
-        InputDataError: If not.
+        InputDataError: If a point lies outside or too early.
     """
     U = (points.detach() - prior.lower) / (prior.upper - prior.lower)
     out, early = ~((U - 0.5).abs() <= 0.5 + beyond), ~(time.detach() >= newest)
     if bool(out.any()):
         raise InputDataError(
             f"a point has {points[out][0].item():g} in a column, but points lie between "
-            f"{prior.lower.tolist()} and {prior.upper.tolist()}; give bounds that hold all points."
+            f"{prior.lower.tolist()} and {prior.upper.tolist()}; give bounds that contain all "
+            "points."
         )
     if bool(early.any()):
         raise InputDataError(
             f"a point has time {time[early][0].item():g}, but the newest measurement was made at "
-            f"{newest.expand_as(time)[early][0].item():g}; ask at the present by at_present or "
-            "fixed_features, and for late measurements make the model anew."
+            f"{newest.expand_as(time)[early][0].item():g}; fix the present time with at_present or "
+            "fixed_features, and build a new model for late measurements."
         )
 
 
-def check_room(prior: BankPrior, shape: Size) -> None:
-    """Raise an ``UnsupportedError`` if covariances of so many trials would not fit."""
+def check_memory(prior: BankPrior, shape: Size) -> None:
+    """Raise an ``UnsupportedError`` if the covariances of all trials exceed the limit."""
     per_trial = len(prior.rate) * sum(size**2 for size in prior.sizes)
     if shape.numel() * per_trial > MOST_NUMBERS:
         raise UnsupportedError(
-            f"{shape.numel()} trials or fantasies of {per_trial} numbers each are more than the "
-            f"{MOST_NUMBERS} that a model may hold; use fewer, or a smaller bank, such as "
+            f"{shape.numel()} trials or fantasies of {per_trial} numbers each exceed the limit of "
+            f"{MOST_NUMBERS} numbers; use fewer trials, or a smaller bank such as "
             "Bank(features=64)."
         )
 
@@ -294,30 +300,30 @@ def check_room(prior: BankPrior, shape: Size) -> None:
 def learned(
     prior: BankPrior, running: RunningMixture, X: Tensor, Y: Tensor, time_dim: int
 ) -> RunningMixture:
-    """The posterior of flat trials once all rows have been learned from, in their order.
+    """The posterior of flat trials given further rows, which are processed in their order.
 
     Args:
-        prior: Of the bank.
-        running: Before, in units that are known.
-        X: `batch_shape x n x d`.
-        Y: `batch_shape x n x 1`.
+        prior: Prior of the bank.
+        running: Posterior before these rows, with settled units.
+        X: Inputs, `batch_shape x n x d`.
+        Y: Observations, `batch_shape x n x 1`.
         time_dim: Index of the time column.
     """
-    trials, rows, one = len(running.shape), X.shape[-2], torch.ones_like(running.shape)
+    trials, rows, noise = len(running.shape), X.shape[-2], torch.ones_like(running.shape)
     points, time = split(X.reshape(trials, rows, -1), time_dim)
     for row, y in enumerate(Y.reshape(trials, rows).unbind(-1)):
-        running = advanced(prior, running, points[:, row], y, time[:, row], one, one.bool())
+        running = advanced(prior, running, points[:, row], y, time[:, row], noise, noise.bool())
     return running
 
 
 def in_order(X: Tensor, Y: Tensor, time_dim: int) -> tuple[Tensor, Tensor]:
-    """Rows in order of time; those of the same time as they are."""
+    """Rows sorted by time; rows of equal times retain their order."""
     order = X[..., time_dim].argsort(stable=True, dim=-1).unsqueeze(-1)
     return X.gather(-2, order.expand_as(X)), Y.gather(-2, order)
 
 
 def split(X: Tensor, time_dim: int) -> tuple[Tensor, Tensor]:
-    """The columns other than time, `... x (d - 1)`, and time, `...`."""
+    """Split inputs into the columns other than time, `... x (d - 1)`, and time, `...`."""
     points = torch.cat([X[..., :time_dim], X[..., time_dim + 1 :]], -1)
     return points, X[..., time_dim]
 
@@ -325,8 +331,16 @@ def split(X: Tensor, time_dim: int) -> tuple[Tensor, Tensor]:
 class AdaptiveModel(Model):  # type: ignore[misc]
     """The posterior of a bank of processes at the times in ``X``; see :func:`adaptive_model`.
 
-    It needs no fitting: members are weighted and conditioned in one pass over the data, and each
-    further observation costs the same as one of these.
+    The model needs no fitting: one pass over the data weights and conditions all members. Each
+    further observation has the same cost.
+
+    Args:
+        prior: Prior of the bank.
+        running: Posterior of all trials, flattened, given the training data.
+        train_X: Training inputs in order of time, `batch_shape x n x d`.
+        train_Y: Training targets, `batch_shape x n x 1`.
+        time_dim: Index of the time column, counted from 0.
+        now: Present time, `batch_shape`; None to follow the newest observation.
 
     Attributes:
         train_inputs: Training inputs in order of time, `(batch_shape x n x d,)`.
@@ -351,7 +365,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
     @property
     def num_outputs(self) -> int:
-        """One."""
+        """Number of outputs: always 1."""
         return 1
 
     @property
@@ -366,7 +380,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
     @property
     def now(self) -> Tensor:
-        """Present time, `batch_shape`: as given, or that of the newest observation."""
+        """Present time, `batch_shape`: as given, or the time of the newest observation."""
         return self.newest if self._now is None else self._now
 
     @property
@@ -384,33 +398,33 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> AdaptivePosterior:
-        """The mixture at the points and times in ``X``.
+        """The posterior of the mixture at the points and times in ``X``.
 
-        Points may lie up to a quarter of a side outside the bounds. Features of a kernel are a
-        projection there, too: each process extrapolates, and less and less of it is known.
+        Points may lie outside the bounds by up to a quarter of the range, where predictions
+        extrapolate.
 
         Args:
-            X: `... x batch_shape x q x d`, no earlier than the newest observation.
+            X: Inputs, `... x batch_shape x q x d`, no earlier than the newest observation.
             output_indices: None or [0].
-            observation_noise: Whether to add the noise of a new observation, each member's own; or
-                its variance, `... x q x 1`.
-            posterior_transform: A ``ScalarizedPosteriorTransform``.
+            observation_noise: Whether to add each member's noise of a new observation; or the
+                variance to add, `... x q x 1`.
+            posterior_transform: A ``ScalarizedPosteriorTransform``, or None.
 
         Raises:
-            InputDataError: If a point lies before the newest observation or far out of bounds.
-            UnsupportedError: For other transforms.
+            InputDataError: If a point lies before the newest observation or far outside the bounds.
+            UnsupportedError: If the transform is of another class.
         """
         require(
             output_indices in (None, [0]),
-            f"output_indices is {output_indices}, but there is one output; pass None.",
+            f"output_indices is {output_indices}, but the model has one output; pass None.",
         )
         check_inputs(X, self.train_inputs[0].shape[-1])
         shape = torch.broadcast_shapes(X.shape[:-2], self.batch_shape)  # type: ignore[no-untyped-call]
         lead = shape[: len(shape) - len(self.batch_shape)]
 
-        def by_trial(one: Tensor) -> Tensor:
-            wide = one.expand(*shape, *one.shape[-2:])
-            by_set = wide.reshape(lead.numel(), self.batch_shape.numel(), *one.shape[-2:])
+        def by_trial(value: Tensor) -> Tensor:
+            wide = value.expand(*shape, *value.shape[-2:])
+            by_set = wide.reshape(lead.numel(), self.batch_shape.numel(), *value.shape[-2:])
             return by_set.transpose(0, 1)
 
         points, time = split(by_trial(X), self.time_dim)
@@ -421,35 +435,35 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         if posterior_transform is not None:
             if type(posterior_transform) is not ScalarizedPosteriorTransform:
                 raise UnsupportedError(
-                    f"posterior_transform is {posterior_transform!r}, but a mixture is no "
-                    "Gaussian; give an objective of samples, or ScalarizedPosteriorTransform."
+                    f"posterior_transform is {posterior_transform!r}, but a mixture is not "
+                    "Gaussian; use ScalarizedPosteriorTransform, or an objective of samples."
                 )
-            factor, offset = (
-                float(one) for one in (posterior_transform.weights, posterior_transform.offset)
-            )
+            factor = float(posterior_transform.weights)
+            offset = float(posterior_transform.offset)
         every = points, time, shape, len(lead), observation_noise is True, added, factor, offset
         return AdaptivePosterior(self._drawing, *every)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
-        """The model conditioned on q more observations, in the same units.
+        """A model conditioned on q more observations, in the same units.
 
         Args:
-            X: `batch_shape' x q x d`, no earlier than the previous observations.
-            Y: `batch_shape' x q x 1`; leading dimensions beyond the model's make more trials.
-            noise: Must be None, since the bank estimates the noise.
+            X: Inputs, `batch_shape' x q x d`, no earlier than the previous observations.
+            Y: Observations, `batch_shape' x q x 1`; leading dimensions beyond the model's add
+                trials.
+            noise: Must be None, not a tensor of any shape: the bank estimates the noise.
 
         Raises:
-            InputDataError: If an observation lies before the newest, or shapes do not fit.
-            UnsupportedError: If ``noise`` is given, or so many trials take too much memory.
+            InputDataError: If an observation is earlier than the newest, or shapes do not fit.
+            UnsupportedError: If ``noise`` is given, or the trials need too much memory.
         """
         if noise is not None:
             raise UnsupportedError(
-                "condition_on_observations got noise, but a bank, which learns the scale of y, "
-                "cannot weigh it exactly; leave it out, or use a TimeVaryingGP."
+                "condition_on_observations got noise, but a bank learns the noise and the scale of "
+                "y; pass noise=None, or use a TimeVaryingGP."
             )
         check_measurements(X, Y, self.time_dim, self.train_inputs[0].shape[-1])
         shape = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2], self.batch_shape)  # type: ignore[no-untyped-call]
-        check_room(self.prior, shape)
+        check_memory(self.prior, shape)
         X, Y = in_order(
             X.expand(*shape, *X.shape[-2:]), Y.expand(*shape, *Y.shape[-2:]), self.time_dim
         )
@@ -471,32 +485,33 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     def fantasize(
         self, X: Tensor, sampler: MCSampler, observation_noise: Tensor | None = None
     ) -> Self:
-        """The model conditioned on observations drawn from it, with noise.
+        """A model conditioned on noisy observations that are drawn from this model.
 
         Args:
-            X: `... x batch_shape x q x d`, each set of q points at one time.
-            sampler: Draws the fantasies, `sample_shape`.
-            observation_noise: Must be None, since the bank estimates the noise.
+            X: Inputs, `... x batch_shape x q x d`; the q points of a set share one time.
+            sampler: Draws the fantasies; its ``sample_shape`` is their number.
+            observation_noise: Must be None, not a tensor of any shape: the bank estimates the
+                noise.
 
         Returns:
-            A model of `sample_shape x ... x batch_shape`, differentiable by ``X``.
+            A model with batch shape `sample_shape x ... x batch_shape`, differentiable by ``X``.
 
         Raises:
-            InputDataError: See :meth:`posterior`.
-            UnsupportedError: If ``observation_noise`` is given, or so many fantasies take too much
+            InputDataError: If a point lies before the newest observation or far outside the bounds.
+            UnsupportedError: If ``observation_noise`` is given, or the fantasies need too much
                 memory.
         """
         Y = sampler(self.posterior(X, observation_noise=True))
         return self.condition_on_observations(X, Y, noise=observation_noise)
 
     def subset_output(self, idcs: list[int]) -> Self:
-        """The model of a subset of the outputs, of which there is only one.
+        """The model itself, because it has a single output.
 
         Args:
-            idcs: [0].
+            idcs: Indices of the outputs; must be [0] or [-1].
 
         Raises:
-            UnsupportedError: For others.
+            UnsupportedError: If other indices are given.
         """
         if list(idcs) not in ([0], [-1]):
             raise UnsupportedError(f"idcs is {idcs}, but the model has one output; give [0].")
@@ -514,30 +529,31 @@ def adaptive_model(
 ) -> AdaptiveModel:
     """A model without prior knowledge of rate, lengthscale, noise or scale, and without fitting.
 
-    See :mod:`botorch_tv.gp.mixture` for its members. Observations may be in any units: the
-    first four in order of time, with others made at the time of the fourth, or more if these do not
-    differ, set the units of y and of time, as in ``adaptive_gp_ucb()``, which has the same
-    posterior given the same data. The posterior is a
-    mixture; acquisition functions draw a member, then a function. Predictions start at the newest
-    observation, so fix time with :func:`~botorch_tv.acquisition.present.at_present`. Several
-    outcomes, such as an objective and its constraints, go into ``botorch.models.model.ModelList``.
+    The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
+    Observations may be in any units. The first four observations in time set the units of y and of
+    time, together with all others at the time of the fourth; more are used if these are equal.
+    ``adaptive_gp_ucb()`` has the same posterior given the same data.
+
+    Predictions start at the newest observation, so fix the time with
+    :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an objective
+    and its constraints, combine models in ``botorch.models.model.ModelList``.
 
     Args:
-        train_X: Inputs, `batch_shape x n x d`, one column of which is time, in float64.
+        train_X: Inputs in float64, `batch_shape x n x d`, including the time column.
         train_Y: Observations, `batch_shape x n x 1`.
         bounds: Smallest and largest values of the columns other than time, `2 x (d - 1)`; the unit
-            cube by default. Candidate lengthscales are fractions of these sides, whereas
+            cube by default. Candidate lengthscales are fractions of these ranges, whereas
             ``TimeVaryingGP`` learns them in the units of the columns.
         time_dim: Index of the time column.
-        now: Present time, a number or `batch_shape`; that of the newest observation if None.
-        bank: The candidate processes.
+        now: Present time, scalar or `batch_shape`; None to follow the newest observation.
+        bank: The candidate processes; ``Bank()`` if None.
 
     Raises:
         BotorchTensorDimensionError: If shapes do not fit.
-        InputDataError: If a value is not finite, a point lies out of bounds, an observation is
-            later than ``now``, all y are the same, dtypes are not float64, or there are more than
-            20 columns besides time.
-        ValueError: If there is no column ``time_dim``, or bounds do not fit or are not in order.
+        InputDataError: If a value is not finite, a point lies outside the bounds, an observation is
+            later than ``now``, all y are equal, the type is not float64, or there are more than 20
+            columns other than time.
+        ValueError: If there is no column ``time_dim``, or the bounds do not fit or are not ordered.
 
     Example:
         >>> model = adaptive_model(train_X, train_Y)
@@ -550,29 +566,29 @@ def adaptive_model(
     check_rows(train_X, train_Y, None)
     if not 2 <= d <= MOST_COLUMNS + 1:
         raise InputDataError(
-            f"train_X has {d} columns, but a bank serves time and from one to {MOST_COLUMNS} more."
+            f"train_X has {d} columns, but a bank needs time and 1 to {MOST_COLUMNS} other columns."
         )
     if bounds is None:
         bounds = torch.stack([train_X.new_zeros(d - 1), train_X.new_ones(d - 1)])
     require(
         bounds.shape == (2, d - 1) and bool((bounds[0] < bounds[1]).all()),
-        f"bounds are {bounds.tolist()}, but they are 2 x {d - 1}, a column for each besides time, "
-        "the first row below the second.",
+        f"bounds are {bounds.tolist()}; give 2 x {d - 1}, one column for each input other than "
+        "time, with the first row below the second.",
     )
     lower, upper = bounds.to(train_X)
     prior = prior_on_box(Bank() if bank is None else bank, lower, upper, 0)
     shape = train_X.shape[:-2]
-    check_room(prior, shape)
+    check_memory(prior, shape)
     X, Y = in_order(train_X, train_Y, time_dim)
     points, time = split(X, time_dim)
     check_points(prior, points, time, time.new_full((), -torch.inf))
-    y, when = (one.reshape(shape.numel(), -1) for one in (Y, time))
+    y, when = Y.reshape(shape.numel(), -1), time.reshape(shape.numel(), -1)
     least, good = min(y.shape[-1], FIRST), torch.ones_like(y, dtype=torch.bool)
     units = units_after((y, good, when, y.new_zeros(*y.shape, 0)), least)
-    if not bool(units.known.all()):
+    if not bool(units.ready.all()):
         raise InputDataError(
-            f"train_Y holds {y.shape[-1]} observations without a spread, from which no unit can be "
-            "told; add some that differ."
+            f"train_Y has {y.shape[-1]} observations without spread, which give no unit of y; add "
+            "observations that differ."
         )
     running = mixture_prior(prior, shape).flat()._replace(units=units, settled=True)
     running = learned(prior, running, X, Y, time_dim)

@@ -23,20 +23,17 @@ from botorch_tv.models.growing_gp import GrowingGP
 
 
 def rates(model: Module) -> list[Declared]:
-    """The parts of a model that have a rate to learn."""
+    """The parts of a model with learnable rates."""
     return [
         part
         for part in model.modules()
         if isinstance(part, Declared)
-        and any(one.requires_grad for one in part.parameters(recurse=False))
+        and any(parameter.requires_grad for parameter in part.parameters(recurse=False))
     ]
 
 
 class AgingGP(GrowingGP):
-    """Tracks the present time and ages the noise of every row accordingly.
-
-    Without an ``AgeNoiseLikelihood`` the present is only stored.
-    """
+    """A GP that stores the present time and passes it to an ``AgeNoiseLikelihood``."""
 
     likelihood: Any
     time_dim: int
@@ -44,15 +41,15 @@ class AgingGP(GrowingGP):
 
     @property
     def _aged(self) -> Any:
-        """Noise by age; None for a likelihood whose noise does not age."""
+        """The noise model of an ``AgeNoiseLikelihood``; None for other likelihoods."""
         aged = isinstance(self.likelihood, AgeNoiseLikelihood)
         return self.likelihood.noise_covar if aged else None
 
     @property
     def now(self) -> Tensor:
-        """Present time, `batch_shape`: as set, or that of the newest observation.
+        """Present time, `batch_shape`: as set, or the time of the newest observation.
 
-        Minus infinity if there is neither. Change it with :meth:`set_now`.
+        Minus infinity without both. Change it with :meth:`set_now`.
         """
         return self._present(self.train_inputs[0])
 
@@ -62,14 +59,14 @@ class AgingGP(GrowingGP):
         return self._newest(self.train_inputs[0])
 
     def set_now(self, now: float | Tensor | None) -> None:
-        """Set the present time: observations age, and cached predictions are dropped.
+        """Set the present time, which ages observations and clears cached predictions.
 
         Args:
-            now: Present time, a number or `batch_shape`, no earlier than any observation; None to
+            now: Present time, scalar or `batch_shape`, no earlier than any observation; None to
                 follow the newest observation.
 
         Raises:
-            InputDataError: If an observation is later, or ``now`` is not finite.
+            InputDataError: If an observation is later than ``now``, or ``now`` is not finite.
         """
         if now is not None:
             now = like(now, self.train_targets)
@@ -77,37 +74,37 @@ class AgingGP(GrowingGP):
         self._now = now
         if self._aged is not None:
             self.prediction_strategy = None
-        self._tell_likelihood(self.train_inputs[0])
+        self._update_likelihood(self.train_inputs[0])
 
     def measure(self) -> None:
-        """Set the unit of time for learning rates to that of the data, without changing values.
+        """Express rates in the median time between observations, without changing their values.
 
-        Done automatically by a new model and by ``fit_gpytorch_mll``.
+        A new model and ``fit_gpytorch_mll`` call it.
         """
         for part in rates(self):
             part.measure(self._unit())
 
     def listen(self) -> None:
-        """As :meth:`measure`, and also move rates away from values where the gradient vanishes."""
+        """Like :meth:`measure`; also move rates away from values where the gradient vanishes."""
         for part in rates(self):
             part.listen(self._unit())
 
     def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
-        """The hook of ``fit_gpytorch_mll``: its usual fit, from rates that can be learned.
+        """Fit this model for ``fit_gpytorch_mll``, from rates with a non-zero gradient.
 
         Args:
             mll: The marginal log-likelihood of this model.
-            options: As for ``fit_gpytorch_mll``.
+            options: Options of ``fit_gpytorch_mll``.
         """
         self.listen()
         return fit._fit_fallback(mll, **options)
 
     def _unit(self) -> Tensor:
-        """The median time from one observation to the next, `batch_shape (x m)`."""
+        """The median time between consecutive observations, `batch_shape (x m)`."""
         return median_gap(self.train_inputs[0][..., self.time_dim].detach())
 
     def weighted_information_gain(self) -> Tensor:
-        """The gain under noise λ n(lag)², that is λ γ^(-2 lag), ḡ of [W22] eq. (5): O(n³)."""
+        """Information gain under noise λ γ^(-2 lag), ḡ of [W22] eq. (5), `batch_shape`; O(n³)."""
         if self._aged is None:
             return self.information_gain()
         self.eval()
@@ -129,7 +126,7 @@ class AgingGP(GrowingGP):
             return times.new_full(times.shape[:-1], -torch.inf)
         return times.amax(-1)
 
-    def _tell_likelihood(self, inputs: Tensor) -> None:
+    def _update_likelihood(self, inputs: Tensor) -> None:
         if isinstance(self.likelihood, AgeNoiseLikelihood):
             now = self._present(inputs)
             self.likelihood.set_training_data(inputs)
@@ -138,19 +135,19 @@ class AgingGP(GrowingGP):
     def set_train_data(
         self, inputs: Any = None, targets: Tensor | None = None, strict: bool = True
     ) -> None:
-        """Other training data under the same parameters.
+        """Replace the training data and retain the parameters.
 
         Args:
-            inputs: Inputs as the kernel sees them, `... x n x d`, bare or first of a sequence; as
-                they are where None.
-            targets: Observations, `... x n`; as they are where None.
+            inputs: Transformed inputs, `... x n x d`, or a sequence that starts with them; None to
+                retain the present inputs.
+            targets: Observations, `... x n`; None to retain the present targets.
             strict: Whether shapes, dtypes and devices must stay the same.
 
         Raises:
             InputDataError: If an observation is later than the ``now`` that was set, a time is
-                not finite or a target NaN.
-            BotorchTensorDimensionError: If columns or rows do not fit, also those of variances
-                known by the likelihood.
+                not finite or a target is NaN.
+            BotorchTensorDimensionError: If columns or rows do not fit, or the likelihood has noise
+                variances for another number of rows.
         """
         X = self.train_inputs[0] if inputs is None else inputs
         X = X if isinstance(X, Tensor) else X[0]
@@ -161,16 +158,16 @@ class AgingGP(GrowingGP):
             held = self.likelihood.noise
         rows = X.shape[-2]
         if Y.shape[-1] != rows or (held is not None and held.shape[-1] not in (rows, 1)):
-            known = "" if held is None else f", and {held.shape[-1]} known noise variances"
+            given = "" if held is None else f", and {held.shape[-1]} given noise variances"
             raise BotorchTensorDimensionError(
-                f"There are {rows} inputs and {Y.shape[-1]} targets{known}; set both, and for "
-                "other rows beside known variances build a new model with train_Yvar, or add rows "
-                "by condition_on_observations(X, Y, noise)."
+                f"There are {rows} inputs and {Y.shape[-1]} targets{given}; set inputs and targets "
+                "together. To change rows that have given variances, build a new model with "
+                "train_Yvar, or call condition_on_observations(X, Y, noise)."
             )
         if self._now is not None:
             check_now(self._now, self._newest(X))
         super().set_train_data(inputs=inputs, targets=targets, strict=strict)
-        self._tell_likelihood(self.train_inputs[0])
+        self._update_likelihood(self.train_inputs[0])
 
     def _extract_targets_and_noise(self) -> tuple[Tensor, Tensor | None]:
         Y, Yvar = super()._extract_targets_and_noise()
@@ -201,8 +198,8 @@ class AgingGP(GrowingGP):
             return super()._learn_rows(old, inputs, X, noise)
         covar, before = self._aged, old._aged
         covar.grow(before, inputs, X, noise)
-        self._tell_likelihood(inputs)
-        # The reference moved: the noise of every old observation is another now.
+        self._update_likelihood(inputs)
+        # A later reference time changes the noise of all old observations.
         if self._now is None and bool((covar.now != before.now).any()):
             return None
         return self._new_noise(X, noise)
@@ -222,7 +219,7 @@ class AgingGP(GrowingGP):
         later = torch.maximum(like(saved, self.train_targets), self.now)
         if later.shape != self.now.shape:
             args[-1].append(f"size mismatch for {prefix}now: {tuple(saved.shape)}")
-        # Time does not run back: data newer than what was saved stay data of the past.
+        # Loading never moves the present back before the newest observation.
         elif bool((later > self.now).any()):
             self.set_now(later)
 

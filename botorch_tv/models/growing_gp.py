@@ -1,13 +1,12 @@
 """A ``SingleTaskGP`` that predicts from one Cholesky factor, which new observations extend.
 
-With noise N and S = N^(-1/2) the matrix factored is I + S K S. Its eigenvalues are at least 1,
-however small the noise and however close the points, so no jitter is needed; an observation too
-old to count has S = 0 and leaves everything exact.
+With noise N and S = N^(-1/2), the factored matrix is I + S K S. Its eigenvalues are at least 1 for
+any noise and any points, so no jitter is needed. An observation of weight zero has S = 0, which
+does not change the likelihood.
 
-BoTorch keeps the inputs of m outputs m times over, in a dimension of their own that it hands to
-the input transform with the rest. A transform with a batch shape takes that dimension for the
-batch: with as many outputs as members it mixes them up without a word. Here inputs are transformed
-once for all outputs.
+BoTorch repeats the inputs for each of m outputs, along an extra dimension that it also passes to
+the input transform. A transform with a batch shape would confuse this dimension with its batch.
+Therefore inputs are transformed once for all outputs.
 """
 
 from __future__ import annotations
@@ -37,21 +36,21 @@ from botorch_tv.validation import require
 
 
 class GrowingRegression:
-    """A Gaussian-process posterior given observations, ready to predict and to be extended.
+    """A Gaussian-process posterior given observations, which further observations extend.
 
     Args:
-        inputs: The new inputs as the kernel sees them, `batch_shape x q x d`; batch shapes
-            broadcast.
-        covariance: Prior covariance K among the new, `batch_shape x q x q`.
-        noise: Noise variances of the new, `batch_shape x q`.
+        inputs: New transformed inputs, `batch_shape x q x d`; batch shapes broadcast.
+        covariance: Prior covariance K of the new observations, `batch_shape x q x q`.
+        noise: Noise variances of the new observations, `batch_shape x q`.
         residual: New observations less their prior mean, `target_batch_shape x q`.
-        attached: Whether gradients flow through to whatever the parts were computed from.
-        before: The regression on n others, which is extended in O(n² q); None without any.
-        across: Prior covariance between those and the new, `batch_shape x n x q`.
+        attached: Whether to retain the graph for gradients.
+        before: The regression on n earlier observations, extended in O(n² q); None if there are
+            none.
+        across: Prior covariance between earlier and new observations, `batch_shape x n x q`.
 
     Attributes:
-        scale: S of all, `batch_shape x (n + q)`.
-        triangle: Lower Cholesky factor L of I + S K S of all.
+        scale: S of all observations, `batch_shape x (n + q)`.
+        triangle: Lower Cholesky factor L of I + S K S, `batch_shape x (n + q) x (n + q)`.
         whitened: L⁻¹ S (y - m), `target_batch_shape x (n + q)`.
     """
 
@@ -82,7 +81,7 @@ class GrowingRegression:
         self.whitened = stacked(before.whitened, solved(last, right.unsqueeze(-1)).squeeze(-1), -1)
 
     def explained(self, across: Tensor) -> Tensor:
-        """L⁻¹ S k, the part of the prior at test points that the data explains: `... x n x q`.
+        """L⁻¹ S k, the whitened covariance with test points, `... x n x q`.
 
         Args:
             across: Prior covariance between observations and test points, `... x n x q`.
@@ -90,26 +89,31 @@ class GrowingRegression:
         return solved(self.triangle, self.scale.unsqueeze(-1) * across)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
-        """Nothing: the copy of a model computes its own, as GPyTorch's caches have it."""
+        """Return None: a copied model computes its own regression, like GPyTorch's caches."""
 
 
 class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     """Exact regression by one Cholesky factor that grows with the data.
 
-    GPyTorch's fantasy models solve for their mean again after every update, and chains of them grow
-    without bound. Here an update costs O(n²), predictions equal those after a refit, and only the
-    data and their factor are stored. As in GPyTorch the factor is computed once, and anew after
+    An update costs O(n²), predictions equal those of a model built from all data, and the model
+    stores only the data and the factor. As in GPyTorch the factor is cached, and recomputed after
     ``train()``, ``set_train_data()`` and ``load_state_dict()``.
     """
 
     prediction_strategy: GrowingRegression | None
     _row_noise: Tensor | None = None
-    """Variances given with single observations to a likelihood that learns one for all, NaN for
-    the others; `... x n`."""
+    """Noise variances given for some observations, NaN for the others, `... x n`.
+
+    For a likelihood that learns one variance for all other observations.
+    """
     _has_transformed_inputs: bool
 
     def forward(self, x: Tensor) -> MultivariateNormal:
-        """The prior at inputs `... x q x d`, which training mode transforms first."""
+        """The prior at inputs, which are first transformed in training mode.
+
+        Args:
+            x: Inputs, `... x q x d`.
+        """
         if self.training and x.shape == self.train_inputs[0].shape:
             x = self._for_each_output(self.transform_inputs, x)
         elif self.training:
@@ -117,18 +121,22 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         return MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
     def transform_inputs(self, X: Tensor, input_transform: nn.Module | None = None) -> Tensor:
-        """As BoTorch's; the training inputs of several outputs are transformed once for all."""
-        known = getattr(self, "train_inputs", None)
-        if input_transform is None and known is not None and X is known[0]:
+        """Transform inputs as BoTorch does; training inputs are transformed once for all outputs.
+
+        Args:
+            X: Inputs, `... x q x d`.
+            input_transform: The transform; the model's own if None.
+
+        Returns:
+            Transformed inputs, `... x q x d'`.
+        """
+        training = getattr(self, "train_inputs", None)
+        if input_transform is None and training is not None and X is training[0]:
             return self._for_each_output(super().transform_inputs, X)
         return super().transform_inputs(X, input_transform)  # type: ignore[no-any-return]
 
     def _for_each_output(self, transform: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-        """Training inputs `... x (m) x n x d` transformed, once for all outputs.
-
-        A transform knows nothing of outputs, and with a batch shape of its own would take them
-        for the batch.
-        """
+        """Transform training inputs `... x (m) x n x d` once for all m outputs."""
         if self.num_outputs == 1:
             return transform(inputs)
         shared = transform(inputs.select(-3, 0))
@@ -145,18 +153,18 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             self._has_transformed_inputs = True
 
     def __call__(self, *args: Tensor, **kwargs: Any) -> MultivariateNormal:
-        """The prior in training mode, the posterior of f else, at inputs `... x q x d`."""
+        """The prior in training mode, else the posterior of f, at inputs `... x q x d`."""
         no_data = self.train_inputs is None or self.train_targets is None
         if self.training or no_data or settings.prior_mode.on():
             prior: MultivariateNormal = super().__call__(*args, **kwargs)
             return self._with_given_noise(prior) if self.training else prior
         (X,) = args
         if settings.debug.on() and torch.equal(X, self.train_inputs[0]):
-            # As GPyTorch does where a posterior is asked for that a loss would take for the prior.
-            said = (
+            # GPyTorch's own warning: a loss needs the prior, which requires training mode.
+            message = (
                 "The input matches the stored training data. Did you forget to call model.train()?"
             )
-            warnings.warn(said, GPInputWarning, stacklevel=2)
+            warnings.warn(message, GPInputWarning, stacklevel=2)
         return self._posterior_at(X.unsqueeze(-1) if X.dim() == 1 else X)
 
     def _posterior_at(self, X: Tensor) -> MultivariateNormal:
@@ -183,20 +191,20 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         inputs = regression.inputs
         if inputs.dim() > 2 or len(self.covar_module.batch_shape):
             return regression.explained(self._covariance(inputs, X))
-        # One set of observations for all test points: a single solve with all their columns.
+        # All test points share the observations, so a single solve suffices.
         points = X.reshape(-1, X.shape[-1])
         flat = regression.explained(self._covariance(inputs, points))
         return flat.mT.reshape(*X.shape[:-1], flat.shape[-2]).mT
 
     def _less(self, X: Tensor, explained: Tensor) -> LinearOperator:
-        """Prior covariance at ``X`` less what the data explains, `... x q x q`."""
+        """Posterior covariance: the prior at ``X`` less the explained part, `... x q x q`."""
         if X.shape[-2] == 1:
             prior = self.covar_module(X, diag=True).unsqueeze(-1)  # ... x 1 x 1
             length = torch.linalg.vector_norm(explained, dim=-2, keepdim=True)
             return to_linear_operator(prior - length.square())
         if X.shape[-2] <= settings.max_eager_kernel_size.value():
             return to_linear_operator(self._covariance(X, X) - explained.mT @ explained)
-        # Left lazy: many test points are usually asked for their variances alone.
+        # Lazy, because callers usually need only the variances of many test points.
         return self.covar_module(X) + MatmulLinearOperator(explained.mT, -explained)
 
     def _covariance(self, first: Tensor, second: Tensor) -> Tensor:
@@ -206,7 +214,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         return dense
 
     def _regression(self) -> GrowingRegression:
-        """The regression on the training data, computed where it is not at hand."""
+        """The regression on the training data, from the cache if possible."""
         attached = settings.detach_test_caches.off()
         cached = self.prediction_strategy
         if cached is None or (attached and not cached.attached):
@@ -242,9 +250,10 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         return added.diagonal(dim1=-1, dim2=-2)  # type: ignore[no-any-return]
 
     def _with_given_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
-        """The prior of the training data, ready for a marginal likelihood, which adds one noise.
+        """The prior of the training data, corrected for given noise variances.
 
-        Where variances of single rows are known their difference from that one is added here.
+        A marginal likelihood adds the learned noise to all rows. This adds the difference between
+        the given variances and the learned noise.
         """
         if self._row_noise is None:
             return prior
@@ -254,7 +263,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         return MultivariateNormal(prior.mean, covariance)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        # Analytic acquisition functions send their model to the device of X in every call.
+        # Analytic acquisition functions move their model to the device of X in every call.
         if fn(self.train_targets) is not self.train_targets:
             self.prediction_strategy = None
         if self._row_noise is not None:
@@ -262,33 +271,32 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         return super()._apply(fn)  # type: ignore[no-any-return]
 
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
-        """Noise variances of new observations at ``X``, `... x q`; those given, if any."""
+        """Noise variances of new observations at ``X``, `... x q`: as given, or learned."""
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
-            # Noise learned in addition to the known variances is common to all rows.
+            # All rows share the noise that is learned in addition to the given variances.
             return self._given_noise(X, noise) + self.likelihood.second_noise  # type: ignore[no-any-return]
         return self._added_noise(X) if noise is None else noise
 
     def _given_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
-        """The known part of the noise, `... x q`: as given, or the mean of the other rows'."""
+        """The fixed part of the noise, `... x q`: as given, or the mean of the training rows."""
         if noise is not None:
             return noise
-        known: Tensor = self.likelihood.noise_covar.noise
-        return known.mean(-1, keepdim=True).expand(*known.shape[:-1], X.shape[-2])
+        fixed: Tensor = self.likelihood.noise_covar.noise
+        return fixed.mean(-1, keepdim=True).expand(*fixed.shape[:-1], X.shape[-2])
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
-        """The model conditioned on q more observations, in O(n² q).
+        """A model conditioned on q more observations, in O(n² q).
 
         Args:
             X: Inputs, `batch_shape x q x d`.
-            Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``; with more batch
-                dimensions than ``X`` they are alternatives at the same inputs.
-            noise: Their variances, shape of ``Y``, in the units of the outcome transform. By
-                default the likelihood's noise or, if all variances are known, their mean. The
-                noise that a ``FixedNoiseGaussianLikelihood`` learns in addition
-                (``learn_additional_noise``) is added.
+            Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``. Batch dimensions
+                that ``X`` lacks are alternative observations at the same inputs.
+            noise: Noise variances of the observations, shape of ``Y``, in the units of the outcome
+                transform. None for the likelihood's noise or, if all variances are fixed, their
+                mean. A ``FixedNoiseGaussianLikelihood`` adds its ``second_noise``.
 
         Returns:
-            A new model; this one is unchanged.
+            A new model; ``self`` is unchanged.
 
         Raises:
             BotorchTensorDimensionError: If rows or columns do not fit.
@@ -302,7 +310,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             Y, _ = self.outcome_transform(Y, X=X)
         fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
         if for_fantasies.on() and fixed and noise is not None:
-            # The noise given to fantasies is the total, including the learned part.
+            # BoTorch gives fantasies the total noise, including the learned part.
             noise = noise - self.likelihood.second_noise
         original, *_ = self._transform_tensor_args(X, Y)
         inputs, targets, variance = self._transform_tensor_args(self.transform_inputs(X), Y, noise)
@@ -319,12 +327,12 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     def get_fantasy_model(
         self, inputs: Tensor | Sequence[Tensor], targets: Tensor, **kwargs: Any
     ) -> Self:
-        """As :meth:`condition_on_observations`, on transformed inputs and targets.
+        """A model conditioned on transformed observations; see :meth:`condition_on_observations`.
 
         Args:
-            inputs: `... x q x d`.
-            targets: `... x q`.
-            kwargs: ``noise``, `... x q`, where the variances are known.
+            inputs: Transformed inputs, `... x q x d`, or a sequence that starts with them.
+            targets: Transformed observations, `... x q`.
+            kwargs: ``noise``: noise variances of the observations, `... x q`.
         """
         X = inputs if isinstance(inputs, Tensor) else inputs[0]
         noise: Tensor | None = kwargs.pop("noise", None)
@@ -340,10 +348,10 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         observations = stacked(self.train_targets, targets, -1)
         inputs = stacked(old.inputs, X, -2)
         batch = torch.broadcast_shapes(observations.shape[:-1], inputs.shape[:-2])  # type: ignore[no-untyped-call]
-        # A copy shares all but parameters and buffers; data are set anew, here and by _learn_rows.
-        held = (one for part in self.modules() for one in vars(part).values())
-        data = [*self.train_inputs, *(one for one in held if isinstance(one, Tensor))]
-        new = deepcopy(self, {id(one): one for one in data})
+        # The copy shares plain tensors; the data are replaced below and by _learn_rows.
+        attributes = (value for part in self.modules() for value in vars(part).values())
+        data = [*self.train_inputs, *(value for value in attributes if isinstance(value, Tensor))]
+        new = deepcopy(self, {id(value): value for value in data})
         new.train_inputs = (inputs.expand(*batch, *inputs.shape[-2:]),)
         new.train_targets = observations.expand(*batch, -1)
         variance = new._learn_rows(self, inputs, X, noise)
@@ -369,19 +377,19 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         """Add new rows to the likelihood of a model grown from ``old``.
 
         Args:
-            old: The model from which this one is grown.
-            inputs: All inputs, `... x n x d`, the new ones last.
+            old: The model before the new rows.
+            inputs: All inputs, `... x n x d`, with the new rows last.
             X: The new inputs, `... x q x d`.
-            noise: Their variances if given, `... x q`.
+            noise: Given variances of the new rows, `... x q`; None otherwise.
 
         Returns:
-            The variances of the new rows, `... x q`; None if those of the old rows changed too.
+            The variances of the new rows, `... x q`; None if variances of old rows changed too.
         """
         variance = old._new_noise(X, noise)
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             fixed = self.likelihood.noise_covar
-            known = old._given_noise(X, noise)
-            fixed.noise = stacked(old.likelihood.noise_covar.noise, known, -1)
+            given = old._given_noise(X, noise)
+            fixed.noise = stacked(old.likelihood.noise_covar.noise, given, -1)
         else:
             q = X.shape[-2]
             self._row_noise = joined(old._row_noise, noise, inputs.shape[-2] - q, q, variance)
@@ -393,17 +401,17 @@ NOISE_ALONE = {
     for kind in (_GaussianLikelihoodBase, GaussianLikelihood, FixedNoiseGaussianLikelihood)
     for name in ("__call__", "marginal")
 }
-"""Calls and marginals of likelihoods that add independent noise, and do nothing else."""
+"""Methods ``__call__`` and ``marginal`` of likelihoods that only add independent noise."""
 
 
 def check_honoured(model: GrowingGP) -> None:
-    """Raise if a subclass overrides what predictions from one factor do not ask for.
+    """Raise if a subclass overrides a method that predictions from one factor never call.
 
-    Noise is taken from the likelihood's ``_shaped_noise_covar``, the prior from ``mean_module`` and
-    ``covar_module``.
+    Predictions take noise from the likelihood's ``_shaped_noise_covar``, and the prior from
+    ``mean_module`` and ``covar_module``.
 
     Raises:
-        ValueError: If so.
+        ValueError: If the class of the model or of the likelihood overrides such a method.
     """
     kind = type(model.likelihood)
     for owner, name, honoured in (
@@ -413,7 +421,7 @@ def check_honoured(model: GrowingGP) -> None:
     ):
         require(
             honoured,
-            f"{owner.__name__} overrides {name}, which predictions from one factor do not ask for: "
-            "give noise by _shaped_noise_covar or a noise_covar of the likelihood, the prior by "
+            f"{owner.__name__} overrides {name}, which predictions from one factor never call. "
+            "Define noise by _shaped_noise_covar or noise_covar of the likelihood and the prior by "
             "mean_module and covar_module, or use SingleTaskGP.",
         )

@@ -1,11 +1,10 @@
 """A drop-in replacement of ``SingleTaskGP`` for an objective that changes with time.
 
-Standardised data have variance 1 whatever the objective's is: a few dozen rows of a slow drift show
-but a part of what the objective would do in time, and less of its mean. Held to a prior variance
-of 1 a fit then explains the rest by a drift several times too fast. The scale is learned beside it
-instead, and noise may be as large as it is. What the priors of both and of the rate of change
-(``RatePrior``) presume was chosen on simulated data, and tried on others, by
-``benchmarks/statistics/default_rate.py``.
+Standardised data have variance 1, but a few dozen observations of a slow drift show only a part of
+the objective's variation. Under a prior variance of 1 a fit then overestimates the rate of change
+several times. Therefore the default kernel also learns an output scale. The priors of scale, noise
+and rate (``RatePrior``) were chosen on simulated data by
+``benchmarks/statistics/default_rate.py``, and validated on other data.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ from botorch_tv.models.growing_gp import check_honoured
 from botorch_tv.validation import require
 
 SCALE_MODE, SCALE_SPREAD = 3.5, 0.7
-"""Most plausible variance of an objective in units of that of its data, deviation of its log."""
+"""Prior of the output scale of standardised data: mode, and standard deviation of the logarithm."""
 NOISE_MODE, NOISE_SPREAD = math.exp(-4.0), 1.5
-"""The same of the noise beside a learned scale; BoTorch's, e⁻⁵ and 1, calls more noise change."""
+"""Prior of the noise if the scale is learned; BoTorch's e⁻⁵ and 1 attribute more noise to drift."""
 
 
 def _log_normal(mode: float, spread: float) -> LogNormalPrior:
@@ -64,11 +63,11 @@ def _log_normal(mode: float, spread: float) -> LogNormalPrior:
 
 
 def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
-    """Names of the parameters and buffers with a dimension of outputs, and that dimension.
+    """Names of parameters and buffers that have a dimension of outputs, with this dimension.
 
     Args:
-        model: The model; whatever has its batch shape has the outputs last in it.
-        own_mean: Whether the mean is the caller's, whose parameters are not known.
+        model: The model; its batch shape ends with the outputs.
+        own_mean: Whether the caller supplied the mean module, which is not examined.
     """
     outputs = model._aug_batch_shape
     found: dict[str, int] = {} if own_mean else {"mean_module.raw_constant": -1}
@@ -82,13 +81,13 @@ def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
 
 
 def subset_batch_shapes(old: AgingGP, new: AgingGP) -> None:
-    """Set the batch shapes of the kernels of a model to those of fewer outputs.
+    """Correct the kernels' batch shapes in a model of a subset of the outputs.
 
-    BoTorch shortens a batch shape once for each of a kernel's parameters.
+    BoTorch shortens a kernel's batch shape once for each of its parameters, instead of once.
 
     Args:
         old: The model of all outputs.
-        new: The model of some of them, whose parameters are chosen already.
+        new: The model of the subset, with its parameters selected.
     """
     for before, after in zip(old.covar_module.modules(), new.covar_module.modules()):
         if isinstance(before, Kernel) and before._batch_shape == old._aug_batch_shape:
@@ -99,10 +98,10 @@ Forgetting = Decay | Inflation | Sequence[Decay | Inflation] | None
 
 
 def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
-    """The decay of covariance and the inflation of noise among the parts of a forgetting.
+    """Separate a forgetting into its decay of covariance and its inflation of noise.
 
     Raises:
-        ValueError: If there are two of a kind, or a part is neither.
+        ValueError: If there are two decays, two inflations, or a part is neither.
     """
     parts = forgetting if isinstance(forgetting, Sequence) else (forgetting or Static(),)
     parts = [part for part in parts if not is_static(part)]
@@ -111,8 +110,8 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
     require(
         all(isinstance(part, Decay | Inflation) for part in parts)
         and max(len(decays), len(inflations)) < 2,
-        f"forgetting is {forgetting!r}, but it holds one decay (Markov, Wiener, your own) and one "
-        "inflation (ExponentialWeights, UncertaintyInjection, your own) at most; leave out others.",
+        f"forgetting is {forgetting!r}; give at most one decay (Markov, Wiener, a custom Decay) "
+        "and one inflation (ExponentialWeights, UncertaintyInjection, a custom Inflation).",
     )
     return next(iter(decays), None), next(iter(inflations), None)
 
@@ -120,27 +119,27 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
 def temporal_kernel(
     decay: Decay | None, times: Tensor, batch_shape: torch.Size, learn: bool
 ) -> DecayKernel | None:
-    """The temporal factor of a decay, its parameters to learn, in the dtype of the data.
+    """The kernel over time of a decay, in the dtype of the data.
 
     Args:
-        decay: The decay; None for an objective that stands still.
-        times: Times of the training data, `... x n`; a decay that is not stationary counts from
-            the first.
+        decay: The decay; None for a static objective.
+        times: Times of the training data, `... x n`; the first is the origin of a decay that is
+            not stationary.
         batch_shape: Batch shape of the parameters.
-        learn: Whether these are learned, under their default priors.
+        learn: Whether to learn the parameters, under their default priors.
 
     Raises:
-        ValueError: If the decay is no covariance, or is to be learned and declares nothing or not
-            rightly.
+        ValueError: If the decay is not a covariance, or has no valid parameters to learn.
     """
     if decay is None:
         return None
     require(
         not learn or bool(decay.parameters),
-        f"{decay!r} declares no parameters, so nothing of it can be learned; declare them beside "
-        "its formula, or pass learn_forgetting=False to keep it as it is.",
+        f"{decay!r} declares no parameters to learn; declare them in its class attribute "
+        "parameters, or pass learn_forgetting=False to fix the decay.",
     )
-    prior = DEFAULT if learn else None  # restarts of a fit draw from priors, learned or not
+    # Restarts of a fit draw from all priors, including priors of fixed parameters.
+    prior = DEFAULT if learn else None
     origin = times.amin(-1) if times.shape[-1] else times.new_zeros(times.shape[:-1])
     kernel: DecayKernel
     if type(decay) is Markov:
@@ -150,7 +149,7 @@ def temporal_kernel(
     else:
         kernel = DecayKernel(decay, origin, batch_shape, unit=median_gap(times), learn=learn)
     kernel = kernel.to(times)
-    # Once more after the module has the data's dtype: 0.03 in float32 is another number.
+    # Set the values again in the dtype of the data, because float32 has rounded them.
     kernel.restart()
     if not learn:
         kernel.requires_grad_(False)
@@ -158,60 +157,61 @@ def temporal_kernel(
 
 
 INITIAL_EPSILON = 0.01
-"""The default ε: per median time between observations where learned, else per unit of time."""
+"""The default ε: per median time between observations if learned, else per unit of time."""
 
 
 class TimeVaryingGP(AgingGP):
     """A single-task GP whose observations are discounted with age.
 
-    Time is a column of ``X``, in any unit and with any spacing. If the objective drifts, described
-    by a decay of covariance (``Markov``, ``Wiener``), time is another input of the kernel, and
-    predictions are for the times in ``X``. If observations age (``ExponentialWeights``,
-    ``UncertaintyInjection``), their noise grows with ``now - t``. The two can be combined.
+    Time is a column of ``X``, in any unit and with any spacing. A decay of covariance (``Markov``,
+    ``Wiener``) describes a drifting objective: time is an input of the kernel, and predictions
+    refer to the times in ``X``. An inflation of noise (``ExponentialWeights``,
+    ``UncertaintyInjection``) increases the noise of an observation with ``now - t``. Both can be
+    combined.
 
     To optimise at the present, evaluate the acquisition function there with
     :func:`~botorch_tv.acquisition.present.at_present`, or fix the time column with
     ``optimize_acqf(..., fixed_features={d - 1: now})``.
 
-    Categorical inputs are a column of whole numbers under BoTorch's categorical kernel,
+    For categorical inputs, encode categories as whole numbers and use
     ``spatial_module=RBFKernel(active_dims=[0]) * CategoricalKernel(active_dims=[1])``; optimise
-    them with ``optimize_acqf_mixed``.
+    the acquisition function with ``optimize_acqf_mixed``.
 
-    The priors are those of ``SingleTaskGP``: scale the spatial columns to the unit cube, using
-    ``Normalize(d, indices=[...])`` without the time column, and standardise outcomes. When a decay
+    The priors of ``SingleTaskGP`` apply: scale the spatial columns to the unit cube, using
+    ``Normalize(d, indices=[...])`` without the time column, and standardise outcomes. If a decay
     is learned from standardised outcomes, the default kernel also has an output scale and the noise
-    prior is wider, see :mod:`botorch_tv.models.time_varying_gp`. Rates are learned per median time
-    between observations, whatever the unit of time.
+    prior is wider; see :mod:`botorch_tv.models.time_varying_gp`. Rates are learned per median time
+    between observations, in any unit of time.
 
     Args:
-        train_X: Inputs, `batch_shape x n x d`, one column of which is time.
+        train_X: Inputs, `batch_shape x n x d`, including the time column.
         train_Y: Observations, `batch_shape x n x m`.
-        train_Yvar: Noise variances of the observations when they were made, `batch_shape x n x m`;
-            if None, a single variance is learned.
+        train_Yvar: Noise variances of the observations at age zero, `batch_shape x n x m`; if
+            None, a single variance is learned.
         likelihood: A Gaussian likelihood. The model passes the data and ``now`` to an
             ``AgeNoiseLikelihood``.
-        covar_module: A kernel over all columns including time, as in ``SingleTaskGP``, which takes
-            the place of a decay. For a kernel over the other columns use ``spatial_module``.
+        covar_module: A kernel over all columns including time, as in ``SingleTaskGP``; it replaces
+            the decay. For a kernel over the other columns use ``spatial_module``.
         mean_module: The prior mean; a learned constant if None.
-        outcome_transform: As in ``SingleTaskGP``: ``Standardize`` by default, so a variance carried
-            over from another dataset changes its meaning. None by default if ``learn_forgetting``
-            is False.
+        outcome_transform: As in ``SingleTaskGP``: ``Standardize`` by default, which changes the
+            scale of noise and kernel variances between datasets. None by default if
+            ``learn_forgetting`` is False.
         input_transform: A transform of the columns other than time.
         forgetting: A decay, an inflation, or a sequence of one each, from
-            ``botorch_tv.forgetting`` or your own; the values of their parameters are the initial
-            ones. ``Static()`` to forget nothing. By default ``Markov``, starting from ε = 0.01 per
-            median time between observations, unless ``covar_module`` or an ``AgeNoiseLikelihood``
-            is given.
+            ``botorch_tv.forgetting`` or custom; fitting starts from their parameter values.
+            ``Static()`` to forget nothing. By default ``Markov``, starting from ε = 0.01 per median
+            time between observations, unless ``covar_module`` or an ``AgeNoiseLikelihood`` is
+            given.
         time_dim: Index of the time column in ``train_X``.
-        now: Present time, a number or `batch_shape`, no earlier than any observation; if None, the
-            time of the newest observation.
+        now: Present time, scalar or `batch_shape`, no earlier than any observation; None to follow
+            the newest observation.
         spatial_module: Kernel over the columns other than time; BoTorch's default if None.
         learn_forgetting: Whether fitting learns the parameters of ``forgetting``, such as ε, σ_w²,
             γ, α and κ; otherwise they are fixed and have no priors.
 
     Raises:
         InputDataError: If an observation is later than ``now``, a time is not finite, the input
-            transform touches time, a value is NaN or dtypes differ.
+            transform changes time, a value is NaN or dtypes differ.
         BotorchTensorDimensionError: If shapes do not fit.
         ValueError: If ``forgetting`` contradicts the other arguments, or the likelihood's class
             overrides ``marginal`` or ``__call__``.
@@ -250,12 +250,12 @@ class TimeVaryingGP(AgingGP):
         decay, inflation = separate(forgetting)
         require(
             covar_module is None or (decay is None and spatial_module is None),
-            "covar_module is a kernel over all columns, so it leaves no place for a decay or a "
-            "spatial_module; pass the kernel over the columns other than time as spatial_module.",
+            "covar_module is a kernel over all columns, so it excludes a decay and a "
+            "spatial_module; pass a kernel over the columns other than time as spatial_module.",
         )
         require(
             likelihood is None or inflation is None,
-            "likelihood and an inflation in forgetting both say how noise grows; give one of them.",
+            "likelihood and an inflation in forgetting both define the noise; give only one.",
         )
         aged = isinstance(likelihood, AgeNoiseLikelihood)
         default_decay = forgetting is None and covar_module is None and not aged
@@ -269,8 +269,8 @@ class TimeVaryingGP(AgingGP):
             others, times = train_X.shape[-1] - 1, train_X[..., time]
             require(
                 others > 0,
-                "train_X has no column but time, so that there is nothing to choose; put the time "
-                "of each row behind its x, torch.cat([x, time], -1).",
+                "train_X has only a time column; append the time of each row to its x, "
+                "torch.cat([x, time], -1).",
             )
             if spatial_module is None:
                 spatial_module = get_covar_module_with_dim_scaled_prior(
@@ -310,11 +310,11 @@ class TimeVaryingGP(AgingGP):
         check_honoured(self)
         self.time_dim = time
         if inflation is not None:
-            known = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
+            fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
             aged = AgeNoiseLikelihood(
                 inflation if learn_forgetting else FixedAging(inflation),
                 time,
-                noise=self.likelihood.noise_covar.noise if known else None,
+                noise=self.likelihood.noise_covar.noise if fixed else None,
                 batch_shape=self._aug_batch_shape,
                 noise_prior=noise_prior,
             )
@@ -326,7 +326,7 @@ class TimeVaryingGP(AgingGP):
                 self.covar_module.temporal.unit, INITIAL_EPSILON
             )
         if default_space:
-            # As BoTorch warns of unscaled data under the default kernel, but not of time.
+            # Like BoTorch, warn of unscaled data under the default kernel; time is exempt.
             targets = self.train_targets
             with torch.no_grad():
                 validate_input_scaling(
@@ -341,8 +341,8 @@ class TimeVaryingGP(AgingGP):
     def forgetting(self) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
         """The model's decay and inflation with their current values, per unit of time.
 
-        A single one, such as ``Markov(epsilon=0.027)``, or a tuple if there are both or neither;
-        can be passed to another model. Values of a batch are tensors, `batch_shape`.
+        A single part, such as ``Markov(epsilon=0.027)``, or a tuple of both or of none. It can be
+        passed to another model. Values of a batch are tensors, `batch_shape`.
 
         Raises:
             ValueError: If the unit of time is so long that ε rounds to 1.
@@ -357,17 +357,27 @@ class TimeVaryingGP(AgingGP):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """As for ``SingleTaskGP``, at the times in ``X``.
+        """The posterior at the times in ``X``.
 
-        With ``observation_noise=True`` observations at ``now`` or later have the noise of a new
-        one, and observations in the past that of their age. Samplers of BoTorch that draw values
-        before ``now`` from it warn: a setting that was best then need not be best at present.
+        BoTorch's samplers warn if they draw values at times before ``now``, because the best
+        setting in the past may differ from the present optimum.
+
+        Args:
+            X: Inputs including time, `... x q x d`.
+            output_indices: Indices of the outputs; all if None.
+            observation_noise: Whether to add the noise of an observation at the times in ``X``, or
+                the noise variances to add, `... x q x m`. Observations before ``now`` have the
+                noise of their age.
+            posterior_transform: A transform of the posterior; None for no transform.
+
+        Raises:
+            BotorchTensorDimensionError: If ``X`` has other columns than the training data.
         """
         check_inputs(X, self.train_inputs[0].shape[-1])
         found = super().posterior(X, output_indices, observation_noise, posterior_transform)
         kernel = self.covar_module
         if not (isinstance(kernel, SpatioTemporalKernel) and kernel.temporal is None):
-            # On the instance, as BoTorch's outcome transforms take no posterior of another class.
+            # Set on the instance, because BoTorch's transforms check the posterior's class.
             found.rsample_from_base_samples = partial(
                 _samples_at,
                 X[..., self.time_dim].detach(),
@@ -377,17 +387,26 @@ class TimeVaryingGP(AgingGP):
         return found
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
-        """The model conditioned on q more observations, in O(n² q), equal to a refit on all data.
+        """A model conditioned on q more observations, in O(n² q).
 
-        With age noise, while ``now`` follows the newest observation, a later one makes all others
-        older. Their noise changes and the factor is recomputed, O(n³). Exponential weights do not
-        avoid this: they multiply all noise by a common c, but a factor of K + N does not give one
-        of K + cN. It is avoided by setting ``now`` with :meth:`set_now`.
+        The result equals a model of all data with the same parameters. With age noise, a later
+        observation changes the noise of all earlier observations, so the factor is recomputed in
+        O(n³); :meth:`set_now` avoids this.
 
-        See :meth:`GrowingGP.condition_on_observations`; ``noise`` is that at lag 0.
+        Args:
+            X: Inputs including time, `batch_shape x q x d`.
+            Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``.
+            noise: Noise variances of the observations at age zero, shape of ``Y``; see
+                :meth:`GrowingGP.condition_on_observations` for the default.
+
+        Returns:
+            A new model; ``self`` is unchanged.
 
         Raises:
-            InputDataError: If an observation is later than the ``now`` that was set.
+            BotorchTensorDimensionError: If rows or columns do not fit.
+            InputDataError: If an observation is later than the ``now`` that was set, dtypes differ
+                or a value is NaN.
+            RuntimeError: If batch shapes do not broadcast.
         """
         check_data(X, Y, columns=self.train_inputs[0].shape[-1], time_dim=self.time_dim)
         if self._now is not None and X.shape[-2]:
@@ -396,16 +415,16 @@ class TimeVaryingGP(AgingGP):
 
     @classmethod
     def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
-        """Constructor arguments from a dataset, with options as Ax passes them.
+        """Constructor arguments from a dataset and options, as Ax passes them.
 
         Args:
-            training_data: Inputs, observations and, where known, their variances.
+            training_data: Inputs and observations, optionally with noise variances.
             options: Other arguments of the class.
         """
         return {**super().construct_inputs(training_data), **options}
 
     def subset_output(self, idcs: list[int]) -> Self:
-        """The model of a subset of the outputs.
+        """A model of a subset of the outputs.
 
         Args:
             idcs: Indices of the outputs.
@@ -419,7 +438,7 @@ class TimeVaryingGP(AgingGP):
         if self.num_outputs > 1 and self._row_noise is not None:
             rows = self._row_noise.expand(*self.train_targets.shape)
             subset._row_noise = rows[..., chosen, :]
-        subset._tell_likelihood(subset.train_inputs[0])
+        subset._update_likelihood(subset.train_inputs[0])
         return subset  # type: ignore[no-any-return]
 
 
@@ -430,18 +449,17 @@ def _samples_at(
     sample_shape: Size,
     base_samples: Tensor,
 ) -> Tensor:
-    """What ``draw`` gives, with a warning where some of ``times`` lie before ``now``.
+    """Call ``draw``, with a warning if some of ``times`` lie before ``now``.
 
     Functions of BoTorch that compare settings by samples, such as ``prune_inferior_points`` and
-    ``qLogNoisyExpectedImprovement``, know no time; all of them draw by a sampler.
+    ``qLogNoisyExpectedImprovement``, ignore time.
     """
     past = times < now.unsqueeze(-1)
     if bool(past.any()):
         warnings.warn(
-            f"samples are drawn of values at time {times[past][0].item():g}, but now is "
-            f"{now.max().item():g}, when values are others; give points of a baseline, or those to "
-            "prune, the present as their time, or take qLogNoisyExpectedImprovementAtPresent, "
-            "which does.",
+            f"samples are drawn at time {times[past][0].item():g}, but now is "
+            f"{now.max().item():g}; set the time of baseline points or points to prune to the "
+            "present, or use qLogNoisyExpectedImprovementAtPresent.",
             InputDataWarning,
             stacklevel=3,
         )

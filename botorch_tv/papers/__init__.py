@@ -15,8 +15,8 @@ from botorch_tv.papers import (
 from botorch_tv.papers.experiment import Case, Drawn, Experiment, Outcome, Recorded
 
 EXPERIMENTS = {
-    one.id: one
-    for one in (
+    experiment.id: experiment
+    for experiment in (
         bogunovic2016.FIGURE_2A,
         bogunovic2016.FIGURE_2B,
         bogunovic2016.FIGURE_2C,
@@ -48,11 +48,14 @@ EXPERIMENTS = {
 def experiment_named(name: str) -> Experiment:
     """The experiment with a given id.
 
+    Args:
+        name: Its id, such as "et-table2".
+
     Raises:
-        ValueError: If there is none, with the ids there are.
+        ValueError: If there is no such experiment.
     """
     if name not in EXPERIMENTS:
-        raise ValueError(f"Unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}.")
+        raise ValueError(f"Unknown experiment {name!r}; choose from {', '.join(EXPERIMENTS)}.")
     return EXPERIMENTS[name]
 
 

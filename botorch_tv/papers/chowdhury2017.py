@@ -2,18 +2,18 @@
 
 Drawn functions, on 100 random arms of [0, 1] for 30,000 rounds, are either draws from the Gaussian
 process, or smoothed draws in the kernel's function space: posterior means fitted to the draws. Some
-settings of the paper depend on the function. Here they hold for a study as a whole: R² is 1 % of
-the mean range of its functions, and B the largest of their norms. Draws have no norm; for them B is
-that of the smoothed draws. All trials share one set of arms. The paper does not say how much noise
-the fit assumes; here it is 1 % of the mean range of the draws. Nor does it define the incumbent of
-GP-EI and GP-PI. Here it is the best value observed, with the first arm and ties at random; the
-labels of variants with the best posterior mean say so.
+settings of the paper depend on the function. Here they hold for a whole study: R² is 1 % of the
+mean range of its functions, and B is the largest of their norms. Draws have no norm, so their B is
+the B of the smoothed draws. All trials have the same arms. The paper does not state the noise
+assumed in the fit; here it is 1 % of the mean range of the draws. Nor does it define the incumbent
+of GP-EI and GP-PI; here it is the best value observed, with the first arm and ties at random.
+Variants that use the best posterior mean have a suffix in their labels.
 
-The paper does not give the unit of the standard functions of its Figure 3 and their horizons. Here
-they are standardised over the arms, because the kernel has variance 1; R² = λ is 1 % of the range,
-and B the norm of the regularised regression on all arms. For the sensors of Figure 4 the kernel is
-the covariance of the training rows, R² is 5 % of their variance, γ_t = 1 as in the paper, B is the
-largest such norm, and every round of a trial has the readings of the same hour.
+The paper gives neither the unit nor the horizon of the standard functions in Figure 3. Here they
+are standardised over the arms, because the kernel has variance 1; R² = λ is 1 % of the range, and B
+is the norm of the regularised regression on all arms. For the sensors of Figure 4 the kernel is the
+covariance of the training rows, R² is 5 % of their variance, γ_t = 1 as in the paper, B is the
+largest norm of any hour, and all rounds of a trial have the readings of the same hour.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DELTA = 0.1
 NOISE_SHARE = 0.01
 """R² as a share of the range of the functions."""
 ON_MEAN = ", incumbent a mean"
-"""Suffix of the labels of strategies whose incumbent is the best posterior mean."""
+"""Label suffix of strategies that use the best posterior mean as the incumbent."""
 
 
 def random_arms() -> Grid:
@@ -91,7 +91,7 @@ def function_world(kernel_name: str, smooth: bool, noise: float) -> StaticWorld:
 
     Args:
         kernel_name: "se" or "matern52".
-        smooth: Whether they are smoothed draws, which lie in the kernel's space.
+        smooth: Whether to use smoothed draws, which lie in the kernel's space.
         noise: Variance of the noise.
     """
     kernel = unit_kernel(kernel_name, 0.2)
@@ -141,14 +141,14 @@ _CLAIMS = [
 
 SYNTHETIC = Experiment(
     id="c17",
-    title="Five strategies on functions that stand still",
+    title="Five strategies on static functions",
     paper='"IGP-UCB performs the best in the pool of competitors, while GP-TS also fares '
     'reasonably well compared to GP-UCB and GP-EI/GP-PI"; the last two "perform similarly and thus '
     'are not separately distinguishable in the plots". Both kernels and both kinds of functions.',
-    remark="R² and B hold for the study as a whole, and the arms are one set for all trials. The "
-    "paper does not say where GP-EI and GP-PI take their incumbent. From the best value observed, "
-    "which noise lifts for good, both explore without end and alike, as the paper has it; from the "
-    "best posterior mean GP-EI is as good as IGP-UCB, and GP-PI hardly leaves its first arm.",
+    remark="R² and B hold for the whole study, and all trials share the arms. The paper does not "
+    "give the incumbent of GP-EI and GP-PI: with the best observation both explore without end, "
+    "as in the paper; with the best posterior mean GP-EI is as good as IGP-UCB, and GP-PI hardly "
+    "leaves its first arm.",
     horizon=HORIZON,
     trials=TRIALS,
     cases=_CASES,
@@ -217,7 +217,7 @@ _COMPETITIVE = (("IGP-UCB", "GP-UCB"), ("GP-TS", "GP-UCB"))
 
 
 def _function_claims(end: str) -> list[Claim]:
-    """The paper's claims, for the strategies whose labels have this suffix."""
+    """The paper's claims, for the strategies with this label suffix."""
     claims: list[Claim] = []
     for name in _FUNCTION_CASES:
         for better in _IMPROVING:
@@ -241,13 +241,13 @@ FUNCTIONS = Experiment(
             "the best posterior mean as incumbent": _function_claims(ON_MEAN),
         },
     ),
-    remark="The paper gives neither horizon nor unit of the functions; here 2,000 rounds of "
-    "standardised ones. It does not say where GP-EI and GP-PI take their incumbent either.",
+    remark="The paper gives neither horizon nor unit of the functions, nor the incumbent of GP-EI "
+    "and GP-PI; here 2,000 rounds of standardised functions.",
 )
 
 
 class SensorWorld(StaticWorld):
-    """A static objective in every trial: one row of a record.
+    """A static objective in every trial: a row of a record.
 
     Args:
         panel: The record.
@@ -272,9 +272,9 @@ class SensorWorld(StaticWorld):
 
 
 def temperature(records: Recordings) -> SensorWorld:
-    """54 cells; eight and nine o'clock of the days after the first 18 are played.
+    """54 cells; 8 and 9 o'clock of the days after the first 18 are played.
 
-    All hours of the first 18 days are for training, because these two alone are not enough for a
+    All hours of the first 18 days are for training, because two hours a day are not enough for a
     covariance of 54 arms.
     """
     panel = records.temperature()
@@ -299,7 +299,7 @@ def sensor_strategies(world: SensorWorld, B: float | None = None) -> dict[str, S
 
 
 SMALL = 0.1
-"""A B far below the norms, for which GP-TS and IGP-UCB hardly explore."""
+"""A value of B far below the norms; GP-TS and IGP-UCB hardly explore with it."""
 _BOUNDS: dict[str, float | None] = {"": None, "-B-0.1": SMALL}
 _RECORDS = {
     "temperature": ("54 cells of ERA5", temperature),
@@ -318,7 +318,7 @@ _SENSOR_CASES = {
 
 
 def _sensor_claims(end: str) -> list[Claim]:
-    """The paper's claims, for the cases whose names have this suffix."""
+    """The paper's claims, for the cases with this suffix in their name."""
     rivals = ("GP-UCB", "IGP-UCB", *_IMPROVING)
     return [
         *(claim for name in _RECORDS for claim in beats(name + end, "GP-TS", rivals, 2.0)),
@@ -329,7 +329,7 @@ def _sensor_claims(end: str) -> list[Claim]:
 
 SENSORS = Experiment(
     id="c17-sensors",
-    title="The highest reading of sensors that stand still",
+    title="The highest reading of static sensors",
     paper='Temperature: "IGP-UCB and GP-UCB performs the same, while GP-TS outperforms all its '
     'competitors". Light: "GP-TS is found to perform better than the others, with IGP-UCB '
     'performing better than GP-EI/PI".',
@@ -340,8 +340,9 @@ SENSORS = Experiment(
         judge_readings,
         {"the largest norm for B": _sensor_claims(""), f"B = {SMALL:g}": _sensor_claims("-B-0.1")},
     ),
-    remark="Cells of a reanalysis in place of 54 temperature sensors, speeds on 41 roads in place "
-    "of light; the paper gives no horizon. It is silent on B as well, which decides here: the less "
-    "it is, the better is GP-TS beside IGP-UCB, and no one value gives all the orders (0.1, 0.3, "
-    "1, 3 and the largest norm were tried).",
+    remark="Cells of a reanalysis replace 54 temperature sensors, speeds on 41 roads replace "
+    "light; the paper gives no horizon. It sets B² = fᵀKf (§6); here B² = aᵀKa with a = (K + "
+    "λI)⁻¹f, until the figure is run anew. B decides: the smaller it is, the better is GP-TS "
+    "relative to IGP-UCB, and no value gives all the orders (0.1, 0.3, 1, 3 and the largest norm "
+    "were tried).",
 )

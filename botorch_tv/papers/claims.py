@@ -15,17 +15,17 @@ from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.study_record import Paired
 
 SIMILAR = 1.1
-"""Largest ratio of two regrets that are called similar."""
+"""Largest ratio of two similar regrets."""
 
 Row = dict[str, Any]
 Claim = Callable[[Results], Row]
-"""From the results to a row of the table of :func:`judge`, with whether the claim ``holds``."""
+"""Maps the results to a row of the table of :func:`judge`, with whether the claim ``holds``."""
 
 
 def below(
     case: str, lower: str, higher: str, required: float = 5.0, *, ours: bool = False
 ) -> Claim:
-    """In this case, `lower` has less total regret than `higher`.
+    """The claim that `lower` has less total regret than `higher` in a case.
 
     Args:
         case: Name of the study.
@@ -33,8 +33,7 @@ def below(
         higher: Label of the worse strategy.
         required: Standard errors that the paired difference must exceed; -2 only requires that
             `lower` is not significantly worse.
-        ours: Whether the claim is not the paper's; it is then reported, but does not affect the
-            verdict.
+        ours: Whether the claim is ours; it is then reported, but does not affect the verdict.
     """
 
     def test(results: Results) -> Row:
@@ -74,7 +73,7 @@ def within(
     least: float,
     most: float = math.inf,
 ) -> Claim:
-    """In this case, a number lies between two limits.
+    """The claim that a number lies between two limits in a case.
 
     Args:
         case: Name of the study.
@@ -93,12 +92,12 @@ def within(
 
 
 def similar(case: str, first: str, second: str) -> Claim:
-    """Two strategies have similar regret, within a factor of :data:`SIMILAR`.
+    """The claim that two strategies have similar regret, within a factor of :data:`SIMILAR`.
 
     Args:
         case: Name of the study.
         first: Label of a strategy.
-        second: Label of the strategy it is compared with.
+        second: Label of the strategy that is compared with it.
     """
 
     def measure(result: StudyResult) -> float:
@@ -128,26 +127,29 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
 
 
 def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) -> Outcome:
-    """Test the claims of a paper in several readings of what it leaves open.
+    """Test the claims of a paper under several readings of its open settings.
 
-    The paper is confirmed if all claims hold in one reading. The verdict covers every reading.
+    The paper is confirmed if all claims hold under at least one reading. The verdict covers every
+    reading.
 
     Args:
         readings: The claims by the name of the reading, such as "B = 1".
         results: The studies of all readings.
     """
     outcomes = {name: judge(claims, results) for name, claims in readings.items()}
-    tables = [one.table.assign(reading=name) for name, one in outcomes.items()]
-    verdict = " ".join(f"With {name}: {one.verdict}" for name, one in outcomes.items())
+    tables = [outcome.table.assign(reading=name) for name, outcome in outcomes.items()]
+    verdict = " ".join(f"With {name}: {outcome.verdict}" for name, outcome in outcomes.items())
     return Outcome(
-        pd.concat(tables, ignore_index=True), verdict, any(one.holds for one in outcomes.values())
+        pd.concat(tables, ignore_index=True),
+        verdict,
+        any(outcome.holds for outcome in outcomes.values()),
     )
 
 
 def also(
     orders: Outcome, rows: Sequence[Row] | pd.DataFrame, verdict: str = "", holds: bool = True
 ) -> Outcome:
-    """The outcome of some claims with further rows, what they say, and whether they hold."""
+    """The outcome of some claims, extended by rows, their verdict, and whether they hold."""
     table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
     return Outcome(table, f"{orders.verdict} {verdict}".rstrip(), bool(orders.holds) and holds)
 
@@ -162,7 +164,7 @@ def _figure_verdict(row: Row) -> str:
 
 
 def _summed(rows: Sequence[Row], name: str) -> str:
-    """The verdict on several claims, in one sentence."""
+    """The verdict on several claims, as a sentence."""
     failed = [row for row in rows if not row["holds"]]
     if failed:
         failures = "; ".join(map(_text, failed))

@@ -4,11 +4,11 @@
 ET-GP-UCB added and less noise. Functions are drawn anew for every trial; the papers' numbers depend
 on the functions drawn there, so that only orders can be compared.
 
-Settings that theory derives from the functions hold for the study as a whole. B_T is the mean over
-trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed from the functions round by round. The paper does
-not give B, so there are two readings: the largest norm of any function of the study, as theory
-requires, and 1, which is far smaller. (In [W22] the budget bounds the changes in norm, not in
-maximum, but the rule holds only up to a constant anyway.)
+Settings that theory derives from the functions hold for a whole study. B_T is the mean over trials
+of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not give B, so there are
+two readings: the largest norm of any function of the study, as theory requires, and 1, which is far
+smaller. In [W22] the budget bounds the changes in norm, not in maximum, but the rule for the window
+holds only up to a constant.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
 
 @cache
 def _survey(make: Make) -> tuple[float, tuple[int, float]]:
-    """The largest norm and the forgetting, which do not depend on the noise."""
+    """The largest norm, and window and discount; they do not depend on the noise."""
     world = make(1.0)
     return largest_norm(world, TRIALS), forgetting(variation(world, TRIALS, HORIZON))
 
@@ -128,7 +128,7 @@ def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str,
 
 
 def case(title: str, variance: float, make: Make, B: float | None = None) -> Drawn:
-    """A case on one of these worlds."""
+    """A case on a world of this module."""
     return Drawn(title, variance, make, partial(strategies, make=make, B=B), horizon=HORIZON)
 
 
@@ -146,7 +146,7 @@ def _experiment(
 
     Args:
         id: Name on the command line.
-        title: One line on what it shows.
+        title: One line about the experiment.
         make: Makes the world from the noise variance.
         claims: The papers' claims, by the suffix of the names of cases.
         paper: What the papers report.
@@ -164,10 +164,9 @@ def _experiment(
         trials=TRIALS,
         cases=cases,
         score=partial(judge_readings, {title: claims(e) for e, (_, _, title) in READINGS.items()}),
-        remark="Functions are drawn anew for every trial; the papers' numbers depend on the "
-        "functions they drew. B decides: with the largest norm for it, which theory asks for, "
-        "widths of those that forget are far beyond need, and IGP-UCB, which never forgets, pays "
-        "less than WGP-UCB.",
+        remark="Functions are drawn anew in every trial; the papers' numbers depend on their "
+        "draws. B decides: with the largest norm, as theory requires, strategies that forget are "
+        "too wide, and IGP-UCB, which never forgets, has less regret than WGP-UCB.",
     )
 
 
@@ -240,31 +239,29 @@ _APPENDIX_TEXT = (
 abrupt_of_100 = partial(abrupt, terms=100)
 slow_in_two_legs = partial(slow, terms=100, legs=2)
 
-ABRUPT = _experiment(
-    "w22-abrupt", "Functions that are replaced at a stroke", abrupt, _abrupt, _ABRUPT_TEXT
-)
-SLOW = _experiment("w22-slow", "Functions that turn slowly into others", slow, _slow, _SLOW_TEXT)
+ABRUPT = _experiment("w22-abrupt", "Abruptly changing functions", abrupt, _abrupt, _ABRUPT_TEXT)
+SLOW = _experiment("w22-slow", "Slowly changing functions", slow, _slow, _SLOW_TEXT)
 ABRUPT_100 = _experiment(
     "w22-abrupt-100",
-    "Functions of 100 terms that are replaced at a stroke, as in the appendix",
+    "Abruptly changing functions of 100 terms, as in the appendix",
     abrupt_of_100,
     _appendix,
     _APPENDIX_TEXT,
 )
 SLOW_100 = _experiment(
     "w22-slow-100",
-    "Functions of 100 terms that drift in two legs, as in the appendix",
+    "Slowly changing functions of 100 terms, in two legs, as in the appendix",
     slow_in_two_legs,
     _appendix,
     _APPENDIX_TEXT,
 )
 
 
-# Stocks, [W22] §7 and [ET] Table 1: an arm is a stock, its closing price the reward. [ET]
-# standardise prices by one mean and one standard deviation. The kernel is their covariance. As in
-# the papers, both come from the days that are played. B is the largest norm of a day's prices in
-# the kernel's function space, B_T the sum of the largest daily changes. [W22] uses raw prices; in
-# its code, according to [ET], the prior mean is 0, the prior variance 1, the noise variance 300,
+# Stocks, [W22] §7 and [ET] Table 1: an arm is a stock, and its closing price is the reward. [ET]
+# standardise all prices by the same mean and standard deviation. The kernel is their covariance. As
+# in the papers, both come from the days that are played. B is the largest norm of a day's prices in
+# the kernel's function space, and B_T the sum of the largest daily changes. [W22] uses raw prices;
+# in its code, according to [ET], the prior mean is 0, the prior variance 1, the noise variance 300,
 # and B 1.
 
 DAYS = 823
@@ -274,11 +271,11 @@ RAW_NOISE = 300.0
 
 
 def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
-    """The last 823 days, from which scale and covariance are estimated, too.
+    """The last 823 days, which also give the scale and the covariance.
 
     Args:
-        records: Where the prices are.
-        raw: Whether to leave them in units of the price, minus their mean.
+        records: The records.
+        raw: Whether to preserve the unit of the price and only subtract the mean.
     """
     played = records.stocks().values[-DAYS:]
     both, share = np.concatenate([played, played]), 0.05 if raw else STOCK_NOISE
@@ -305,12 +302,14 @@ def stock_strategies(world: PanelWorld, *, raw: bool = False) -> dict[str, Strat
     kernel, noise, B = world.kernel, STOCK_NOISE, largest_price_norm(world)
     if raw:
         kernel, noise, B = kernel / kernel.diagonal().mean(), RAW_NOISE, 1.0
-    known = line_up(kernel, noise, B, forgetting(budget(world), world.horizon))
-    known["Random"] = random_search(kernel=kernel, noise=noise)
+    found = line_up(kernel, noise, B, forgetting(budget(world), world.horizon))
+    found["Random"] = random_search(kernel=kernel, noise=noise)
     if not raw:
-        return known
+        return found
     zero = -float(world.mean)
-    return {label: replace(cast(GPStrategy, one), mean=zero) for label, one in known.items()}
+    return {
+        label: replace(cast(GPStrategy, strategy), mean=zero) for label, strategy in found.items()
+    }
 
 
 STOCKS_CASE = Recorded("stocks, standardised", prices, stock_strategies)
@@ -345,8 +344,8 @@ STOCKS = Experiment(
         {"raw prices": _stock_claims("raw"), "standardised prices": _stock_claims("stocks")},
     ),
     remark="20 stocks over the last 823 days of another record, where the paper has 29 (48 in the "
-    "table of [ET]). A trial starts from each stock; errors are of that. One stock is the best on "
-    "814 of the days, so that who never forgets pays least.",
+    "table of [ET]); a trial starts from each stock. One stock is the best on 814 days, so "
+    "strategies that never forget have the least regret.",
     quick=(3, 200),
 )
 
@@ -383,7 +382,7 @@ _TABLE_CLAIMS = {
 
 
 def _judge_table(results: Results) -> Outcome:
-    """Judge the orders, and list our regret and the paper's below them."""
+    """Judge the orders, and list our regret and the paper's regret."""
     orders = judge_readings(_TABLE_CLAIMS, results)
     rows = [
         (name, label, float(results[name].total_regret(label).mean()), theirs)
@@ -404,8 +403,8 @@ TABLE_1 = Experiment(
     cases=_TABLE_CASES,
     score=_judge_table,
     picture=partial(draw_panels, _TABLE_CASES, one_scale=False),
-    remark="Numbers depend on the functions drawn, here anew in every trial, and on the number of "
-    "their terms and B, which [ET] take from code that is not to be had; those with 100 terms and "
-    "B = 1 are the closer. Stocks are 20 others, a trial from each; 45,362 over 823 days is 55 a "
-    "day, more than standardised prices are apart, so that this column cannot be compared.",
+    remark="Functions are drawn anew in every trial; the paper gives neither the number of their "
+    "terms nor B, and 100 terms with B = 1 are closer to its numbers. The stocks are 20 others, a "
+    "trial from each; 45,362 over 823 days is 55 a day, more than standardised prices differ, so "
+    "that column cannot be compared.",
 )

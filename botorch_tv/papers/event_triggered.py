@@ -1,8 +1,8 @@
-"""[ET]: resetting when an observation contradicts the model, without knowing the rate of change.
+"""[ET]: a reset when an observation contradicts the model, without a given rate of change.
 
 The noise variance is 0.02, as in the paper's appendix. The 0.05 of its main text does not reproduce
-its Table 2; run `et-table2` with that noise to see this. Table 2 is compared cell by cell: is our
-mean within sampling error of the paper's?
+its Table 2; run `et-table2` with this noise to see the difference. Every cell of Table 2 is tested:
+our mean has to be within sampling error of the paper's mean.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def tolerance(ours: np.ndarray, runs: int) -> float:
     """Largest expected difference between two means of a quantity, 3 sd √(1/runs + 1/n).
 
     Args:
-        ours: One number per trial, `n`; the paper's standard deviation is taken to be the same.
+        ours: A number per trial, `n`; the paper's standard deviation is assumed to be the same.
         runs: Number of runs averaged in the paper.
     """
     if len(ours) < 2:
@@ -46,7 +46,7 @@ def tolerance(ours: np.ndarray, runs: int) -> float:
 
 
 def judge_cells(paper: Paper, runs: int, results: Results) -> Outcome:
-    """Compare resets and total regret in every cell with the paper's.
+    """Compare resets and total regret in every cell with the paper's numbers.
 
     Args:
         paper: The paper's numbers.
@@ -80,13 +80,13 @@ def judge_cells(paper: Paper, runs: int, results: Results) -> Outcome:
 NOISE = 0.02
 WIDTH = Logarithmic(c1=0.4, c2=4.0)
 
-# Figure 2: regret of four strategies, with a known rate of change (a)-(c) and a wrong one (d).
+# Figure 2: regret of four strategies, with the true rate of change (a)-(c) and a wrong rate (d).
 
 
 def line_up(
     kernel: Kernel | Tensor, noise: float, width: Logarithmic, *, epsilon: float, period: int
 ) -> dict[str, Strategy]:
-    """The four strategies of the paper, one static and three that forget.
+    """The four strategies of the paper: GP-UCB, TV-GP-UCB, R-GP-UCB and ET-GP-UCB.
 
     Args:
         kernel: Covariance of the arms.
@@ -122,14 +122,14 @@ _CASES = {
     "epsilon-0.01": _case("(a) ε = 0.01, N = 38", 0.01, 0.01, 38),
     "epsilon-0.03": _case("(b) ε = 0.03, N = 29", 0.03, 0.03, 29),
     "epsilon-0.05": _case("(c) ε = 0.05, N = 26", 0.05, 0.05, 26),
-    "misspecified": _case("(d) ε = 0.05, TV told 0.001, N = 68", 0.05, 0.001, 68),
+    "misspecified": _case("(d) ε = 0.05, TV assumes 0.001, N = 68", 0.05, 0.001, 68),
 }
 
 FIGURE_2 = Experiment(
     id="et-fig2",
-    title="Four strategies at three rates of change, and told a wrong one",
+    title="Four strategies at three rates of change, and given a wrong rate",
     paper="Normalised regret in the order TV < ET < R < GP at ε = 0.01, 0.03 and 0.05; ET lowest "
-    "where TV and R are told ε = 0.001, but 0.05 is true.",
+    "where TV and R are given ε = 0.001, but 0.05 is true.",
     horizon=400,
     trials=200,
     cases=_CASES,
@@ -202,7 +202,7 @@ def _draw_table_2(results: Results, path: Path) -> Figure:
         axes.set(xlim=(-0.4, len(_DELTAS) - 0.3), ylim=(0, None))
         axes.set_title(panel, loc="left")
         lighten(axes)
-    caption = "Dots: mean of our trials, bars: where the paper's may lie. Diamonds: the paper."
+    caption = "Dots: mean of our trials; bars: tolerance for the paper's mean. Diamonds: the paper."
     return written(figure, path, caption)
 
 
@@ -248,8 +248,8 @@ def _waiting_times(results: Results) -> Outcome:
 
 FIGURE_4 = Experiment(
     id="et-fig4",
-    title="How long ET-GP-UCB waits for its first reset (3 days on a cluster in the paper)",
-    paper="A histogram of 30,000 trials for ε = 0.03 and 0.1, beside N = 29 and 22 of R-GP-UCB; no "
+    title="Rounds until the first reset of ET-GP-UCB (3 days on a cluster in the paper)",
+    paper="A histogram of 30,000 trials for ε = 0.03 and 0.1, with N = 29 and 22 of R-GP-UCB; no "
     "numbers.",
     horizon=200,
     trials=30_000,

@@ -1,5 +1,5 @@
-"""An experiment of a paper as data: its cases (one study each, on drawn objectives or on recorded
-data), sizes, claims, and how to judge them.
+"""An experiment of a paper as data: its cases (a study each, on drawn objectives or on recorded
+data), its sizes, its claims and their tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Stage = tuple[World, dict[str, Strategy]]
 
 
 class Case(ABC):
-    """One study of an experiment.
+    """A study of an experiment.
 
     Attributes:
         title: A caption that distinguishes the case.
@@ -46,8 +46,8 @@ class Case(ABC):
         """The world, and the strategies by label.
 
         Args:
-            noise: Variance of the noise; None for the experiment's own.
-            data: Folder of records; None for synthetic ones.
+            noise: Variance of the noise; None for the default of the experiment.
+            data: Folder of records; None for synthetic records.
         """
 
 
@@ -109,9 +109,9 @@ class Outcome(NamedTuple):
 
     Attributes:
         table: The numbers behind the verdict, one row per claim or cell.
-        verdict: The verdict in words.
+        verdict: The verdict as text.
         holds: Whether the paper's claims hold; None if there is nothing to test.
-        judged: Whether the run was large enough, and on real data, to judge the paper.
+        judged: Whether the run was large enough and on real data, as needed to judge the paper.
     """
 
     table: pd.DataFrame
@@ -126,17 +126,16 @@ class Experiment:
 
     Args:
         id: Name on the command line.
-        title: One line on what it shows.
+        title: One line about the experiment.
         paper: What the paper reports, in a sentence or two.
         horizon: Rounds T; a shorter record is played to its end.
-        trials: Default number of trials; a record with fewer distinct trials is played once for
-            each.
+        trials: Default number of trials; a record with fewer distinct trials plays each once.
         cases: Its studies, by names that are valid in file names.
         score: Judges the results.
         picture: Draws the results and writes the figure to a path; regret curves in a panel per
             case by default.
-        record: What to record besides regret, resets and choices.
-        remark: What the paper leaves open, and why results may differ from it.
+        record: Recorders of further variables.
+        remark: Settings that the paper does not give, and reasons for different results.
         quick: The largest numbers of trials and of rounds of a quick run.
     """
 
@@ -171,10 +170,10 @@ class Experiment:
             folder: Where to write; created if missing. File names start with the id.
             trials: Trials per study.
             noise: Variance of the noise, of the world and of the models.
-            data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it they are
-                synthetic, and nothing is judged.
-            quick: Whether to run a few trials of a few rounds, :attr:`quick`, without judging.
-            lasting: Whether to keep finished trials in :meth:`chunk_folders`, so that the same call
+            data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it records
+                are synthetic, and nothing is judged.
+            quick: Whether to run a few trials of a few rounds, :attr:`quick`, without a verdict.
+            lasting: Whether to store finished trials in :meth:`chunk_folders`; the same call then
                 resumes after an interruption.
             options: Further arguments of :func:`~botorch_tv.simulation.run_study`, such as
                 ``seed``, ``device``, ``dtype``, ``chunk`` and ``progress``.
@@ -207,7 +206,7 @@ class Experiment:
             )
             results[name].save(folder / f"{self.id}-{name}.nc")
         outcome = self.score(results)
-        if doubts:  # the same numbers, not judged
+        if doubts:  # the same numbers without a verdict
             table = outcome.table.drop(columns="holds", errors="ignore")
             outcome = Outcome(table, " ".join(dict.fromkeys(doubts)), None, judged=False)
         outcome.table.to_csv(folder / f"{self.id}-verdict.csv", index=False)
@@ -233,10 +232,10 @@ class Experiment:
         """Check that the user may change the noise variance.
 
         Args:
-            noise: The user's variance; None for the experiment's own.
+            noise: The user's variance; None for the default of the experiment.
 
         Raises:
-            ValueError: If it cannot be changed, because cases have different ones or use a record.
+            ValueError: If cases have different variances or use a record.
         """
         if noise is None:
             return
@@ -244,22 +243,22 @@ class Experiment:
         if None in each.values() or len(set(each.values())) > 1:
             raise ValueError(
                 f"{self.id}: noise is {noise}, but this experiment plays a record, or its cases "
-                f"have different variances: {each}; leave the noise out."
+                f"have different variances: {each}; omit the noise."
             )
 
 
 def draw_panels(cases: Mapping[str, Case], results: Results, path: Path, **scales: bool) -> Figure:
-    """Draw regret curves, one panel per case, on the scales of ``plot_panels``."""
+    """Draw regret curves, a panel per case; ``scales`` are options of ``plot_panels``."""
     from botorch_tv.simulation.plots import plot_panels
 
-    titled = {cases[name].title: one for name, one in results.items()}
+    titled = {cases[name].title: result for name, result in results.items()}
     return plot_panels(titled, path, **scales)
 
 
 def draw_totals(
     axes: Axes, result: StudyResult, places: Mapping[str, float], mark: float | None, marked: str
 ) -> None:
-    """Draw the total regret of strategies over a parameter, and mark one of its values.
+    """Draw the total regret of strategies over a parameter, and mark a value of the parameter.
 
     Args:
         axes: Where to draw.

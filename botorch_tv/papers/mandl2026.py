@@ -1,8 +1,8 @@
 """[MK] Mandl and Kekkonen (2026), Figure 1: TV-GP-UCB with the same β in every round.
 
-Objectives are Markov on 20 x 20 arms. Over 10,000 rounds of an objective that keeps changing, a
-width that grows with the logarithm of the round costs regret. β is the square of the factor on the
-standard deviation.
+Objectives are Markov on 20 x 20 arms. Over 10,000 rounds of a changing objective, a width that
+grows with the logarithm of the round costs regret. β is the square of the factor on the standard
+deviation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POINTS, LENGTHSCALE, NOISE = 20, 0.1, 0.01
 BETAS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0)
 GROWING = "β = 0.8 ln 4t"
 BEST = {0.001: 6.36, 0.01: 4.34, 0.1: 2.12}
-"""The β of lowest regret in the paper, by rate of change."""
+"""The β with the lowest regret in the paper, by rate of change."""
 
 
 def _label(beta: float) -> str:
@@ -62,12 +62,12 @@ def best_beta(result: StudyResult) -> float:
 def better_betas(result: StudyResult) -> float:
     """The number of β of the grid with lower mean regret than the growing β."""
     growing = float(result.total_regret(GROWING).mean())
-    return float(sum(result.total_regret(_label(one)).mean() < growing for one in BETAS))
+    return float(sum(result.total_regret(_label(beta)).mean() < growing for beta in BETAS))
 
 
 def _claims(epsilon: float, best: float) -> list[Claim]:
     case, near = f"epsilon-{epsilon}", min(BETAS, key=lambda beta: abs(beta - best))
-    # Regret is flat around its minimum, so the best β is known only roughly.
+    # Regret is flat around its minimum, so the best β is uncertain.
     meaning = f"β of least regret (the paper: {best})"
     broad = "number of constant β that pay less than the growing one"
     return [
@@ -78,7 +78,7 @@ def _claims(epsilon: float, best: float) -> list[Claim]:
 
 
 def _draw(results: Results, path: Path) -> Figure:
-    """Draw total regret over β, one panel per rate of change."""
+    """Draw total regret over β, a panel per rate of change."""
     from botorch_tv.drawing import COLORS, canvas, written
 
     figure = canvas(10, 3.6)
@@ -98,13 +98,14 @@ def _draw(results: Results, path: Path) -> Figure:
 
 FIGURE_1 = Experiment(
     id="mk-fig1",
-    title="TV-GP-UCB with the same β in every round, and with one that grows",
+    title="TV-GP-UCB with a constant β and with a growing β",
     paper="Regret is least at β = 6.36, 4.34 and 2.12 where ε = 0.001, 0.01 and 0.1, and a broad "
-    "range of constants pays less than β = 0.8 ln(4t) (48 hours on eight cores in the paper).",
+    "range of constants has less regret than β = 0.8 ln(4t) (48 hours on eight cores in the "
+    "paper).",
     horizon=10_000,
     trials=100,
     cases=_CASES,
-    score=partial(judge, [one for rate, best in BEST.items() for one in _claims(rate, best)]),
+    score=partial(judge, [claim for rate, best in BEST.items() for claim in _claims(rate, best)]),
     picture=_draw,
     quick=(2, 200),
 )

@@ -1,9 +1,9 @@
 """[M]: bandits with and without experts, on oscillating coefficients over a line of 401 arms.
 
 The paper does not give most settings, including the widths. There are therefore three cases: all
-strategies with β = 0.8 ln(4 t); the same with ties broken at random, because the posterior is flat
-far from all data; and all with the width of the paper's theory, which is so wide that TV-GP-UCB is
-worse than random search and the two SparQ strategies hardly differ.
+strategies with β = 0.8 ln(4 t); the same widths with random ties, because the posterior is flat far
+from all data; and all strategies with the width of the paper's theory. That width is so large that
+TV-GP-UCB is worse than random search and the two SparQ strategies hardly differ.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def line_up(
     gamma: float,
     epsilon: float,
 ) -> dict[str, Strategy]:
-    """The seven methods of the paper, two of which ask an expert.
+    """The seven methods of the paper; two of them ask an expert.
 
     Args:
         kernel: Covariance of the arms.
@@ -90,8 +90,7 @@ def line_up(
         gamma: Discount of WGP-UCB.
         epsilon: Rate of change assumed by TV-GP-UCB.
     """
-    # The exact sampler has the limit distribution of the paper's swap chain, and is ten times
-    # faster on a CPU.
+    # The exact sampler has the limit distribution of the paper's swap chain, and is faster.
     given: dict[str, Any] = {"kernel": kernel, "noise": noise, "width": width}
     asking = given | {"c_Q": c_Q, "steps": "exact"}
     sparq, w_sparq = EXPERTS
@@ -108,12 +107,13 @@ def line_up(
 
 def _strategies(noise: float, *, width: Width, ties: Ties) -> dict[str, Strategy]:
     kernel = line_kernel()
-    known = line_up(
+    found = line_up(
         kernel, noise, width, alpha=ALPHA, c_Q=QUERY_SCALE, memory=2, gamma=0.488, epsilon=0.087
     )
     exploration = UpperConfidence(ties=ties)
     players = {
-        name: replace(cast(GPStrategy, one), exploration=exploration) for name, one in known.items()
+        name: replace(cast(GPStrategy, strategy), exploration=exploration)
+        for name, strategy in found.items()
     }
     return {**players, "random": random_search(kernel=kernel, noise=noise)}
 
@@ -148,7 +148,7 @@ _CLAIMS = {
 def _judge(results: Results) -> Outcome:
     """Judge the orders of regret, the numbers of side queries, and the number of windows."""
     orders = judge_readings(_CLAIMS, results)
-    asked = {name: _side_queries(one) for name, one in results.items()}
+    asked = {name: _side_queries(result) for name, result in results.items()}
     rows = [{"case": name, **row} for name, row in asked.items()]
     first = asked["logarithmic"]
     queries = (
@@ -159,7 +159,7 @@ def _judge(results: Results) -> Outcome:
 
 
 def _side_queries(result: StudyResult) -> dict[str, float | bool]:
-    """Side queries per trial, W-SparQ's as a share of SparQ's, and its windows and the theory's."""
+    """Side queries per trial, the share of W-SparQ, and its windows, ours and theory's."""
     asked = result.data["side_queries"]
     every, some = (asked.sel(strategy=label).values for label in EXPERTS)  # `trials x rounds`
     of_every, of_some = (Paired.of(queries.sum(1)) for queries in (every, some))
@@ -179,13 +179,13 @@ def _side_queries(result: StudyResult) -> dict[str, float | bool]:
 
 SYNTHETIC = Experiment(
     id="m-synthetic",
-    title="Bandits with experts and without, on oscillating coefficients",
+    title="Bandits with and without experts, on oscillating coefficients",
     paper='"Both SparQ-GP-UCB and W-SparQ-GP-UCB" outperform "existing bandit algorithms. Although '
     'SparQ-GP-UCB converges slightly faster, it requires significantly more additional queries".',
-    remark="The paper leaves most settings open, the widths and which of the points that tie is "
-    "played among them. With the width of its theory both SparQs explore so much that they hardly "
-    "differ, and TV-GP-UCB loses to chance. Side queries are drawn from the exact k-DPP, which the "
-    "chain of the paper approximates.",
+    remark="The paper leaves most settings open, such as the widths and the choice among ties. "
+    "With the width of its theory both SparQs explore too much to differ, and TV-GP-UCB has more "
+    "regret than random search. Side queries are drawn from the exact k-DPP, which the paper's "
+    "chain approximates.",
     horizon=500,
     trials=30,
     cases=_CASES,
@@ -194,11 +194,11 @@ SYNTHETIC = Experiment(
 
 
 # [M] §4.2: a grid of temperatures. The paper uses monthly anomalies of Berkeley Earth over France.
-# Here they are hourly anomalies of the reanalysis on every fourth cell: the temperature of a cell
-# minus its own mean over the training rows. The kernel is a squared exponential on latitude and
-# longitude. Its lengthscale, among half a degree to eight, and the rate of change maximise the
+# This study uses hourly anomalies of the reanalysis on every fourth cell: the temperature of a cell
+# minus its mean over the training rows. The kernel is a squared exponential on latitude and
+# longitude. Its lengthscale, between 0.5 and 8 degrees, and the rate of change maximise the
 # marginal likelihood of the training rows. The paper tunes α on training data and does not give
-# c_Q; here both are 1. The memories of R-, SW- and WGP-UCB follow from the rate of change.
+# c_Q; here both are 1. Period, window and discount follow from the rate of change.
 
 TEMPERATURE_HORIZON = 264
 CASE = "anomalies"
@@ -208,11 +208,11 @@ LENGTHSCALES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 """In degrees."""
 
 WEST = 1 / math.cos(math.radians(54))
-"""A degree of longitude is shorter than one of latitude, by this factor in the middle."""
+"""Length of a degree of latitude over a degree of longitude, in the middle of the grid."""
 
 
 def anomalies(records: Recordings) -> PanelWorld:
-    """The last 264 hours of a coarse grid; those before are for training."""
+    """The last 264 hours of a coarse grid; the earlier hours are for training."""
     panel = records.temperature(every=4)
     return PanelWorld(
         panel, train=len(panel.values) - TEMPERATURE_HORIZON, center="arm", first_arm="each"
@@ -220,7 +220,7 @@ def anomalies(records: Recordings) -> PanelWorld:
 
 
 def fitted(world: PanelWorld) -> tuple[Kernel, float]:
-    """Kernel and rate of change per hour of largest marginal likelihood on the training rows."""
+    """Kernel and rate of change per hour with the largest marginal likelihood in training."""
     fits = []
     for kernel in map(_kernel, LENGTHSCALES):
         covariance = kernel(world.domain.X).to_dense().detach().numpy()
@@ -250,7 +250,7 @@ def strategies(world: PanelWorld) -> dict[str, Strategy]:
 _TEMPERATURE_CASES = {
     CASE: Recorded("hourly anomalies of 117 cells of ERA5", anomalies, strategies)
 }
-_TEMPERATURE_CLAIMS = [claim for one in EXPERTS for claim in beats(CASE, one, _OTHERS, 3.0)]
+_TEMPERATURE_CLAIMS = [claim for expert in EXPERTS for claim in beats(CASE, expert, _OTHERS, 3.0)]
 
 
 def _judge_temperature(results: Results) -> Outcome:
@@ -284,7 +284,7 @@ def _draw_temperature(results: Results, path: Path) -> Figure:
 
 TEMPERATURE = Experiment(
     id="m-temperature",
-    title="Experts on a grid of temperatures: regret, and knowledge of the whole",
+    title="Experts on a grid of temperatures: regret and prediction error",
     paper="SparQ-GP-UCB and W-SparQ-GP-UCB outperform the others in regret, W-SparQ-GP-UCB in the "
     "squared prediction error over the grid as well.",
     horizon=TEMPERATURE_HORIZON,
@@ -293,7 +293,7 @@ TEMPERATURE = Experiment(
     score=_judge_temperature,
     picture=_draw_temperature,
     record=(PredictionError(),),
-    remark="Hourly anomalies of a reanalysis over the United Kingdom in place of monthly ones of "
+    remark="Hourly anomalies of a reanalysis over the United Kingdom replace monthly anomalies of "
     "Berkeley Earth over France; α = 1, which the paper tunes.",
     quick=(2, 60),
 )

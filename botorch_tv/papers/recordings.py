@@ -1,4 +1,4 @@
-"""Records that replace those of the papers, which are not publicly available.
+"""Records that replace the records of the papers.
 
 They are read from a folder of the user, under these names:
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from botorch_tv.simulation.panels import Panel, load_panel, make_panel
 
-STAND_IN = "On a record made up by the library (--data FOLDER plays a real one): nothing is judged."
+STAND_IN = "The record is synthetic, so nothing is judged; --data FOLDER plays a real record."
 
 ERA5 = "era5_uk_t2m_2019_03.npz"
 TRAFFIC = "traffic_la_speed.npz"
@@ -84,7 +84,7 @@ class Recordings:
         """Check that all records exist, before a long run needs them.
 
         Raises:
-            FileNotFoundError: If one is missing.
+            FileNotFoundError: If a record is missing.
         """
         for name in (ERA5, TRAFFIC, STOCKS):
             self._path(name)
@@ -95,6 +95,6 @@ class Recordings:
         if not path.is_file():
             raise FileNotFoundError(
                 f"{self.folder} has no {name}; put it there (botorch_tv.papers.recordings "
-                "describes it), or leave --data out to use a synthetic record."
+                "describes it), or omit --data to use a synthetic record."
             )
         return path

@@ -1,12 +1,12 @@
 """[B16] Figure 3 and [ET] Figure 3 (a), (b): find the sensor with the highest reading.
 
-The kernel is the covariance of the training rows. Regret is the highest reading minus that of the
-sensor chosen, in units of the readings for [B16], in standard deviations for [ET]. There is a trial
-for each first sensor, the same for all strategies; standard errors reflect only that choice, not
-the variation between weeks.
+The kernel is the covariance of the training rows. Regret is the highest reading minus the reading
+of the chosen sensor, in units of the readings for [B16], in standard deviations for [ET]. There is
+a trial for each first sensor, the same for all strategies; standard errors reflect only this
+choice, not the variation between weeks.
 
 [B16] has 46 sensors and three days for training, but a covariance of more sensors than independent
-rows is poorly determined; here 46 cells are spread over the grid of the reanalysis.
+rows is poorly determined. Here 46 cells are spread over the grid of the reanalysis.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ def cells(arms: int, count: int, seed: int | Sequence[int] = 2016) -> np.ndarray
 
 
 def mornings(values: np.ndarray, day: int) -> tuple[np.ndarray, int]:
-    """The mornings of the training days followed by that of another day, and the rows of each.
+    """The mornings of the training days and of another day, and the number of rows of each.
 
     Args:
         values: Readings of all days, `rows x arms`.
         day: The other day.
     """
     each = values.reshape(DAYS, STEPS_PER_DAY, -1)[:, MORNING]
-    return np.concatenate([each[one] for one in (*TRAINING_DAYS, day)]), each.shape[1]
+    return np.concatenate([each[number] for number in (*TRAINING_DAYS, day)]), each.shape[1]
 
 
 def temperature(records: Recordings, *, test: int, standardize: bool, noise: float) -> PanelWorld:
-    """The last hours are played, those before are for training."""
+    """The last hours are played; the earlier hours are for training."""
     panel = records.temperature()
     chosen = cells(panel.values.shape[1], SENSORS)
     return PanelWorld(
@@ -66,7 +66,7 @@ def temperature(records: Recordings, *, test: int, standardize: bool, noise: flo
 
 
 def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
-    """Three working days' mornings are for training, a group each; that of ``day`` is played."""
+    """Mornings of three working days are for training, a group each; ``day`` is played."""
     values = records.traffic().values
     chosen = cells(values.shape[1], ROADS)
     rows, length = mornings(values[:, chosen], day)
@@ -90,7 +90,7 @@ def strategies(
     """The strategies of :func:`event_triggered.line_up`, and random search.
 
     Args:
-        world: Gives covariance and noise.
+        world: Gives the covariance and the noise.
         width: Exploration of all strategies.
         epsilon: Rate of change assumed by TV-GP-UCB; fitted to the training rows by default.
         period: Period of R-GP-UCB; derived from the rate of change by default.
@@ -98,14 +98,14 @@ def strategies(
     kernel, noise = world.kernel, world.model_noise
     rate = world.epsilon if epsilon is None else epsilon
     rounds = reset_period(rate, world.horizon) if period is None else period
-    known = line_up(kernel, noise, width, epsilon=rate, period=rounds)
-    return {**known, "Random": random_search(kernel=kernel, noise=noise)}
+    found = line_up(kernel, noise, width, epsilon=rate, period=rounds)
+    return {**found, "Random": random_search(kernel=kernel, noise=noise)}
 
 
 LAST = 48
-"""The last rounds, by which much of GP-UCB's data is outdated."""
+"""Number of final rounds, in which much of GP-UCB's data is outdated."""
 BARELY = 0.25
-"""Largest share of TV-GP-UCB's gain over random search that is called barely better."""
+"""Largest share of TV-GP-UCB's gain over random search that counts as barely better."""
 _HOT = Logarithmic(c1=0.8, c2=0.4)
 _FAST = Logarithmic(c1=0.2, c2=0.4)
 
@@ -147,17 +147,16 @@ _TRAFFIC = {
 
 TEMPERATURE = Experiment(
     id="b16-fig3-temperature",
-    title="The warmest place, one asked at a time",
+    title="The warmest place, one measurement per round",
     paper="TV-GP-UCB lies below R-GP-UCB, with the gap generally increasing; GP-UCB does well for "
     "a short time and ends barely better than chance.",
     horizon=264,
     trials=200,
     cases=_TEMPERATURE,
     score=_judge_temperature,
-    remark="Hourly cells of a reanalysis in place of sensors in a laboratory; regret in kelvin. "
-    "GP-UCB is the worst here too, but weather keeps its pattern enough for old readings to beat "
-    "chance. The period of R-GP-UCB follows from the fitted rate of change (the paper takes 15 by "
-    "cross-validation).",
+    remark="Hourly cells of a reanalysis replace the laboratory sensors; regret is in kelvin. "
+    "Weather keeps its pattern, so old readings help GP-UCB more than in the paper; the period of "
+    "R-GP-UCB follows from the fitted rate of change (15 by cross-validation in the paper).",
 )
 
 _FAST_CLAIMS = [
@@ -170,16 +169,17 @@ _FAST_CLAIMS = [
 
 TRAFFIC = Experiment(
     id="b16-fig3-traffic",
-    title="The fastest road, and the road that flows better than usual, one asked at a time",
+    title="The fastest road, and the road furthest above its usual speed, one measurement per "
+    "round",
     paper="TV-GP-UCB outperforms GP-UCB on most days; the two are comparable where the best "
     "sensors do not change much over the day.",
     horizon=84,
     trials=200,
     cases=_TRAFFIC,
     score=partial(judge, _FAST_CLAIMS),
-    remark="A week of Los Angeles in place of a month of interstate 880, from six o'clock on for "
-    "84 readings; three working days teach. The fastest of 50 roads changes little over a morning, "
-    "so the speed above the usual of each road, whose best does change, is played besides.",
+    remark="A week of Los Angeles replaces a month of interstate 880; models are fitted to three "
+    "working days. The fastest road changes little over a morning, so the excess over each road's "
+    "usual speed is played as well.",
 )
 
 _LABORATORY = {
@@ -192,7 +192,7 @@ _LABORATORY = {
 
 EVENT_TRIGGERED_TEMPERATURE = Experiment(
     id="et-fig3",
-    title="The warmest place again, for strategies told a rate of change and one that is not",
+    title="The warmest place, for strategies with a rate of change and without",
     paper="Regret in the order ET < TV < R < GP.",
     horizon=286,
     trials=200,
@@ -205,5 +205,5 @@ EVENT_TRIGGERED_TEMPERATURE = Experiment(
             below("temperature", "R-GP-UCB", "GP-UCB", 3.0),
         ],
     ),
-    remark="Hourly cells of a reanalysis in place of sensors in a laboratory.",
+    remark="Hourly cells of a reanalysis replace the laboratory sensors.",
 )

@@ -1,10 +1,10 @@
-"""Worlds that several papers share, and properties of a study that settings derive from.
+"""Worlds that several papers share, and properties of a study that determine its settings.
 
 [B16] and [ET] play Markov objectives on a 50 x 50 grid. The widths of [C17] and [W22] depend on a
 bound on the norms of the objectives, their windows on the variation budget, and the noise of [C17]
-on the range. These numbers hold for a study as a whole. They are computed from the functions drawn
-by the default study on a CPU, with seed 0 and the paper's number of trials. They do not depend on
-the requested seed, device or number of trials, so that a study can be resumed and extended.
+on the range. These numbers hold for a whole study. They are computed from the functions of the
+default study on a CPU, with seed 0 and the paper's number of trials. They do not depend on the
+requested seed, device or number of trials, so a study can be resumed and extended.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def largest_norm(world: DrawnWorld, trials: int) -> float:
     Linear interpolation between two functions does not exceed the larger norm.
 
     Args:
-        world: A world whose functions have known norms.
+        world: A world of functions with norms.
         trials: Trials of the default study.
     """
     squared = [drawn.squared_norm for drawn in world.draw(_stream(trials))]
-    known = torch.stack([one for one in squared if one is not None])
-    return float(known.max().sqrt())
+    given = torch.stack([norms for norms in squared if norms is not None])
+    return float(given.max().sqrt())
 
 
 def mean_range(world: DrawnWorld, trials: int) -> float:

@@ -1,10 +1,10 @@
-"""Rounds of a study on a GPU, recorded once as CUDA graphs and then started as a whole.
+"""Rounds of a study on a GPU, recorded once as CUDA graphs and then launched as a whole.
 
-Every operation of a device has to be started by Python, which takes longer than a small operation
-lasts. A CUDA graph starts all operations of a round at once. It reads and writes the same memory
-every time and never waits for the device, so all that changes from round to round, the number of
-the round among it, is a number on the device. The posterior is
-:class:`~botorch_tv.gp.arm_engine.PlayedArms`, the same as without a record.
+Python launches every operation of a device, which takes longer than a small operation itself. A
+CUDA graph launches all operations of a round at once. It reads and writes the same memory every
+time and never waits for the device. Everything that changes from round to round, such as the number
+of the round, is therefore stored on the device. The posterior is
+:class:`~botorch_tv.gp.arm_engine.PlayedArms`, with and without graphs.
 """
 
 from __future__ import annotations
@@ -24,34 +24,33 @@ from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 ROUNDING = 1e-8
-"""Largest difference between two ways to start the same operations, absolute and relative."""
+"""Largest difference between a graph and its operations, absolute and relative."""
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
-"""Records work without doing it; the result does it."""
+"""Records work without executing it; the returned function executes it."""
 
 
 class Player:
-    """Some trials of one strategy.
+    """Plays one strategy in some trials.
 
-    Trials hold arms in slots. Room for those of all rounds would make every round pass over
-    numbers that nobody uses, so there are more slots as they are needed, and rounds are then
-    recorded anew.
+    Trials store played arms in slots. Slots for all rounds would make every round read unused
+    memory, so slots are added when needed, and rounds are then recorded again.
 
     Args:
-        known: The strategy in numbers.
-        stage: The objective, written anew for every round: its values, `trials x M`, the best one,
-            and the error of the measurement, `trials`.
+        tables: The strategy as numbers and tables.
+        stage: The objective, rewritten in every round: its values, `trials x M`, its best value,
+            `trials`, and the noise, `trials`.
         horizon: Rounds T.
         recorder: Records its rounds.
     """
 
     def __init__(
-        self, known: Compilable, stage: tuple[Tensor, ...], horizon: int, recorder: Recorder
+        self, tables: Compilable, stage: tuple[Tensor, ...], horizon: int, recorder: Recorder
     ) -> None:
-        self._rules, most, basis = rules, _, _ = known
+        self._rules, most, basis = rules, _, _ = tables
         self._stage, self._recorder, self._most = stage, recorder, most + 1
         like, trials = basis.variance, len(stage[0])
-        # A record of the round goes on using the memory for intermediate results of this copy.
+        # A recorded round uses the scratch memory of this copy.
         self.basis = basis.to(like.dtype, like.device)
 
         def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
@@ -64,7 +63,7 @@ class Player:
         }
         self._first = rules.prior[0] * like
         self.posterior = PlayedArms(self.basis, Size([trials]), self._first, trend=False)
-        self._bound = 0  # no trial uses more slots
+        self._bound = 0  # upper bound on the slots used by a trial
         self._noise = torch.full_like(self.posterior.information_gain, rules.noise)
         self.elapsed, self.since, self.round = zeros(trials), zeros(trials) + 1, zeros(1)
         self.log = {
@@ -72,36 +71,36 @@ class Player:
             "regret": zeros(horizon, trials, dtype=like.dtype),
             "resets": zeros(horizon, trials, dtype=torch.bool),
         }
-        # All that lasts from round to round.
-        lasting = [one for one in vars(self.posterior).values() if isinstance(one, Tensor)]
+        # Everything that persists from round to round.
+        lasting = [tensor for tensor in vars(self.posterior).values() if isinstance(tensor, Tensor)]
         self._record([*lasting, self.elapsed, self.since, self.round, *self.log.values()])
 
     def play_round(self, step: int) -> None:
-        """A round, and what Python decides before it; ``step`` counts from 0."""
+        """Play a round, after the decisions that Python takes; ``step`` counts from 0."""
         period, posterior = self._rules.period, self.posterior
         if period and step > 0 and step % period == 0:
             self._forget(torch.ones_like(self.since, dtype=torch.bool))
             self._bound = 0
-        # Every trial has a slot for another arm, and one to spare.
+        # Every trial has a slot for another arm, and a spare slot.
         slots = posterior.arms.shape[-1]
         if self._bound + 1 == slots < self._most:
-            # Reading the count makes Python wait, so it is read only now and then.
+            # Reading the count waits for the device, so it is read only when the bound is reached.
             self._bound = int(posterior.count.max())
             if self._bound + 1 > slots - FIRST_SLOTS:
-                posterior.give_room(min(2 * slots, self._most))
+                posterior.enlarge(min(2 * slots, self._most))
                 self._record()
         self._bound += 1
         self._round()
 
     def played(self) -> Arrays:
-        """What was recorded, each `trials x rounds`."""
-        found = {name: one.T.cpu().numpy() for name, one in self.log.items()}
+        """The records, each `trials x rounds`."""
+        found = {name: array.T.cpu().numpy() for name, array in self.log.items()}
         if period := self._rules.period:
             found["resets"][:, period::period] = True
         return played(**found | {"index": found["index"].astype(np.int32)})
 
     def play(self) -> None:
-        """A round, as it is recorded."""
+        """Play a round; this method is recorded."""
         rules, log, now, table = self._rules, self.log, self.round, self._table
         values, best, noise = self._stage
         arm = self._choose()
@@ -121,7 +120,7 @@ class Player:
         now.add_(1)
 
     def _choose(self) -> Tensor:
-        """Let a round pass; then the first arm of those whose upper bound is highest."""
+        """Let a round pass; then return the first arm with the highest upper bound."""
         rules, posterior, table = self._rules, self.posterior, self._table
         if rules.moves:
             begun, elapsed = posterior.count > 0, self.elapsed
@@ -133,7 +132,7 @@ class Player:
         sqrt_beta = table["sqrt_beta"].index_select(0, self.round)
         if len(table["gain_slope"]):
             root, slope = (
-                table[one].index_select(0, self.round) for one in ("gain_root", "gain_slope")
+                table[name].index_select(0, self.round) for name in ("gain_root", "gain_slope")
             )
             gain = posterior.information_gain
             sqrt_beta = torch.addcmul(root, slope, gain).sqrt_().add_(sqrt_beta)
@@ -150,46 +149,46 @@ class Player:
         self.since.masked_fill_(trials, 1)
 
     def _record(self, written: Sequence[Tensor] = ()) -> None:
-        """Record rounds; with more slots, when copies take more memory, nothing is compared."""
+        """Record rounds; without ``written`` a graph is not compared with its operations."""
         self.posterior.used = self.posterior.arms.shape[-1] - 1
         self._round = Replayed(self.play, self._recorder, written)
 
 
 class CapturedTable:
-    """Strategies whose rounds are recorded, in the trials of one block.
+    """Strategies with recorded rounds, in the trials of one block.
 
     Args:
         settings: The study.
-        known: The strategies, by label.
+        compilable: The strategies by label.
         block: The trials.
-        capture: Records a round; None where every operation is started by itself.
+        capture: Records a round; None if every operation is launched individually.
     """
 
     def __init__(
         self,
         settings: StudySettings,
-        known: Mapping[str, Compilable],
+        compilable: Mapping[str, Compilable],
         block: range,
         capture: Capture | None,
     ) -> None:
         self._recorder, self._noise = Recorder(capture), settings.errors(block)
-        some, trials = next(iter(known.values()))[2].variance, len(block)
+        some, trials = next(iter(compilable.values()))[2].variance, len(block)
         shapes = (trials, len(some)), (trials,), (trials,)
         self._stage = tuple(some.new_empty(shape) for shape in shapes)
         self._reduce = torch.amax if settings.maximize else torch.amin
         self._given = self._stage[0]
         self._bring: Replayed | None = None
         self.players = {
-            label: Player(one, self._stage, settings.horizon, self._recorder)
-            for label, one in known.items()
+            label: Player(tables, self._stage, settings.horizon, self._recorder)
+            for label, tables in compilable.items()
         }
 
     def play_round(self, step: int, objective: Objective) -> None:
-        """One round of every strategy.
+        """Play one round of every strategy.
 
         Args:
             step: The round, counted from 0.
-            objective: That of every trial.
+            objective: The objectives of all trials.
         """
         assert isinstance(objective, OnArms)
         given = objective.coordinates if isinstance(objective, InFeatures) else objective.values
@@ -197,7 +196,7 @@ class CapturedTable:
             expand = None
             if isinstance(objective, InFeatures):
                 self._given = torch.empty_like(given)
-                # Nobody else works in the memory of this basis.
+                # A copy, because other threads may use the memory of the basis.
                 expand = objective.basis.to(given.dtype, given.device).expand
             self._bring = Replayed(partial(self._brought, expand), self._recorder, self._stage[:2])
         self._given.copy_(given)
@@ -207,11 +206,11 @@ class CapturedTable:
             player.play_round(step)
 
     def finished(self) -> dict[str, Arrays]:
-        """What was recorded, by the label of the strategy."""
-        return {label: one.played() for label, one in self.players.items()}
+        """The records by the label of the strategy."""
+        return {label: player.played() for label, player in self.players.items()}
 
     def _brought(self, expand: Callable[..., Tensor] | None) -> None:
-        """Bring the objective that was given to the stage."""
+        """Write the current objective to the stage."""
         values, best, _ = self._stage
         if expand is not None:
             expand(self._given, out=values)
@@ -219,37 +218,35 @@ class CapturedTable:
 
 
 class Recorder:
-    """Records work, as long as that succeeds.
+    """Records work until a recording fails.
 
     Args:
-        capture: Records; None where everything is to be done as it is.
+        capture: Records work; None to execute every operation individually.
     """
 
     def __init__(self, capture: Capture | None) -> None:
         self.capture = capture
 
     def give_up(self, why: str) -> None:
-        """Record nothing from here on, and say so."""
+        """Stop recording, with a warning."""
         self.capture = None
         warnings.warn(
-            f"run_study: rounds could not be captured as CUDA graphs ({why}). They are played one "
-            "operation at a time from here on, with the same choices; compiled=False does so from "
-            "the beginning.",
+            f"run_study: rounds could not be captured as CUDA graphs ({why}). The study continues "
+            "without graphs and makes the same choices; compiled=False avoids the attempt.",
             stacklevel=2,
         )
 
 
 class Replayed:
-    """Some work, done as it is for the first time, and recorded for the others.
+    """Work that is executed as it is at first, and replayed from a recording afterwards.
 
-    The first time is the warm-up that a device asks for: libraries are loaded, and memory that is
-    kept is reserved.
+    The first execution is the warm-up that a device needs to load libraries and to reserve memory.
 
     Args:
         work: Reads and writes the same memory every time.
-        recorder: Records it.
-        written: All memory that lasts and is written to. If given, the second time the work is done
-            both ways, and the record is used only if both are the same.
+        recorder: Records the work.
+        written: All persistent memory that the work writes to. If given, the second call executes
+            the recording and the work, and uses the recording only if both write the same numbers.
     """
 
     def __init__(self, work: Work, recorder: Recorder, written: Sequence[Tensor] = ()) -> None:
@@ -258,10 +255,10 @@ class Replayed:
         self._times = 0
 
     def __call__(self) -> None:
-        """Do it."""
+        """Execute the work, or replay it."""
         self._times += 1
         if self._times == 2 and self._recorder.capture is not None:
-            before = [one.clone() for one in self._written]
+            before = [tensor.clone() for tensor in self._written]
             try:
                 self.again = self._recorder.capture(self._work)
             except RuntimeError as error:
@@ -269,25 +266,29 @@ class Replayed:
                 self._recorder.give_up(why)
             if self.again is not None and before:
                 self.again()
-                replayed = [one.clone() for one in self._written]
-                for one, old in zip(self._written, before):
-                    one.copy_(old)
+                replayed = [tensor.clone() for tensor in self._written]
+                for tensor, old in zip(self._written, before):
+                    tensor.copy_(old)
                 self._work()
                 pairs = zip(self._written, replayed)
                 if not all(torch.allclose(*pair, rtol=ROUNDING, atol=ROUNDING) for pair in pairs):
                     self.again = None
-                    self._recorder.give_up("one did something else than its operations do")
+                    self._recorder.give_up("a graph differs from its operations")
                 return
         (self.again or self._work)()
 
 
 def cuda_graph(device: torch.device) -> Capture:
-    """Records work on a device, of all memory that is read and written, as CUDA graphs."""
+    """A function that records work on a device as a CUDA graph.
+
+    Args:
+        device: The device of all memory that the work reads and writes.
+    """
 
     def capture(work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
-        # On a stream of this device, for it need not be the current one. Other chunks may use it
-        # meanwhile, from threads of their own.
+        # A stream of this device, because it need not be the current device. Other threads may use
+        # the device at the same time.
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             work()

@@ -1,13 +1,13 @@
 """Rounds of many trials in machine code that Numba compiles, trial by trial in a core's cache.
 
-Memory traffic is the limit of a round that is written as operations on all trials: each passes over
-vectors of all trials and arms, which no cache holds. Here a trial plays many rounds before the next
-one's turn comes, so that its mean, its variance and its reduction stay in the cache of a core.
+Operations on all trials at once are limited by memory traffic, because no cache holds vectors over
+all trials and arms. Here a trial plays many rounds before the next trial starts, so its mean,
+variance and inverse stay in the cache of a core.
 
 The posterior is :class:`~botorch_tv.gp.arm_engine.PlayedArms`, written as loops.
 
-All that is compiled stands in this one file: the cache on disk does not see what changes elsewhere.
-What comes from other files, layouts of tuples and constants, has its digest here.
+All compiled code is in this file, because Numba's cache on disk ignores changes in other files.
+``COMPILED_IN`` is a digest of the tuple layouts and constants that come from other files.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 COMPILED_IN = "a53e64c2bc55"
-"""Digest of the fields of ``Rules`` and of the constant of other files; it has to change, and this
-file with it, where they do, or an older compiled round would read one field for another."""
+"""Digest of the fields of ``Rules`` and of the imported constant. Update it whenever they change;
+otherwise Numba would reuse code that reads the wrong fields."""
 FIRST_SLOTS = 48
-"""Arms that there is room for at first, a multiple of three."""
+"""Initial number of slots for played arms, a multiple of three."""
 AT_ONCE = 4
-"""Vectors over all arms that objectives are kept in until they are played, per trial."""
+"""Vectors over all arms per trial that buffer objectives until they are played."""
 UNINTERRUPTED = 2**24
-"""Numbers that are passed over before anybody can stop it: some tenths of a second."""
+"""Numbers processed between two checks for an interruption, some tenths of a second."""
 SLOTS, SINCE, ELAPSED = range(3)
 """Columns of the counts: slots used, rounds since the reset, time since the origin."""
-Room = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Memory that is used again round after round: coordinates of a step, half of the way to the arms,
-and there; covariances with the arms played, and weights of their rows."""
+Buffers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Memory that every round reuses: a step in coordinates, half expanded, and on the arms;
+covariances with the played arms; and weights of their rows."""
 Loop = TypeVar("Loop", bound=Callable[..., object])
 # Sums may be taken in any order, as matrix products take them; nothing relies on NaN.
 _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
@@ -50,44 +50,44 @@ _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
 class Factors(NamedTuple):
     """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
 
-    Features of the groups bring coordinates C to the arms as Φ₁ C Φ₂ᵀ. They are padded with zeros
-    to a multiple of three, the first to a multiple of six. A matrix that is no product is its own
-    K₂, and its rows need not be brought to the arms.
+    Φ₁ C Φ₂ᵀ are the values on the arms for coordinates C in the features of the groups. The
+    features are padded with zeros, Φ₁ to a multiple of six columns and Φ₂ to a multiple of three. A
+    matrix without product structure is K₂, with K₁ = 1, and its rows are values on the arms.
     """
 
     left: np.ndarray
-    """Φ₁, `n_1 x r_1`; unless mirrored, of an even number of rows."""
+    """Φ₁, `n_1 x r_1`; the number of rows is even unless ``mirrored``."""
     right: np.ndarray
     """Φ₂ᵀ, `r_2 x n_2`."""
     mirrored: bool
-    """Whether Φ₁ read upwards is the same in the first half of its columns, and the negative of
-    itself in the others: half of a product says all of it."""
+    """Whether reversing the rows of Φ₁ preserves the first half of its columns and negates the
+    others, so that half of the rows determine a product."""
     rows: np.ndarray
-    """What an arm adds to a sum of rows of K, beside its row of Φ₁: Φ₂ or K₂, `n_2 x r_2`."""
+    """The second factor of the rows of K, Φ₂ or K₂, `n_2 x r_2`; the first is Φ₁."""
     first: np.ndarray
     """K₁."""
     second: np.ndarray
     """K₂."""
     product: bool
     places: np.ndarray
-    """Where coordinates of the basis belong in the flattened C, `r`."""
+    """Positions of the basis coordinates in the flattened C, `r`."""
 
 
 class Trials(NamedTuple):
-    """What is known and recorded in each trial."""
+    """Posterior and records of each trial."""
 
     mean: np.ndarray
     """`trials x M`."""
     variance: np.ndarray
     """`trials x M`."""
     places: np.ndarray
-    """Arms played, by their places in both groups of dimensions, `trials x 2 x slots`."""
+    """Indices of the played arms in both groups of dimensions, `trials x 2 x slots`."""
     inverse: np.ndarray
     """P, `trials x slots x slots`."""
     counts: np.ndarray
-    """`trials x 3`, by column as named above."""
+    """`trials x 3`, with the columns SLOTS, SINCE and ELAPSED."""
     gain: np.ndarray
-    """Information gain of the observations kept, `trials`."""
+    """Information gain of the retained observations, `trials`."""
     arm: np.ndarray
     """Arms played, `trials x rounds`."""
     regret: np.ndarray
@@ -95,27 +95,27 @@ class Trials(NamedTuple):
     resets: np.ndarray
     """`trials x rounds`."""
     y: np.ndarray
-    """Observations, `trials x rounds`; of no round where all are kept."""
+    """Observations, `trials x rounds`; `trials x 0` without a window."""
 
 
 def _compiled(loop: Loop) -> Loop:
-    """A function in machine code, kept on disk where there is a place for it."""
+    """A function in machine code, cached on disk if a folder is writable."""
     settings = {"nogil": True, "error_model": "numpy", "fastmath": _ARITHMETIC}
     try:
         return cast(Loop, numba.njit(cache=True, **settings)(loop))
-    except RuntimeError:  # no folder may be written to
+    except RuntimeError:  # no folder is writable
         return cast(Loop, numba.njit(**settings)(loop))
 
 
 LANES = 16
-"""Numbers that are compared side by side."""
+"""Independent running maxima, which a core compares in parallel."""
 
 
 @_compiled
 def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A matrix product of an even number of rows and threefold many terms.
+    """A matrix product with an even number of rows and a multiple of three terms.
 
-    Two rows of the result meet three of the right factor at a time, all of them in registers.
+    Two rows of the result and three rows of the right factor are processed at a time, in registers.
     """
     columns = right.shape[1]
     for i in range(0, len(left), 2):
@@ -137,10 +137,10 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
 
 @_compiled
 def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """The same for a left factor whose columns are even, and then odd, about its middle.
+    """A matrix product whose left factor has columns even about the middle row, then odd columns.
 
-    A row is the sum of what even and odd columns give, and its mirror image their difference. The
-    image of the row in the middle is of no use, and goes behind the last row.
+    A row is the sum of the products with even and odd columns, and its mirror image is their
+    difference. The image of the middle row is written to an unused last row.
     """
     rows, half, columns = len(left), left.shape[1] // 2, right.shape[1]
     for i in range((rows + 1) // 2):
@@ -167,7 +167,7 @@ def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> N
 
 @_compiled
 def _expand(factors: Factors, core: np.ndarray, half: np.ndarray, out: np.ndarray) -> None:
-    """Bring coordinates to the arms."""
+    """Compute the values on the arms, Φ₁ C Φ₂ᵀ, from coordinates C."""
     _product(core, factors.right, half)
     if factors.mirrored:
         _mirrored_product(factors.left, half, out)
@@ -177,9 +177,9 @@ def _expand(factors: Factors, core: np.ndarray, half: np.ndarray, out: np.ndarra
 
 @_compiled
 def _largest(values: np.ndarray, sign: float) -> float:
-    """The largest of the values times a sign.
+    """The largest of ``sign * values``.
 
-    A comparison waits for the one before, unless it is of other numbers.
+    Comparisons in different lanes do not depend on each other, so a core runs them in parallel.
     """
     lanes, count = np.full(LANES, sign * values[0]), len(values) // LANES
     for block in range(count):
@@ -197,7 +197,7 @@ def _largest(values: np.ndarray, sign: float) -> float:
 
 @_compiled
 def _forget(trials: Trials, i: int, rules: Rules) -> None:
-    """Nothing is known any more."""
+    """Reset a trial to the prior."""
     mean, variance, first = trials.mean[i], trials.variance[i], rules.prior[0]
     for m in range(len(mean)):
         mean[m] = 0.0
@@ -210,7 +210,7 @@ def _forget(trials: Trials, i: int, rules: Rules) -> None:
 
 @_compiled
 def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
-    """Let a round pass; the factor on the reduction."""
+    """Let a round pass; return the factor on the variance reduction."""
     if not rules.moves or trials.counts[i, SLOTS] == 0:
         return 1.0
     elapsed = trials.counts[i, ELAPSED]
@@ -227,7 +227,7 @@ def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
 
 @_compiled
 def _choose(trials: Trials, i: int, rules: Rules, t: int, score: np.ndarray) -> int:
-    """The first arm of those whose upper bound is highest."""
+    """The first arm with the highest upper bound."""
     if trials.counts[i, SLOTS] == 0:
         return 0
     mean, variance = trials.mean[i], trials.variance[i]
@@ -252,7 +252,7 @@ def _mix(
     used: int,
     core: np.ndarray,
 ) -> None:
-    """A weighted sum of rows of K, Σ_a w_a φ₁(a) φ₂(a)ᵀ; behind those used weights are 0."""
+    """A weighted sum of rows of K, Σ_a w_a φ₁(a) φ₂(a)ᵀ; weights of unused slots are 0."""
     left = factors.left
     core[:] = 0.0
     for third in range((used + 2) // 3):
@@ -276,21 +276,21 @@ def _observe(
     y: float,
     square: float,
     removed: int,
-    room: Room,
+    buffers: Buffers,
 ) -> None:
-    """Take an observation, or remove one of several of an arm, see ``PlayedArms``.
+    """Add an observation, or remove one of ``removed`` observations of an arm, see ``PlayedArms``.
 
-    The reduction shrinks by ``square`` for the time that has passed since the last one. Of a static
-    objective P is the inverse of K + N over the arms played, N the noise of their means. So
-    e_j - P k_j is N_j P_j, whose digits no difference takes away, and the arm's variance
-    N_j (1 - N_j P_jj): so one of ``removed`` observations of the arm is removed.
+    The variance reduction is multiplied by ``square`` for the time since the last observation. For
+    a static objective, P is the inverse of K + N over the played arms, with N the noise of their
+    means. Removal uses e_j - P k_j = N_j P_j, which avoids cancellation, and the variance
+    N_j (1 - N_j P_jj) of the arm.
     """
     inverse, counts = trials.inverse[i], trials.counts[i]
     lefts, rights = trials.places[i, 0], trials.places[i, 1]
     used, points = counts[SLOTS], factors.second.shape[0]
     left, right = arm // points, arm % points
     first, second = factors.first[left], factors.second[right]
-    core, half, values, between, weights = room
+    core, half, values, between, weights = buffers
     weights[:] = 0.0
     slot = used
     for a in range(used):
@@ -300,7 +300,7 @@ def _observe(
         sign, mean_noise = -1.0, rules.noise / removed
         for a in range(used):
             weights[a] = mean_noise * inverse[slot, a]
-        total = mean_noise * (removed - 1 + weights[slot])  # noise less variance
+        total = mean_noise * (removed - 1 + weights[slot])  # noise minus variance
     else:
         for a in range(used):
             between[a] = first[lefts[a]] * second[rights[a]]
@@ -335,11 +335,11 @@ def _observe(
         _expand(factors, core, half, values)
         step = values.ravel()
     mean, variances = trials.mean[i], trials.variance[i]
-    surprise = sign * root * (y - rules.mean - mean[arm])
+    residual = sign * root * (y - rules.mean - mean[arm])
     for m in range(len(mean)):
-        mean[m] += surprise * step[m]
+        mean[m] += residual * step[m]
         variances[m] -= sign * step[m] * step[m]
-    if removed == 1:  # the last slot takes the place of one that holds nothing any more
+    if removed == 1:  # the last slot moves to the slot that is now empty
         last = used - 1
         counts[SLOTS] = last
         lefts[slot], rights[slot] = lefts[last], rights[last]
@@ -351,8 +351,10 @@ def _observe(
 
 
 @_compiled
-def _slide(trials: Trials, i: int, rules: Rules, factors: Factors, t: int, room: Room) -> None:
-    """Leave out what a window does not hold any more once round ``t`` is observed."""
+def _slide(
+    trials: Trials, i: int, rules: Rules, factors: Factors, t: int, buffers: Buffers
+) -> None:
+    """Remove the observation that leaves the window after round ``t``."""
     arms, y, oldest = trials.arm[i], trials.y[i], t - rules.window
     if oldest < 0:
         return
@@ -360,11 +362,11 @@ def _slide(trials: Trials, i: int, rules: Rules, factors: Factors, t: int, room:
         arm, times = arms[oldest], 0
         for retained in range(oldest, t + 1):
             times += arms[retained] == arm
-        _observe(trials, i, rules, factors, arm, y[oldest], 1.0, times, room)
+        _observe(trials, i, rules, factors, arm, y[oldest], 1.0, times, buffers)
         return
     _forget(trials, i, rules)
     for retained in range(oldest + 1, t + 1):
-        _observe(trials, i, rules, factors, arms[retained], y[retained], 1.0, 0, room)
+        _observe(trials, i, rules, factors, arms[retained], y[retained], 1.0, 0, buffers)
 
 
 @_compiled
@@ -376,10 +378,10 @@ def _play_round(
     factors: Factors,
     rules: Rules,
     trials: Trials,
-    room: Room,
+    buffers: Buffers,
     score: np.ndarray,
 ) -> None:
-    """One round of one trial, of which values and the error of the measurement are known."""
+    """Play one round of one trial, given the objective's values and the noise."""
     reset = rules.period > 0 and t > 0 and t % rules.period == 0
     if reset:
         _forget(trials, i, rules)
@@ -396,10 +398,10 @@ def _play_round(
             _forget(trials, i, rules)
             square, reset = 1.0, True
     trials.resets[i, t] = reset
-    _observe(trials, i, rules, factors, arm, y, square, 0, room)
+    _observe(trials, i, rules, factors, arm, y, square, 0, buffers)
     if rules.window > 0:
         trials.y[i, t] = y
-        _slide(trials, i, rules, factors, t, room)
+        _slide(trials, i, rules, factors, t, buffers)
 
 
 @_compiled
@@ -414,22 +416,22 @@ def play(
     rules: Rules,
     trials: Trials,
 ) -> None:
-    """Some rounds of some trials, one trial after the other.
+    """Play some rounds of some trials, trial after trial.
 
     Args:
         round_: Number of the first round, from 0.
-        begin: Place of the first trial.
-        end: Place after the last one.
-        given: Values on the arms, or coordinates in features, `rounds x trials x M or r`.
-        noise: Errors of measurement, `rounds x trials`.
-        features: Of the objectives; without places where values are given.
-        factors: Of the strategy's kernel.
-        rules: Of the strategy.
-        trials: What is known before, and then after.
+        begin: Index of the first trial.
+        end: Index after the last trial.
+        given: Values on the arms, `rounds x trials x M`, or coordinates, `rounds x trials x r`.
+        noise: Observation noise, `rounds x trials`.
+        features: Features of the objectives; without places if values are given.
+        factors: Factors of the strategy's kernel.
+        rules: The strategy as numbers and tables.
+        trials: Posterior and records, updated in place.
     """
     arms, slots = trials.mean.shape[1], trials.places.shape[2]
     core, half, out = _matrices(factors, factors.rows.shape[1])
-    room, score = (core, half, out, np.empty(slots), np.empty(slots)), np.empty(arms)
+    buffers, score = (core, half, out, np.empty(slots), np.empty(slots)), np.empty(arms)
     core, half, out = _matrices(features, len(features.right))
     for i in range(begin, end):
         for step in range(len(noise)):
@@ -440,13 +442,13 @@ def play(
                 _expand(features, core, half, out)
                 values = out.ravel()[:arms]
             _play_round(
-                round_ + step, i, values, noise[step, i], factors, rules, trials, room, score
+                round_ + step, i, values, noise[step, i], factors, rules, trials, buffers, score
             )
 
 
 @_compiled
 def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Memory for coordinates with so many columns, half of the way to the arms, and there."""
+    """Memory for coordinates with this many columns, half expanded, and on the arms."""
     left, right = factors.left, factors.right
     return (
         np.zeros((left.shape[1], columns)),
@@ -456,7 +458,7 @@ def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, n
 
 
 def factors(basis: Basis) -> Factors:
-    """The covariance of a basis: a product over dimensions, or a matrix of few arms."""
+    """The covariance of a basis: a product over dimensions, or a matrix over few arms."""
     if not isinstance(basis, ProductBasis):
         every = torch.arange(basis.arms, device="cpu")
         covariance = np.ascontiguousarray(basis.gram(every).numpy())
@@ -499,51 +501,50 @@ NOTHING = Factors(
     product=False,
     places=np.zeros(0, dtype=np.int64),
 )
-"""The features of objectives given by their values."""
+"""Features of objectives that are given by their values."""
 
 
 class CompiledTable:
-    """Strategies whose rounds are compiled, in the trials of one block.
+    """Strategies with compiled rounds, in the trials of one block.
 
-    Rounds are collected, and played once there are some, so that a trial plays many while it is in
-    a cache.
+    Rounds are buffered, and a trial plays all buffered rounds while its data are in a cache.
 
     Args:
         settings: The study.
-        known: The strategies, by label.
+        compilable: The strategies by label.
         block: The trials.
-        stop: Once set, nothing more is played.
+        stop: Ends the play once it is set.
 
     Attributes:
-        trials: What is known in each trial, by label.
+        trials: Posteriors and records by label.
     """
 
     def __init__(
         self,
         settings: StudySettings,
-        known: Mapping[str, Compilable],
+        compilable: Mapping[str, Compilable],
         block: range,
         stop: threading.Event,
     ) -> None:
-        self.settings, self.known, self.stop = settings, known, stop
+        self.settings, self.compilable, self.stop = settings, compilable, stop
         self._count = len(block)
-        self._factors = {label: factors(basis) for label, (_, _, basis) in known.items()}
+        self._factors = {label: factors(basis) for label, (_, _, basis) in compilable.items()}
         self._disturb = settings.errors(block)
         self.trials = {
             label: _beginning(rules, slots, (len(block), settings.horizon))
-            for label, (rules, slots, _) in known.items()
+            for label, (rules, slots, _) in compilable.items()
         }
         self._features: Factors | None = None
 
     def play_round(self, step: int, objective: Objective) -> None:
-        """One round of every strategy, now or together with some that follow.
+        """Play one round of every strategy, now or together with later rounds.
 
         Args:
             step: The round, counted from 0.
-            objective: That of every trial.
+            objective: The objectives of all trials.
 
         Raises:
-            TooManyArms: If a trial holds so many that the recursion is faster.
+            TooManyArms: If a trial holds more than ``MOST_SLOTS`` arms.
         """
         assert isinstance(objective, OnArms)
         basis = objective.basis if isinstance(objective, InFeatures) else None
@@ -560,7 +561,7 @@ class CompiledTable:
         if place + 1 < len(self._given) and step + 1 < self.settings.horizon:
             return
         seen, noise = self._given[: place + 1], self._noise[: place + 1]
-        for label, (rules, most, _) in self.known.items():
+        for label, (rules, most, _) in self.compilable.items():
             trials = self.trials[label]
             used = int(trials.counts[:, SLOTS].max(initial=0))
             if used > MOST_SLOTS:
@@ -569,7 +570,7 @@ class CompiledTable:
             needed, held = min(used + place + 1, most), trials.inverse.shape[-1]
             if needed > held:
                 held = min(max(needed + -needed % 3, 2 * held), most)
-                trials = self.trials[label] = _with_room(trials, held)
+                trials = self.trials[label] = _with_slots(trials, held)
             work = (place + 1) * (trials.mean.shape[1] + held**2)
             together = max(1, UNINTERRUPTED // work)
             for first in range(0, self._count, together):
@@ -579,15 +580,15 @@ class CompiledTable:
                 play(step - place, first, last, seen, noise, self._features, parts, rules, trials)
 
     def finished(self) -> dict[str, Arrays]:
-        """What was recorded, by the label of the strategy."""
+        """The records by the label of the strategy."""
         return {
-            label: played(index=one.arm, regret=one.regret, resets=one.resets)
-            for label, one in self.trials.items()
+            label: played(index=trials.arm, regret=trials.regret, resets=trials.resets)
+            for label, trials in self.trials.items()
         }
 
 
 def _beginning(rules: Rules, most: int, shape: tuple[int, int]) -> Trials:
-    """What is known in each of some trials before the first round."""
+    """Posterior and empty records of all trials before the first round."""
     (trials, horizon), slots = shape, min(FIRST_SLOTS, most + -most % 3)
     counts = np.zeros((trials, 3), dtype=np.int64)
     counts[:, SINCE] = 1
@@ -605,8 +606,8 @@ def _beginning(rules: Rules, most: int, shape: tuple[int, int]) -> Trials:
     )
 
 
-def _with_room(trials: Trials, slots: int) -> Trials:
-    """The same with room for more arms; what no trial uses is not written to, nor is it memory."""
+def _with_slots(trials: Trials, slots: int) -> Trials:
+    """The same trials with more slots; unused slots are not written to and take no memory."""
     count = len(trials.counts)
     places = np.zeros((count, 2, slots), dtype=np.int64)
     inverse = np.zeros((count, slots, slots))

@@ -52,12 +52,12 @@ class BlockMoments:
 
     @classmethod
     def of(cls, values: np.ndarray) -> BlockMoments:
-        """The moments over the first dimension of values, some of which may be NaN."""
-        known = ~np.isnan(values)
-        count = known.sum(axis=0)
+        """The moments over the first dimension of values, ignoring NaN."""
+        present = ~np.isnan(values)
+        count = present.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            mean = np.where(known, values, 0.0).sum(axis=0) / count
-        deviations = np.where(known, values - mean, 0.0)
+            mean = np.where(present, values, 0.0).sum(axis=0) / count
+        deviations = np.where(present, values - mean, 0.0)
         return cls(count, mean, (deviations**2).sum(axis=0))
 
     @classmethod
@@ -69,7 +69,8 @@ class BlockMoments:
         """
         every = list(parts)
         counts, means, scatters = (
-            np.stack([getattr(one, name) for one in every]) for name in ("count", "mean", "scatter")
+            np.stack([getattr(part, name) for part in every])
+            for name in ("count", "mean", "scatter")
         )
         means = np.where(counts > 0, means, 0.0)
         count = counts.sum(axis=0)
@@ -91,7 +92,7 @@ class BlockMoments:
 PIECE_BYTES = 2**20
 """Approximate size of a netCDF chunk; each has a checksum."""
 LONGEST = 2**16
-"""Most numbers along one dimension of a netCDF chunk."""
+"""Largest size of a netCDF chunk along any dimension."""
 
 
 def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
@@ -111,31 +112,33 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    along = {str(name): one for name, one in data.variables.items() if "trial" in one.dims}
-    numbers = all(one.dtype.kind in "biuf" for one in along.values())
+    along = {
+        str(name): variable for name, variable in data.variables.items() if "trial" in variable.dims
+    }
+    numbers = all(variable.dtype.kind in "biuf" for variable in along.values())
     trials = data.sizes.get("trial", 0)
     encoding: dict[Any, dict[str, object]] = {
         name: {"zlib": True, "complevel": 4, "shuffle": True}
-        | (_chunking(one, trials) if name in along and numbers else {})
-        for name, one in data.variables.items()
-        if name in along or (name in data.data_vars and one.ndim > 0)
+        | (_chunking(variable, trials) if name in along and numbers else {})
+        for name, variable in data.variables.items()
+        if name in along or (name in data.data_vars and variable.ndim > 0)
     }
     with replacing(path.resolve()) as unfinished:
         write: dict[str, Any] = {"engine": _engine(), "encoding": encoding}
         if data.nbytes <= BLOCK_BYTES or not numbers:
             data.drop_encoding().to_netcdf(unfinished, **write)
             return path
-        # Only here along a dimension that can grow, which is slow to read.
+        # A dimension that can grow is slow to read, so only these variables may grow.
         empty = data.isel(trial=slice(0)).drop_encoding()
         empty.to_netcdf(unfinished, unlimited_dims=["trial"], **write)
         with importlib.import_module(_engine()).File(unfinished, "a") as file:
             file.resize_dimension("trial", trials)
-            for name, one in along.items():
+            for name, variable in along.items():
                 first = 0
                 for block in blocks(data[name]):
                     until = first + block.sizes["trial"]
                     rows = {"trial": slice(first, until)}
-                    index = tuple(rows.get(str(dim), slice(None)) for dim in one.dims)
+                    index = tuple(rows.get(str(dim), slice(None)) for dim in variable.dims)
                     variable = file.variables[name]
                     variable[index] = block.values.astype(variable.dtype, copy=False)
                     first = until
@@ -174,13 +177,14 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
             "Restore it from a copy, or run the study again."
         ) from error
     data.attrs = {  # the file returns scalars of numpy
-        name: one.item() if isinstance(one, np.generic) else one for name, one in data.attrs.items()
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in data.attrs.items()
     }
     return data.assign_coords(strategy=data["strategy"].astype(str)) if "strategy" in data else data
 
 
 def _chunking(variable: xr.Variable, trials: int) -> dict[str, object]:
-    """NetCDF chunks of a variable, with checksums: about a MiB of one strategy, or all of it."""
+    """NetCDF chunks of a variable, with checksums: about a MiB of a strategy, or the whole."""
     sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
     sizes = {
         name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims

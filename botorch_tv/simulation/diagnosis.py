@@ -1,11 +1,11 @@
-"""Calibration of the bands, and why a strategy reset, from the variables of the recorder Diagnosis.
+"""Calibration of the bands, and causes of resets, from the variables of the recorder Diagnosis.
 
-Posteriors condition on the data by which the arm was chosen. If the model is correct, f_t(x_t)
-therefore lies within mean ± z sd with exactly the nominal probability, however x_t was chosen from
-the posterior. Rounds of a trial are dependent and trials are independent, so all standard errors
-are over trials. Rounds without an observation (a failed measurement) or a prediction (a strategy
-that still estimates its units) are left out. In a replayed panel the objective contains what the
-model calls noise; judge the model by the observations there.
+A posterior conditions on the data that determined the choice x_t. If the model is correct, f_t(x_t)
+therefore lies within mean ± z sd with exactly the nominal probability, for every choice that
+depends on the posterior. Rounds of a trial are dependent and trials are independent, so all
+standard errors are over trials. Rounds without an observation (a failed measurement) or without a
+prediction (a strategy that is estimating its units) are ignored. The objective of a replayed panel
+contains the noise of the readings, so judge the model by the observations there.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         |y_t − mean| <= z sqrt(sd² + σ²). `played` (`strategy`): share with f_t(x_t) in the band
         played, mean ± √beta · sd; `played_level` is that band's nominal level averaged over rounds.
         `throughout` (`strategy`): share of trials with f_t(x_t) in the band played in every round,
-        which the theorems guarantee with probability 1 − δ. For strategies that explore without a
-        band, such as GP-EI, it is the band of their width.
+        which the theorems guarantee with probability 1 − δ. Strategies that explore without a
+        band, such as GP-EI, use the band of their width here.
 
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
@@ -72,8 +72,8 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
     def shares(*deviations: np.ndarray) -> dict[str, np.ndarray]:
         objective, observation, sqrt_beta = deviations
         inside = _inside(objective, sqrt_beta)
-        known = ~np.isnan(inside)
-        throughout = np.where(known, inside, 1.0).all(axis=-1)
+        present = ~np.isnan(inside)
+        throughout = np.where(present, inside, 1.0).all(axis=-1)
         level = torch.erf(torch.from_numpy(sqrt_beta) / math.sqrt(2)).numpy()
         by_level = {
             name: np.stack([_of_trials(_inside(distance, limit)) for limit in limits], axis=-1)
@@ -81,7 +81,7 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         }
         return by_level | {
             "played": _of_trials(inside),
-            "throughout": np.where(known.any(axis=-1), throughout, np.nan),
+            "throughout": np.where(present.any(axis=-1), throughout, np.nan),
             "played_level": _of_trials(level),
         }
 
@@ -97,7 +97,7 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
 
 
 def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -> xr.Dataset:
-    """Calibration at one level over time.
+    """Calibration at a given level over time.
 
     Args:
         data: A diagnosed study.
@@ -124,7 +124,7 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
             "observation": _inside(observation, limit),
             "played": _inside(objective, sqrt_beta),
         }
-        return {name: _in_blocks(one, block) for name, one in inside.items()}
+        return {name: _in_blocks(share, block) for name, share in inside.items()}
 
     rows = _over_trials(data, shares)
     rounds = data["round"].values
@@ -137,7 +137,7 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
 
 
 def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
-    """Mean of known values in every block of consecutive rounds, `trials x blocks`."""
+    """Mean in every block of consecutive rounds, ignoring NaN, `trials x blocks`."""
     trials, rounds = values.shape
     padding = np.full((trials, -rounds % block), np.nan)
     padded = np.concatenate([values, padding], axis=-1).reshape(trials, -1, block)
@@ -145,18 +145,18 @@ def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
 
 
 def _quantile(level: float) -> float:
-    """The z for which a standard normal variate lies within ± z with this probability."""
+    """The z such that a standard normal variate lies within ± z with this probability."""
     require_number("calibration: level", level, "(0, 1)", "give a share such as 0.9.")
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def _inside(distance: np.ndarray, limit: float | np.ndarray) -> np.ndarray:
-    """1 inside, 0 outside, NaN where unknown."""
+    """1 inside, 0 outside, NaN for a NaN distance."""
     return np.where(np.isnan(distance) | np.isnan(limit), np.nan, distance <= limit)
 
 
 def _of_trials(values: np.ndarray) -> np.ndarray:
-    """Each trial's mean over known rounds, `trials`."""
+    """Mean over the rounds of each trial, ignoring NaN, `trials`."""
     return BlockMoments.of(values.T).mean
 
 
@@ -189,20 +189,20 @@ CAUSES = ("objective", "noise", "both")
 def with_trigger(data: xr.Dataset) -> list[str]:
     """Labels of the strategies that reset by a trigger with a band."""
     require_recorded(data, "band")
-    armed = by_trial(data["band"], lambda one: one.notnull().any("round")).any("trial")
+    armed = by_trial(data["band"], lambda band: band.notnull().any("round")).any("trial")
     return [str(label) for label in data["strategy"].values[armed.values]]
 
 
 def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     """One row per reset by a trigger, in the order of strategies, trials and rounds.
 
-    The deviation splits exactly into the model's error and the noise: y − mean =
-    (f_t(x_t) − mean) + (y − f_t(x_t)). The band of [ET] Lemma 3 has a part for each: sqrt(2L) sd
-    for the model's error (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). At an alarm at least one
-    of the two exceeds its part, in the direction of the deviation. That is the cause: "objective"
-    (f_t(x_t) left the model's band around it, as it does when the world has changed), "noise" (the
-    objective was inside its band; in a static world this is a false alarm), or "both". Other bands
-    are divided in the same proportion, sd to σ.
+    The deviation is the sum of the model's error and the noise: y − mean = (f_t(x_t) − mean) +
+    (y − f_t(x_t)). The band of [ET] Lemma 3 has a part for each: sqrt(2L) sd for the model's error
+    (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). At a triggered reset the error, the noise or
+    both exceed their part, in the direction of the deviation. The cause is "objective" if f_t(x_t)
+    left the model's band, as after a change of the world; "noise" if f_t(x_t) was inside, which is
+    a false trigger in a static world; or "both". Other bands are divided in the same proportion, sd
+    to σ.
 
     Args:
         data: A diagnosed study.
@@ -233,7 +233,7 @@ def typical_trial(data: xr.Dataset, strategy: str) -> int:
     Trials without resets are excluded, unless all are.
     """
     resets = data["resets"].sel(strategy=strategy)
-    counts = by_trial(resets, lambda one: one.sum("round")).values
+    counts = by_trial(resets, lambda flags: flags.sum("round")).values
     middle = np.median(counts[counts > 0]) if counts.any() else 0
     return int(np.abs(np.where(counts > 0, counts, np.inf) - middle).argmin())
 
@@ -252,7 +252,7 @@ def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
 
 
 def _table_of(data: xr.Dataset, label: str) -> pd.DataFrame:
-    """The rows of one strategy."""
+    """The rows of a strategy."""
     resets = data["resets"].sel(strategy=label).transpose("trial", "round").values.astype(bool)
     band = recorded(data, "band", label)
     trial, step = np.nonzero(resets & np.isfinite(band))
@@ -290,10 +290,10 @@ def _causes(
     sd: np.ndarray,
     noise_sd: np.ndarray,
 ) -> list[str]:
-    """The part of the band that was exceeded, per alarm."""
+    """The part of the band that was exceeded, for each triggered reset."""
     factor = band / (sd + noise_sd)
-    # Signed, because noise towards the prediction cannot cause an alarm.
+    # Signed, because noise towards the prediction cannot cause a reset.
     model, noise = of_model - factor * sd, of_noise - factor * noise_sd
-    # By rounding, neither may exceed its part: then the larger excess counts.
+    # Because of rounding, it may be that neither exceeds its part; then the larger excess counts.
     by_model, by_noise = (model > 0) | (model >= noise), (noise > 0) | (noise > model)
     return [CAUSES[2 if both else int(other)] for both, other in zip(by_model & by_noise, by_noise)]

@@ -1,4 +1,4 @@
-"""Who plays the blocks of a study: threads of this process, or the workers of an executor."""
+"""Play the blocks of a study in threads of this process, or in the workers of an executor."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from botorch_tv.simulation.store import Store
 OWN_NOTE = "run_study: in "
 """Prefix of the notes on errors within a study, as opposed to errors of the executor."""
 PATIENCE_SECONDS = 600.0
-"""Time after which a block that another process is computing is computed here as well."""
+"""Time after which a block is computed here even if another process is computing it."""
 Blocks = dict[str, Arrays]
 """Blocks of the same trials by the label of the strategy."""
 Task = tuple[Sequence[str], range]
-"""The labels of strategies, and the block in which they are to play."""
+"""The labels of strategies, and the trials that they play."""
 Take = Callable[[str, range, Arrays], None]
 """Receives a finished block."""
 
@@ -41,14 +41,14 @@ class Future(Protocol):
     """The future of a task; ``done()`` and ``cancel()``, as in Python's futures, are optional."""
 
     def result(self) -> Any:
-        """Wait for the function; return what it returned, or raise what it raised."""
+        """Wait for the function; return its result, or raise its error."""
 
 
 class Executor(Protocol):
     """Runs functions elsewhere, as the executors of ``concurrent.futures`` do.
 
-    A method ``batch()`` is used if there is one: a context manager that submits together all tasks
-    submitted within it.
+    An optional method ``batch()`` returns a context manager; all tasks submitted within it are
+    sent together.
     """
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
@@ -63,8 +63,8 @@ def side_by_side(
 ) -> list[Result]:
     """Run jobs in parallel, in Python threads.
 
-    Threads suffice, because batched tensor operations release the interpreter. One core per thread
-    avoids the barrier at the end of every parallel operation.
+    Threads suffice, because batched tensor operations release Python's lock. Each thread uses one
+    core, which avoids the barrier at the end of every parallel operation.
 
     Args:
         work: Maps a job to its result. It should return early once the event is set.
@@ -75,7 +75,7 @@ def side_by_side(
         The results, in the order of the jobs.
 
     Raises:
-        Exception: The first error of a job; the event is then set, as it is on a keyboard
+        Exception: The first error of a job. The event is set on an error and on a keyboard
             interrupt.
     """
     stop = threading.Event()
@@ -103,12 +103,12 @@ def play_here(
 ) -> None:
     """Play blocks in threads of this process.
 
-    Blocks that other processes are computing are left to them at first. At the end this process
-    waits for them, and computes them itself if those processes die.
+    Blocks that other processes are computing are skipped at first. At the end this process waits
+    for them, and computes them itself if those processes die.
 
     Args:
         settings: The study.
-        store: Where finished blocks are kept; None if nowhere.
+        store: The folder of finished blocks; None without a folder.
         tasks: The blocks.
         take: Called once with every block, in any order and from any thread.
         workers: Blocks that run in parallel.
@@ -135,9 +135,9 @@ def _computed(
     progress: Progress,
     stop: threading.Event,
 ) -> Blocks | None:
-    """The blocks of a task, found or played; None if stopped, or left to another process.
+    """The blocks of a task, found or played; None if stopped, or if another process computes them.
 
-    With ``insist`` it is computed even while another process is computing it.
+    With ``insist`` they are computed even while another process is computing them.
     """
     patience = PATIENCE_SECONDS if insist else 0.0
     claim = nullcontext(True) if store is None else store.claim(chunk, patience, stop)
@@ -179,20 +179,19 @@ def play_elsewhere(
     Args:
         executor: Its workers play.
         settings: The study.
-        store: Where finished blocks are kept; None if nowhere.
+        store: The folder of finished blocks; None without a folder.
         tasks: The blocks.
         take: Called once with every block.
         threads: PyTorch threads for each block.
 
     Raises:
-        Exception: The first error of a task or of the executor, with a note on what to do. Pending
-            tasks are then cancelled, as they are on a keyboard interrupt, and finished blocks are
-            kept.
+        Exception: The first error of a task or of the executor, with a note on how to continue. An
+            error or a keyboard interrupt cancels pending tasks; finished blocks stay intact.
     """
     made_with = libraries()
 
     def receive(task: Task, played: Blocks | None) -> bool:
-        """Take and keep the blocks of a task; whether these are all."""
+        """Take and save the blocks of a task; return whether none is missing."""
         labels, chunk = task
         found = {} if store is None else store.find(labels, chunk)
         if store is not None:
@@ -206,7 +205,7 @@ def play_elsewhere(
 
     for insist in (False, True):  # network file systems may show the files of workers late
         waiting: list[tuple[Task, Future]] = []
-        left = []
+        remaining = []
         try:
             batch = getattr(executor, "batch", nullcontext)
             with _explained(store), batch() if tasks else nullcontext():
@@ -214,23 +213,23 @@ def play_elsewhere(
                     own = settings, store, *task, insist, number, threads, made_with
                     waiting.append((task, executor.submit(play_task, *own)))
             while waiting:
-                # If none is done, or futures have no done(), wait for the first.
+                # Wait for the first future if none is done, or if futures have no done().
                 done = next((pair for pair in waiting if _is_done(pair[1])), waiting[0])
                 waiting.remove(done)
                 task, future = done
                 with _explained(store):
                     played = future.result()
                 if not receive(task, played):
-                    left.append(task)
+                    remaining.append(task)
         except BaseException:
             for task, future in waiting:
-                with suppress(Exception):  # the first error is the one reported
+                with suppress(Exception):  # only the first error is reported
                     if not _is_done(future):
                         future.cancel()  # type: ignore[attr-defined]
                     elif store is not None:
                         receive(task, future.result())
             raise
-        tasks = left
+        tasks = remaining
 
 
 def play_task(
@@ -247,10 +246,10 @@ def play_task(
 
     Args:
         settings: The study.
-        store: Where finished blocks are kept; None if nowhere.
+        store: The folder of finished blocks; None without a folder.
         labels: The strategies that are to play.
         chunk: The block.
-        insist: Whether to compute and return what other processes are computing, or have computed.
+        insist: Whether to compute and return blocks that other processes compute or have saved.
         number: Number of the task.
         threads: PyTorch threads.
         made_with: Versions of the libraries of the calling process.
@@ -265,14 +264,16 @@ def play_task(
     """
     with _sendable_errors(chunk):
         here = libraries()
-        others = [name for name, one in made_with.items() if _build(here[name]) != _build(one)]
+        others = [
+            name for name, version in made_with.items() if _build(here[name]) != _build(version)
+        ]
         if others:
             found = "; ".join(
                 f"{name} {here[name]} instead of {made_with[name]}" for name in others
             )
             raise RuntimeError(
                 f"run_study: a worker on {this_host()} has {found}; a study needs the same "
-                "versions on all machines; install them."
+                "versions on all machines; install the same versions."
             )
         if store is not None and not store.is_here():
             store = None
@@ -301,21 +302,21 @@ def _explained(store: Store | None) -> Iterator[None]:
     except Exception as error:
         # Some executors raise an error of their own, with the worker's error as text.
         if not any(OWN_NOTE in text for text in (str(error), *getattr(error, "__notes__", ()))):
-            retained = "give save_to=FOLDER, which keeps finished trials for another call"
+            advice = "give save_to=FOLDER to save finished trials for another call"
             if store is not None:
-                retained = f"finished trials are kept in {store.path} and not played again"
+                advice = f"finished trials are saved in {store.path} and not played again"
             error.add_note(
                 "run_study: no result came back. If it could not be pickled, define worlds, "
                 "strategies, recorders and their functions at the top level of a module. If a "
-                "worker was lost, run the same call again, with a new executor if this one is "
-                f"broken; {retained}."
+                "worker was lost, repeat the call, with a new executor if the old executor is "
+                f"broken; {advice}."
             )
         raise
 
 
 @contextmanager
 def _sendable_errors(chunk: range) -> Iterator[None]:
-    """Note where errors occurred, and replace those that cannot be pickled by their text."""
+    """Note where errors occurred, and replace errors that cannot be pickled by their text."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What studies record besides regret; subclass :class:`Recorder` for your own."""
+"""Recorders of further variables of a study; subclass :class:`Recorder` for your own variables."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Variable:
 
     Args:
         sizes: Dimensions of the quantity in one round of one trial, with their lengths, such as
-            ``{"arm": 25}``; empty for a number.
-        dtype: Its type, such as ``"bool"`` or ``"int32"``; that of the study by default.
-        averaged: Whether to keep only the mean over rounds and trials, with its standard error over
-            trials as `..._standard_error`, instead of a value for every round of every trial.
+            ``{"arm": 25}``; empty for a scalar.
+        dtype: Its type, such as ``"bool"`` or ``"int32"``; the study's dtype by default.
+        averaged: Whether to store only the mean over rounds and trials, with its standard error
+            over trials as `..._standard_error`, instead of a value for every round of every trial.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Variable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape in one round of one trial."""
+        """Shape of the quantity in one round of one trial."""
         return tuple(self.sizes.values())
 
 
@@ -55,10 +55,10 @@ class Seen(NamedTuple):
         strategy: The strategy.
         state: Its state: before the observation in ``before``, after it in ``after``.
         suggestion: Its choice and prediction.
-        objective: The world's truth f_t: ``objective.at(choice)``.
-        best: The best value of f_t, `trials`.
-        value: The value at the choice, f_t(x_t), `trials`.
-        observation: y_t, `trials`; NaN where the measurement failed.
+        objective: The noiseless objectives f_t: ``objective.at(choice)``.
+        best: Tensor of shape `trials`, the best value of f_t.
+        value: Tensor of shape `trials`, the value f_t(x_t) at the choice.
+        observation: Tensor of shape `trials`, y_t; NaN if the measurement failed.
     """
 
     round: int
@@ -72,7 +72,11 @@ class Seen(NamedTuple):
     observation: Tensor
 
     def regret(self, value: Tensor) -> Tensor:
-        """The regret of values of f_t, `trials`."""
+        """The regret of values of f_t, a tensor of shape `trials`.
+
+        Args:
+            value: Values of f_t, a tensor of shape `trials`.
+        """
         return self.best - value if self.strategy.maximize else value - self.best
 
 
@@ -80,9 +84,8 @@ class Recorder(ABC):
     """Records quantities of every round; pass instances as ``run_study(..., record=(...,))``.
 
     Together ``before`` and ``after`` return the variables, each `trials` followed by its declared
-    sizes. A recorder's attributes and code are part of the identity of a study, like those of
-    worlds and strategies. One recorder sees many chunks of trials, several at once, so it must not
-    store what it sees.
+    sizes. A recorder's attributes and code are part of the identity of a study. A recorder receives
+    many chunks of trials, several at once, so it must not store its inputs.
     """
 
     def __repr__(self) -> str:
@@ -92,12 +95,22 @@ class Recorder(ABC):
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
         """The recorded variables, by name in the result.
 
+        Args:
+            domain: The domain of the study.
+
         Raises:
             ValueError: If they cannot be recorded on this domain.
         """
 
     def before(self, seen: Seen) -> Mapping[str, Tensor]:
-        """Quantities recorded before the strategy is told its observation."""
+        """Quantities recorded before the strategy receives its observation.
+
+        Args:
+            seen: The round, with the state before the observation.
+
+        Returns:
+            Tensors of shape `trials` followed by the declared sizes, by name.
+        """
         return {}
 
     def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
@@ -105,20 +118,28 @@ class Recorder(ABC):
 
         Args:
             seen: The round, with the new state.
-            info: What happened, including side queries to an expert.
+            info: Diagnostics of the update, including side queries to an expert.
+
+        Returns:
+            Tensors of shape `trials` followed by the declared sizes, by name.
         """
         return {}
 
     def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
-        """Further variables of the result that do not depend on the trials, such as coordinates."""
+        """Further variables of the result that do not depend on the trials, such as coordinates.
+
+        Args:
+            domain: The domain of the study.
+            strategies: The strategies by label.
+        """
         return xr.Dataset()
 
 
 def require_recorded(data: xr.Dataset, *names: str) -> None:
-    """Refuse a study that lacks given variables of a diagnosis, or of prediction errors.
+    """Check that a study recorded some variables of a diagnosis, or of prediction errors.
 
     Raises:
-        ValueError: If one is missing, with its name and how to record it.
+        ValueError: If a variable is missing, with its name and how to record it.
     """
     missing = [name for name in names if name not in data.variables]
     recorder, option = "PredictionError", "--prediction-error"
@@ -167,20 +188,20 @@ VARIABLES = {
     "mean": "mean predicted at x_t before y_t was seen",
     "sd": "standard deviation of that prediction, without observation noise",
     "sqrt_beta": "sqrt(beta_t), half the width of the band played, in units of sd",
-    "band": "what |y_t - mean| had to exceed for an alarm; NaN without a trigger",
+    "band": "threshold of the trigger for |y_t - mean|; NaN without a trigger",
     "simple_regret": "regret of the arm recommended before y_t was seen",
-    "model_noise": "noise variance σ² of an observation, as the strategy believes before y_t",
+    "model_noise": "the strategy's estimate of the noise variance σ² of an observation before y_t",
 }
 """Variables of shape `strategy x trial x round`, and their meaning. Predictions are NaN in rounds
-without one, as in the first rounds of a strategy that estimates its units."""
+without a prediction, such as the first rounds of a strategy that estimates its units."""
 MODEL_NOISE = "model_noise"
 
 
 class Diagnosis(Recorder):
     """Records predictions, bands and observations; a study takes about twice the time.
 
-    The result has then :meth:`~StudyResult.triggers`, :meth:`~StudyResult.calibration` and
-    :attr:`~StudyResult.simple_regret`, and the variables of ``VARIABLES``.
+    The result then has the variables of ``VARIABLES``, for :meth:`~StudyResult.triggers`,
+    :meth:`~StudyResult.calibration` and :attr:`~StudyResult.simple_regret`.
     """
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
@@ -202,12 +223,12 @@ class Diagnosis(Recorder):
             "observation": seen.observation,
             "objective": seen.value,
             "simple_regret": seen.regret(seen.objective.at(player.recommended_arm(state))),
-            **{name: torch.where(predicts, one, unknown) for name, one in predicted.items()},
+            **{name: torch.where(predicts, value, unknown) for name, value in predicted.items()},
         }
 
 
 def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
-    """One variable of one strategy in float64, `trials x rounds`."""
+    """A variable of a strategy in float64, `trials x rounds`."""
     values = data[name].sel(strategy=strategy).transpose("trial", "round").values
     return np.asarray(values, dtype=np.float64)
 
@@ -215,7 +236,7 @@ def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
 # ---------------------------------------------------------------- prediction errors, arm by arm
 
 MAP, MAP_ERROR = "prediction_error", "prediction_error_standard_error"
-"""Average over rounds and trials, and its standard error, `strategy x arm`."""
+"""Mean over rounds and trials, and its standard error, `strategy x arm`."""
 SQUARED_ERROR = "squared_error"
 """Average over the arms, `strategy x trial x round`."""
 PLACE = "position"
@@ -262,9 +283,10 @@ class PredictionError(Recorder):
 class Weights(Recorder):
     """Records the weights of rates, hazards, lengthscales and noise ratios, and of a jump.
 
-    The result's ``data`` has ``weight_rate``, `strategy x trial x round x rate`, and likewise for
-    the others, and ``jump``, the probability that the newest observation came after a jump. They
-    are NaN for strategies without this bank.
+    The result's ``data`` has ``weight_rate``, `strategy x trial x round x rate`, likewise
+    ``weight_hazard``, ``weight_lengthscale`` and ``weight_noise_ratio``, and ``jump``, the
+    probability of a jump before the newest observation. They are NaN for strategies without this
+    bank.
 
     Args:
         bank: The bank of the strategies.
@@ -274,7 +296,7 @@ class Weights(Recorder):
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
         values = self.bank.values(domain.columns)
-        weights = {f"weight_{name}": Variable({name: len(one)}) for name, one in values.items()}
+        weights = {f"weight_{name}": Variable({name: len(grid)}) for name, grid in values.items()}
         return {**weights, "jump": Variable()}
 
     def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
@@ -284,12 +306,12 @@ class Weights(Recorder):
         else:
             values = self.bank.values(seen.state.domain.columns)
             weights = {
-                name: like.new_full((*like.shape, len(one)), math.nan)
-                for name, one in values.items()
+                name: like.new_full((*like.shape, len(grid)), math.nan)
+                for name, grid in values.items()
             }
             jump = torch.full_like(like, math.nan)
-        return {**{f"weight_{name}": one for name, one in weights.items()}, "jump": jump}
+        return {**{f"weight_{name}": weight for name, weight in weights.items()}, "jump": jump}
 
     def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
         values = self.bank.values(domain.columns)
-        return xr.Dataset(coords={name: np.array(one) for name, one in values.items()})
+        return xr.Dataset(coords={name: np.array(grid) for name, grid in values.items()})

@@ -39,7 +39,7 @@ class StudyResult(StudyRecord):
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables
             `regret` (instantaneous, noiseless: max_x f_t(x) − f_t(x_t)) and `resets` (bool: data
-            were forgotten in this round, by a period before its choice or by a trigger after its
+            were dropped in this round, by a period before its choice or by a trigger after its
             observation). Its attributes document the study: seed, noise, world, versions, and wall
             time in seconds.
 
@@ -83,11 +83,11 @@ class StudyResult(StudyRecord):
         *,
         ax: Axes | None = None,
     ) -> Figure:
-        """Plot one trial over time: predictions with the trigger's band, alarms and their causes.
+        """Plot one trial over time: predictions, the trigger's band, resets and their causes.
 
         Args:
-            strategy: A strategy with a trigger; the first one by default.
-            trial: Number of the trial; by default one with the typical number of resets.
+            strategy: Label of a strategy with a trigger; by default the first.
+            trial: Number of the trial; by default a trial with the typical number of resets.
             path: Where to write the figure; its extension selects the format.
             ax: Axes to draw the upper panel on.
 
@@ -138,7 +138,7 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            strategy: Its label; the first such strategy by default.
+            strategy: Its label; by default the first such strategy.
             trial: Number of the trial; by default the mean and the middle half of all trials.
             ax: Axes to draw the weights of rates on.
 
@@ -159,15 +159,15 @@ class StudyResult(StudyRecord):
         ax: Axes | None = None,
         strategy: str | None = None,
     ) -> Figure:
-        """Map the prediction error of every strategy over the arms, the best one first.
+        """Map the prediction error of every strategy over the arms, the best strategy first.
 
         Args:
             path: Where to write the figure; its extension selects the format.
             across: Which coordinate of the arms is horizontal.
             names: Names of the coordinates.
             aspect: Vertical unit in horizontal units; 1 / cos(latitude) for degrees.
-            ax: Axes to draw the map of one strategy on, or the curves of all.
-            strategy: The strategy of that map; by default that of the smallest mean error.
+            ax: Axes for the map of a single strategy, or for the curves of all.
+            strategy: The strategy of this map; by default the best strategy.
 
         Raises:
             ValueError: If the study did not record it, or its arms have more than two coordinates.
@@ -179,10 +179,10 @@ class StudyResult(StudyRecord):
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything to one compressed netCDF file, atomically.
+        """Write the result to a compressed netCDF file, atomically.
 
-        The file appears under its name only when complete, so an interrupted save leaves an older
-        file as it was. Missing folders are created.
+        The file appears under its name only when complete, so an interrupted save does not change
+        an older file. Missing folders are created.
 
         Args:
             path: The file, `.nc` by custom.
@@ -220,55 +220,55 @@ class StudyResult(StudyRecord):
 # ---------------------------------------------------------------- merging
 
 SAME = ("world", "noise", "goal", "seed", "draws", "horizon", "trials", "dtype")
-"""Attributes that are equal in results of the same trials."""
+"""Attributes that are equal for results of the same trials."""
 VERSIONS = ("device", "torch", "botorch", "gpytorch", "numpy", "botorch_tv")
 """Attributes that are joined if they differ."""
 COMPARED_TRIALS = 16
-"""Trials in which the worlds are compared."""
+"""Number of trials for the comparison of worlds."""
 TOLERANCE = 1e-3
-"""Share of the largest regret by which rounding on other machines may change a world."""
+"""Tolerance for rounding on other machines, relative to the largest regret."""
 
 
-def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
+def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     """Merge two results of the same trials with different strategies.
 
     Raises:
-        ValueError: If trials or worlds differ, or both have a label; names what is the matter.
+        ValueError: If trials or worlds differ, or a label is in both, with the difference.
     """
-    unlike = differences(_identity(other), _identity(one))
-    variables = sorted({str(name) for name in set(one.variables) ^ set(other.variables)})
+    unlike = differences(_identity(second), _identity(first))
+    variables = sorted({str(name) for name in set(first.variables) ^ set(second.variables)})
     if variables:
-        unlike.append(f"{', '.join(variables)} is in only one of them (record)")
+        unlike.append(f"{', '.join(variables)} is in only one of the results (record)")
     if unlike:
         raise ValueError(
             f"StudyResult.merge: these are results of different trials: {'; '.join(unlike)}. Run "
-            "the missing strategies with the settings of the others."
+            "all strategies with the same settings."
         )
-    twice = sorted(set(one["strategy"].values.tolist()) & set(other["strategy"].values.tolist()))
+    twice = sorted(set(first["strategy"].values.tolist()) & set(second["strategy"].values.tolist()))
     if twice:
         raise ValueError(
-            f"StudyResult.merge: {', '.join(twice)} is in both; drop one by "
+            f"StudyResult.merge: {', '.join(twice)} is in both; remove a copy with "
             "StudyResult(result.data.drop_sel(strategy=...))."
         )
-    needed, free = one.nbytes + other.nbytes, free_bytes(torch.device("cpu"))
+    needed, free = first.nbytes + second.nbytes, free_bytes(torch.device("cpu"))
     require(
         needed <= free,
         f"StudyResult.merge: both together take {bytes_text(needed)}, but only "
-        f"{bytes_text(free)} of memory are free; run all strategies with one save_to=FOLDER, "
-        "which computes the missing ones and keeps the result on disk.",
+        f"{bytes_text(free)} of memory are free; run all strategies with the same save_to=FOLDER, "
+        "which computes only missing strategies and stores the result on disk.",
     )
-    _require_same_worlds(one, other)
+    _require_same_worlds(first, second)
     joined = together(
         {name: str(each.attrs[name]) for name in VERSIONS if name in each.attrs}
-        for each in (one, other)
+        for each in (first, second)
     )
-    attributes = dict(one.attrs) | joined
-    shown = [json.loads(each.attrs.get("strategies", "{}")) for each in (one, other)]
+    attributes = dict(first.attrs) | joined
+    shown = [json.loads(each.attrs.get("strategies", "{}")) for each in (first, second)]
     attributes["strategies"] = json.dumps({**shown[0], **shown[1]})
-    attributes["seconds"] = sum(each.attrs.get("seconds", 0.0) for each in (one, other))
-    attributes["created"] = max(str(each.attrs.get("created", "")) for each in (one, other))
+    attributes["seconds"] = sum(each.attrs.get("seconds", 0.0) for each in (first, second))
+    attributes["created"] = max(str(each.attrs.get("created", "")) for each in (first, second))
     return xr.concat(
-        [one, other],
+        [first, second],
         dim="strategy",
         data_vars="minimal",
         coords="minimal",
@@ -279,25 +279,25 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
 
 
 def together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Join the versions of several runs; different versions of a library are listed, each once."""
+    """Join the versions of several runs; all different versions of a library are listed."""
     found: dict[str, dict[str, None]] = {}
-    for one in several:
-        for name, version in one.items():
+    for versions in several:
+        for name, version in versions.items():
             found.setdefault(name, {}).update(dict.fromkeys(version.split(", ")))
     return {name: ", ".join(every) for name, every in found.items()}
 
 
-def _require_same_worlds(one: xr.Dataset, other: xr.Dataset) -> None:
+def _require_same_worlds(first: xr.Dataset, second: xr.Dataset) -> None:
     """Raise if an arm has two different regrets in the same round of the same trial.
 
-    The settings may agree and the worlds still differ, if the code that draws them has changed in
-    between. The first trials suffice, because all trials are drawn alike.
+    Worlds with equal settings differ if the code that draws them has changed between the runs. The
+    first trials suffice, because all trials are drawn by the same code.
     """
-    if "index" not in one.variables:
-        return  # on a box, hardly any point is chosen twice
+    if "index" not in first.variables:
+        return  # on a box, two strategies rarely choose the same point
     few = [
         each.isel(trial=slice(0, COMPARED_TRIALS)).transpose("strategy", "trial", "round", ...)
-        for each in (one, other)
+        for each in (first, second)
     ]
     arms, regrets = ([each[name].to_numpy() for each in few] for name in ("index", "regret"))
     scale = max(float(np.abs(each).max(initial=0.0)) for each in regrets)
@@ -307,11 +307,11 @@ def _require_same_worlds(one: xr.Dataset, other: xr.Dataset) -> None:
             number, trial, step = (int(each) for each in np.argwhere(unlike)[0])
             raise ValueError(
                 "StudyResult.merge: these are results of different worlds or goals: in trial "
-                f"{one['trial'].to_numpy()[trial]}, round {one['round'].to_numpy()[step]}, arm "
+                f"{first['trial'].to_numpy()[trial]}, round {first['round'].to_numpy()[step]}, arm "
                 f"{arm[trial, step]} has the regret {regret[trial, step]:.6g} here and "
                 f"{regrets[1][number, trial, step]:.6g} there; run all strategies again, with the "
-                f"same versions (botorch_tv {one.attrs.get('botorch_tv')} and "
-                f"{other.attrs.get('botorch_tv')})."
+                f"same versions (botorch_tv {first.attrs.get('botorch_tv')} and "
+                f"{second.attrs.get('botorch_tv')})."
             )
 
 
@@ -326,17 +326,17 @@ def _identity(data: xr.Dataset) -> dict[str, Description]:
 # ---------------------------------------------------------------- the verdict
 
 CLEAR = 2.0
-"""Smallest paired difference that is called clear, in standard errors."""
+"""Smallest paired difference for a clear verdict, in standard errors."""
 
 
 def verdict(result: StudyResult) -> str:
-    """Which strategy has the lowest regret, and how clearly."""
+    """Text that names the strategy with the lowest regret, and by how many standard errors."""
     table = result.summary()
     best = str(table.index[0])
     level = f"{table['regret_per_round'].iloc[0]:.3f} a round"
     trials = result.data.sizes["trial"]
     if len(table) == 1:
-        return f"{best} alone was run: regret {level}."
+        return f"Only {best} was run: regret {level}."
     second = str(table.index[1])
     gap = result.paired_difference(second, best)
     apart, over = gap.t_ratio, f"over {trials} paired trials"
@@ -344,7 +344,7 @@ def verdict(result: StudyResult) -> str:
     if gap.mean == 0 == gap.standard_error:
         return f"{best} and {second} have the lowest regret, {level}, the same in every trial."
     if math.isnan(apart):
-        return f"{found}; more trials would show how clearly."
+        return f"{found}; run more trials for a standard error."
     if apart < CLEAR:
         behind = f"{second} is only {apart:.1f} standard errors behind {over}"
         return f"{found}, but {behind}: too close to call."
@@ -358,7 +358,7 @@ def verdict(result: StudyResult) -> str:
 LEVEL = 0.9
 
 _COLUMNS = {
-    "alarms": ("alarms", ".2f"),
+    "triggers": ("triggers", ".2f"),
     "by_objective": ("f left band", ".0%"),
     "by_noise": ("by noise", ".0%"),
     "by_both": ("both", ".0%"),
@@ -369,8 +369,8 @@ _COLUMNS = {
 }
 
 _LEGEND = (
-    "Alarms per trial and the share with this cause; share of rounds with the objective f and the\n"
-    f"observation y in their {LEVEL:.0%} bands, and f in the band played, mean ± √β sd."
+    "Triggered resets per trial and the share of each cause; share of rounds with objective f and\n"
+    f"observation y in their {LEVEL:.0%} bands, and with f in the band played, mean ± √β sd."
 )
 
 
@@ -381,21 +381,21 @@ def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
         result: A diagnosed study.
 
     Returns:
-        `alarms` (mean per trial; NaN without a trigger) and the shares of them `by_objective`,
-        `by_noise` and `by_both` (see :func:`trigger_table`); `objective` and `observation` (shares
-        of rounds inside their bands of nominally 90 %); `played` (share of rounds with the
-        objective in the band played); `simple_regret` (mean per round).
+        `triggers` (triggered resets, mean per trial; NaN without a trigger); their shares
+        `by_objective`, `by_noise` and `by_both` (see :func:`trigger_table`); `objective` and
+        `observation` (shares of rounds inside their bands of nominally 90 %); `played` (share of
+        rounds with the objective in the band played); `simple_regret` (mean per round).
 
     Raises:
         ValueError: If the study was not diagnosed.
     """
-    alarms, shares = result.triggers(), result.calibration([LEVEL]).squeeze("level")
+    triggers, shares = result.triggers(), result.calibration([LEVEL]).squeeze("level")
     trials, armed = result.data.sizes["trial"], with_trigger(result.data)
-    simple = result.over_trials(by_trial(result.simple_regret, lambda one: one.mean("round")))
+    simple = result.over_trials(by_trial(result.simple_regret, lambda regret: regret.mean("round")))
     rows = []
     for label in result.strategies:
-        causes = alarms["cause"][alarms["strategy"] == label]
-        row = {"alarms": len(causes) / trials if label in armed else math.nan}
+        causes = triggers["cause"][triggers["strategy"] == label]
+        row = {"triggers": len(causes) / trials if label in armed else math.nan}
         for cause in CAUSES:
             row[f"by_{cause}"] = float((causes == cause).mean()) if len(causes) else math.nan
         for name in ("objective", "observation", "played"):
@@ -407,7 +407,7 @@ def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
 
 
 def diagnosis_text(table: pd.DataFrame) -> str:
-    """The diagnosis as text, one line per strategy.
+    """The diagnosis as text, a line per strategy.
 
     Args:
         table: The table of :func:`diagnosis_table`.
@@ -423,8 +423,8 @@ def calibration_table(result: StudyRecord) -> pd.DataFrame:
         result: A diagnosed study.
 
     Returns:
-        Columns `strategy`, `inside` (which value, and which band), `level` (nominal; NaN if given
-        by a theorem), `share` and its `standard_error` over trials.
+        Columns `strategy`, `inside` (the value and its band), `level` (nominal; NaN for the band of
+        a theorem), `share` and its `standard_error` over trials.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -432,23 +432,23 @@ def calibration_table(result: StudyRecord) -> pd.DataFrame:
     shares = result.calibration()
     rows: list[tuple[str, str, float, float, float]] = []
     for label in result.strategies:
-        one = shares.sel(strategy=label)
+        own = shares.sel(strategy=label)
         for name in ("objective", "observation"):
             for level in shares["level"].values:
-                at = one.sel(level=level)
+                at = own.sel(level=level)
                 rows.append(
                     (label, name, float(level), float(at[name]), float(at[f"{name}_error"]))
                 )
         for name, meaning, level in (
-            ("played", "objective in the band played", float(one["played_level"])),
+            ("played", "objective in the band played", float(own["played_level"])),
             ("throughout", "objective in the band played in every round", math.nan),
         ):
-            rows.append((label, meaning, level, float(one[name]), float(one[f"{name}_error"])))
+            rows.append((label, meaning, level, float(own[name]), float(own[f"{name}_error"])))
     return pd.DataFrame(rows, columns=["strategy", "inside", "level", "share", "standard_error"])
 
 
 def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
-    """Write tables and plots of alarms, calibration and simple regret.
+    """Write tables and plots of triggered resets, calibration and simple regret.
 
     Args:
         result: A diagnosed study.
@@ -456,7 +456,7 @@ def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
             `out/compare-triggers.csv` and so on.
 
     Returns:
-        The files written. Alarms are not plotted if no strategy has a trigger.
+        The files written. Without a trigger there is no plot of resets.
 
     Raises:
         ValueError: If the study was not diagnosed.

@@ -30,38 +30,38 @@ def unit_kernel(name: str, lengthscale: float) -> Kernel:
     Raises:
         ValueError: If the name is unknown or the lengthscale not positive and finite.
     """
-    require(name in KERNELS, f"kernel is {name!r}; choose one of {', '.join(KERNELS)}.")
+    require(name in KERNELS, f"kernel is {name!r}; give {', '.join(KERNELS)}.")
     lengthscale = require_number("lengthscale", lengthscale, "(0, inf)", "0.2 is usual.")
     with torch.device("cpu"):
         kernel = RBFKernel() if name == "se" else MaternKernel(nu=SMOOTHNESS[name])
     kernel = kernel.double()
-    # A float would turn float32.
+    # A Python float would become float32.
     kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64, device="cpu")
     return kernel
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything the strategies of one comparison are built from.
+    """Parameters of the strategies of a comparison.
 
     Args:
         kernel: Covariance over the domain.
         noise: Variance of the observation noise.
         epsilon: Rate of change assumed by TV-GP-UCB.
         sigma_w2: Variance that UI-TVBO adds per unit of time, in units of the kernel's.
-        period: Rounds N after which R-GP-UCB and BR-GP-UCB forget, and R-PERP restarts.
-        window: Rounds W that SW-GP-UCB remembers.
+        period: Rounds N after which R-GP-UCB and BR-GP-UCB reset, and R-PERP restarts.
+        window: Rounds W that SW-GP-UCB retains.
         gamma: Discount γ of WGP-UCB, in (0, 1].
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
-        delta: Chance δ of a false alarm of ET-GP-UCB and GLR-GP-UCB.
-        width: Exploration of the strategies that take a width; None for each paper's own. IGP-UCB
-            and BR-GP-UCB do not take it: their width, from the information gain, is what
-            distinguishes them from GP-UCB and R-GP-UCB.
+        delta: Probability δ of a false trigger of ET-GP-UCB and GLR-GP-UCB.
+        width: Exploration of the strategies that take a width; None for the width of each paper.
+            IGP-UCB and BR-GP-UCB ignore it: they differ from GP-UCB and R-GP-UCB only by their
+            width, which depends on the information gain.
         chance: Share of rounds in which GLR-GP-UCB explores at random.
         beta: Square of the bands' half width in R-PERP, in standard deviations.
         epsilons: Rates of change that PE-GP-UCB considers.
         windows: Windows that BOB-GP-UCB chooses from.
-        block: Rounds for which BOB-GP-UCB keeps a window.
+        block: Rounds for which BOB-GP-UCB uses the same window.
         horizon: Number of rounds assumed by BOB-GP-UCB.
         cycle: Length of the cycle assumed by TV-BayesOpt, in units of time.
         cycle_lengthscale: Lengthscale of TV-BayesOpt's periodic kernel.
@@ -119,7 +119,7 @@ RIVALS: dict[str, tuple[str, Callable[..., Strategy], tuple[str, ...]]] = {
     ),
     "Random": ("Random", strategies.random_search, ()),
 }
-"""Label in the paper, preset, and the settings it takes besides kernel and noise, by short name."""
+"""Label in the paper, preset, and its settings other than kernel and noise, by short name."""
 
 
 def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
@@ -133,17 +133,17 @@ def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
         The strategies, by their names in the papers.
 
     Raises:
-        ValueError: If a name is unknown, with the known ones; or ``names`` is empty.
+        ValueError: If ``names`` is empty or has an unknown name.
     """
-    known = {code.upper(): rival for code, rival in RIVALS.items()}
-    known |= {rival[0].upper(): rival for rival in RIVALS.values()}
+    rivals = {code.upper(): rival for code, rival in RIVALS.items()}
+    rivals |= {rival[0].upper(): rival for rival in RIVALS.values()}
     wanted = [name.strip().upper() for name in names if name.strip()]
     require(len(wanted) > 0, f"No strategy given; choose from {', '.join(RIVALS)}.")
     for name in wanted:
-        if name not in known:
-            raise ValueError(f"Unknown strategy {name!r}; known: {', '.join(RIVALS)}.")
+        if name not in rivals:
+            raise ValueError(f"Unknown strategy {name!r}; choose from {', '.join(RIVALS)}.")
     made = {}
-    for label, preset, takes in (known[name] for name in wanted):
+    for label, preset, takes in (rivals[name] for name in wanted):
         modelled = {"kernel", "noise"} & inspect.signature(preset).parameters.keys()
         made[label] = preset(**{name: getattr(settings, name) for name in (*modelled, *takes)})
     return made

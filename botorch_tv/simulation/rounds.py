@@ -37,7 +37,7 @@ class Place:
 
     def __init__(self, block: range) -> None:
         self.block = block
-        self.reach(0, "they are begun")
+        self.reach(0, "they are started")
 
     def reach(self, number: int, doing: str, *who: object) -> None:
         """Record the current step.
@@ -57,28 +57,28 @@ class Place:
 
 
 def trials_of(block: range) -> str:
-    """A block of trials in words."""
+    """Text for a block of trials."""
     return f"trials {block.start} to {block.stop - 1}"
 
 
 # ---------------------------------------------------------------- progress, in whole trials
 
 OFTEN, SELDOM = 0.1, 60.0
-"""Seconds between updates of the bar on a screen, and in a log, which keeps every update."""
+"""Seconds between updates of the bar on a screen, and in a log, where every update is a line."""
 
 
-def progress_bar(trials: int, known: int, *, shown: bool) -> tqdm[Any]:
+def progress_bar(trials: int, finished: int, *, shown: bool) -> tqdm[Any]:
     """A bar that counts trials; it is updated often on a screen, and seldom in a log file.
 
     Args:
         trials: Number of all trials.
-        known: Number of trials already finished.
+        finished: Number of trials already finished.
         shown: Whether to show the bar.
     """
     watched = sys.stderr.isatty() or "ipykernel" in sys.modules
     return tqdm(
         total=trials,
-        initial=known,
+        initial=finished,
         unit="trial",
         disable=not shown,
         mininterval=OFTEN if watched else SELDOM,
@@ -92,25 +92,25 @@ class Progress:
     Args:
         bar: The bar, which counts trials.
         horizon: Rounds per trial.
-        known: Number of trials already finished.
+        finished: Number of trials already finished.
     """
 
-    def __init__(self, bar: tqdm[Any], horizon: int, known: int = 0) -> None:
+    def __init__(self, bar: tqdm[Any], horizon: int, finished: int = 0) -> None:
         self._bar, self._horizon = bar, horizon
-        self._rounds = known * horizon
+        self._rounds = finished * horizon
         self._lock = threading.Lock()
 
     def add(self, rounds: int) -> None:
-        """Count more rounds, each of one trial."""
+        """Add finished rounds of single trials."""
         with self._lock:
             self._rounds += rounds
             self._bar.update(self._rounds // self._horizon - self._bar.n)
 
 
-# ---------------------------------------------------------------- what is recorded
+# ---------------------------------------------------------------- records
 
 WRITTEN_TOGETHER = 16
-"""Rounds written at once, because every write costs a kernel launch."""
+"""Rounds written at once, because every write launches a kernel."""
 
 
 class Records:
@@ -128,26 +128,26 @@ class Records:
         # Rounds come first, so that a round is contiguous.
         self._rounds = {
             name: torch.empty(
-                (self._horizon, strategies, trials, *one.shape),
-                dtype=dtype if one.dtype is None else getattr(torch, one.dtype),
+                (self._horizon, strategies, trials, *variable.shape),
+                dtype=dtype if variable.dtype is None else getattr(torch, variable.dtype),
                 device=device,
             )
-            for name, one in settings.every_round.items()
+            for name, variable in settings.every_round.items()
         }
         self._sums = {
-            name: torch.zeros(strategies, trials, *one.shape, dtype=dtype, device=device)
-            for name, one in settings.averaged.items()
+            name: torch.zeros(strategies, trials, *variable.shape, dtype=dtype, device=device)
+            for name, variable in settings.averaged.items()
         }
-        self._kinds = {name: (one.shape[2:], one.dtype) for name, one in self._rounds.items()}
-        self._kinds |= {name: (one.shape[1:], one.dtype) for name, one in self._sums.items()}
+        self._kinds = {name: (array.shape[2:], array.dtype) for name, array in self._rounds.items()}
+        self._kinds |= {name: (array.shape[1:], array.dtype) for name, array in self._sums.items()}
         self._row: dict[str, list[Tensor]] = {name: [] for name in self._rounds}
         self._first: dict[str, list[Tensor]] | None = {name: [] for name in self._rounds}
-        """What was given in the first rounds; a tensor given twice is overwritten by its owner."""
+        """Tensors of the first rounds, to find tensors that their owner overwrites."""
         self._overwritten: set[str] = set()
         self._added = dict.fromkeys(self._sums, 0)
 
     def note(self, number: int, recorder: Recorder, values: Mapping[str, Tensor]) -> None:
-        """Take the values that a recorder returns for one strategy in the current round.
+        """Store the values that a recorder returns for a strategy in the current round.
 
         Raises:
             ValueError: If a variable, its shape or its type was not declared.
@@ -193,7 +193,7 @@ class Records:
                 torch.stack(row, out=self._rounds[name][step - waiting : step + 1].flatten(0, 1))
                 row.clear()
             for name, given in (self._first or {}).items():
-                if len({one.untyped_storage().data_ptr() for one in given}) < len(given):
+                if len({tensor.untyped_storage().data_ptr() for tensor in given}) < len(given):
                     self._overwritten.add(name)
             self._first = None
         self._added = dict.fromkeys(self._sums, 0)
@@ -206,7 +206,7 @@ class Records:
             for label, own in zip(self._labels, host):
                 found[label][name] = own
         for name, sums in self._sums.items():
-            for label, of_strategy in zip(self._labels, sums):  # one at a time, to save memory
+            for label, of_strategy in zip(self._labels, sums):  # a loop saves memory
                 of_trials = of_strategy.double() / self._horizon
                 found[label][name] = (mean := of_trials.mean(0)).cpu().numpy()
                 scatter = of_trials.sub_(mean).square_().sum(0)
@@ -218,7 +218,7 @@ class Records:
 
 
 class EagerTable:
-    """The states of some strategies in the trials of one block, played round by round.
+    """The states of some strategies in the trials of a block, played round by round.
 
     Args:
         settings: The study.
@@ -247,7 +247,7 @@ class EagerTable:
         return self.settings.stream(purpose, self.block)
 
     def play_round(self, step: int, objective: Objective) -> None:
-        """One round of every strategy.
+        """Play one round of every strategy.
 
         Args:
             step: The round, counted from 0.
@@ -266,7 +266,7 @@ class EagerTable:
     def _play(
         self, number: int, label: str, step: int, objective: Objective, best: Tensor, noise: Tensor
     ) -> None:
-        """One round of one strategy."""
+        """Play one round of one strategy."""
         strategy, state, world = (
             self.settings.strategies[label],
             self.states[label],
@@ -297,10 +297,10 @@ class EagerTable:
 
     def _record(self, number: int, seen: Seen, info: Info | None) -> None:
         """Call every recorder, before the observation or, with ``info``, after it."""
-        for one in self.settings.recorders:
-            self.place.reach(seen.round, "{!r} records the strategy {!r}", one, seen.label)
-            values = one.before(seen) if info is None else one.after(seen, info)
-            self.records.note(number, one, values)
+        for recorder in self.settings.recorders:
+            self.place.reach(seen.round, "{!r} records the strategy {!r}", recorder, seen.label)
+            values = recorder.before(seen) if info is None else recorder.after(seen, info)
+            self.records.note(number, recorder, values)
 
     def _consulted(
         self, label: str, state: State, step: int, objective: Objective
@@ -313,12 +313,12 @@ class EagerTable:
         asked = strategy.consult(state, generator=stream)
         if asked is None:
             return state, torch.zeros(len(self.block), dtype=torch.int64, device=state.time.device)
-        # The largest possible number of variates, so that trials do not depend on each other.
+        # Drawing the largest possible number of variates makes trials independent of each other.
         noise = stream.normal(asked.limit)[..., : asked.mask.shape[-1]]
         world = self.settings.world
         answers = objective.at(asked.choice) + math.sqrt(world.noise) * noise
-        known = [world.available(step, one) for one in asked.choice.unbind(1)]
-        measured = [one for one in known if one is not None]
+        measurable = [world.available(step, choice) for choice in asked.choice.unbind(1)]
+        measured = [flags for flags in measurable if flags is not None]
         ok = torch.stack(measured, -1) if measured else None
         state = strategy.absorb(state, asked, answers, ok=ok, check=False)
         return state, asked.side_queries
@@ -327,8 +327,8 @@ class EagerTable:
 # ---------------------------------------------------------------- from the first round to the last
 
 BEATEN = 1e-3
-"""Share of the largest regret by which the best value of a world may be exceeded, because a search
-for it is inexact."""
+"""Tolerance for negative regret, relative to the largest regret; a search for the best value is
+inexact."""
 
 
 def play_block(
@@ -377,7 +377,7 @@ def play_block(
                 reached = step + 1
         if stop.is_set():
             return None
-        found = {label: one for table in tables for label, one in table.finished().items()}
+        found = {label: arrays for table in tables for label, arrays in table.finished().items()}
         found = {label: found[label] for label in labels}
         _require_possible(settings, found, place)
         return found
@@ -396,30 +396,30 @@ def play_block(
 def _tables(
     settings: StudySettings, labels: Sequence[str], place: Place, stop: threading.Event
 ) -> list[EagerTable | CapturedTable | CompiledTable]:
-    """One table each for the strategies that are compiled or captured, and for all others."""
+    """A table for the compiled or captured strategies, and a table for all others."""
     gpu = settings.device.type == "cuda"
-    # A worker may do without the compiler.
-    known = settings.known(labels) if gpu or find_spec("numba") is not None else {}
+    # A worker may have no compiler.
+    compilable = settings.compilable(labels) if gpu or find_spec("numba") is not None else {}
     tables: list[EagerTable | CapturedTable | CompiledTable] = []
-    if others := [label for label in labels if label not in known]:
+    if others := [label for label in labels if label not in compilable]:
         tables.append(EagerTable(settings, others, place))
-    if known and gpu:
-        tables.append(CapturedTable(settings, known, place.block, cuda_graph(settings.device)))
-    elif known:
-        # Imported only here, because it imports the compiler.
+    if compilable and gpu:
+        tables.append(CapturedTable(settings, compilable, place.block, cuda_graph(settings.device)))
+    elif compilable:
+        # A late import, because this module imports the compiler.
         from botorch_tv.simulation.compiled import CompiledTable
 
-        tables.append(CompiledTable(settings, known, place.block, stop))
+        tables.append(CompiledTable(settings, compilable, place.block, stop))
     return tables
 
 
 def _require_possible(settings: StudySettings, found: Mapping[str, Arrays], place: Place) -> None:
     """Raise unless all regrets are finite and not negative.
 
-    Checked only once, at the end, to avoid synchronising with the device in every round. Rounding
-    and an inexact search for the best value are tolerated.
+    The check runs once, at the end, to avoid synchronising with the device in every round. It
+    tolerates rounding and an inexact search for the best value.
     """
-    regret = np.stack([one["regret"] for one in found.values()])
+    regret = np.stack([arrays["regret"] for arrays in found.values()])
     wrong = ~np.isfinite(regret)
     if not wrong.any():
         wrong = regret < -BEATEN * max(regret.max(), 0.0)
@@ -427,13 +427,13 @@ def _require_possible(settings: StudySettings, found: Mapping[str, Arrays], plac
         return
     step = int(wrong.any((0, 1)).argmax())
     number, trial = np.argwhere(wrong[:, :, step])[0]
-    place.reach(step + 1, "regret is counted")
+    place.reach(step + 1, "regret is checked")
     world = settings.world
     source = type(world.problem if isinstance(world, BoxWorld) else world).__name__
     raise ValueError(
         f"run_study: the regret of {list(found)[number]!r} in trial {place.block[trial]} is "
         f"{regret[number, trial, step]:.6g}, but it must be finite and cannot be negative: "
-        f"{source} has NaN or infinite values, or one that "
-        f"{'exceeds' if settings.maximize else 'is below'} the best that it reports; clip its "
+        f"{source} has NaN or infinite values, or a value "
+        f"{'above' if settings.maximize else 'below'} the best that it reports; clip its "
         "values, or correct best() of its objectives, or _best_at of the test function."
     )

@@ -32,28 +32,24 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 
 LEAST_LOST = 1 / 512
-"""Share of a covariance lost from a round to the next, 1 - a² (ε of a Markov model), from which on
-rounding stays small in that inverse whatever the noise, since errors are lost with what is known.
-With less of both, their shares of LEAST_NOISE and of this have to add up to one.
-
-Measured against rows at that sum: squared exponential and Matérn kernels of lengthscales 0.1 to 3
-on 6 x 6 to 23 x 23 points, noise 1e-6 k to k/64, over 100 to 700 rounds: an error of the mean of at
-most 5.4e-10 of its prior standard deviation."""
+"""Smallest loss of covariance per round, 1 - a² (ε of a Markov model), for which rounding errors in
+the inverse stay small with any noise, because they decay with the covariance. With a smaller loss,
+noise / LEAST_NOISE + loss / LEAST_LOST must be at least 1."""
 
 MOST_SLOTS = 512
-"""Largest number of played arms whose inverse, read in every round, stays in a cache."""
+"""Largest number of played arms whose inverse fits into a cache."""
 MOST_ARMS = 512
 """Largest number of arms for which rows of a covariance without product structure are cheaper
-than a matrix product of all trials."""
+than a matrix product over all trials."""
 PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
-"""The methods whose objectives are values on the arms."""
+"""Methods that return objectives as values on the arms."""
 WORTH_COMPILING = 2**30
-"""Trials x rounds x arms x strategies from which on compiling, about ten seconds unless it has been
-done before, pays: rounds of about half a minute."""
+"""Smallest trials x rounds x arms x strategies for which compilation saves time; a study of this
+size takes about half a minute, and compilation ten seconds unless it is cached."""
 
 
 class Rules(NamedTuple):
-    """The parts of a strategy, in numbers; tables are indexed by round or by elapsed time."""
+    """A strategy as numbers and tables; tables are indexed by round or by elapsed time."""
 
     variance: np.ndarray
     """Prior variance of the arms, `M`."""
@@ -86,33 +82,33 @@ class Rules(NamedTuple):
 
 
 Compilable = tuple[Rules, int, Basis]
-"""A strategy in numbers, the largest number of arms that a trial holds at a time, and the features
-of its kernel."""
+"""A strategy as numbers and tables, the largest number of arms that a trial stores at a time, and
+the features of its kernel."""
 
 
 class TooManyArms(Exception):
-    """A trial of a strategy holds more arms than :data:`MOST_SLOTS`: the recursion is faster."""
+    """A trial stores more arms than :data:`MOST_SLOTS`, so the recursion is faster."""
 
 
 def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
-    """Whether a study compiles its rounds, or records them.
+    """Whether a study compiles its rounds, or captures them on a GPU.
 
     Args:
-        wanted: The user's choice; None where the work ahead decides. On a GPU nothing is recorded
-            unless asked for.
-        world: Where objectives are drawn from.
-        rounds: Of all strategies in all trials.
-        device: Where they are played.
+        wanted: The user's choice. None compiles large studies on a CPU and captures nothing on a
+            GPU.
+        world: The distribution of objectives.
+        rounds: Number of rounds of all strategies in all trials.
+        device: The device of the study.
 
     Raises:
-        ImportError: If it is asked for on a CPU and there is no compiler.
+        ImportError: If ``wanted`` is True on a CPU and Numba is not installed.
     """
     if device.type != "cpu":
         return wanted is True
     available = find_spec("numba") is not None
     if wanted and not available:
         raise ImportError(
-            "run_study: rounds are compiled by Numba, which is not installed; "
+            "run_study: compiled is True, but Numba is not installed; "
             "pip install 'botorch-tv[fast]', or compiled=False."
         )
     if wanted is None:
@@ -121,29 +117,29 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
     return wanted
 
 
-def numbers_per_trial(one: Compilable, horizon: int) -> int:
-    """Numbers held and worked on per trial by round ``horizon``."""
-    _, most, basis = one
+def numbers_per_trial(compilable: Compilable, horizon: int) -> int:
+    """Numbers stored per trial by round ``horizon``, including temporary numbers."""
+    _, most, basis = compilable
     slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
-    older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # while they are copied
-    held = (AT_ONCE + 2) * basis.arms + slots**2 + older
-    return held + basis.numbers_of_mixture(slots) + 3 * horizon
+    older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # the previous slots, while copied
+    stored = (AT_ONCE + 2) * basis.arms + slots**2 + older
+    return stored + basis.numbers_of_mixture(slots) + 3 * horizon
 
 
 def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
-    """What was recorded of a strategy, each `trials x rounds`, and that no expert was asked."""
+    """The records of a strategy, each `trials x rounds`, with zero side queries added."""
     return {**arrays, "side_queries": np.zeros_like(arrays["index"])}
 
 
-def known(world: World, strategy: Strategy, state: State, horizon: int) -> Compilable | None:
-    """A strategy in numbers; None if compiled and captured rounds do not support it.
+def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> Compilable | None:
+    """A strategy as numbers and tables; None if compiled and captured rounds do not support it.
 
-    They support upper confidence bounds, a given mean, noise that does not age, at most one rule of
-    retention, and float64, if rounding stays small in the inverse over the arms played; and worlds
-    on a grid that override none of the methods that rounds depend on.
+    Supported are upper confidence bounds, a given mean, noise that does not age, at most one rule
+    of retention, and float64, if rounding errors stay small in the inverse over the played arms.
+    The world must be on a grid and override none of the methods that rounds depend on.
 
     Args:
-        world: Where objectives are drawn from.
+        world: The distribution of objectives.
         strategy: The strategy.
         state: One of its states.
         horizon: Rounds T.
@@ -178,8 +174,8 @@ def known(world: World, strategy: Strategy, state: State, horizon: int) -> Compi
     # Without product structure, a row of the covariance has one entry per arm.
     if basis.arms > MOST_ARMS and not isinstance(basis, ProductBasis):
         return None
-    # Of a static objective some arms are soon known to be no good, and a reset forgets them, so
-    # that few are held however many there are. A GPU has memory for all, and its graphs no windows.
+    # With a static objective or resets, a strategy plays few different arms, so their number is
+    # checked only when it is exceeded. A GPU allocates all slots, and graphs support no windows.
     gpu = basis.variance.device.type != "cpu"
     if (gpu and process.slides) or ((gpu or process.moves) and slots > MOST_SLOTS):
         return None
@@ -187,7 +183,7 @@ def known(world: World, strategy: Strategy, state: State, horizon: int) -> Compi
 
 
 def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:
-    """Whether rounding stays small in the inverse over the arms played."""
+    """Whether rounding errors stay small in the inverse over the played arms."""
     noise, process = strategy.noise, strategy.process
     if process.moves:
         ages = torch.arange(horizon, dtype=torch.float64, device="cpu")
@@ -216,11 +212,11 @@ def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Ru
     band_sd = band_noise = gain_root = gain_slope = np.empty(0)
     if isinstance(rule, EventTrigger):
         since = torch.arange(1, horizon + 2, device="cpu")
-        one = torch.ones(horizon + 1, dtype=torch.float64, device="cpu")
-        bands = rule.band(one, 0.0, since), rule.band(0 * one, strategy.noise, since)
+        ones = torch.ones(horizon + 1, dtype=torch.float64, device="cpu")
+        bands = rule.band(ones, 0.0, since), rule.band(0 * ones, strategy.noise, since)
         # Rounds count from 1.
         band_sd, band_noise = (
-            np.concatenate([[0.0], one.numpy()]) for one in bands if one is not None
+            np.concatenate([[0.0], band.numpy()]) for band in bands if band is not None
         )
     if isinstance(width, GainWidth) and isinstance(width.gain, Realized):
         sqrt_beta, scale, constant, slope = np.array([width.terms(t) for t in rounds]).T
@@ -228,7 +224,7 @@ def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Ru
         gain_root, gain_slope = scale**2 * constant, scale**2 * slope
     else:
         contexts = [WidthContext(t=t, dim=state.domain.dim) for t in rounds]
-        sqrt_beta = np.array([float(width.sqrt_beta(one)) for one in contexts])
+        sqrt_beta = np.array([float(width.sqrt_beta(context)) for context in contexts])
     return Rules(
         variance=basis.variance.cpu().numpy(),
         noise=strategy.noise,

@@ -1,4 +1,4 @@
-"""The settings of a study, what it records, and how many of its trials run together."""
+"""The settings of a study, its recorded variables, and the number of trials that run together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from botorch_tv.gp.arms import precise_rounds
 from botorch_tv.identity import Description, describe, libraries
 from botorch_tv.memory import bytes_text, free_bytes
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
-from botorch_tv.simulation.rules import Compilable, known, numbers_per_trial
+from botorch_tv.simulation.rules import Compilable, compilable, numbers_per_trial
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.domains import Domain, Grid
@@ -27,20 +27,20 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 
 Arrays = dict[str, np.ndarray]
-"""Variables of one strategy in a block of trials by name, each `trials x horizon` followed by its
-own sizes. Averages have their own sizes alone, and come with their scatter over trials."""
+"""Variables of a strategy in a block of trials by name, each `trials x horizon` followed by its own
+sizes. Averages have only their own sizes, and a second array with their scatter over trials."""
 DIMENSIONS = ("strategy", "trial", "round")
 MEMORY_SHARE = 0.5
 """Share of free memory that a study may use; the rest is for results and temporaries."""
 MOST_TRIALS = 512
-"""Most trials together on a CPU; more take more memory and are no faster."""
+"""Largest number of trials together on a CPU; more trials need more memory and are no faster."""
 BUSY_NUMBERS = 2**15
-"""Fewest numbers, trials x arms, that keep a core busy. With fewer, starting an operation takes
-longer than the operation, and Python starts the operations of all blocks one after the other."""
+"""Smallest trials x arms that keep a core busy. For less, launching an operation takes longer than
+the operation, and Python launches operations sequentially."""
 BOX_POINTS = 512
 """Points of a box that the default search scores at once."""
 BEGINNING = threading.RLock()
-"""Held while kernels are evaluated, because GPyTorch's settings are shared by all threads."""
+"""Lock for kernel evaluations, because all threads share GPyTorch's settings."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,18 @@ class StudySettings:
     compiled: bool = False
     """Whether to compile or capture rounds where possible; choices do not depend on it."""
     _states: dict[str, State] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _known: dict[str, Compilable | None] = field(
+    _compilable: dict[str, Compilable | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __getstate__(self) -> dict[str, object]:
-        """The settings without states and layout, which every worker makes for itself."""
-        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        """The settings without states and layout, which every worker computes itself."""
+        given = {
+            setting.name: getattr(self, setting.name) for setting in fields(self) if setting.init
+        }
         return {**given, "_states": {}, "_known": {}}
 
-    # ------------------------------------------------------------ what is recorded
+    # ------------------------------------------------------------ recorded variables
 
     @property
     def recorders(self) -> tuple[Recorder, ...]:
@@ -80,22 +82,24 @@ class StudySettings:
     def variables(self) -> dict[str, Variable]:
         """The recorded variables by name."""
         domain = self.world.domain
-        return {name: v for one in self.recorders for name, v in one.variables(domain).items()}
+        return {
+            name: v for recorder in self.recorders for name, v in recorder.variables(domain).items()
+        }
 
     @cached_property
     def empty(self) -> xr.Dataset:
         """The result with no trials.
 
         Raises:
-            ValueError: If two recorders record the same variable, their dimensions conflict, or one
-                does not fit the domain.
+            ValueError: If two recorders record the same variable, their dimensions conflict, or a
+                recorder does not fit the domain.
         """
         domain, rounds = self.world.domain, np.arange(1, self.horizon + 1)
         labels = {"strategy": list(self.strategies), "trial": np.arange(0), "round": rounds}
         empty = xr.Dataset(coords=labels)
         recorded: set[Hashable] = {"study", "first", "made_with"}  # names in files of blocks
-        for one in self.recorders:
-            own, given = one.variables(domain), one.labels(domain, self.strategies)
+        for recorder in self.recorders:
+            own, given = recorder.variables(domain), recorder.labels(domain, self.strategies)
             try:
                 blank = xr.Dataset()
                 for name, variable in own.items():
@@ -108,17 +112,17 @@ class StudySettings:
                 recorded |= {*blank.variables}
             except (ValueError, TypeError) as error:
                 raise ValueError(
-                    f"run_study: {one!r} cannot be combined with the other recorders: {error}; "
-                    "change its variables or labels, or leave it out."
+                    f"run_study: {recorder!r} cannot be combined with the other recorders: "
+                    f"{error}; change its variables or labels, or remove it from record."
                 ) from error
         return empty
 
     def _blank(
         self, name: str, variable: Variable
     ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        """The variables of an empty result for one recorded variable."""
-        taken = [one for one in variable.sizes if one in DIMENSIONS]
-        require(not taken, f"{name} declares {', '.join(taken)}, which every variable has anyway")
+        """The variables of an empty result for a recorded variable."""
+        taken = [size for size in variable.sizes if size in DIMENSIONS]
+        require(not taken, f"{name} declares {', '.join(taken)}, which every variable has already")
         count, shape = len(self.strategies), variable.shape
         if variable.averaged:
             none = ("strategy", *variable.sizes), np.full((count, *shape), np.nan)
@@ -126,7 +130,7 @@ class StudySettings:
         kind = variable.dtype or _name(self.dtype)
         require(
             isinstance(getattr(torch, kind, None), torch.dtype),
-            f"{name} has dtype {kind!r}; give one that PyTorch and NumPy know, such as 'int32'",
+            f"{name} has dtype {kind!r}; give a type of PyTorch and NumPy, such as 'int32'",
         )
         return {
             name: ((*DIMENSIONS, *variable.sizes), np.empty((count, 0, self.horizon, *shape), kind))
@@ -134,36 +138,38 @@ class StudySettings:
 
     @property
     def every_round(self) -> dict[str, Variable]:
-        """The variables retained for every round of every trial."""
-        return {name: one for name, one in self.variables.items() if not one.averaged}
+        """The variables stored for every round of every trial."""
+        return {
+            name: variable for name, variable in self.variables.items() if not variable.averaged
+        }
 
     @property
     def averaged(self) -> dict[str, Variable]:
         """The variables averaged over rounds and trials."""
-        return {name: one for name, one in self.variables.items() if one.averaged}
+        return {name: variable for name, variable in self.variables.items() if variable.averaged}
 
     def shapes(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Shapes and types of the variables of one strategy in some trials.
+        """Shapes and types of the variables of a strategy in some trials.
 
-        Averages are over these trials, and come with their scatter over trials.
+        Averages are over these trials, each with a variable for its scatter over trials.
         """
         found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
-        for name, one in self.variables.items():
+        for name, variable in self.variables.items():
             kind = self.empty[name].dtype
-            if one.averaged:
-                found |= {each: (one.shape, kind) for each in (name, scatter_of(name))}
+            if variable.averaged:
+                found |= {each: (variable.shape, kind) for each in (name, scatter_of(name))}
             else:
-                found[name] = (trials, self.horizon, *one.shape), kind
+                found[name] = (trials, self.horizon, *variable.shape), kind
         return found
 
     def bytes_of(self, trials: int) -> int:
-        """Size of the records of one strategy in some trials, in memory or in a file."""
+        """Size of the records of a strategy in some trials, in memory or in a file."""
         return sum(math.prod(shape) * kind.itemsize for shape, kind in self.shapes(trials).values())
 
-    # ------------------------------------------------------------ what is played
+    # ------------------------------------------------------------ states and random numbers
 
     def states(self, labels: Iterable[str]) -> dict[str, State]:
-        """A state of some strategies by label; made once, because it evaluates kernels.
+        """Initial states of some strategies by label, cached because they evaluate kernels.
 
         Raises:
             ValueError: If single precision is too coarse for this many rounds.
@@ -177,26 +183,26 @@ class StudySettings:
                     self._states[label] = state
             return {label: self._states[label] for label in labels}
 
-    def known(self, labels: Iterable[str]) -> dict[str, Compilable]:
-        """Those of some strategies whose rounds are compiled, or captured as CUDA graphs."""
+    def compilable(self, labels: Iterable[str]) -> dict[str, Compilable]:
+        """The strategies among ``labels`` with rounds that are compiled, or captured on a GPU."""
         if not self.compiled or self.record:  # recorders need the states of every round
             return {}
         found = {}
         with BEGINNING:
             for label, state in self.states(labels).items():
-                if label not in self._known:
+                if label not in self._compilable:
                     strategy = self.strategies[label]
-                    self._known[label] = known(self.world, strategy, state, self.horizon)
-                if (one := self._known[label]) is not None:
-                    found[label] = one
+                    self._compilable[label] = compilable(self.world, strategy, state, self.horizon)
+                if (tables := self._compilable[label]) is not None:
+                    found[label] = tables
         return found
 
     def outgrown(self, label: str) -> None:
-        """Play a strategy without compiling it from here on."""
-        self._known[label] = None
+        """Play a strategy without compilation from now on."""
+        self._compilable[label] = None
 
     def stream(self, purpose: str, block: range, *, spread: float = 1.0) -> Stream:
-        """Random numbers for one purpose and the trials of a block."""
+        """Random numbers for a purpose and the trials of a block."""
         return Stream(
             self.seed,
             purpose,
@@ -213,15 +219,17 @@ class StudySettings:
 
     @property
     def maximize(self) -> bool:
-        """Whether the strategies, all alike, maximise."""
+        """Whether the strategies maximise; all strategies have the same goal."""
         return next(iter(self.strategies.values())).maximize
 
-    # ------------------------------------------------------------ what it is
+    # ------------------------------------------------------------ identity
 
     def description(self) -> dict[str, Description]:
         """All settings as JSON. Studies with equal descriptions have the same trials."""
-        recorders = sorted((describe(one, "record") for one in self.record), key=json.dumps)
-        kinds = [one["type"].rpartition(".")[2] for one in recorders]
+        recorders = sorted(
+            (describe(recorder, "record") for recorder in self.record), key=json.dumps
+        )
+        kinds = [recorder["type"].rpartition(".")[2] for recorder in recorders]
         numbers = [kinds[: place + 1].count(kind) for place, kind in enumerate(kinds)]
         return {
             "world": describe(self.world, "world"),
@@ -230,13 +238,13 @@ class StudySettings:
             "dtype": _name(self.dtype),
             "device": self.device.type,
             "record": {
-                kind if number == 1 else f"{kind} ({number})": one
-                for kind, number, one in zip(kinds, numbers, recorders)
+                kind if number == 1 else f"{kind} ({number})": recorder
+                for kind, number, recorder in zip(kinds, numbers, recorders)
             },
             "botorch_tv": libraries()["botorch_tv"],
             "strategies": {
-                label: describe(one, f"strategies.{label}")
-                for label, one in self.strategies.items()
+                label: describe(strategy, f"strategies.{label}")
+                for label, strategy in self.strategies.items()
             },
         }
 
@@ -244,9 +252,9 @@ class StudySettings:
         """The attributes of a result."""
         try:
             world = json.dumps(describe(self.world, "world"))
-        except ValueError:  # it cannot be described, nor be resumed
+        except ValueError:  # the world has no description, so the study cannot be resumed
             world = ""
-        # Without what a file cannot hold: NUL, and characters without UTF-8 encoding.
+        # A file cannot hold NUL and characters without UTF-8 encoding.
         shown = repr(self.world).replace("\0", "\\0").encode(errors="backslashreplace").decode()
         device = self.device.type
         if device == "cuda" and _is_here(self.device):
@@ -259,7 +267,9 @@ class StudySettings:
             "world_description": world,
             "draws": DRAWS,
             "goal": "the largest value" if self.maximize else "the smallest value",
-            "strategies": json.dumps({label: repr(one) for label, one in self.strategies.items()}),
+            "strategies": json.dumps(
+                {label: repr(strategy) for label, strategy in self.strategies.items()}
+            ),
             "device": device,
             "dtype": _name(self.dtype),
             **libraries(),
@@ -289,8 +299,8 @@ def require_precision(label: str, strategy: Strategy, state: State, horizon: int
     )
     require(
         retained <= most,
-        f"run_study: {label!r} may retain {retained:,} observations of an objective assumed to "
-        f"be static, but in float32 rounding errors outweigh what it learns beyond {most:,.0f}; "
+        f"run_study: {label!r} may retain {retained:,} observations of a static objective, but "
+        f"beyond {most:,.0f} rounding errors in float32 exceed the information of an observation; "
         "give dtype=torch.float64, fewer rounds, or a strategy that forgets.",
     )
 
@@ -306,13 +316,13 @@ def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> tor
         elsewhere: Whether another machine may have it.
 
     Raises:
-        ValueError: If PyTorch knows no such device, or this machine has none.
+        ValueError: If PyTorch or this machine has no such device.
     """
     try:
         place = torch.device(device)
     except RuntimeError as error:
         raise ValueError(
-            f"device is {device!r}, but PyTorch knows no such device; give 'cpu' or 'cuda'."
+            f"device is {device!r}, but PyTorch has no such device; give 'cpu' or 'cuda'."
         ) from error
     require(
         elsewhere or _is_here(place),
@@ -323,7 +333,7 @@ def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> tor
 
 
 def device_of_worker(device: torch.device, number: int) -> torch.device:
-    """The device of this machine for one task; tasks are spread over several GPUs in turn.
+    """The device of this machine for a task; tasks are distributed over several GPUs in turn.
 
     Args:
         device: The device of the study; ``"cuda"`` stands for any GPU.
@@ -356,13 +366,13 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     Raises:
         ValueError: If memory cannot hold a single trial.
     """
-    if not _is_here(settings.device):  # without the device of its workers, as if they had none
+    if not _is_here(settings.device):  # the memory of the workers' device is unknown
         settings = replace(settings, device=torch.device("cpu"))
     states, horizon = settings.states(settings.strategies), settings.horizon
-    graphs = settings.known(states) if settings.device.type == "cuda" else {}
+    graphs = settings.compilable(states) if settings.device.type == "cuda" else {}
     variance = next(iter(states.values())).basis.variance
     rounds, averages = (
-        sum(math.prod(one.shape) for one in some.values())
+        sum(math.prod(tensor.shape) for tensor in some.values())
         for some in (settings.every_round, settings.averaged)
     )
 
@@ -387,14 +397,14 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     most = min(share, trials)
     if variance.device.type == "cpu":
         most = min(most, MOST_TRIALS)
-    room = MEMORY_SHARE * free / workers
-    return max(1, bisect_right(range(1, most + 1), room, key=needed))
+    budget = MEMORY_SHARE * free / workers
+    return max(1, bisect_right(range(1, most + 1), budget, key=needed))
 
 
 def threads_per_chunk(settings: StudySettings, chunk: int, *, trials: int, workers: int) -> int:
-    """PyTorch threads for each block: one where operations are small, or several run at once."""
+    """PyTorch threads for each block: 1 for small operations, and if several blocks run at once."""
     if chunk * _breadth(settings.world.domain) < BUSY_NUMBERS:
-        return 1  # small operations cost more to share than to compute
+        return 1  # distributing small operations takes longer than computing them
     return max(1, torch.get_num_threads() // min(workers, -(-trials // chunk)))
 
 
@@ -409,7 +419,7 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
     Args:
         settings: The study.
         trials: Number of trials.
-        lasting: Whether the result may stay in a folder instead.
+        lasting: Whether the result may stay in a folder.
 
     Raises:
         ValueError: If it does not fit, and there is no folder.
@@ -422,7 +432,7 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
         f"run_study: results of {len(settings.strategies)} strategies x {trials:,} trials x "
         f"{settings.horizon:,} rounds take {bytes_text(result)}, more than {MEMORY_SHARE:.0%} "
         f"of the {bytes_text(free)} of memory that are free; give save_to=FOLDER (--save-to on "
-        "the command line) to keep them on disk, or at most "
+        "the command line) to store them on disk, or at most "
         f"trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}.",
     )
     return fits

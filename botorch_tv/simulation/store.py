@@ -1,12 +1,12 @@
-"""A folder that keeps a study: a file for every block of trials of every strategy.
+"""A folder that stores a study: a file for every block of trials of every strategy.
 
-    study.json                     what all strategies share, and the number of trials in a block
+    study.json                     common settings, and the number of trials in a block
     ET-GP-UCB/strategy.json        a strategy
     ET-GP-UCB/0000050-50.npz       its 50 trials from number 50 on
 
-A file that exists is not computed again. Files are written atomically and checked when they are
-read. Several processes may compute the same block, and either result stands; locks only spare them
-that work.
+Existing files are not computed again. Files are written atomically and checked when they are read.
+Several processes may compute the same block, and any of their results is valid; locks only avoid
+duplicate work.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ from botorch_tv.simulation.settings import Arrays, StudySettings, error_of, scat
 from botorch_tv.validation import require
 
 FORMAT = 4
-"""Version of the format; increased whenever older folders can no longer be resumed."""
+"""Version of the format; increased when older folders can no longer be resumed."""
 STUDY, STRATEGY, LOCKS = "study.json", "strategy.json", ".locks"
 POLL_SECONDS = 0.2
-"""Time between two attempts to hold a lock."""
+"""Time between two attempts to acquire a lock."""
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 """Errors of file systems without locks."""
 
 
 class Store:
-    """The folder of one study, created if missing.
+    """The folder of a study, created if missing.
 
-    A block of a strategy is its arrays, and the versions of the libraries that computed them, as
-    JSON under ``made_with``.
+    A block of a strategy consists of its arrays and, as JSON under ``made_with``, the versions of
+    the libraries that computed them.
 
     Args:
         path: The folder.
         settings: The study.
-        chunk: Trials that must run together; None accepts the number of the folder.
-        choose: Finds the number of a new folder.
+        chunk: Trials that run together; None accepts the number in the folder.
+        choose: Chooses this number for a new folder.
 
     Raises:
-        ValueError: If the folder holds another study, naming every difference, or one of its
-            descriptions is damaged.
+        ValueError: If the folder has another study, naming every difference, or a damaged
+            description.
         OSError: If the folder cannot be made or written.
     """
 
@@ -86,14 +86,18 @@ class Store:
         if unlike:
             raise ValueError(
                 f"save_to={path} holds another study: {'; '.join(unlike)}. Give another "
-                "folder, or the settings and versions found there, or remove this one."
+                "folder or the settings and versions found there, or remove this folder."
             )
-        others = [one["label"] for one in found.values() if one["label"] not in strategies]
+        others = [
+            description["label"]
+            for description in found.values()
+            if description["label"] not in strategies
+        ]
         if others:
             warnings.warn(
-                f"save_to={path} also holds {', '.join(others)}, which this call leaves out; "
-                "their trials stay there. Strategies are identified by their labels: under a "
-                "new label a strategy is computed again, with other random numbers.",
+                f"save_to={path} also holds {', '.join(others)}, which this call omits; "
+                "their trials stay there. Labels identify strategies: under a new label a "
+                "strategy is computed again, with other random numbers.",
                 stacklevel=3,
             )
         for label, folder in folders.items():
@@ -104,7 +108,7 @@ class Store:
                 if differences(found[folder]["strategy"], strategies[label]):
                     raise ValueError(f"{folder} has just been made by another study.")
         self.path, self.settings, self.chunk = path.resolve(), settings, there["chunk"]
-        # What the folder says of the study and a strategy, and what tells it from one elsewhere.
+        # Digests of the descriptions in the folder, and a mark that distinguishes other folders.
         self._digests = {
             label: _sha256([FORMAT, there["study"], found[folder]])
             for label, folder in folders.items()
@@ -112,7 +116,7 @@ class Store:
         self._mark = hashlib.sha256((path / STUDY).read_bytes()).hexdigest()
 
     def is_here(self) -> bool:
-        """Whether this machine sees the folder."""
+        """Whether this machine has access to the folder."""
         with suppress(OSError):
             return hashlib.sha256((self.path / STUDY).read_bytes()).hexdigest() == self._mark
         return False
@@ -149,7 +153,7 @@ class Store:
             OSError: If it cannot be written; the rest of the folder is unchanged.
         """
         packed = io.BytesIO()
-        # Serialised in memory, because a zip file on a full disk raises a second time on closing.
+        # Serialised in memory, because a zip file on a full disk raises again when it is closed.
         members: dict[str, Any] = {**block, "study": self._digests[label], "first": chunk.start}
         np.savez(packed, **members)
         file = next(self._files(label, chunk))
@@ -158,7 +162,7 @@ class Store:
         except OSError as error:
             error.add_note(
                 f"run_study: {file} could not be written. The blocks finished before are intact: "
-                "make room, and the same call resumes from them."
+                "free some space, and the same call resumes from them."
             )
             raise
 
@@ -199,8 +203,8 @@ class Store:
                     Path(lock.lock_file).unlink()
                 lock.release()
 
-    def require_room(self, needed: int) -> None:
-        """Check that the disk has room for more blocks.
+    def require_space(self, needed: int) -> None:
+        """Check that the disk has space for more blocks.
 
         Args:
             needed: Their bytes.
@@ -211,13 +215,13 @@ class Store:
         free = shutil.disk_usage(self.path).free
         if needed > free:
             raise OSError(
-                f"save_to={self.path} has room for {free / 1e9:.3g} GB, but the trials still to be "
-                f"played take {needed / 1e9:.3g} GB; make room, give another folder, or run fewer "
-                "trials or rounds."
+                f"save_to={self.path} has {free / 1e9:.3g} GB of free space, but the remaining "
+                f"trials take {needed / 1e9:.3g} GB; free some space, give another folder, or run "
+                "fewer trials or rounds."
             )
 
     def read(self, name: str, label: str, chunk: range) -> np.ndarray:
-        """One variable of a finished block.
+        """A variable of a finished block.
 
         Raises:
             FileNotFoundError: If the block is no longer there.
@@ -233,7 +237,7 @@ class Store:
         raise FileNotFoundError(f"{next(self._files(label, chunk))} is gone; run the study again.")
 
     def _files(self, label: str, chunk: range) -> Iterator[Path]:
-        """The file of a block, and those of blocks that contain it."""
+        """The file of a block, and the files of larger blocks that contain it."""
         folder = self.path / _escaped(label)
         yield folder / f"{chunk.start:07}-{len(chunk)}.npz"
         if len(chunk) < self.chunk and not self.settings.averaged:
@@ -265,7 +269,7 @@ class Store:
                 f"{file} belongs to another study than the {STUDY} and {STRATEGY} of its folder; "
                 "give another folder, or restore these files."
             )
-        shapes = {name: (one.shape, one.dtype) for name, one in found.items()}
+        shapes = {name: (array.shape, array.dtype) for name, array in found.items()}
         if first != chunk.start or trials < len(chunk) or shapes != self.settings.shapes(trials):
             raise _Damaged(f"it holds {trials} trials from number {first} on")
         cut = {name: found[name][: len(chunk)] for name in self.settings.every_round}
@@ -273,15 +277,15 @@ class Store:
 
 
 class _Damaged(Exception):
-    """A file that does not hold what was written to it."""
+    """A truncated or changed file."""
 
 
 def discard(path: Path, trials: int) -> None:
-    """Remove the folder of a finished study, but no file in it that a study has not written.
+    """Remove the files of a finished study, and its folder if it has no other files.
 
     Args:
         path: The folder; it need not exist.
-        trials: Trials that are no longer needed; a folder with more trials is left unchanged.
+        trials: Trials that are no longer needed; a folder with more trials stays unchanged.
     """
     folders = [file.parent for file in path.glob(f"*/{STRATEGY}")]
     written = [file for folder in folders for file in folder.glob("[0-9]*-[0-9]*.npz")]
@@ -325,8 +329,8 @@ class Gathered:
             array[row, chunk.start : chunk.stop] = block[name]
         for name in self._settings.averaged:
             mean, scatter = block[name], block[scatter_of(name)]
-            one = BlockMoments(np.full(mean.shape, len(chunk)), mean, scatter)
-            self._averages.setdefault((name, label), {})[chunk.start] = one
+            moments = BlockMoments(np.full(mean.shape, len(chunk)), mean, scatter)
+            self._averages.setdefault((name, label), {})[chunk.start] = moments
         self.made_with.add(str(block["made_with"]))
 
     def dataset(self) -> xr.Dataset:
@@ -341,7 +345,7 @@ class Gathered:
                 array = indexing.LazilyIndexedArray(stored)
             data[name] = xr.Variable(empty[name].dims, array)
         for (name, label), blocks in self._averages.items():
-            # In the order of trials, so that rounding does not depend on who was faster.
+            # The order of trials fixes rounding; the order of completion is random.
             whole = BlockMoments.together(blocks[first] for first in sorted(blocks))
             row = self._labels.index(label)
             data[name].values[row], data[error_of(name)].values[row] = whole.mean, whole.error
@@ -349,7 +353,7 @@ class Gathered:
 
 
 class _Stored(BackendArray):
-    """One variable of all strategies and trials, read from the files of blocks when asked for."""
+    """A variable of all strategies and trials, read from the files of blocks on demand."""
 
     def __init__(self, store: Store, name: str, labels: list[str], trials: int) -> None:
         (_, *rest), self.dtype = store.settings.shapes(trials)[name]
@@ -372,8 +376,8 @@ class _Stored(BackendArray):
             for place, row in enumerate(rows):
                 block = self._store.read(self._name, self._labels[row], chunk)
                 found[place, inside] = block[numbers[inside] - first]
-        # A dimension that is indexed by a number goes.
-        outer = [slice(None) if isinstance(one, slice) else 0 for one in (strategy, trial)]
+        # An integer index removes its dimension.
+        outer = [slice(None) if isinstance(index, slice) else 0 for index in (strategy, trial)]
         return found[(*outer, *inner)]
 
 
@@ -398,7 +402,7 @@ def _sha256(content: object) -> str:
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:
-    """Write a description, atomically, unless there is one."""
+    """Write a description, atomically, unless the file exists."""
     made = {"made_with": libraries(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
     whole = {"format": FORMAT, "sha256": _sha256(content), "content": content, **made}
     write_new(file, lambda opened: opened.write(json.dumps(whole, indent=2).encode()))

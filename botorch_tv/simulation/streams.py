@@ -15,23 +15,23 @@ from botorch_tv.gp.random import normals, signed, trial_keys, uniforms, words
 DRAWS = "SplittableRandom by seed, purpose and trial; functions by pivoted Cholesky factor"
 """Names the random number generator in results; changed whenever the numbers change."""
 AHEAD = 2**15
-"""Numbers drawn at once on a CPU, for all trials together, to save the overhead of operations:
-about as many as fit into the cache of a core."""
+"""Numbers drawn at once on a CPU for all trials, about as many as fit into the cache of a core;
+fewer calls have less overhead."""
 AHEAD_ELSEWHERE = 2**20
-"""The same on other devices: enough to keep a GPU busy."""
+"""Numbers drawn at once on other devices, enough to keep a GPU busy."""
 
 
 class Stream:
     """Random variates for a range of trials, each from a sequence of the trial's own.
 
-    Number i of a sequence is computed from the seed, the purpose, the trial and i, so a study split
-    into other chunks, cut short or extended sees the same ones, and so do runs on a CPU and on a
-    GPU up to rounding. They are drawn in float64 whatever the run's dtype, so that float32 and
-    float64 runs are paired. Normal and uniform variates come from sequences apart.
+    Number i of a sequence is computed from the seed, the purpose, the trial and i. A study that is
+    split into other chunks, shortened or extended therefore draws the same numbers; a CPU and a GPU
+    agree up to rounding. Numbers are drawn in float64 for every dtype, so float32 and float64 runs
+    are paired. Normal and uniform variates come from different sequences.
 
     Args:
         seed: Seed of the study, at least 0.
-        purpose: What the numbers are for; those of different purposes are independent.
+        purpose: The use of the numbers; numbers for different purposes are independent.
         first: Number of the first trial.
         trials: Number of trials.
         dtype: Type of the numbers returned.
@@ -66,13 +66,13 @@ class Stream:
     def leading_normals(self, count: int, room: int) -> Tensor:
         """The first ``count`` of the next ``room`` normal variates of mean 0, `trials x count`.
 
-        The others are passed over without being computed. ``room`` counts as the next even number,
-        from an even number on, since variates come in pairs.
+        The other variates are skipped without being computed. ``room`` is rounded up to an even
+        number, because variates are drawn in pairs.
         """
         return self._normal.leading(count, room).to(self.dtype)
 
     def leading_normals_ahead(self, count: int, room: int) -> Tensor:
-        """The variates of the next calls of :meth:`leading_normals`, as many as are drawn at once.
+        """The variates of the next calls of :meth:`leading_normals`, as many as one draw computes.
 
         Returns:
             `trials x calls x count`, at least one call.
@@ -81,12 +81,14 @@ class Stream:
 
     def uniform(self, *event_shape: int) -> Tensor:
         """The next variates uniform on [0, 1), `trials x event_shape`."""
-        # A float64 just below 1 is 1 in float32.
+        # A float64 just below 1 rounds to 1 in float32.
         return self._uniform.following(event_shape).to(self.dtype).clamp_max_(self._below_one)
 
     def seeds(self) -> list[int]:
         """An integer in [0, 2**53) for each trial, to seed other generators."""
-        return [int(one) for one in (self._uniform.following((1,)) * 2.0**53).flatten().tolist()]
+        return [
+            int(number) for number in (self._uniform.following((1,)) * 2.0**53).flatten().tolist()
+        ]
 
 
 class _Sequence:
@@ -96,8 +98,8 @@ class _Sequence:
         seed: Seed of the study.
         purpose: Purpose and kind of the variates.
         stream: Gives the trials and the device.
-        draw: Maps starts and steps of the trials, `trials x 1`, and indices of variates, in
-            pairs of an even one and the next, to variates, `trials x indices`.
+        draw: Maps starts and steps of the trials, `trials x 1`, and pairs of indices 2j, 2j + 1 of
+            variates, to these variates, `trials x indices`.
     """
 
     def __init__(
@@ -143,13 +145,13 @@ class _Sequence:
         return block
 
     def _block(self, wanted: int, room: int) -> Tensor:
-        """The variates of this call of :meth:`leading` and of calls after it; advances by one."""
+        """The variates of this and later calls of :meth:`leading`; advances by one call."""
         begin, paired = self._next + self._next % 2, wanted + wanted % 2
         room = max(room, wanted)
         room += room % 2
-        known = (self._room, self._blocks.shape[-1]) == (room, paired)
-        if not known or begin not in self._begins:
-            before = self._blocks.shape[1] if known else 0
+        cached = (self._room, self._blocks.shape[-1]) == (room, paired)
+        if not cached or begin not in self._begins:
+            before = self._blocks.shape[1] if cached else 0
             calls = max(1, min(2 * before, self._most // max(paired, 1)))
             begins = range(begin, begin + calls * room, max(room, 1))
             self._begins = {number: place for place, number in enumerate(begins)}
@@ -170,7 +172,7 @@ class _Sequence:
         return self._keys
 
     def _refill(self, wanted: int) -> None:
-        # Doubling, because some purposes need a single number and others one per round.
+        # The size doubles, because purposes need from a single number to numbers for every round.
         calls = max(1, min(2 * self._ahead.shape[1], self._most) // max(wanted, 1))
         begin = self._next - self._next % 2  # normal variates come in pairs
         self._until = self._next + calls * wanted
@@ -180,7 +182,7 @@ class _Sequence:
 
 
 def _normals(start: Tensor, step: Tensor, numbers: Tensor, spread: float) -> Tensor:
-    """Variates 2j and 2j + 1 are made of words 2j and 2j + 1."""
+    """Variates 2j and 2j + 1 are computed from random words 2j and 2j + 1."""
     pairs = numbers.view(-1, 2).T.contiguous()
     word = words(start.unsqueeze(-1), step.unsqueeze(-1), pairs)
     drawn = normals(word[:, 0], word[:, 1]).flatten(1)

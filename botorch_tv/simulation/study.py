@@ -33,7 +33,7 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_integer
 
 WORKERS_ELSEWHERE = 16
-"""Workers that trials are dealt out to by an executor, which does not say how many it has."""
+"""Number of workers assumed for an executor, which does not report it."""
 
 
 def run_study(
@@ -59,24 +59,23 @@ def run_study(
     interruption of any kind the same call resumes the study: saved blocks are read back bit by bit,
     and the other trials make the choices that they would have made. Their numbers agree up to
     rounding, which depends on the number of threads, ``chunk``, processor and device. More
-    ``trials`` extend the study, fewer return the first ones. Added strategies are computed alone;
-    omitted ones are named in a warning and stay in the folder. Several processes may run the same
-    study in the same folder and share the work. A killed process loses the blocks in progress, so
-    a smaller ``chunk`` loses less.
+    ``trials`` extend the study; fewer return the first trials. Only added strategies are computed;
+    a warning names omitted strategies, which stay in the folder. Several processes may run the same
+    study in the same folder and share the work. A killed process loses the blocks in progress, so a
+    smaller ``chunk`` loses less.
 
-    The identity of a study includes the code of your own worlds, kernels and rules and whatever
-    that refers to by name. Attributes and mutable globals whose name begins with an underscore do
+    The identity of a study includes the code of your own worlds, kernels and rules, and everything
+    that this code refers to by name. Attributes and mutable globals with a leading underscore do
     not count, so caches and counters are ignored; constructor arguments stored under such a name
     do count.
 
     Results larger than half of the free memory need ``save_to``: they stay in the files of that
-    folder, and everything asked of the result is computed from a few trials at a time.
+    folder, and all statistics are computed from a few trials at a time.
 
-    With an ``executor`` blocks are tasks of its workers, on this machine or others. Tasks are
-    pickled, draw random numbers by trial, and compute on a device of the worker; results equal
-    those of a single process. Workers that can see the folder ``save_to`` save their blocks there
-    themselves; otherwise they send them back and this process saves them. The executor is left
-    open.
+    With an ``executor``, blocks are tasks of its workers, on this machine or others. Tasks are
+    pickled, draw random numbers by trial, and compute on a device of the worker; the results are
+    the same as in a single process. Workers with access to the folder ``save_to`` save their blocks
+    there; other workers send them back, and this process saves them. The executor stays open.
 
     Args:
         world: The distribution of objectives: on a grid, or a :class:`BoxWorld` on a box.
@@ -85,31 +84,30 @@ def run_study(
         horizon: Rounds T per trial.
         seed: Seed; a trial depends only on the seed and its own number.
         device: Where to compute; the domain's device by default.
-        dtype: float64 or float32; the latter is refused for so many rounds that rounding errors
-            would outweigh what is learned.
-        chunk: Trials that run together; by default as found in ``save_to``, or from free memory.
-            Choices do not depend on it; on a box they agree up to rounding, which gradient ascent
-            and learned hyperparameters may amplify over many rounds.
+        dtype: float64 or float32; float32 is refused if rounding errors would exceed the
+            information in late observations.
+        chunk: Trials that run together; by default the number in ``save_to``, or derived from free
+            memory. Choices do not depend on it; on a box they agree up to rounding, which gradient
+            ascent and learned hyperparameters may amplify over many rounds.
         workers: Blocks computed in parallel; by default the number of PyTorch's threads on a CPU,
             else 1. Choices do not depend on it. With an ``executor``, the number of workers that
             trials are distributed over, by default 16 or more.
         save_to: Folder for finished blocks, created if missing.
-        record: What to record besides regret, resets, side queries and choices: ``Diagnosis()``,
-            ``PredictionError()``, or your own :class:`Recorder`. If averages are recorded, asking
-            for fewer trials than ``save_to`` holds may recompute part of them.
-        executor: Whose workers compute; this process by default. Anything with
+        record: Recorders of further variables: ``Diagnosis()``, ``PredictionError()``, or your own
+            :class:`Recorder`. Regret, resets, side queries and choices are always recorded. With
+            recorded averages, a call with fewer trials than ``save_to`` has may recompute some.
+        executor: An executor that computes the blocks; this process by default. Any object with
             ``submit(function, *arguments)`` that returns an object with ``result()``, such as a
-            ``ProcessPoolExecutor``; its ``batch()`` is used if it has one.
+            ``ProcessPoolExecutor``. An optional ``batch()`` sends several tasks together.
         compiled: Whether rounds on a grid run as machine code compiled by Numba
             (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after
-            some ten seconds of compilation. Supports upper confidence bounds, noise that does not
+            about ten seconds of compilation. Supports upper confidence bounds, noise that does not
             age, and one rule of retention, in float64 on a CPU, without recorders; other strategies
-            run as usual. By default it is used if Numba is installed and the study is large enough
-            to benefit. On a CUDA device True captures the rounds of the same strategies, except
-            those with a window, as CUDA graphs, which Python launches as a whole instead of
-            operation by operation; if that fails, a warning is issued and the study runs without
-            it. This has not yet been timed on a GPU, so it is off there by default.
-        progress: Whether to show a progress bar; in a log file it is one line a minute.
+            run without compilation. By default True if Numba is installed and the study is large
+            enough to benefit. On a CUDA device True captures the rounds of the same strategies,
+            except windows, as CUDA graphs, which Python launches as a whole; if that fails, a
+            warning is issued and the study runs without graphs. By default False on a CUDA device.
+        progress: Whether to show a progress bar; a log file gets a line per minute.
 
     Returns:
         Regret, resets and choices of every strategy, trial and round. Choices are arm indices,
@@ -120,14 +118,14 @@ def run_study(
         ImportError: If ``compiled`` is True on a CPU and Numba is not installed.
         ValueError: If ``world`` is not a world, ``strategies`` is not a mapping of labels to at
             least one strategy, a size is below 1, strategies differ in ``maximize`` or contradict
-            the world, the world has fewer rounds than ``horizon`` or yields values that are not one
-            per trial and arm, recorders do not fit the domain or each other, the device does not
-            exist, memory cannot hold a single trial or the result without ``save_to``, or the
-            folder holds another study or a damaged one.
+            the world, the world has fewer rounds than ``horizon`` or yields values of the wrong
+            shape, recorders do not fit the domain or each other, the device does not exist, memory
+            cannot hold a single trial or the result without ``save_to``, or the folder has another
+            study or a damaged file.
         OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
         RuntimeError: If a worker of ``executor`` has other versions of libraries.
-        Exception: Any raised by a worker, or by the executor when it lost one, with a note on what
-            happened and what to do; finished blocks are kept.
+        Exception: Any error of a worker, or of the executor when it lost a worker, with a note on
+            how to continue; finished blocks stay intact.
     """
     began = time.perf_counter()
     trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)
@@ -156,33 +154,33 @@ def run_study(
     for first in range(0, trials, chunk):
         block, missing = range(first, min(first + chunk, trials)), list(strategies)
         found = {} if store is None else store.find(strategies, block, warn=True)
-        for label, one in found.items():
-            whole.take(label, block, one)
+        for label, arrays in found.items():
+            whole.take(label, block, arrays)
             missing.remove(label)
         if missing:
             tasks.append((missing, block))
-    known = trials - sum(len(block) for _, block in tasks)
+    finished = trials - sum(len(block) for _, block in tasks)
     if store is not None:
-        store.require_room(
+        store.require_space(
             sum(len(labels) * settings.bytes_of(len(block)) for labels, block in tasks)
         )
     threads = threads_per_chunk(settings, chunk, trials=trials, workers=workers)
-    with torch_threads(threads), progress_bar(trials, known, shown=progress) as bar:
+    with torch_threads(threads), progress_bar(trials, finished, shown=progress) as bar:
         if executor is None:
-            counted = Progress(bar, horizon, known)
+            counted = Progress(bar, horizon, finished)
             play_here(settings, store, tasks, whole.take, workers, counted)
         else:
             last = {block: labels[-1] for labels, block in tasks}
 
-            def take(label: str, block: range, one: Arrays) -> None:
-                whole.take(label, block, one)
+            def take(label: str, block: range, arrays: Arrays) -> None:
+                whole.take(label, block, arrays)
                 if label == last[block]:
                     bar.update(len(block))
 
             play_elsewhere(executor, settings, store, tasks, take, threads)
     attributes = {
         "trials": trials,
-        "trials_found": known,
+        "trials_found": finished,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": time.perf_counter() - began,
     }
@@ -191,13 +189,15 @@ def run_study(
 
 
 def _joined(made_with: set[str], folder: object) -> dict[str, str]:
-    """The versions of the libraries that computed a study; a warning tells of several."""
+    """The versions of the libraries that computed a study, with a warning if they differ."""
     found = together(map(json.loads, sorted(made_with)))
     if len(made_with) > 1:
-        several = ", ".join(f"{name} {one}" for name, one in found.items() if ", " in one)
+        several = ", ".join(
+            f"{name} {version}" for name, version in found.items() if ", " in version
+        )
         warnings.warn(
-            f"save_to={folder} holds trials computed with different versions: {several}. They may "
-            "differ; for a study of one version, run it in another folder.",
+            f"save_to={folder} has trials computed with different versions: {several}. Results may "
+            "differ; use another folder for a study with a single version.",
             stacklevel=3,
         )
     return found
@@ -206,35 +206,35 @@ def _joined(made_with: set[str], folder: object) -> dict[str, str]:
 def _check_study(
     world: World, strategies: Mapping[str, Strategy], trials: int, horizon: int, seed: int
 ) -> tuple[int, int, int]:
-    """Raise a ``ValueError`` unless the arguments of ``run_study`` make a study.
+    """Check the arguments of ``run_study``.
 
     Returns:
         Trials, horizon and seed as whole numbers.
     """
     require(
         isinstance(strategies, Mapping) and len(strategies) > 0,
-        f"run_study: strategies is {strategies!r}, but results need a label for each; give a dict "
-        "of at least one.",
+        f"run_study: strategies is {strategies!r}; give a dict of labels and at least one "
+        "strategy.",
     )
     for label in strategies:
         require(
             isinstance(label, str) and label.isprintable() and label.strip() != "",
-            f"run_study: the label {label!r} cannot be printed or kept in a file; give text.",
+            f"run_study: the label {label!r} cannot be printed or stored in a file; give text.",
         )
     trials = require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
-    require(seed < 2**64, f"run_study: seed is {seed}; results keep seeds below 2**64.")
+    require(seed < 2**64, f"run_study: seed is {seed}; give a seed below 2**64.")
     horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     require(
         world.horizon is None or horizon <= world.horizon,
         f"run_study: horizon is {horizon}, but {world!r} has {world.horizon} rounds; give "
         f"horizon={world.horizon} or less.",
     )
-    minimising = [label for label, one in strategies.items() if not one.maximize]
+    minimising = [label for label, strategy in strategies.items() if not strategy.maximize]
     require(
         len(minimising) in (0, len(strategies)),
         f"run_study: maximize is False for {', '.join(minimising)} and True for the other "
-        "strategies, but regret needs one goal; give all the same.",
+        "strategies, but regret needs a common goal; give all strategies the same maximize.",
     )
     require(
         world.maximize in (None, not minimising),

@@ -46,11 +46,11 @@ class StudyRecord:
         dims = {name: self.data[name].dims for name in REQUIRED if name in self.data}
         require(
             len(dims) == len(REQUIRED)
-            and all(set(one) == set(DIMENSIONS) for one in dims.values())
+            and all(set(names) == set(DIMENSIONS) for names in dims.values())
             and all(self.data.sizes[name] > 0 for name in DIMENSIONS),
             f"A study result needs the variables {' and '.join(REQUIRED)} of dimensions "
             f"{', '.join(DIMENSIONS)}, none of them empty, but there are {dims} of sizes "
-            f"{dict(self.data.sizes)}. Make one with run_study.",
+            f"{dict(self.data.sizes)}. Use the result of run_study.",
         )
 
     def __repr__(self) -> str:
@@ -72,9 +72,9 @@ class StudyRecord:
 
     @property
     def resets(self) -> xr.DataArray:
-        """Whether data were forgotten in this round, bool, `strategy x trial x round`.
+        """Whether data were dropped in this round, bool, `strategy x trial x round`.
 
-        A periodic reset happens before the round's choice, a triggered one after its observation.
+        A periodic reset happens before the round's choice, a triggered reset after its observation.
         """
         return self.data["resets"].transpose(*DIMENSIONS)
 
@@ -106,14 +106,14 @@ class StudyRecord:
 
     @property
     def prediction_error(self) -> xr.Dataset:
-        """How far posterior means were from the objective, arm by arm, [M] Figure 4.
+        """The squared error of the posterior mean at every arm, [M] Figure 4.
 
         (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is the posterior mean
-        when x_t is chosen. Random search has a model, too: its map shows what evenly spread
-        measurements teach.
+        when x_t is chosen. Random search has a model, too: its map shows the error for evenly
+        spread measurements.
 
         Returns:
-            Variables `mean` and `standard_error` (over trials, NaN for a single one), each
+            Variables `mean` and `standard_error` (over trials, NaN for a single trial), each
             `strategy x arm`; the coordinate `position`, `arm x coordinate`, locates the arms.
 
         Raises:
@@ -122,7 +122,7 @@ class StudyRecord:
         require_recorded(self.data, MAP, MAP_ERROR, PLACE)
         maps = {"mean": self.data[MAP], "standard_error": self.data[MAP_ERROR]}
         return xr.Dataset(
-            {name: one.transpose("strategy", "arm") for name, one in maps.items()},
+            {name: values.transpose("strategy", "arm") for name, values in maps.items()},
             coords={PLACE: self.data[PLACE]},
         )
 
@@ -142,7 +142,7 @@ class StudyRecord:
         Raises:
             ValueError: If the study did not record it.
         """
-        means = self.over_trials(by_trial(self.squared_error, lambda one: one.mean("round")))
+        means = self.over_trials(by_trial(self.squared_error, lambda error: error.mean("round")))
         return dict(sorted(means.items(), key=lambda item: item[1].mean))
 
     def over_trials(self, values: xr.DataArray) -> dict[str, Paired]:
@@ -155,7 +155,7 @@ class StudyRecord:
         return {label: Paired.of(own.sel(strategy=label).values) for label in self.strategies}
 
     def total_regret(self, strategy: str) -> np.ndarray:
-        """Cumulative regret R_T of one strategy in every trial.
+        """Cumulative regret R_T of a strategy in every trial.
 
         Args:
             strategy: Its label.
@@ -168,11 +168,14 @@ class StudyRecord:
         """
         self.require_strategy(strategy)
         own = self.regret.sel(strategy=strategy)
-        totals: np.ndarray = by_trial(own, lambda one: one.sum("round")).values
+        totals: np.ndarray = by_trial(own, lambda regret: regret.sum("round")).values
         return totals
 
     def require_strategy(self, strategy: str) -> None:
         """Check that the study has a strategy with this label.
+
+        Args:
+            strategy: The label.
 
         Raises:
             ValueError: If it has none, naming its labels.
@@ -187,7 +190,7 @@ class StudyRecord:
 
         Args:
             first: Label of a strategy.
-            second: Label of the one it is compared with.
+            second: Label of the strategy that is compared with it.
 
         Returns:
             Mean and standard error over trials of R_T(first) − R_T(second).
@@ -222,13 +225,13 @@ class StudyRecord:
         return Summary(pd.DataFrame(rows, index=index, columns=list(COLUMNS), dtype=float))
 
     def first_reset(self) -> xr.DataArray:
-        """The round of the first reset, NaN where a trial never reset; `strategy x trial`."""
+        """The round of the first reset, NaN for a trial without resets; `strategy x trial`."""
         rounds = self.data["round"].astype(float)
-        return by_trial(self.resets, lambda one: rounds.where(one).min("round"))
+        return by_trial(self.resets, lambda resets: rounds.where(resets).min("round"))
 
     def mean_resets(self) -> dict[str, float]:
         """Mean number of resets per trial, by label."""
-        counts = by_trial(self.resets, lambda one: one.sum("round"))
+        counts = by_trial(self.resets, lambda resets: resets.sum("round"))
         return dict(zip(self.strategies, map(float, counts.mean("trial").values)))
 
     def triggers(self) -> pd.DataFrame:
@@ -242,7 +245,7 @@ class StudyRecord:
         return trigger_table(self.data)
 
     def calibration(self, levels: Sequence[float] | None = None) -> xr.Dataset:
-        """How often objectives and observations lie inside the predicted bands.
+        """Shares of objectives and observations inside the predicted bands.
 
         See :func:`botorch_tv.simulation.diagnosis.calibration` for the variables.
 
@@ -255,11 +258,11 @@ class StudyRecord:
         return calibration(self.data, levels)
 
     def calibration_by_round(self, level: float = 0.9, block: int = 1) -> xr.Dataset:
-        """Calibration at one level over time: shares of trials, `strategy x round`.
+        """Calibration at a given level over time: shares of trials, `strategy x round`.
 
         Args:
             level: Nominal level of the bands, in (0, 1).
-            block: Rounds counted together, at least 1.
+            block: Rounds averaged together, at least 1.
 
         Raises:
             ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block
@@ -289,7 +292,7 @@ def in_columns(rows: Iterable[Sequence[str]], names: int) -> str:
     """Rows of text in aligned columns.
 
     Args:
-        rows: The rows, all of one length, titles first.
+        rows: The rows, all of the same length, titles first.
         names: Number of left-aligned columns; the others are right-aligned.
     """
     rows = list(rows)
@@ -340,7 +343,7 @@ class Paired(NamedTuple):
 
     @property
     def t_ratio(self) -> float:
-        """The mean in standard errors; NaN if that is 0 / 0 or unknown.
+        """The mean in standard errors; NaN for 0 / 0 or an unknown standard error.
 
         Infinite if the trials differ only by rounding.
         """
@@ -352,7 +355,7 @@ class Paired(NamedTuple):
 
     @classmethod
     def of(cls, differences: np.ndarray) -> Paired:
-        """Mean and standard error of one number per trial.
+        """Mean and standard error of a number per trial.
 
         Args:
             differences: `trials` numbers.
@@ -367,7 +370,7 @@ class Summary(pd.DataFrame):
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
-        return pd.DataFrame  # a part of a summary prints as any table does
+        return pd.DataFrame  # a part of a summary is an ordinary table
 
     def __repr__(self) -> str:
         return aligned(self, COLUMNS)

@@ -44,9 +44,9 @@ class Parameters(Space, Mapping[str, Parameter]):
     def __init__(self, bounds: Mapping[str, Parameter | tuple[float, float]]) -> None:
         if not bounds:
             raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
-        super().__init__({name: _as_parameter(name, one) for name, one in bounds.items()})
-        self._whole = [n for n, one in enumerate(self.axes) if isinstance(one, Integer)]
-        self.mixed = any(isinstance(one, Choice) for one in self.axes)
+        super().__init__({name: _as_parameter(name, bound) for name, bound in bounds.items()})
+        self._whole = [n for n, axis in enumerate(self.axes) if isinstance(axis, Integer)]
+        self.mixed = any(isinstance(axis, Choice) for axis in self.axes)
 
     def __getitem__(self, name: str) -> Parameter:
         return self._by_name[name]
@@ -61,7 +61,11 @@ class Parameters(Space, Mapping[str, Parameter]):
         return repr(self._by_name)
 
     def named(self, place: Tensor) -> dict[str, Any]:
-        """The values of the parameters at a point of the cube, `d`, rounded as they are stored."""
+        """The values of the parameters at a point of the cube, rounded as they are stored.
+
+        Args:
+            place: Coordinates in the cube, `d`.
+        """
         return {
             name: self[name].rounded(value, place.dtype)  # type: ignore[union-attr]
             if isinstance(self[name], Float)
@@ -70,11 +74,11 @@ class Parameters(Space, Mapping[str, Parameter]):
         }
 
     def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
-        """The coordinates of a point in the cube, `d`, in the dtype and on the device of ``like``.
+        """The coordinates of a point in the cube, `d`.
 
         Args:
             point: A value for each parameter.
-            like: A tensor with the dtype and device wanted.
+            like: A tensor of any shape with the dtype and the device of the result.
             name: Name of the point in errors.
 
         Raises:
@@ -85,31 +89,35 @@ class Parameters(Space, Mapping[str, Parameter]):
             given = list(point) if isinstance(point, Mapping) else shown(point)
             raise InputDataError(
                 f"{name} is {given}, but it must have a value for each of the parameters "
-                f"{', '.join(self)}; give {{{', '.join(f'{one!r}: ...' for one in self)}}}."
+                f"{', '.join(self)}; give {{{', '.join(f'{key!r}: ...' for key in self)}}}."
             )
-        values = {one: _value(one, kind, point[one], like.dtype) for one, kind in self.items()}
+        values = {key: _value(key, kind, point[key], like.dtype) for key, kind in self.items()}
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Coordinates in the cube, from those of a cube in which integers have equal shares.
+        """Coordinates in the cube, `* x d`, of points of a cube in which integers share equally.
 
-        The gradient is that of the map without rounding, up to a factor per parameter, so that
-        gradient ascent does not stop at integers.
+        Rounding has gradient 0, at which an ascent would stop. The gradient here is therefore the
+        gradient of the map without rounding, up to a factor per parameter.
 
         Args:
-            U: `* x d`, from 0 to 1.
+            U: Points, `* x d`, from 0 to 1; each integer has an interval of the same length.
         """
         columns = list(U.unbind(-1))
         for number in self._whole:
-            one, (low, high), ends = self._ends(number)
+            axis, (low, high), ends = self._ends(number)
             scaled = low + (high - low) * columns[number].detach()
-            value = (scaled.exp() if one.log else scaled).round().clamp(one.low, one.high)
-            place = ((value.log() if one.log else value) - ends[0]) / (ends[1] - ends[0])
+            value = (scaled.exp() if axis.log else scaled).round().clamp(axis.low, axis.high)
+            place = ((value.log() if axis.log else value) - ends[0]) / (ends[1] - ends[0])
             columns[number] = place.clamp(0, 1) + (columns[number] - columns[number].detach())
         return torch.stack(columns, -1)
 
     def to_uniform(self, X: Tensor) -> Tensor:
-        """Inverse of :meth:`from_uniform`, `* x d`: each integer lies within its share."""
+        """Inverse of :meth:`from_uniform`, `* x d`: each integer lies within its interval.
+
+        Args:
+            X: Points of the cube, `* x d`.
+        """
         columns = list(X.unbind(-1))
         for number in self._whole:
             _, (low, high), ends = self._ends(number)
@@ -118,62 +126,69 @@ class Parameters(Space, Mapping[str, Parameter]):
 
     def data(self) -> dict[str, dict[str, Any]]:
         """The parameters as JSON-compatible data."""
-        return {name: {"type": type(one).__name__} | asdict(one) for name, one in self.items()}
+        return {name: {"type": type(axis).__name__} | asdict(axis) for name, axis in self.items()}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
         """Inverse of :meth:`data`.
 
+        Args:
+            data: By name, the type of a parameter and its fields.
+
         Raises:
-            KeyError, TypeError, ValueError, InputDataError: If they are damaged.
+            KeyError, TypeError, ValueError, InputDataError: If the data are damaged.
         """
         kinds: dict[str, Callable[..., Parameter]]
         kinds = {"Float": Float, "Integer": Integer, "Choice": lambda choices: Choice(*choices)}
-        own = {name: dict(one) for name, one in data.items()}
-        return cls({name: kinds[one.pop("type")](**one) for name, one in own.items()})
+        own = {name: dict(fields) for name, fields in data.items()}
+        return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
     def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
-        """An integer parameter, the range rounded to its integers, and its own, on its scale."""
-        one = self.axes[number]
-        assert isinstance(one, Integer)
-        wide = one.scaled(one.low - 0.5), one.scaled(one.high + 0.5)
-        return one, wide, (one.scaled(one.low), one.scaled(one.high))
+        """An integer parameter, the interval that rounds to its range, and its range, scaled."""
+        axis = self.axes[number]
+        assert isinstance(axis, Integer)
+        wide = axis.scaled(axis.low - 0.5), axis.scaled(axis.high + 0.5)
+        return axis, wide, (axis.scaled(axis.low), axis.scaled(axis.high))
 
 
-def _value(name: str, one: Parameter, value: object, dtype: torch.dtype) -> Any:
-    """A value of a parameter as it is stored; refused if it is none."""
+def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any:
+    """A value of a parameter as it is stored.
+
+    Raises:
+        InputDataError: If the parameter cannot have this value.
+    """
     value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
-    if isinstance(one, Choice):
+    if isinstance(axis, Choice):
         try:
-            return one.choices[one.index(value)]
+            return axis.choices[axis.index(value)]
         except ValueError as error:
-            choices = ", ".join(map(repr, one.choices))
-            raise InputDataError(f"{name} is {shown(value)}; give one of {choices}.") from error
+            choices = ", ".join(map(repr, axis.choices))
+            raise InputDataError(f"{name} is {shown(value)}; choose from {choices}.") from error
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     number = float(value) if is_number else math.nan  # type: ignore[arg-type]
     # Values computed elsewhere may lie outside by rounding errors.
-    inside = one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high)
-    whole = isinstance(one, Integer)
+    inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
+    whole = isinstance(axis, Integer)
     if not inside or (whole and number % 1):
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
-            f"{one.low:g} to {one.high:g}; give one, leave the point out, or widen the bounds."
+            f"{axis.low:g} to {axis.high:g}; change it, drop the point, or widen the bounds."
         )
-    number = min(max(number, one.low), one.high)
-    return one.rounded(number, dtype) if isinstance(one, Float) else round(number)
+    number = min(max(number, axis.low), axis.high)
+    return axis.rounded(number, dtype) if isinstance(axis, Float) else round(number)
 
 
 def _as_parameter(name: object, bounds: object) -> Parameter:
-    """A parameter; choices must be distinct, and such as a file can hold."""
+    """A parameter of a box; its choices must be distinct and storable in a file."""
     if not isinstance(name, str) or not name:
         raise InputDataError(f"{name!r} is no name of a parameter; give a string.")
     if isinstance(bounds, Choice):
         kinds, choices = (str, bool, int, float, type(None)), bounds.choices
-        plain = all(type(one) in kinds and one == one for one in choices)
+        plain = all(type(choice) in kinds and choice == choice for choice in choices)
         if not plain or len(choices) < 2 or len(set(choices)) < len(choices):
             raise InputDataError(
                 f"{name} is {bounds!r}, but it takes two or more choices, all different, each a "
-                "string, number, True, False or None; give them one by one, Choice('a', 'b')."
+                "string, number, True, False or None; give each as an argument, Choice('a', 'b')."
             )
     if isinstance(bounds, Parameter):
         return bounds
@@ -190,26 +205,26 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
 
 
 Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple[float, float]]
-"""Corners `2 x d`, sides, or named parameters."""
+"""Corners `2 x d`, ranges, or named parameters."""
 
 ROUNDING = 1e-9
-"""Points may lie outside by this share of a side, or what rounding makes of it."""
+"""Points may lie outside by this fraction of a range, or by rounding errors if these are larger."""
 PROBES = 13
-"""Points besides centre and corners at which a kernel is evaluated."""
+"""Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
 
 class Box(Domain):
     """A continuous domain: all points between two corners, or all values of named parameters.
 
     Args:
-        bounds: Lower and upper corner as a tensor, `2 x d`, as in BoTorch; or a list of sides,
-            ``[(low, high), ...]``, which are taken in float64; or named parameters in their own
+        bounds: Lower and upper corner as a tensor, `2 x d`, as in BoTorch; or a list of ranges,
+            ``[(low, high), ...]``, which are converted to float64; or named parameters in their own
             units, ``{"temperature": (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers":
             Integer(1, 8), "kind": Choice("a", "b")}``. With named parameters points lie in the unit
-            cube, and lengthscales are fractions of the sides; ``parameters.named`` and
+            cube, and lengthscales are fractions of the ranges; ``parameters.named`` and
             ``parameters.place`` convert between the two, as :class:`~botorch_tv.Loop`
             does automatically. A box with a :class:`Choice` supports one trial at a time.
-        context_dim: Number c of coordinates that are not chosen but known before each round, such
+        context_dim: Number c of coordinates that are not chosen but given before each round, such
             as the weather. The kernel sees them after the d coordinates of the box, and
             ``ask(context=...)`` requires them.
         search: How an acquisition function is maximised: by
@@ -221,8 +236,9 @@ class Box(Domain):
 
     Raises:
         InputDataError: If ``bounds`` is not a finite floating-point `2 x d` tensor whose upper
-            corner is above the lower one, or is two lists that could be either sides or corners;
-            or if candidates lie outside.
+            corner is above the lower corner, or is two lists that could be either ranges or
+            corners; if candidates lie outside; or if named parameters get another search.
+        ValueError: If ``context_dim`` is negative or not whole.
 
     Example:
         >>> domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
@@ -234,8 +250,8 @@ class Box(Domain):
     ) -> None:
         self.parameters = Parameters(bounds) if isinstance(bounds, Mapping) else None
         if self.parameters is not None:  # modelled in the unit cube, whatever their own units
-            sides = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
-            bounds = sides + torch.arange(2, device="cpu").unsqueeze(-1)
+            zeros = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
+            bounds = zeros + torch.arange(2, device="cpu").unsqueeze(-1)
         self.bounds = corners("Box: bounds", bounds).detach().clone()
         _require_extent(self.bounds, self.bounds.dtype)
         self.context_dim = require_integer("Box: context_dim", context_dim, 0, "0 for none.")
@@ -247,7 +263,8 @@ class Box(Domain):
             require(
                 search is None or (isinstance(search, MultiStart) and not self.parameters.mixed),
                 f"Box: search is {search!r}, but named parameters are searched by MultiStart, "
-                "those with a Choice by another; leave it out, or give bounds as a tensor 2 x d.",
+                "or by a search of their own if there is a Choice; omit search, or give bounds as "
+                "a tensor 2 x d.",
             )
         self.search = MultiStart() if search is None else search
         self.search.check(self)
@@ -258,10 +275,10 @@ class Box(Domain):
         return {**self.__dict__, "_in_features": {}}
 
     def __repr__(self) -> str:
-        sides = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())
-        sides = sides if self.parameters is None else repr(self.parameters)
+        ranges = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())
+        ranges = ranges if self.parameters is None else repr(self.parameters)
         context = f", context_dim={self.context_dim}" if self.context_dim else ""
-        return f"Box({sides}{context})"
+        return f"Box({ranges}{context})"
 
     def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> BoxPrior:
         _require_extent(self.bounds, like.dtype)
@@ -270,20 +287,35 @@ class Box(Domain):
     def in_features(
         self, process: Process, box_prior: BoxPrior, tolerance: float, most: int
     ) -> PointBasis | str:
-        """As :func:`~botorch_tv.gp.point_recursion.in_features`, cached by formula."""
-        said = formula(box_prior.kernel)
+        """As :func:`~botorch_tv.gp.point_recursion.in_features`, cached by the kernel's formula.
+
+        Args:
+            process: The process whose posterior is computed.
+            box_prior: The prior on this box.
+            tolerance: Largest error of the features.
+            most: Largest number of features.
+
+        Returns:
+            The features, or a sentence that says why there are none.
+        """
+        text = formula(box_prior.kernel)
         like = box_prior.variance
-        key = (said, process.noise, tolerance, most, like.dtype, like.device)
-        found = None if said is None else self._in_features.get(key)
+        key = (text, process.noise, tolerance, most, like.dtype, like.device)
+        found = None if text is None else self._in_features.get(key)
         if found is None:
             corners = self._corners.like(like)
             found = in_features(process, box_prior, corners, tolerance=tolerance, most=most)
-            if said is not None:
+            if text is not None:
                 self._in_features[key] = found
         return found
 
     def probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Points at which to evaluate a kernel: centre, corners and some between, `q x d`."""
+        """Points at which to evaluate a kernel: centre, corners and some between, `q x d`.
+
+        Args:
+            dtype: Dtype of the points.
+            device: Device of the points.
+        """
         points = torch.zeros(3 + PROBES, self.columns, dtype=dtype, device=device)
         points[0, : self.dim] = self.center(points)
         points[1:3, : self.dim] = self._corners.like(points)
@@ -305,38 +337,56 @@ class Box(Domain):
     def from_unit(self, U: Tensor) -> Tensor:
         """Map points of the unit cube to this box, `* x d`.
 
-        Each integer gets an equal share of its side; see :class:`Parameters`.
+        The integers of a range get intervals of equal length; see :class:`Parameters`.
+
+        Args:
+            U: Points of the unit cube, `* x d`.
         """
         if self.parameters is not None:
             rounded = self.parameters.rounded
             return (rounded if self.parameters.mixed else self.parameters.from_uniform)(U)
         lower, upper = self._corners.like(U)
-        # It ends in the corners themselves, where rounding could lead beyond them.
+        # The ends are the corners exactly: rounding must not lead beyond them.
         return torch.lerp(lower, upper, U)
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Derivatives by points of the unit cube, from those by points of this box, `* x d`.
+        """Convert derivatives by points of this box to derivatives by the unit cube, `* x d`.
 
-        As :meth:`Parameters.from_uniform` has them where an integer is rounded.
+        For an integer this is the gradient of :meth:`Parameters.from_uniform`.
+
+        Args:
+            by: Derivatives by points of this box, `* x d`.
         """
         lower, upper = self._corners.like(by)
         scaled: Tensor = by * (upper - lower)
         return scaled
 
     def to_unit(self, X: Tensor) -> Tensor:
-        """Map points of this box to the unit cube, `* x d`."""
+        """Map points of this box to the unit cube, `* x d`.
+
+        Args:
+            X: Points of this box, `* x d`.
+        """
         if self.parameters is not None:
             return X if self.parameters.mixed else self.parameters.to_uniform(X)
         return self._shares(X)
 
     def _shares(self, X: Tensor) -> Tensor:
-        """Positions of points between the corners, as fractions of the sides, `* x d`."""
+        """Positions of points between the corners, as fractions of the ranges, `* x d`."""
         lower, upper = self._corners.like(X)
         U: Tensor = (X - lower) / (upper - lower)
         return U
 
     def require_inside(self, X: Tensor, name: str = "X") -> None:
-        """Raise an ``InputDataError`` unless all points `* x d` lie in the box."""
+        """Check that points lie in the box.
+
+        Args:
+            X: Points, `* x d`.
+            name: Their name in the error.
+
+        Raises:
+            InputDataError: If a point lies outside or is not finite.
+        """
         U = self._shares(X)
         rounding = max(ROUNDING, 8 * torch.finfo(U.dtype).eps)
         off = ~((U - 0.5).abs() <= 0.5 + rounding).all(-1)
@@ -354,12 +404,16 @@ class Box(Domain):
 
     @property
     def extent(self) -> Tensor:
-        """Lengths of the sides, followed by 1 for each context coordinate, `d + c`."""
-        sides = self.bounds[1] - self.bounds[0]
-        return torch.cat([sides, sides.new_ones(self.context_dim)])
+        """Lengths of the ranges, followed by 1 for each context coordinate, `d + c`."""
+        lengths = self.bounds[1] - self.bounds[0]
+        return torch.cat([lengths, lengths.new_ones(self.context_dim)])
 
     def center(self, like: Tensor) -> Tensor:
-        """The centre, `d`."""
+        """The centre of the box, `d`.
+
+        Args:
+            like: A tensor of any shape with the dtype and the device of the result.
+        """
         return self.from_unit(like.new_full((self.dim,), 0.5))
 
 
@@ -367,13 +421,14 @@ def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
     """Raise unless points of a box can be distinguished and squared in a dtype.
 
     Raises:
-        InputDataError: If a bound is too large, or a side is below 64 rounding errors of its ends.
+        InputDataError: If a bound is too large, or a range is shorter than 64 rounding errors of
+            its ends.
     """
     lower, upper = bounds.double()
     most, least = largest(dtype), 64 * torch.finfo(dtype).eps * bounds.double().abs().amax(0)
     if float(bounds.abs().max()) > most or bool((upper - lower < least).any()):
         raise InputDataError(
             f"Box: bounds are {bounds.tolist()}, but in {dtype} they are at most {most:g} in size, "
-            f"and sides must be at least {least.tolist()} long, 64 rounding errors; choose another "
+            f"and ranges at least {least.tolist()} long, 64 rounding errors; choose another "
             "unit, count from an origin of your own, or use float64."
         )

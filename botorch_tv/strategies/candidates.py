@@ -1,4 +1,4 @@
-"""What a round's choice depends on, and its candidates as an exploration sees them."""
+"""The decision of a round, and the candidates that an exploration sees."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from botorch_tv.validation import require_number, require_trials
 
 Score = Callable[[Candidates], Tensor]
 WATCHED = 2
-"""Rounds in which it is looked whether parts write into tensors that others read."""
+"""Number of first rounds in which parts are checked for writing into shared tensors."""
 
 
 @dataclass(eq=False)
 class Decision:
-    """A round that is to be decided: what is known of f now, and what is chosen.
+    """Everything that the choice of a round depends on.
 
     Attributes:
         inference: How the posterior is computed.
         width: The confidence schedule.
-        sign: 1 where the largest value is wanted, -1 where the smallest is.
-        made_by: Identifies the strategy.
-        state: All that has been observed.
-        data: What is in use of it now.
-        present: When it is decided.
-        context: What is known before the choice, `batch_shape x c`; None where nothing is.
+        sign: 1 to maximise, -1 to minimise.
+        made_by: Fingerprint of the strategy.
+        state: The current state.
+        data: The data in use now.
+        present: The time of the decision.
+        context: Coordinates that are given and not chosen, `batch_shape x c`; None for none.
     """
 
     inference: Inference
@@ -62,7 +62,11 @@ class Decision:
     context: Tensor | None = None
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Suggestion:
-        """The choice of an exploration."""
+        """The choice of an exploration, with its prediction.
+
+        Raises:
+            InputDataError: If the exploration returns no choice of this domain.
+        """
         domain, own, shape = self.state.domain, self.data.prior.variance, self.present.now.shape
         on_grid = isinstance(domain, Grid)
         candidates = (self._arms if on_grid else self._points)(exploration, draws)
@@ -87,7 +91,7 @@ class Decision:
         return self.inference.joint(self.data, choice, self.present)
 
     def at(self, choice: Tensor) -> Suggestion:
-        """A choice made otherwise, as a log keeps it, and what is predicted there."""
+        """The suggestion of a given choice, as the log stores it, with its prediction."""
         dims = self.present.now.dim()
         mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
         sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
@@ -160,25 +164,25 @@ class Decision:
 
 
 def model_noise(inference: Inference, data: Data) -> Tensor:
-    """Noise variance of a new observation, as learned or given, `batch_shape`."""
+    """Noise variance of a new observation, learned or given, `batch_shape`."""
     given = torch.full_like(data.time, inference.process.noise).to(data.prior.variance)
     return inference.model_noise(data, given)
 
 
 def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
-    """√beta as a width answered it, a number or one per trial.
+    """√beta of a width, after checking it, a scalar or `batch_shape`.
 
     Args:
         width: The width.
-        value: Its answer.
-        like: One number per trial, of the dtype and device wanted.
+        value: The value that it returned.
+        like: A tensor `batch_shape` with the dtype and the device of the result.
 
     Raises:
-        InputDataError: If a number of a trial is negative, NaN or infinite; on a GPU, which is not
-            waited for, they may be so.
-        ValueError: If a single number is.
+        InputDataError: If a value in a tensor is negative, NaN or infinite. Values on a GPU are not
+            checked, since that would wait for the device.
+        ValueError: If a number is negative, NaN or infinite.
     """
-    fix = "it may depend on what WidthContext has."
+    fix = "it may depend on the fields of WidthContext."
     if isinstance(value, float) and 0 <= value < math.inf:
         return value
     if not isinstance(value, Tensor):
@@ -192,7 +196,7 @@ def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
     return found
 
 
-# ---------------- Candidates, as an exploration sees them
+# ---------------- Candidates of any domain
 
 
 class RoundCandidates(Candidates):
@@ -222,7 +226,7 @@ class RoundCandidates(Candidates):
 
     @cached_property
     def unit(self) -> Tensor | None:
-        """Unit of predictions, `batch_shape`; None for 1."""
+        """Unit of predictions, `batch_shape`; None for the unit 1."""
         return self.decision.inference.unit(self.data)
 
     @property
@@ -248,25 +252,25 @@ class RoundCandidates(Candidates):
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """The largest of the values in use, times the sign; 0 if none is in use."""
+    """The largest value in use, times the sign; 0 if no value is in use."""
     values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
     return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
 
 
 def checked_scores(values: Tensor, wanted: tuple[int, ...]) -> Tensor:
-    """Scores, after checking their shape and dtype; on a CPU also that none is NaN."""
+    """Scores, after checking their shape and dtype, and on a CPU that they are not NaN."""
     if values.shape != wanted or not values.is_floating_point():
         raise InputDataError(
-            f"a score is {values.dtype} of shape {tuple(values.shape)}, but there must be one for "
-            f"each candidate, {tuple(wanted)}, all floating-point numbers; what is known per trial "
-            "is batch_shape x 1 beside at.mean and at.sd."
+            f"a score is {values.dtype} of shape {tuple(values.shape)}, but scores are "
+            f"floating-point numbers of the shape of the candidates, {tuple(wanted)}; give values "
+            "per trial the shape batch_shape x 1, which fits at.mean and at.sd."
         )
-    # A sum is NaN where a number is, or infinities of both signs meet.
+    # A sum is NaN if a term is NaN, or if infinities of both signs meet.
     on_cpu = values.device.type == "cpu"
     if on_cpu and math.isnan(values.detach().sum()) and bool(values.isnan().any()):
         raise InputDataError(
-            "a score is NaN for some candidates, which can then be no maximum; clamp what is "
-            "divided by, or what a root or logarithm is taken of."
+            "a score is NaN for some candidates, which can then be no maximum; clamp divisors and "
+            "the arguments of roots and logarithms."
         )
     return values
 
@@ -277,9 +281,8 @@ class ArmCandidates(RoundCandidates):
     Args:
         decision: The round.
         draws: Random numbers.
-        posterior: On all arms.
-        drawn: Numbers for the first function drawn, where it is sure to be asked for,
-            `batch_shape x p`.
+        posterior: The posterior on all arms.
+        drawn: Random numbers for the first sample, `batch_shape x p`; None to draw them on demand.
     """
 
     def __init__(
@@ -289,12 +292,12 @@ class ArmCandidates(RoundCandidates):
         super().__init__(decision, draws, width, posterior.offset, scratch)
         self.mean, self.sd, self._posterior = posterior.mean, posterior.sd, posterior
         self._normals, self._functions = [] if drawn is None else [drawn], list[Tensor]()
-        self._choice: Tensor | None = None  # one arm of every trial; None for all
+        self._choice: Tensor | None = None  # an arm of every trial; None for all arms
 
     @cached_property
     def incumbent(self) -> Tensor:
         data = self.data
-        mean = self._posterior.mean  # of all arms, for a single one, too
+        mean = self._posterior.mean  # of all arms, even if the candidate is a single arm
         values = self.sign * mean.gather(-1, data.history.choice.tensor(data.dropped))
         return best_of(values, data.good, self.sign).unsqueeze(-1)
 
@@ -308,8 +311,8 @@ class ArmCandidates(RoundCandidates):
             if len(self._normals) == len(self._functions):
                 prior = self.data.prior
                 assert isinstance(prior, (Basis, BankPrior))
-                room = max(prior.arms, prior.normals)
-                self._normals.append(leading_normals(self.draws, prior.normals, room))
+                most = max(prior.arms, prior.normals)
+                self._normals.append(leading_normals(self.draws, prior.normals, most))
             self._functions.append(self._posterior.draw(self._normals[len(self._functions)]))
         drawn = torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
         if self._choice is None:
@@ -331,8 +334,8 @@ class ArmCandidates(RoundCandidates):
         values = checked_scores(score(self), mean.shape)
         if watched and not (torch.equal(mean, before[0]) and torch.equal(sd, before[1])):
             raise InputDataError(
-                "a score writes into the mean or sd of its candidates, which are what is predicted "
-                "of a choice; compute without in-place operations, or on candidates.mean.clone()."
+                "a score writes into the mean or sd of its candidates, which are the prediction of "
+                "a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
         empty = self.data.empty if first_without_data else None
         if ties == "random":
@@ -343,10 +346,10 @@ class ArmCandidates(RoundCandidates):
         return winner if empty is None else winner.masked_fill(empty, 0)
 
     def at(self, choice: Tensor) -> Candidates:
-        one = copy.copy(self)
-        one.mean, one.sd = (part.unsqueeze(-1) for part in self.predicted(choice))
-        one._choice = choice
-        return one
+        other = copy.copy(self)
+        other.mean, other.sd = (part.unsqueeze(-1) for part in self.predicted(choice))
+        other._choice = choice
+        return other
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.unsqueeze(-1)
@@ -354,30 +357,31 @@ class ArmCandidates(RoundCandidates):
 
     def anywhere(self) -> Tensor:
         arms = self.mean.shape[-1]
-        # In single precision a number just below 1 may have been rounded to 1.
+        # In single precision a number just below 1 may round to 1.
         return (self.uniform() * arms).long().clamp_max(arms - 1)
 
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
         return torch.where(condition, first, second)
 
 
-# ---------------- Points of a box as an exploration asks for them, since they cannot be listed
+# ---------------- Points of a box, which cannot be listed
 
 
 class BoxCandidates(RoundCandidates):
-    """All points of a box; their posterior is known where it is looked at.
+    """All points of a box; the posterior is computed at the points of a score.
 
     Args:
         decision: The round.
         draws: Random numbers.
         width: √beta, a number or `batch_shape`.
         offset: The prior mean, a number or `batch_shape`.
-        posterior: Of every trial, flat, with the first function drawn if one is sure to be needed.
-        draw: Draws another function.
+        posterior: The posterior of every trial, with trials in one dimension; with a sample if the
+            exploration draws samples.
+        draw: Returns the posterior with another sample.
 
     Attributes:
-        context: What is known before the choice, `trials x c`; None where nothing is.
-        functions: Posteriors with a function each, those drawn so far in this round.
+        context: Coordinates that are given and not chosen, `trials x c`; None for none.
+        functions: Posteriors with a sample each, drawn so far in this round.
     """
 
     def __init__(
@@ -409,7 +413,7 @@ class BoxCandidates(RoundCandidates):
         posterior = self.posterior
         if posterior.X.shape[-2] == 0:
             return posterior.X.new_zeros(*self._shape, 1)
-        # What was reached in another context is no measure of what can be gained in this one.
+        # The reference is the posterior in the current context, not in the context of the data.
         reached = self.sign * posterior.mean_at(posterior.here(self.context))
         return best_of(reached, posterior.live, self.sign).view(*self._shape, 1)
 
@@ -430,11 +434,10 @@ class BoxCandidates(RoundCandidates):
     ) -> Tensor:
         if ties == "random":
             raise InputDataError(
-                'ties are to be broken by chance, which takes the arms of a Grid; use ties="first" '
-                "on a Box."
+                'ties="random" needs the arms of a Grid; use ties="first" on a Box.'
             )
         box, posterior = self._box, self.posterior
-        # A method sees nothing but candidates, whose trials may then be looked at one by one.
+        # A score that is a method depends on its candidates alone, so trials may be searched apart.
         alone = isinstance(getattr(score, "__self__", None), Exploration) and self.memory is None
         some: BoxCandidates = self
         chosen: Tensor | None = None
@@ -501,7 +504,7 @@ class BoxCandidates(RoundCandidates):
         return values.reshape(X.shape[:-1])
 
     def _bound(self, X: Tensor, factor: float, width: float | Tensor) -> tuple[Tensor, Tensor]:
-        """A factor times ±mean + width sd, `trials x q`, and the gradient, `trials x q x d`."""
+        """The bound factor (±mean + width sd), `trials x q`, and its gradient, `trials x q x d`."""
         by_mean, by_sd = factor * self.sign, width
         mean, sd, pull = self.posterior.slopes(with_context(X, self.context))
         if isinstance(by_sd, Tensor):
@@ -514,8 +517,8 @@ class _SomeTrials(BoxCandidates):
     """All points of a box, for some of the trials.
 
     Args:
-        every: For all trials.
-        trials: Which, in one dimension.
+        every: The candidates of all trials.
+        trials: Indices of the trials, in one dimension.
     """
 
     def __init__(self, every: BoxCandidates, trials: Tensor) -> None:
@@ -524,7 +527,7 @@ class _SomeTrials(BoxCandidates):
         posterior = every.posterior.select(trials)
         super().__init__(every.decision, every.draws, width, every.offset, posterior, every._draw)
         drawn = every.functions[len(self.functions) :]
-        self.functions += [one.select(trials) for one in drawn]
+        self.functions += [sampled.select(trials) for sampled in drawn]
         self.context = None if context is None else context[trials]
         self._shape, self._every, self._trials = trials.shape, every, trials
 
@@ -553,8 +556,8 @@ class _Points(BoxCandidates):
     """Some points of a box.
 
     Args:
-        whole: All of them.
-        X: Points without context, `trials x q x d`.
+        whole: The candidates of the whole box.
+        X: The points without context, `trials x q x d`.
     """
 
     def __init__(self, whole: BoxCandidates, X: Tensor) -> None:
@@ -603,10 +606,10 @@ class _Points(BoxCandidates):
         while len(self.functions) < n:
             self.functions.append(self._draw())
         drawn = self.functions[:n]
-        return torch.stack([one.sample_at(self._X).view(self._view) for one in drawn])
+        return torch.stack([sampled.sample_at(self._X).view(self._view) for sampled in drawn])
 
     def uniform(self) -> Tensor:
         raise NotImplementedError(
-            "a score on a box is evaluated many times, so that numbers drawn within would change "
-            "under the search; draw them before, in choose()."
+            "a score on a box is evaluated many times, and random numbers drawn in it would differ "
+            "each time; draw them before, in choose()."
         )

@@ -1,6 +1,6 @@
-"""What public calls of strategies accept, as tensors of a state's trials, and what they refuse.
+"""Checks of the arguments of strategies' public calls.
 
-A round inside checks nothing again.
+Public calls check their arguments once; internal methods rely on these checks.
 """
 
 from __future__ import annotations
@@ -23,48 +23,52 @@ from botorch_tv.validation import largest, latest, refuse_masked, require_trials
 MARK = " #"
 ELSEWHERE = "; for a point chosen elsewhere pass strategy.suggestion_at(state, X)."
 NEARLY_EXACT = {torch.float64: 1e-6, torch.float32: 1e-4}
-"""Noise variance of a measurement that is nearly exact, as a share of the kernel's."""
+"""Noise variance of a nearly exact measurement, as a fraction of the kernel's variance."""
 
 
 def least_noise(variance: float, dtype: torch.dtype) -> float:
-    """The smallest noise variance that is more than rounding beside a prior variance."""
+    """The smallest noise variance that exceeds the rounding errors of a prior variance."""
     return 64 * torch.finfo(dtype).eps * variance
 
 
-def fingerprinted(words: str, part: object) -> str:
-    """A part in words, with a fingerprint of what the words leave out: numbers, attributes, code.
+def fingerprinted(text: str, part: object) -> str:
+    """A text about a part, followed by a fingerprint of all its numbers, attributes and code.
 
     Args:
-        words: The words; different parts may share them.
+        text: The text; different parts may share it.
         part: A part, possibly user-defined.
 
     Raises:
-        ValueError: If it cannot be described.
+        ValueError: If the part cannot be described.
     """
-    words = re.sub(r" at 0x[0-9a-fA-F]+", "", words)  # places in memory differ between processes
-    whole = json.dumps(describe(part, words), sort_keys=True, default=str)
-    return f"{words}{MARK}{digest(whole.encode())}"
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # addresses differ between processes
+    whole = json.dumps(describe(part, text), sort_keys=True, default=str)
+    return f"{text}{MARK}{digest(whole.encode())}"
 
 
 def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:
-    """The first part that differs, in words: as it was, and as it is.
+    """Texts of the first part that differs between two strategies.
 
     Args:
-        there: Parts as given by :func:`fingerprinted`.
-        here: Parts of another strategy.
+        there: Parts of the first strategy, as :func:`fingerprinted` returns them.
+        here: Parts of the second strategy.
     """
-    one, other = next(pair for pair in zip_longest(there, here, fillvalue="") if len(set(pair)) > 1)
-    was, now = (part.rpartition(MARK)[0] or "nothing" for part in (one, other))
-    return was, now if now != was else "one of other numbers, attributes or code"
+    pairs = zip_longest(there, here, fillvalue="")
+    first, second = next(pair for pair in pairs if len(set(pair)) > 1)
+    was, now = (part.rpartition(MARK)[0] or "nothing" for part in (first, second))
+    return was, now if now != was else "the same with other numbers, attributes or code"
 
 
 def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
-    """Raise an ``InputDataError`` if a state was computed with other parts than a strategy has.
+    """Check that a state was computed with the parts of a strategy.
 
     Args:
-        state: Of whichever strategy.
-        here: Parts of the one that goes on with it, in words.
-        rules: How many rules of retention it has.
+        state: A state of any strategy.
+        here: Parts of this strategy, as :func:`fingerprinted` returns them.
+        rules: Number of its rules of retention that forget.
+
+    Raises:
+        InputDataError: If a part differs.
     """
     there, memories, differ = state.begun_with, len(state.memory) - 1, None
     if there and here and there != here:
@@ -73,19 +77,22 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
         differ = f"{memories} rules of retention that forget", str(rules)
     if differ is not None:
         raise InputDataError(
-            f"the state was begun with {differ[0]}, but this strategy has {differ[1]}; tell a "
-            "state of strategy.init(domain) what was measured."
+            f"the state was begun with {differ[0]}, but this strategy has {differ[1]}; begin with "
+            "strategy.init(domain) and add the observations again."
         )
 
 
 def require_tensors(
     like: Tensor, *rows: tuple[str, object, tuple[int, ...], torch.dtype | None]
 ) -> None:
-    """Raise an ``InputDataError`` unless some values are tensors as the state's are.
+    """Check that values are tensors of the shape, dtype and device of a state.
 
     Args:
-        like: Gives the device, and the dtype unless a row does.
-        *rows: Of each value its name, itself, and the shape and the dtype that it must have.
+        like: A tensor of the state, of any shape; it gives the device and the default dtype.
+        *rows: For each value its name, the value, its shape, and its dtype or None for the default.
+
+    Raises:
+        InputDataError: If a value differs.
     """
     own, device = like.dtype, like.device
     for name, value, shape, kind in rows:
@@ -104,49 +111,75 @@ def require_tensors(
 
 
 def require_forward(state: State, time: Tensor, name: str) -> None:
-    """Raise an ``InputDataError`` if a time lies before the newest observation."""
+    """Check that a time does not lie before the newest observation.
+
+    Args:
+        state: The current state.
+        time: The time, `batch_shape`.
+        name: Its name in the error.
+
+    Raises:
+        InputDataError: If it does in any trial.
+    """
     newest = state.data.time
     if state.data.rounds > 0 and not bool((time >= newest).all()):
         require_trials(
             time >= newest,
             time,
             f"as {name} lies before the newest observation, at",
-            "time does not run backwards; tell observations in order of time.",
+            "time does not run backwards; pass observations in order of time.",
             limit=newest,
         )
 
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
-    """A time as a tensor of its own, `batch_shape`, float64; a caller's may change in place."""
+    """A time as a new tensor, `batch_shape`, float64, since a caller may change its own in place.
+
+    Args:
+        state: The current state.
+        value: The time, a scalar or `batch_shape`.
+        name: Its name in the error.
+
+    Raises:
+        InputDataError: If the shape does not fit, or a time is not finite or too large.
+    """
     own = state.data.time
     refuse_masked(name, value)
     if isinstance(value, (int, float)):
-        time = own.new_full((), value)  # a tensor made elsewhere would have to be copied
+        time = own.new_full((), value)  # on the device, without a copy
     else:
         time = torch.as_tensor(value, device=own.device).to(torch.float64, copy=True)
     if time.shape not in (Size(), own.shape):
         raise InputDataError(
-            f"{name} is {shown(value)}, but it must be a number, or a tensor with one per trial, "
-            f"of shape {tuple(own.shape)}."
+            f"{name} is {shown(value)}, but it must be a number, or a tensor with a number "
+            f"per trial, of shape {tuple(own.shape)}."
         )
     time, most = time.expand(own.shape), latest(torch.float64)
     require_trials(
         time.abs() <= most,
         time,
-        f"is no valid {name}: times are finite, and in size at most {most:.0f}, where one is still "
-        "told from the next",
+        f"is no valid {name}: times are finite, and in size at most {most:.0f}, beyond which "
+        "neighbouring times are equal by rounding",
         "count from an origin of your own, in a longer unit.",
     )
     return time
 
 
 def as_context(state: State, context: Tensor | None) -> Tensor | None:
-    """The context of a round, `batch_shape x c`; None if the domain has none."""
+    """The context of a round, `batch_shape x c`; None if the domain has none.
+
+    Args:
+        state: The current state.
+        context: The context, `batch_shape x c`, as a caller passes it.
+
+    Raises:
+        InputDataError: If it does not fit the domain, or is not finite or too large.
+    """
     domain, own = state.domain, state.data.prior.variance
     if domain.columns == domain.dim:
         if context is None:
             return None
-        raise InputDataError(f"context is {shown(context)}, but {domain!r} takes none; give none.")
+        raise InputDataError(f"context is {shown(context)}, but {domain!r} takes none; omit it.")
     wanted = (*state.data.time.shape, domain.columns - domain.dim)
     require_tensors(own, ("context", context, wanted, None))
     assert context is not None
@@ -154,55 +187,67 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
     require_trials(
         (context.abs() <= most).all(-1),
         context.abs().amax(-1),
-        f"is no valid context, whose numbers are finite and at most {most:g} in size",
+        f"is no valid context: its numbers are finite and at most {most:g} in size",
         "repair it, or choose another unit.",
     )
     return context
 
 
 def located(state: State, X: Tensor, points: Size) -> Tensor:
-    """Points `batch_shape x points x d` as a log keeps them."""
+    """Points as the log stores them, `batch_shape x points` or `batch_shape x points x d`.
+
+    Args:
+        state: The current state.
+        X: The points, `batch_shape x points x d`.
+        points: Shape of the points of each trial.
+
+    Raises:
+        InputDataError: If the shape does not fit or a point is not in the domain.
+    """
     wanted = (*state.data.time.shape, *points, state.domain.columns)
     require_tensors(state.data.prior.variance, ("X", X, wanted, None))
     return state.domain.locate(X)
 
 
 class Measured(NamedTuple):
-    """An observation of every trial, which has been checked."""
+    """A checked observation of every trial."""
 
     suggestion: Suggestion
     """The point that was measured, and its prediction."""
     y: Tensor
     """`batch_shape`; 0 where the measurement failed."""
     noise: Tensor
-    """Its variance, infinite where the measurement failed, `batch_shape`."""
+    """Noise variance, infinite where the measurement failed, `batch_shape`."""
     time: Tensor
-    """When it was made, `batch_shape`, float64."""
+    """Time of the measurement, `batch_shape`, float64."""
     least_noise: float
-    """A lower bound of the variances."""
+    """A lower bound of the noise variances."""
     ok: Tensor | None
     """Where the measurement is good, `batch_shape`, bool; None for everywhere."""
     given_noise: float | Tensor | None
-    """The variance as it was given; None for the usual one."""
+    """The noise variance as the caller gave it; None for the default."""
 
 
 def require_suggestion(
     state: State, suggestion: Suggestion, made_by: str | None, *, compared: bool
 ) -> None:
-    """Raise an ``InputDataError`` unless a suggestion belongs to this state and strategy.
+    """Check that a suggestion belongs to a state and a strategy.
 
     Args:
-        state: The newest.
+        state: The newest state.
         suggestion: The suggestion.
-        made_by: The mark of the strategy that it is given to.
-        compared: Whether its prediction is compared with the observation.
+        made_by: Fingerprint of the strategy; None if it has none.
+        compared: Whether the prediction is compared with the observation.
+
+    Raises:
+        InputDataError: If the suggestion belongs to another strategy or domain.
     """
     X, index, mean, sd, sqrt_beta, time, maker, _ = suggestion
     if maker is not None and made_by is not None and maker != made_by:
         was, now = first_difference((maker,), (made_by,))
         raise InputDataError(
-            f"the suggestion was made by {was}, but {now} is told of it, whose prediction and "
-            f"width are others{ELSEWHERE}"
+            f"the suggestion belongs to {was}, not to {now}; pass it to that strategy's "
+            f"tell(){ELSEWHERE}"
         )
     domain, own, shape = state.domain, state.data.prior.variance, state.data.time.shape
     require_tensors(
@@ -216,9 +261,9 @@ def require_suggestion(
     if compared:
         reached = mean.abs() + sd.abs()
         if not bool((reached < math.inf).all()):
-            what = "was predicted, and a trigger cannot compare an observation with that"
+            text = "was predicted, and a trigger cannot compare an observation with that"
             fix = "pass strategy.suggestion_at(state, X)."
-            require_trials(reached < math.inf, reached, what, fix)
+            require_trials(reached < math.inf, reached, text, fix)
     if not isinstance(domain, Grid):
         if index is not None:
             raise InputDataError(

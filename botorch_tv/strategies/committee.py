@@ -1,4 +1,4 @@
-"""Strategies over strategies: each round one of several chooses, and all of them learn."""
+"""Strategies over strategies: a member chooses in each round, and all members learn."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from botorch_tv.validation import require, settle_integer, settle_number
 
 @dataclass(frozen=True, kw_only=True)
 class Committee(Strategy):
-    """Several strategies, and a rule that selects one of them in every round of every trial.
+    """Several strategies, and a rule that selects a member in every round of every trial.
 
-    All members are told all observations. Predictions and recommendations are those of the member
-    that :meth:`leading` names. A suggestion records which member made it. If that is unknown, as
-    for a point chosen elsewhere, the members learn from its observation, but the rule only counts
-    the round. Neither :class:`Loop` nor Optuna keep this record, so they refuse a committee.
+    All members receive all observations. The member that :meth:`leading` names predicts and
+    recommends. A suggestion records the member that made it. Without this record, as for a point
+    chosen elsewhere, the members learn from the observation, but the rule only counts the round.
+    :class:`Loop` and Optuna do not store the record, so they refuse a committee.
 
     Args:
         members: The strategies, which either all maximise or all minimise.
 
     Raises:
-        ValueError: If there is none, one is a committee or consults an expert, or some maximise
-            and others minimise.
+        ValueError: If there is no member, a member is a committee or consults an expert, or some
+            maximise and others minimise.
     """
 
     members: tuple[Strategy, ...]
@@ -48,26 +48,36 @@ class Committee(Strategy):
         name = type(self).__name__
         object.__setattr__(self, "members", tuple(self.members))
         good = all(
-            isinstance(one, Strategy)
-            and not (isinstance(one, Committee) or one.consults)
-            and one.maximize == self.members[0].maximize
-            for one in self.members
+            isinstance(member, Strategy)
+            and not (isinstance(member, Committee) or member.consults)
+            and member.maximize == self.members[0].maximize
+            for member in self.members
         )
         require(
             good and bool(self.members),
-            f"{name}: members is {self.members}, but they are strategies, no committees and none "
-            "that consults an expert, which either all maximise or all minimise; give some.",
+            f"{name}: members is {self.members}, but it takes at least one strategy, no committee "
+            "and none with an expert, which either all maximise or all minimise.",
         )
 
     # ---------------------------------------------------------------- the rule
 
     @abstractmethod
     def start(self, batch_shape: Size) -> Any:
-        """The rule's memory before the first round, as :meth:`Part.init`."""
+        """The rule's memory before the first round, as :meth:`Part.init`.
+
+        Args:
+            batch_shape: Shape of the trials.
+        """
 
     @abstractmethod
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
-        """Index of the member that chooses, `batch_shape`, int64."""
+        """Index of the member that chooses, `batch_shape`, int64.
+
+        Args:
+            state: The state before the round.
+            suggestions: The suggestion of each member.
+            draws: Random numbers.
+        """
 
     @abstractmethod
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Any:
@@ -75,24 +85,28 @@ class Committee(Strategy):
 
         Args:
             state: The state before the round.
-            suggestion: What was suggested; its ``member`` is None if it is not known who made it.
+            suggestion: The suggestion; its ``member`` is None if no member made it.
             y: The observation, `batch_shape`.
-            noise: Its variance according to that member, infinite if the measurement failed,
-                `batch_shape`.
+            noise: Its noise variance in that member, `batch_shape`; infinite if the measurement
+                failed.
         """
 
     @abstractmethod
     def leading(self, state: State) -> Tensor:
-        """Index of the member that predicts and recommends now, `batch_shape`, int64."""
+        """Index of the member that predicts and recommends now, `batch_shape`, int64.
+
+        Args:
+            state: The current state.
+        """
 
     # ---------------------------------------------------------------- the contract
 
     compares = True  # the rule uses predictions
-    remakes_suggestions = False  # a log of points does not say which member made one
+    remakes_suggestions = False  # a log of points does not record members
 
     @property
     def maximize(self) -> bool:
-        """As all members do."""
+        """Whether all members maximise."""
         return self.members[0].maximize
 
     @property
@@ -101,23 +115,32 @@ class Committee(Strategy):
         return self.members[0].process
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """That of the first member."""
+        """The inference of the first member.
+
+        Args:
+            domain: The domain.
+            prior: The prior there.
+        """
         return self.members[0].inference_for(domain, prior)
 
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
-        return tuple(part for one in self.members for part in one._begun)
+        return tuple(part for member in self.members for part in member._begun)
 
     @property
     def draws(self) -> bool:
         """Whether choices may use random numbers."""
-        return any(one.draws for one in self.members)
+        return any(member.draws for member in self.members)
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
-        return self._together([one._init(domain, shape, dtype, device) for one in self.members])
+        return self._together(
+            [member._init(domain, shape, dtype, device) for member in self.members]
+        )
 
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        return self._together([one.init_like(own, batch_shape) for one, own in self._pairs(state)])
+        return self._together(
+            [member.init_like(own, batch_shape) for member, own in self._pairs(state)]
+        )
 
     def _together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape
@@ -125,25 +148,27 @@ class Committee(Strategy):
         return states[0]._replace(memory=(memory,), members=tuple(states))
 
     def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
-        suggestions = [one._ask(own, now, context, draws) for one, own in self._pairs(state)]
+        suggestions = [member._ask(own, now, context, draws) for member, own in self._pairs(state)]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
     def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
-        """By the member that leads."""
-        suggestions = [one._suggestion_at(own, choice, now) for one, own in self._pairs(state)]
+        """The suggestion of the leading member."""
+        suggestions = [
+            member._suggestion_at(own, choice, now) for member, own in self._pairs(state)
+        ]
         return self._of(suggestions, self.leading(state))._replace(member=None)
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
-        """In every trial the suggestion of one member."""
+        """In every trial the suggestion of the given member, `batch_shape`, int64."""
         names = ["X", "mean", "sd", "sqrt_beta"]
         names += [] if suggestions[0].index is None else ["index"]
         parts = {
-            name: _picked([getattr(one, name) for one in suggestions], member) for name in names
+            name: _picked([getattr(made, name) for made in suggestions], member) for name in names
         }
         return suggestions[0]._replace(**parts, made_by=self._fingerprint, member=member)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        usual = [one._default_noise(noise) for one in self.members]  # all may refuse it
+        usual = [member._default_noise(noise) for member in self.members]  # any may refuse it
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
@@ -153,36 +178,36 @@ class Committee(Strategy):
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         suggestion = measured.suggestion
         followed = self.leading(state) if suggestion.member is None else suggestion.member
-        heard, believed = [], []
-        for one, own in self._pairs(state):
+        observed, variances = [], []
+        for member, own in self._pairs(state):
             new = measured
-            if measured.given_noise is None:  # each has its own
-                usual = one.process.noise
+            if measured.given_noise is None:  # each member has its own
+                usual = member.process.noise
                 noise = torch.where(measured.noise.isfinite(), usual, measured.noise)
                 new = measured._replace(noise=noise, least_noise=usual)
-            heard.append(new)
-            inference = one.inference_for(own.domain, own.basis)
-            believed.append(inference.model_noise(own.data, new.noise))
-        variance = _picked(believed, followed)
+            observed.append(new)
+            inference = member.inference_for(own.domain, own.basis)
+            variances.append(inference.model_noise(own.data, new.noise))
+        variance = _picked(variances, followed)
         memory = self.learn(state, suggestion, measured.y, variance)
         states, infos = [], []
-        for number, (one, own, new) in enumerate(zip(self.members, state.members, heard)):
-            said = self._as_made_by(number, own, suggestion)._replace(time=measured.time)
-            after, info = one._tell(own, new._replace(suggestion=said), consume=consume)
+        for number, (member, own, new) in enumerate(zip(self.members, state.members, observed)):
+            made = self._as_made_by(number, own, suggestion)._replace(time=measured.time)
+            after, info = member._tell(own, new._replace(suggestion=made), consume=consume)
             states.append(after)
             infos.append(info)
-        told = Info(
+        whole = Info(
             reset=torch.stack([info.reset for info in infos]).any(0),
             side_queries=infos[0].side_queries,
             sd=_picked([info.sd for info in infos], followed),
             noise=variance,
         )
-        return states[0]._replace(memory=(memory,), members=tuple(states)), told
+        return states[0]._replace(memory=(memory,), members=tuple(states)), whole
 
     def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
-        """The same choice with what one member predicted of it, where it looks at that.
+        """The same choice with a member's prediction, if the member compares predictions.
 
-        One that was followed made the prediction itself, perhaps before others were told.
+        A member that was followed keeps its own prediction, which may ignore newer observations.
         """
         member = self.members[number]
         if not member.compares:
@@ -198,26 +223,22 @@ class Committee(Strategy):
 
     @without_gradients
     def arm_means(self, state: State) -> Tensor:
-        """As :meth:`Strategy.arm_means`, by the member that leads."""
-        return self._led(state, lambda one, own: one.arm_means(own))
+        return self._led(state, lambda member, own: member.arm_means(own))
 
     def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
-        """By the member that leads."""
-        return self._led(state, lambda one, own: one._best(own, now, context, caution))
+        return self._led(state, lambda member, own: member._best(own, now, context, caution))
 
     def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
-        """The joint posterior of the leading member."""
         leading = self.leading(state)
-        made = [one._joint(own, choice, now) for one, own in self._pairs(state)]
+        made = [member._joint(own, choice, now) for member, own in self._pairs(state)]
         return tuple(_picked(list(parts), leading) for parts in zip(*made))  # type: ignore[return-value]
 
     def model_noise(self, state: State) -> Tensor:
-        """Noise variance of a new observation in the leading member, `batch_shape`."""
-        return self._led(state, lambda one, own: one.model_noise(own))
+        return self._led(state, lambda member, own: member.model_noise(own))
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        """As :meth:`Strategy.numbers_per_trial`, of all members."""
-        return sum(one.numbers_per_trial(own, horizon, trials) for one, own in self._pairs(state))
+        pairs = self._pairs(state)
+        return sum(member.numbers_per_trial(own, horizon, trials) for member, own in pairs)
 
     def _pairs(self, state: State) -> Iterator[tuple[Strategy, State]]:
         """The members, each with its state."""
@@ -229,7 +250,7 @@ class Committee(Strategy):
 
 
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
-    """One of several tensors `batch_shape x ...`, of every trial."""
+    """For every trial, the entry of its member's tensor, `batch_shape x ...`."""
     stacked = torch.stack(parts)
     index = leading(member, parts[0].dim()).expand(parts[0].shape)
     return stacked.gather(0, index.unsqueeze(0)).squeeze(0)
@@ -241,7 +262,7 @@ class Record(NamedTuple):
     rejected: Tensor
     """bool."""
     plays: Tensor
-    """How often, int64."""
+    """Number of rounds, int64."""
     errors: Tensor
     """Σ (y - mean)."""
     band: Tensor
@@ -252,16 +273,16 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PriorElimination(Committee):
-    """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): the prior is one of several.
+    """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): select among several priors.
 
-    Among the remaining members, the one with the highest upper bound at its own choice is followed.
-    It is rejected when, over the n rounds in which it was followed,
+    Each round follows the remaining member with the highest upper bound at its own choice. It is
+    rejected when, over the n rounds in which it was followed,
 
         |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).
 
-    The first sum bounds the errors of a prior whose bands hold, the second the noise, by a union
-    bound over P members and all n that fails with probability at most δ. Only the paper's
-    introduction was available: the rule follows its summary, the constants of the second term are
+    The first term bounds the errors of a prior whose bands hold, the second term bounds the noise.
+    The second bound is a union over P members and all n, and fails with probability at most δ. The
+    rule follows the summary in the paper's introduction; the constants of the second term are
     derived here. The last member is never rejected.
 
     Args:
@@ -284,7 +305,7 @@ class PriorElimination(Committee):
 
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
         sign = 1.0 if self.maximize else -1.0
-        bounds = [sign * one.mean + one.sqrt_beta * one.sd for one in suggestions]
+        bounds = [sign * made.mean + made.sqrt_beta * made.sd for made in suggestions]
         rejected = state.memory[-1].rejected
         return torch.stack(bounds, -1).masked_fill(rejected, -math.inf).argmax(-1)
 
@@ -310,22 +331,26 @@ class PriorElimination(Committee):
         return Record(torch.where(alone, before.rejected, rejected), plays, errors, band, variance)
 
     def leading(self, state: State) -> Tensor:
-        """The remaining member that chose most often; the first of several."""
+        # Of members that chose equally often, the first.
         record: Record = state.memory[-1]
         return record.plays.masked_fill(record.rejected, -1).argmax(-1)
 
     def rejected(self, state: State) -> Tensor:
-        """Which members have been rejected, `batch_shape x P`, bool."""
+        """Which members have been rejected, `batch_shape x P`, bool.
+
+        Args:
+            state: The current state.
+        """
         return state.memory[-1].rejected  # type: ignore[no-any-return]
 
 
 class Block(NamedTuple):
-    """Where EXP3 stands."""
+    """State of EXP3 within a block."""
 
     log_weights: Tensor
     """`batch_shape x P`."""
     member: Tensor
-    """Who is followed in this block, `batch_shape`, int64; -1 before its first round."""
+    """The member followed in this block, `batch_shape`, int64; -1 before its first round."""
     reward: Tensor
     """Σ y of this block, `batch_shape`."""
 
@@ -334,22 +359,22 @@ class Block(NamedTuple):
 class BanditOverBandits(Committee):
     """Follow one member per block of H rounds, drawn by EXP3 from the rewards of earlier blocks.
 
-    Cheung, Simchi-Levi, Zhu (AISTATS 2019), BOB, which Zhou and Shroff (2021) take up for Gaussian
-    processes. Of P members that of weight s_p is drawn with chance
+    BOB of Cheung, Simchi-Levi, Zhu (AISTATS 2019), which Zhou and Shroff (2021) use with Gaussian
+    processes. A member p of P with weight s_p is drawn with probability
     u_p = (1 - γ) s_p / Σ s + γ / P, where γ = min(1, sqrt(P ln P / ((e - 1) ceil(T / H)))). After a
-    block of total reward Q its weight is multiplied by
+    block with total reward Q its weight is multiplied by
 
-        exp(γ / (P u_p) (1/2 + Q / (2 H F + 4 R sqrt(H ln(T / sqrt(H)))))),
+        exp(γ / (P u_p) (1/2 + Q / (2 H F + 4 R sqrt(H ln(T / sqrt(H)))))).
 
-    whose bracket lies in [0, 1] with high chance where |f| <= F and the noise is R-sub-Gaussian.
-    Their members forget everything when a block begins; others may be given.
+    The bracket lies in [0, 1] with high probability if |f| <= F and the noise is R-sub-Gaussian. In
+    the paper members forget everything when a block begins; here any strategies may be given.
 
     Args:
-        members: Strategies, such as of several windows.
+        members: Strategies, such as sliding windows of several lengths.
         block: Rounds H of a block.
-        horizon: Rounds T in all.
-        bound: F, of |f - mean|; 1 in the paper. Rewards count from the prior mean if it is known.
-        R: That of the noise; its standard deviation in the first member unless given.
+        horizon: Total number of rounds T.
+        bound: Bound F on |f - mean|; 1 in the paper. Rewards count from the prior mean if given.
+        R: Sub-Gaussian scale of the noise; by default its standard deviation in the first member.
 
     Raises:
         ValueError: As :class:`Committee`, or if a number is out of range.
@@ -375,14 +400,18 @@ class BanditOverBandits(Committee):
 
     @property
     def gamma(self) -> float:
-        """γ, the share of blocks whose member is drawn evenly."""
+        """γ, the fraction of blocks whose member is drawn uniformly."""
         number, blocks = len(self.members), math.ceil(self.horizon / self.block)
         return min(1.0, math.sqrt(number * math.log(number) / ((math.e - 1) * blocks)))
 
-    draws = True  # of the member
+    draws = True  # draws the member
 
     def chances(self, log_weights: Tensor) -> Tensor:
-        """u, `batch_shape x P`."""
+        """Probabilities u of the members, `batch_shape x P`.
+
+        Args:
+            log_weights: ln s, `batch_shape x P`.
+        """
         share = torch.softmax(log_weights, -1)
         return (1 - self.gamma) * share + self.gamma / len(self.members)
 
@@ -395,7 +424,7 @@ class BanditOverBandits(Committee):
 
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
         block: Block = state.memory[-1]
-        # Drawn in every round, so that what members draw does not depend on blocks.
+        # A number is drawn in every round: the members' draws must not depend on blocks.
         below = self.chances(block.log_weights).cumsum(-1) <= draws.uniform().unsqueeze(-1)
         drawn = below.sum(-1).clamp_max(len(self.members) - 1)
         return torch.where(block.member < 0, drawn, block.member)
@@ -414,12 +443,12 @@ class BanditOverBandits(Committee):
         return self._next(self._paid(before.log_weights, member, reward))
 
     def _next(self, log_weights: Tensor) -> Block:
-        """The beginning of a block."""
+        """The state at the beginning of a block."""
         member = torch.full(log_weights.shape[:-1], -1, device=log_weights.device)
         return Block(log_weights, member, torch.zeros_like(log_weights[..., 0]))
 
     def _paid(self, log_weights: Tensor, member: Tensor, reward: Tensor) -> Tensor:
-        """Log weights after a block."""
+        """Log weights after a block with the given reward."""
         H, T = self.block, self.horizon
         assert self.R is not None
         spread = math.sqrt(H * math.log(T / math.sqrt(H)))
@@ -430,6 +459,6 @@ class BanditOverBandits(Committee):
         return log_weights.scatter_add(-1, index, step)
 
     def leading(self, state: State) -> Tensor:
-        """Who is followed in this block; before its first round the one of most weight."""
+        # The member followed in this block; before its first round the member of most weight.
         block: Block = state.memory[-1]
         return torch.where(block.member < 0, block.log_weights.argmax(-1), block.member)

@@ -1,4 +1,4 @@
-"""Domains: what a strategy may choose from."""
+"""Domains: the sets of points that strategies choose from."""
 
 from __future__ import annotations
 
@@ -37,19 +37,45 @@ class Domain(ABC):
     def prior(
         self, kernel: Kernel | Tensor, inference: Inference, like: Tensor
     ) -> Basis | BoxPrior:
-        """The prior that a kernel defines over functions on this domain, as ``like`` is held."""
+        """The prior that a kernel defines over functions on this domain.
+
+        Args:
+            kernel: A GPyTorch kernel, or a matrix over the arms, `M x M`.
+            inference: How the posterior is computed.
+            like: A tensor of any shape with the dtype and the device of the prior.
+
+        Raises:
+            InputDataError: If the kernel does not fit the domain or is indefinite.
+        """
 
     @abstractmethod
     def no_choices(self, batch_shape: Size, like: Tensor) -> Rows:
-        """An empty log of choices; of a box in the dtype of ``like``."""
+        """An empty log of choices.
+
+        Args:
+            batch_shape: Shape of the trials.
+            like: A tensor of any shape with the device of the log and, on a box, its dtype.
+        """
 
     @abstractmethod
     def locate(self, X: Tensor) -> Tensor:
-        """Points `* x columns` as the log stores them: arm indices, `*`, or the points."""
+        """Points as the log stores them: indices of arms, `*`, or points, `* x columns`.
+
+        Args:
+            X: Points, `* x columns`.
+
+        Raises:
+            InputDataError: If a point is not in the domain.
+        """
 
     @abstractmethod
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
-        """The points `* x columns` stored in the log, in the dtype of ``like``."""
+        """Points of choices stored in the log, `* x columns`.
+
+        Args:
+            choice: Indices of arms, `*`, or points, `* x columns`.
+            like: A tensor of any shape with the dtype and the device of the result.
+        """
 
 
 class Grid(Domain):
@@ -88,30 +114,30 @@ class Grid(Domain):
         """Equally spaced points per dimension, the last dimension varying fastest.
 
         Args:
-            points: Points per dimension, at least 1; both ends of each side are included.
+            points: Points per dimension, at least 1; both ends of each range are included.
             dim: Dimension d, at least 1.
-            bounds: Lower and upper end of each side, ``[(low, high), ...]``, or the lower and the
-                upper corner as a tensor, `2 x d`, as for :class:`Box`; the unit cube by default.
+            bounds: The range of each dimension, ``[(low, high), ...]``, or the lower and the upper
+                corner as a tensor, `2 x d`, as for :class:`Box`; the unit cube by default.
 
         Returns:
             A grid of ``points ** dim`` arms in float64, on the device of a tensor of bounds. In two
-            dimensions arm ``points * i + j`` lies at (i, j) / (points - 1) of the sides.
+            dimensions arm ``points * i + j`` lies at (i, j) / (points - 1) of the ranges.
 
         Raises:
             ValueError: If ``points`` or ``dim`` is below 1.
-            InputDataError: If ``bounds`` are not d sides whose lower end is below the upper one, or
-                two lists that could be either sides or corners.
+            InputDataError: If ``bounds`` are not d ranges whose lower end is below the upper end,
+                or are two lists that could be either ranges or corners.
         """
         points = require_integer("Grid.regular: points", points, 1, "give points per dimension.")
         dim = require_integer("Grid.regular: dim", dim, 1, "give the dimension of the points.")
-        sides = corners("Grid.regular: bounds", [(0, 1)] * dim if bounds is None else bounds)
-        if sides.shape[1] != dim:
+        ends = corners("Grid.regular: bounds", [(0, 1)] * dim if bounds is None else bounds)
+        if ends.shape[1] != dim:
             raise InputDataError(
-                f"Grid.regular: bounds is {shown(bounds)}, but dim is {dim}; give one (low, high) "
-                f"per dimension, or a tensor of shape 2 x {dim}."
+                f"Grid.regular: bounds is {shown(bounds)}, but dim is {dim}; give (low, high) "
+                f"for each dimension, or a tensor of shape 2 x {dim}."
             )
         steps = torch.arange(points, dtype=torch.float64, device="cpu") / max(points - 1, 1)
-        axes = [low + (high - low) * steps for low, high in sides.T.tolist()]
+        axes = [low + (high - low) * steps for low, high in ends.T.tolist()]
         X = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).view(-1, dim)
         grid = cls(X.to(bounds.device) if isinstance(bounds, Tensor) else X)
         grid.shape = (points,) * dim
@@ -137,19 +163,22 @@ class Grid(Domain):
         Args:
             kernel: A GPyTorch kernel, or a matrix over the arms, `M x M`.
             inference: Which basis; see :func:`botorch_tv.gp.covariance.factor`.
-            dtype: Of the basis; the factorisation itself is done in float64, on the CPU.
-            device: Of the basis.
+            dtype: Dtype of the basis; the factorisation itself is done in float64, on the CPU.
+            device: Device of the basis.
+
+        Raises:
+            InputDataError: If the kernel does not fit the arms or is indefinite.
         """
         settings = (inference, dtype, device)
-        # Strategies and worlds ask for the same kernel many times. If its formula identifies it,
-        # it need not be evaluated and hashed.
-        known = formula(kernel) if isinstance(kernel, Kernel) else None
-        if known is not None and (known, *settings) in self._factored:
-            return self._factored[known, *settings]
-        # On the CPU, whatever the device of the basis: devices compute different eigenvectors, and
-        # worlds and samples would differ with them.
+        # Strategies and worlds use the same kernel many times. A formula identifies it without
+        # evaluating and hashing it.
+        text = formula(kernel) if isinstance(kernel, Kernel) else None
+        if text is not None and (text, *settings) in self._factored:
+            return self._factored[text, *settings]
+        # Devices compute different eigenvectors, hence different worlds and samples: factor on the
+        # CPU, whatever the device of the basis.
         covariance = covariance_matrix(kernel, self.X.cpu())
-        key = known or hashlib.sha256(covariance.numpy().tobytes()).digest()
+        key = text or hashlib.sha256(covariance.numpy().tobytes()).digest()
         if (key, *settings) not in self._factored:
             self._factored[key, *settings] = factor(covariance, self.shape, inference).to(
                 dtype, device
@@ -157,7 +186,7 @@ class Grid(Domain):
         return self._factored[key, *settings]
 
     def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> Basis:
-        self._arms.like(like)  # now, for later it would interrupt a round
+        self._arms.like(like)  # copies to the device now, instead of during a round
         return self.basis(kernel, inference, dtype=like.dtype, device=like.device)
 
     def no_choices(self, batch_shape: Size, like: Tensor) -> Rows:
@@ -168,7 +197,7 @@ class Grid(Domain):
 
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
         points = self._arms.like(like)[choice]
-        return points if choice.dim() else points.clone()  # of a single number, it is a view
+        return points if choice.dim() else points.clone()  # indexing by a scalar gives a view
 
     @cached_property
     def _arms(self) -> DeviceCopies:
@@ -180,6 +209,9 @@ class Grid(Domain):
 
     def index_of(self, X: Tensor) -> Tensor:
         """Indices of the arms at given points, `* x d -> *`, int64.
+
+        Args:
+            X: Points, `* x d`.
 
         Raises:
             InputDataError: If the last dimension is not d, or a point is not on the grid.
@@ -204,31 +236,31 @@ class Grid(Domain):
 
 
 def corners(name: str, bounds: object) -> Tensor:
-    """The corners of a box, `2 x d`, which may be given as sides ``[(low, high), ...]``.
+    """The corners of a box, `2 x d`, which may be given as ranges ``[(low, high), ...]``.
 
     Args:
-        name: Of the argument, for the error.
-        bounds: Corners as a tensor, or sides, which are taken in float64. As lists
-            ``[[0, 5], [10, 50]]`` are sides from 0 to 5 and from 10 to 50; as a tensor the same
-            numbers are corners, of sides from 0 to 10 and from 5 to 50.
+        name: Name of the argument in the error.
+        bounds: Corners as a tensor, `2 x d`, or ranges, which are converted to float64. As lists
+            ``[[0, 5], [10, 50]]`` are the ranges 0 to 5 and 10 to 50; as a tensor the same numbers
+            are corners, of the ranges 0 to 10 and 5 to 50.
 
     Raises:
-        InputDataError: If they are not bounds, a side is empty or infinite, or two lists of two
-            could be either sides or corners.
+        InputDataError: If they are not bounds, a range is empty or infinite, or two lists of two
+            could be either ranges or corners.
     """
     made = bounds
     if isinstance(bounds, (list, tuple)):
         try:
-            sides = [(float(low), float(high)) for low, high in bounds]
-            made = torch.tensor(sides, dtype=torch.float64, device="cpu").view(-1, 2).T
+            ranges = [(float(low), float(high)) for low, high in bounds]
+            made = torch.tensor(ranges, dtype=torch.float64, device="cpu").view(-1, 2).T
         except (TypeError, ValueError):
-            sides = []
-        if len(sides) == 2 and all(isinstance(one, list) for one in bounds):
-            (low, high), (lower, upper) = sides
+            ranges = []
+        if len(ranges) == 2 and all(isinstance(part, list) for part in bounds):
+            (low, high), (lower, upper) = ranges
             if low < lower and high < upper and high != lower:
                 raise InputDataError(
-                    f"{name} is {bounds!r}, but two lists of two may be sides or corners; give "
-                    f"the sides as tuples, {[tuple(one) for one in bounds]}, or the corners as a "
+                    f"{name} is {bounds!r}, but two lists of two may be ranges or corners; give "
+                    f"the ranges as tuples, {[tuple(part) for part in bounds]}, or corners as a "
                     "tensor 2 x d."
                 )
     if (
@@ -243,6 +275,6 @@ def corners(name: str, bounds: object) -> Tensor:
         raise InputDataError(
             f"{name} is {given}, but it must be a floating-point tensor of shape 2 x d whose lower "
             "bounds, in the first row, are finite and below the upper; or give [(low, high), ...], "
-            "or {name: (low, high), ...} to a Box, and leave out coordinates that are fixed."
+            "or {name: (low, high), ...} to a Box, and omit coordinates that are fixed."
         )
     return made

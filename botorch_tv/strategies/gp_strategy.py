@@ -1,4 +1,4 @@
-"""Strategies that are given a kernel, and :class:`GPStrategy`, which is made of parts."""
+"""Strategies with a given kernel, and :class:`GPStrategy`, which is composed of parts."""
 
 from __future__ import annotations
 
@@ -53,23 +53,22 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import largest, require, require_noise, require_number, settle_number
 
 FEW_ARMS = 256
-"""Up to as many, features of any rank pay where noise ages: from about as many rounds on as there
-are arms, a round costs arms³ instead of rounds³ (for WGP-UCB 9 times less at 25 arms and 500
-rounds). Not in float32, where I + Φᵀ N⁻¹ Φ is the worse conditioned of the two."""
+"""Most arms for which features are used where noise ages: a round then costs arms³ instead of
+rounds³. Not in float32, where I + Φᵀ N⁻¹ Φ is worse conditioned than regression."""
 FEW_FEATURES = 128
-"""Up to as many functions make up a kernel on a box unless somebody asks: a round in them costs
-what a regression on as many observations does, from the first round on."""
+"""Most features of a kernel on a box that ``"auto"`` uses: a round in n features costs as much as a
+regression on n observations, from the first round on."""
 MOST_FEATURES = 1024
-"""Up to as many do where somebody does."""
+"""Most features of a kernel on a box if features are requested."""
 AUTO_TOLERANCE = 1e-8
-"""Error that they may make then, by which engines may differ everywhere."""
+"""Largest error of the features that ``"auto"`` uses; other engines may differ by as much."""
 
 FORMULAS = {"kernel", "decay", "inflation", "width"}
-"""Copied, so that a strategy stays what it is; rules may be watched at work."""
+"""Fields that are copied, since a strategy must not change."""
 
 
 BEGUN_WITH = ("kernel", "noise", "mean", "decay", "inflation")
-"""What a state is computed with, so that no other can go on with it."""
+"""Fields that a state is computed with; a strategy with others refuses the state."""
 
 
 def _text(part: object) -> str:
@@ -87,6 +86,9 @@ class KernelStrategy(ProcessStrategy):
         maximize: False to minimise.
         mean: Prior mean: a number, or ``"estimated"``.
         inference: How the posterior is computed; see :class:`GPStrategy`.
+
+    Raises:
+        ValueError: If ``noise`` is not positive or ``mean`` is not finite.
     """
 
     kernel: Kernel | Tensor
@@ -110,14 +112,14 @@ class KernelStrategy(ProcessStrategy):
             f"{name}: inference is {self.inference!r}; choose 'auto', 'exact', 'features' or "
             "Features(tolerance=...).",
         )
-        for part in {one.name for one in fields(self)} & FORMULAS:
+        for part in {item.name for item in fields(self)} & FORMULAS:
             object.__setattr__(self, part, copy.deepcopy(getattr(self, part)))
         require_sound(self.process.decay)
         require_inflating(self.process.inflation)
 
     @functools.cached_property
     def process(self) -> Process:
-        """All that a posterior depends on, besides the data."""
+        """Everything that a posterior depends on, except the data."""
         return Process(
             kernel=self.kernel,
             noise=self.noise,
@@ -139,18 +141,26 @@ class KernelStrategy(ProcessStrategy):
 
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
-        parts = {one: getattr(self.process, one) for one in BEGUN_WITH}
+        parts = {name: getattr(self.process, name) for name in BEGUN_WITH}
         try:
-            return tuple(fingerprinted(f"{name} {_text(one)}", one) for name, one in parts.items())
-        except Exception:  # a part without a working repr is no reason to fail
+            return tuple(
+                fingerprinted(f"{name} {_text(part)}", part) for name, part in parts.items()
+            )
+        except Exception:  # a part may lack a working repr
             return ()
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{one.name}={_text(getattr(self, one.name))}" for one in fields(self))
+        names = [item.name for item in fields(self)]
+        parts = ", ".join(f"{name}={_text(getattr(self, name))}" for name in names)
         return f"{type(self).__name__}({parts})"
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """How the posterior is computed on a domain, from what a prior there is held as."""
+        """How the posterior is computed on a domain.
+
+        Args:
+            domain: The domain.
+            prior: The prior there, which may be in features.
+        """
         on_grid, in_features, on_points = self._inferences
         if isinstance(prior, PointBasis):
             return in_features
@@ -171,7 +181,7 @@ class KernelStrategy(ProcessStrategy):
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         warn_of_rounded_parameters(self.kernel, dtype)
         method = self._method
-        # Every round regresses on all data, soon more of them than arms.
+        # Otherwise every round regresses on all data, which soon outnumber a few arms.
         few = isinstance(domain, Grid) and len(domain) <= FEW_ARMS and dtype == torch.float64
         few = few and not isinstance(self.inference_for(domain), ArmRecursion)
         # A sample takes a root of the covariance.
@@ -185,12 +195,12 @@ class KernelStrategy(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        """The prior on a box, in features where these were asked for, or pay and change no choice.
+        """The prior on a domain; on a box in features if these are requested, or faster and exact.
 
-        Which it is depends on domain and kernel alone, never on how many rounds there have been.
+        The form depends on domain and kernel alone, never on the number of rounds.
 
         Raises:
-            InputDataError: If features were asked for, but do not serve.
+            InputDataError: If features are requested, but cannot represent the kernel.
         """
         method = self.inference
         if not isinstance(domain, Box) or not isinstance(prior, BoxPrior) or method == "exact":
@@ -208,8 +218,8 @@ class KernelStrategy(ProcessStrategy):
         if not asked:
             return prior
         raise InputDataError(
-            f"inference is {method!r}, but features do not serve here: {found} "
-            "inference='exact' does."
+            f"inference is {method!r}, but features are not possible here: {found} "
+            "Use inference='exact'."
         )
 
     def _check(self, state: State, measured: Measured) -> None:
@@ -219,15 +229,15 @@ class KernelStrategy(ProcessStrategy):
             warn_of_clock(self.process, state, when)
 
     def _require_scales(self, variance: float, dtype: torch.dtype) -> None:
-        """Raise unless noise, mean and decay can be computed with in a dtype.
+        """Check that variance, noise, mean and decay are in the range of a dtype.
 
         Args:
             variance: Largest prior variance.
-            dtype: Of all that is computed.
+            dtype: Dtype of all computations.
 
         Raises:
-            InputDataError: If the kernel's variance leaves the range of the dtype.
-            ValueError: If another number does.
+            InputDataError: If the kernel's variance is out of range.
+            ValueError: If another number is out of range.
         """
         name, most, decay = type(self).__name__, largest(dtype), self.process.decay
         if not 1 / most <= variance <= most:
@@ -235,15 +245,15 @@ class KernelStrategy(ProcessStrategy):
                 f"the kernel's variance is {variance:g}, but in {dtype} it lies between "
                 f"{1 / most:g} and {most:g}; measure the objective in another unit."
             )
-        fix = f"in {dtype}, beside a kernel of variance {variance:g}; use {NEARLY_EXACT[dtype]:g} "
+        fix = f"in {dtype}, for a kernel of variance {variance:g}; use {NEARLY_EXACT[dtype]:g} "
         fix += "times that variance for nearly exact measurements."
         least = least_noise(variance, dtype)
         require_number(f"{name}: noise", self.noise, f"[{least:g}, {most:g}]", fix)
         limit, fix = most * min(1.0, math.sqrt(self.noise)), f"in {dtype}; choose another unit."
         if not isinstance(self.mean, str):
             require_number(f"{name}: mean", self.mean, f"[{-limit:g}, {limit:g}]", fix)
-        one = torch.ones((), dtype=torch.float64, device="cpu")
-        growth = float(decay.prior_variance(one)) * variance
+        unit = torch.ones((), dtype=torch.float64, device="cpu")
+        growth = float(decay.prior_variance(unit)) * variance
         fix = f"per unit of time, in {dtype}; count time in a shorter unit."
         named = f"{name}: growth of the variance by {decay!r}"
         require_number(named, growth, f"[0, {most:g}]", fix)
@@ -253,14 +263,14 @@ class KernelStrategy(ProcessStrategy):
 class GPStrategy(KernelStrategy):
     """A bandit: decay x inflation x retention x exploration.
 
-    Every posterior is a posterior on f_now, with
+    Every posterior is a posterior of f_now, with
 
-        mean(x) = k~ᵀ (K ∘ D + N)⁻¹ y,   var(x) = k(x, x) - k~ᵀ (K ∘ D + N)⁻¹ k~,
+        mean(x) = k~ᵀ (K ∘ D + N)⁻¹ y,   var(x) = k(x, x) - k~ᵀ (K ∘ D + N)⁻¹ k~.
 
-    where the decay determines D and k~, the inflation determines N, and the retention selects the
-    rows. The choice usually maximises mean(x) + sqrt(beta) sd(x). Arms within 1e-7 standard
-    deviations of the best tie, and the lowest index wins. Without data the choice is index 0, or
-    the centre of a box.
+    The decay determines D and k~, the inflation determines N, and the retention selects the rows.
+    The choice usually maximises mean(x) + sqrt(beta) sd(x). Arms within 1e-7 standard deviations of
+    the best tie, and the lowest index wins. Without data the choice is index 0, or the centre of a
+    box.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Like
@@ -269,23 +279,23 @@ class GPStrategy(KernelStrategy):
         noise: Noise variance σ² of a new observation (λ for exponential weights).
         decay: How covariance falls with the time between measurements.
         inflation: How the noise of a measurement grows with its age.
-        retention: Which measurements are kept; of several rules, those that all of them keep.
+        retention: Which measurements are retained; with several rules, those retained by all.
         width: The confidence schedule sqrt(beta_t), used by explorations based on confidence
             bounds.
         exploration: How the posterior becomes a choice; upper confidence bounds by default.
         maximize: False to minimise. Predictions stay in the units of y.
         mean: Prior mean of the objective: a number, or ``"estimated"`` for the constant found by
             generalised least squares from the data in use, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N. The
-            uncertainty of the estimate is not added to the variance.
+            variance does not include the uncertainty of the estimate.
         inference: ``"features"`` (factor the kernel once; with constant noise each observation is a
             rank-one update), ``"exact"`` (regression on the log in every round), or ``"auto"``, the
-            faster of the two that makes the same choices. On a box features are approximate: the
+            faster of the two that makes the same choices. On a box features are approximate: their
             error is bounded by :class:`~botorch_tv.strategies.Features`, a kernel that cannot meet
             the bound is refused, and the cost of a round does not grow. Only regression is
             available when the kernel is learned or when an expert's answers replace data.
         learning: Which hyperparameters are learned online, and when; boxes only. ``kernel``,
             ``noise`` and ``decay`` are then the initial values. The guarantees of widths and
-            triggers are proved for known hyperparameters and do not hold in this case.
+            triggers are proved for given hyperparameters and do not hold in this case.
 
     Raises:
         ValueError: If ``noise`` is not positive or ``mean`` is not finite.
@@ -304,7 +314,7 @@ class GPStrategy(KernelStrategy):
     @property
     def _rules(self) -> tuple[Retention, ...]:
         rules = self.retention if isinstance(self.retention, tuple) else (self.retention,)
-        return tuple(one for one in rules if type(one) is not KeepAll)
+        return tuple(rule for rule in rules if type(rule) is not KeepAll)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
         if self.learning is None:
@@ -316,9 +326,9 @@ class GPStrategy(KernelStrategy):
         )
         assert isinstance(domain, Box)
         assert isinstance(self.kernel, Kernel)
-        parts = LearnableKernel(self.kernel)  # what would else show after some rounds
-        sides = parts.columns(domain.extent.unsqueeze(0))[0]
-        if ParameterLayout(self.learning, parts, self.decay, self.noise, sides).learns_decay:
+        parts = LearnableKernel(self.kernel)  # refuses a kernel now, not after some rounds
+        ranges = parts.columns(domain.extent.unsqueeze(0))[0]
+        if ParameterLayout(self.learning, parts, self.decay, self.noise, ranges).learns_decay:
             claims.require_learnable(self.decay)
         return prior
 
@@ -346,7 +356,7 @@ class GPStrategy(KernelStrategy):
             self.decay,
             self.noise,
             flat(choice),
-            # Times before the origin belong to rows that are not kept; any will do for them.
+            # Rows before the origin are not retained, so any time serves for them.
             flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
             flat(y - (given_mean or 0.0)),
             flat(data.retained & noise.isfinite()),
@@ -369,10 +379,6 @@ class GPStrategy(KernelStrategy):
         return state._replace(data=data._replace(prior=found))
 
     def undisturbed(self) -> GPStrategy:
-        """The strategy without triggers and learning, which fantasies must not set off.
-
-        Given the same data it makes the same choices.
-        """
         if not self.process.reacts and self.learning is None:
             return self
         rules = tuple(
@@ -384,7 +390,7 @@ class GPStrategy(KernelStrategy):
 
 @dataclass(frozen=True)
 class Undisturbed(Retention):
-    """A retention, whichever it is, that sees no new observation and remembers none.
+    """A retention without its trigger: it sees no new observation and has no memory of them.
 
     Args:
         rule: The retention.

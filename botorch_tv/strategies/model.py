@@ -1,4 +1,4 @@
-"""A strategy's posterior as a BoTorch model, for acquisition functions of one's own."""
+"""A strategy's posterior as a BoTorch model, for any acquisition function."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from botorch_tv.validation import require
 
 
 class StrategyModel(Model):  # type: ignore[misc]
-    """What a strategy believes of f_now, with its decay, its aged noise and its resets.
+    """A strategy's posterior of f_now, including its decay, its aged noise and its resets.
 
-    ``X`` has the columns of the domain, time is fixed: `batch_shape x q x d` or, as acquisition
-    functions ask, `b x batch_shape x q x d`. On a box the posterior is differentiable in ``X``, so
-    that ``optimize_acqf`` works; on a grid ``X`` must be arms, as in ``optimize_acqf_discrete``.
+    Time is fixed, and ``X`` has the columns of the domain: `batch_shape x q x d` or, in acquisition
+    functions, `b x batch_shape x q x d`. On a box the posterior is differentiable in ``X``, as
+    ``optimize_acqf`` needs; on a grid ``X`` must be arms, as in ``optimize_acqf_discrete``.
 
     Args:
         predict: The posterior at points, as :meth:`Strategy.posterior` of a state and a time.
-        state: All that has been observed; the model does not follow later states.
+        state: The current state; the model does not follow later states.
 
     Example:
         >>> model = strategy.as_model(state)
@@ -36,7 +36,7 @@ class StrategyModel(Model):  # type: ignore[misc]
 
     @property
     def num_outputs(self) -> int:
-        """One."""
+        """The number 1: a strategy has a single output."""
         return 1
 
     @property
@@ -54,7 +54,7 @@ class StrategyModel(Model):  # type: ignore[misc]
         """The joint posterior of f_now.
 
         Args:
-            X: `... x batch_shape x q x d`; dimensions before the batch's are points of their own.
+            X: Points, `... x batch_shape x q x d`, joint over q.
             output_indices: None or [0]; there is one output.
             observation_noise: Whether to add the noise of a new observation.
             posterior_transform: As in BoTorch.

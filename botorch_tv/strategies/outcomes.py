@@ -1,10 +1,9 @@
-"""Where measurements succeed: a probability learned from successes and failures alone.
+"""The probability that a measurement succeeds, learned from successes and failures alone.
 
-A failure says nothing about the value of the objective. It says that the place fails, or that the
-machine fails anywhere from time to time. A few hypotheses stand side by side, weighted by how well
-each has predicted every outcome from those before it: failures that are independent of the place,
-at a rate of their own, and processes of success over the domain, which differ in lengthscale and in
-the rate at which they forget.
+A failure carries no value of the objective. Either measurements fail at that point, or the machine
+fails anywhere from time to time. Several hypotheses are weighted by how well each predicts every
+outcome from the earlier outcomes: failures that do not depend on the point, and Gaussian processes
+of success over the domain, which differ in lengthscale and in the rate at which they forget.
 """
 
 from __future__ import annotations
@@ -27,43 +26,43 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
 
 LIKELY = 0.5
-"""A point is suggested only where success is likelier than this share of its probability at the
-likeliest place, as the machine may fail anywhere most of the time; and recommended only where it is
-likelier than this."""
+"""A point is suggested only if its probability of success exceeds this fraction of the highest
+probability in the domain, since the machine may fail anywhere most of the time. It is recommended
+only if its probability exceeds this value."""
 PRIOR = 0.8
 """Probability of success before any outcome."""
 LEVEL, LOCAL, NOISE = 0.3, 1.0, 0.2
-"""Prior variances of labels: of all places alike, of each place, and of an outcome there."""
+"""Prior variances of labels: common to all points, local to a point, and of a single outcome."""
 LENGTHSCALES = (0.15, 0.45)
-"""Of the local part, as fractions of the ranges, in up to two dimensions."""
+"""Lengthscales of the local part, as fractions of the ranges, in up to two dimensions."""
 RATES = (0.0, 0.05)
-"""At which outcomes are forgotten, per median time between them."""
+"""Rates at which outcomes are forgotten, per median time between outcomes."""
 GLITCH = 0.9
-"""Prior probability that failures are independent of the place."""
+"""Prior probability that failures do not depend on the point."""
 LEAST = 0.02
 """Least probability that a hypothesis gives to an outcome."""
 NEWEST = 200
-"""Outcomes that count."""
+"""Number of newest outcomes that are used."""
 CAUTION = 0.5
 """Standard deviations by which the lower bound of a recommendation lies below the mean."""
 DRAWS = 8
-"""How often a strategy that draws random numbers is asked again."""
+"""Most choices drawn from a randomised strategy in search of an allowed point."""
 STARTS, POINTS = 64, 1024
 
 
 class Success:
     """The probability that a measurement succeeds now.
 
-    Outcomes are labels of ±1. Under each hypothesis they are a Gaussian process with noise: of mean
-    2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2), on
-    points u of the unit cube; without the local part failures are independent of the place. A point
+    Outcomes are labels ±1. Under each hypothesis they are a noisy Gaussian process with mean
+    2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2) on
+    points u of the unit cube; without the local part failures do not depend on the point. A point
     succeeds with probability (1 + mean) / 2.
 
     Args:
-        X: Points measured, without context, at least one, in order of time, `n x d`.
+        X: At least one measured point, without context, in order of time, `n x d`.
         ok: Whether the measurements succeeded, `n`, bool.
-        time: When they were made, `n`, float64.
-        corners: Of the domain, `2 x d`.
+        time: Times of the measurements, `n`, float64.
+        corners: Corners of the domain, `2 x d`.
         now: The present, no earlier than the measurements.
     """
 
@@ -71,13 +70,13 @@ class Success:
         X, ok, time = (part[-NEWEST:] for part in (X, ok, time))
         self._lower, self._upper = corners.to(X)
         self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
-        # Of outcomes at one time the present tells the unit.
+        # If all outcomes have the same time, the unit is the time since.
         gap = median_gap(torch.cat([time, time.new_tensor([now])]) if time[0] == time[-1] else time)
         age = (now - time).to(X) / float(gap)
         apart = torch.cdist(self._U, self._U).square()
         reach = math.sqrt(max(X.shape[-1], 2) / 2)
         self._terms: list[tuple[float, Tensor]] = []
-        told = []
+        evidence = []
         for length, rate in product((*LENGTHSCALES, 0.0), RATES):
             stays = 0.5 * math.log1p(-rate)
             K = torch.full_like(apart, LEVEL)
@@ -90,20 +89,20 @@ class Success:
             white = torch.linalg.solve_triangular(L, residual, upper=False)
             alpha = torch.linalg.solve_triangular(L.T, white, upper=True).squeeze(-1)
             self._terms.append((reach * length, alpha * torch.exp(stays * age)))
-            # Each outcome as predicted from those before it.
+            # The prediction of each outcome from the earlier outcomes.
             before = label - L.diagonal() * white.squeeze(-1)
             chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
-            told.append(
+            evidence.append(
                 chance.log().sum()
                 + math.log((1 - GLITCH) if length else len(LENGTHSCALES) * GLITCH)
             )
-        self._shares = torch.stack(told).softmax(0).tolist()
-        sides = self._upper - self._lower
-        points = self._lower + sides * raw_points(STARTS, X.shape[-1], 0, X)
+        self._shares = torch.stack(evidence).softmax(0).tolist()
+        ranges = self._upper - self._lower
+        points = self._lower + ranges * raw_points(STARTS, X.shape[-1], 0, X)
         self._highest = max(float(self.at(torch.cat([X, points])).max()), LEAST)
 
     def at(self, X: Tensor) -> Tensor:
-        """The probability at points `* x d`, `*`; differentiable."""
+        """The probability at points `* x d`, `*`; differentiable in the points."""
         U = self._unit(X).reshape(-1, X.shape[-1])
         apart, total = torch.cdist(U, self._U).square(), X.new_zeros(len(U))
         for share, (length, weight) in zip(self._shares, self._terms):
@@ -115,24 +114,24 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether points `* x d` are likely enough beside the likeliest place, `*`, bool."""
+        """Whether points `* x d` are likely enough, relative to the likeliest point, `*`, bool."""
         likely: Tensor = self.relative(X) > LIKELY
         return likely
 
     @property
     def fails(self) -> bool:
-        """Whether every place is likelier to fail than to succeed."""
+        """Whether failure is likelier than success at every point."""
         return self._highest <= LIKELY
 
     def strict(self) -> Success:
-        """The same, which allows only what is likelier to succeed than to fail, if anything is."""
+        """A copy that allows only points likelier to succeed than to fail, if there are any."""
         other = copy.copy(self)
         if not self.fails:
             other._highest = 1.0
         return other
 
     def relative(self, X: Tensor) -> Tensor:
-        """The probability at points `* x d` over that at the likeliest, `*`; differentiable."""
+        """The probability at points `* x d`, divided by the highest; `*`, differentiable."""
         return self.at(X) / self._highest
 
     def _unit(self, X: Tensor) -> Tensor:
@@ -141,13 +140,13 @@ class Success:
 
 
 def success(state: State, X: Tensor, ok: Tensor, time: Tensor, now: float) -> Success | None:
-    """Where measurements succeed; None where none has failed.
+    """The probability of success on the domain of a state; None if nothing has failed.
 
     Args:
-        state: Of one trial.
-        X: As for :class:`Success`, like the others.
-        ok: `n`, bool.
-        time: `n`, float64.
+        state: A state of one trial.
+        X: As for :class:`Success`, `n x d`.
+        ok: As there, `n`, bool.
+        time: As there, `n`, float64.
         now: The present.
     """
     if bool(ok.all()):
@@ -163,7 +162,7 @@ def success(state: State, X: Tensor, ok: Tensor, time: Tensor, now: float) -> Su
 
 
 def avoiding(state: State, chance: Success | None) -> State:
-    """The state, in which a search of a box weighs points by their probability of success."""
+    """The state with a search that weights points of a box by their probability of success."""
     if chance is None or not isinstance(state.domain, Box):
         return state
     domain = copy.copy(state.domain)
@@ -173,10 +172,10 @@ def avoiding(state: State, chance: Success | None) -> State:
 
 @dataclass(frozen=True, eq=False)
 class Weighted(Search):
-    """Another search, of scores times the probability of success.
+    """Another search, for scores times the probability of success.
 
-    Scores count from the lowest of those that the search may start from, so that the product is
-    higher where either factor is. Points that are too unlikely to succeed come behind all others.
+    Scores are taken above the lowest score among possible starting points, so the product increases
+    in both factors. Points that are too unlikely to succeed rank behind all others.
 
     Args:
         search: The other search.
@@ -194,7 +193,7 @@ class Weighted(Search):
         self.search.check(box)
 
     def best(self, box: Region, sought: Sought) -> Tensor:
-        points = box.from_unit(raw_points(STARTS, box.dim, sought.told, sought.observed))
+        points = box.from_unit(raw_points(STARTS, box.dim, sought.rounds, sought.observed))
         points = points.expand(len(sought.observed), *points.shape)
         with torch.no_grad():
             lowest = sought.score(torch.cat([points, sought.observed], 1), None).amin(-1, True)
@@ -234,15 +233,16 @@ def elsewhere(
 ) -> Suggestion:
     """A strategy's choice, or another point where success is likely enough.
 
-    Strategies that draw random numbers draw again. Others get the point with the highest upper
-    confidence bound times the probability of success, of the arms or of points that fill the box.
+    A strategy that draws random numbers draws again. For others it is the point with the highest
+    upper confidence bound times the probability of success, among the arms or among points that
+    fill the box.
 
     Args:
         strategy: The strategy that chooses.
-        state: In which it chooses.
+        state: The current state, of one trial.
         now: The present, as in ``ask``.
-        ask: Asks it.
-        chance: The probability of success; None where nothing has failed.
+        ask: Returns the strategy's choice.
+        chance: The probability of success; None if nothing has failed.
     """
     choice = ask()
     if chance is None:
@@ -266,10 +266,10 @@ def recommended(
 
     Args:
         strategy: The strategy that predicts.
-        state: Of one trial.
+        state: A state of one trial.
         now: The present, as in ``ask``.
         context: The context, `c`.
-        chance: The probability of success; None where nothing has failed.
+        chance: The probability of success; None if nothing has failed.
     """
     chance = None if chance is None else chance.strict()
     X = strategy.recommend(avoiding(state, chance), now=now, context=context, caution=CAUTION)
@@ -284,7 +284,7 @@ def _allowed(
     chance: Success | None,
     width: float,
 ) -> Tensor:
-    """A point `d + c`, or the one with the best bound of those likely enough to succeed."""
+    """A point, `d + c`, or the likely enough point with the best bound if success is unlikely."""
     domain, d = state.domain, state.domain.dim
     if chance is None or bool(chance.allows(X[:d])):
         return X
@@ -297,18 +297,18 @@ def _allowed(
         else:
             points = domain.from_unit(raw_points(POINTS, d, state.told, X))
     every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
-    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # of each point alone
+    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # of each point separately
     mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
     bound = (mean if strategy.maximize else -mean) + width * sd
     return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
 
 
 def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
-    """Scores times a probability of success; points too unlikely come behind all others."""
+    """Scores times a probability of success; points too unlikely rank behind all others."""
     return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)
 
 
-# Pending points count as measured, so that the next choice goes elsewhere.
+# Pending points count as measured, which moves the next choice elsewhere.
 
 
 def as_if_measured(
@@ -316,12 +316,12 @@ def as_if_measured(
 ) -> State:
     """The state as if the observation at a point were its predicted mean, or ``limit`` if worse.
 
-    Before there are predictions, the observation is ``limit`` or, without it, a failed measurement:
-    a fantasy must not set the units.
+    Without predictions, the observation is ``limit`` or, without a limit, a failed measurement: a
+    fantasy must not set the units.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.
-        state: Of one trial.
+        state: A state of one trial.
         X: The point with its context, `d + c`.
         time: Time of the measurement.
         limit: Upper bound on the observation (lower bound when minimising); None for none.

@@ -1,4 +1,4 @@
-"""Parameters in their own units, and numbers and categories as points of the unit cube."""
+"""Named parameters, and their values as points of the unit cube."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from botorch_tv.gp.search import (
 from botorch_tv.validation import require, settle_integer, settle_number
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
-"""Decimal digits to which values are rounded, relative to the side (or the value, on a logarithmic
-scale). Fewer than the dtype has, so that mapping a value to its place and back returns it."""
+"""Decimal digits to which values are rounded, relative to the range (or to the value, on a
+logarithmic scale). Fewer than the dtype has: mapping a value to the cube and back returns it."""
 
 
 MOST_LEVELS = 64
-"""A number with more values than this is searched as if it had all, and rounded in the end."""
+"""A number with more values is searched as continuous, and rounded afterwards."""
 
 
 @dataclass(frozen=True, repr=False)
 class BoxParameter:
     """A number from a range, both ends included.
 
-    It takes one column of the unit cube, from 0 at the lower end of its range to 1 at the upper, in
-    its logarithm where ratios count; none where there is nothing to choose.
+    It has one column of the unit cube, from 0 at the lower end of the range to 1 at the upper end,
+    linear in its logarithm if ``log``. A parameter with a single value has no column.
 
     Attributes:
-        low: Smallest value, positive where ``log``.
+        low: Smallest value, positive if ``log``.
         high: Largest value.
         log: Whether the scale is logarithmic.
     """
@@ -55,10 +55,10 @@ class BoxParameter:
     log: bool = False
 
     step: ClassVar[float | None] = None
-    """From one value to the next; None where all between are values."""
+    """Distance of neighbouring values; None for a continuous range."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no range; overridden by those that a user makes."""
+        """Check the range; the public parameters override this."""
 
     def __repr__(self) -> str:
         log = ", log=True" if self.log else ""
@@ -66,17 +66,17 @@ class BoxParameter:
 
     @property
     def single(self) -> bool:
-        """Whether there is nothing to choose."""
+        """Whether there is a single value."""
         return self.low == self.high or self._count == 1
 
     @property
     def columns(self) -> int:
-        """How many it takes."""
+        """Number of columns."""
         return int(not self.single)
 
     @cached_property
     def levels(self) -> Tensor | None:
-        """The points that its values have, `k x columns`; None where they are too many to list."""
+        """The points of all values, `k x columns`; None if these are too many to list."""
         number = self._count
         if number is None or number > MOST_LEVELS:
             return None
@@ -84,17 +84,25 @@ class BoxParameter:
         return torch.tensor(rows, dtype=torch.float64, device="cpu").view(number, self.columns)
 
     def unit(self, value: float) -> list[float]:
-        """The columns of a value."""
+        """The columns of a value.
+
+        Args:
+            value: The value.
+        """
         if self.single:
             return []
         low, high, at = (self.scaled(each) for each in (self.low, self.high, value))
         return [min(max((at - low) / (high - low), 0.0), 1.0)]
 
     def value(self, columns: list[float]) -> float:
-        """The value nearest to some columns."""
+        """The value nearest to a point.
+
+        Args:
+            columns: The columns of the point.
+        """
         if self.single:
             return self.low
-        if columns[0] in (0.0, 1.0):  # exactly, whatever a logarithm makes of it
+        if columns[0] in (0.0, 1.0):  # the ends exactly, without rounding of a logarithm
             return self.high if columns[0] else self.low
         low, high = self.scaled(self.low), self.scaled(self.high)
         along = columns[0] * (high - low)
@@ -105,24 +113,31 @@ class BoxParameter:
         return min(max(self.low + along, self.low), self.high)
 
     def covers(self, value: float) -> bool:
-        """Whether a value has columns of its own: one beyond the range would get those of its end.
+        """Whether a value lies in the range, up to rounding.
 
-        Rounding is forgiven.
+        A value beyond the range would have the same columns as the end of the range.
+
+        Args:
+            value: The value.
         """
         slack = 1e-9 * (self.high - self.low)
         return bool(self.low - slack <= value <= self.high + slack)
 
     def scaled(self, value: float) -> float:
-        """On the scale on which differences count; whole numbers of any size stay exact."""
+        """A value on the scale of the parameter; integers of any size stay exact.
+
+        Args:
+            value: The value.
+        """
         return math.log(value) if self.log else value
 
     @property
     def _count(self) -> int | None:
-        """How many values it has; None for infinitely many."""
+        """Number of values; None for infinitely many."""
         return None if self.step is None else round((self.high - self.low) / self.step) + 1
 
     def _value_of(self, step: int) -> float:
-        """The value after so many steps."""
+        """The value after a number of steps."""
         assert self.step is not None
         return min(max(self.low + step * self.step, self.low), self.high)
 
@@ -152,11 +167,16 @@ class Float(BoxParameter):
         require(
             high - low > 1e-5 * max(abs(low), abs(high)),
             f"Float: low is {self.low!r} and high {self.high!r}, but high must exceed it by more "
-            "than the fifth digit; count from an origin of your own, or leave out what is fixed.",
+            "than the fifth digit; count from an origin of your own, or omit a fixed parameter.",
         )
 
     def rounded(self, value: float, dtype: torch.dtype) -> float:
-        """A value between ``low`` and ``high``, rounded as it is stored."""
+        """A value between ``low`` and ``high``, rounded as it is stored.
+
+        Args:
+            value: The value.
+            dtype: Dtype of the domain, float64 or float32.
+        """
         size = self.scaled(self.high) - self.scaled(self.low)
         digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
         value = float(f"{value:.{digits}g}") if self.log else round(value, digits)
@@ -189,16 +209,16 @@ class Integer(BoxParameter):
         require(
             self.low < self.high <= 10**6,
             f"Integer: low is {self.low} and high {self.high}, but low must be below high, and "
-            "high at most a million; use Float, or leave out what is fixed.",
+            "high at most a million; use Float, or omit a fixed parameter.",
         )
 
 
 @dataclass(frozen=True)
 class Number(BoxParameter):
-    """A number of any range and step, as Optuna and Ax have them; its ends are not checked.
+    """A number of any range and step, as in Optuna and Ax; its ends are not checked.
 
     Args:
-        step: From one value to the next; None where all between are values.
+        step: Distance of neighbouring values; None for a continuous range.
     """
 
     step: float | None = None  # type: ignore[misc]
@@ -206,13 +226,13 @@ class Number(BoxParameter):
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """A categorical parameter: one of several values, in no order.
+    """A categorical parameter: a set of values without an order.
 
     The k values are the corners of a regular simplex of side 1, in k - 1 columns of the unit cube.
-    Any two of them are as far apart as the ends of a range, and a kernel of the distance, k(r),
-    becomes k(sqrt(r² + [different])); the Gaussian one exp(-r²/2l²) exp(-[different]/2l²), a
-    product with the overlap kernel. A single column would put an order among them, and one for each
-    (one-hot) makes the same distances of more columns.
+    Any two values are as far apart as the ends of a range. A kernel of the distance, k(r), becomes
+    k(sqrt(r² + [different])); the Gaussian kernel becomes exp(-r²/2l²) exp(-[different]/2l²), a
+    product with the overlap kernel. A single column would impose an order on the values; one-hot
+    columns give the same distances in k columns.
 
     Args:
         choices: The values; a box needs two or more, all different.
@@ -231,12 +251,12 @@ class Choice:
 
     @property
     def columns(self) -> int:
-        """How many it takes; none where there is only one value."""
+        """Number of columns, k - 1."""
         return len(self.choices) - 1
 
     @cached_property
     def levels(self) -> Tensor:
-        """The points that its values have, `k x columns`."""
+        """The points of all values, `k x columns`."""
         return simplex(len(self.choices))
 
     @cached_property
@@ -245,28 +265,47 @@ class Choice:
         return rows
 
     def index(self, value: Any) -> int:
-        """Position of a value, distinguished from equal ones of other types, such as True and 1.
+        """Position of a value; equal values of different types, such as True and 1, are distinct.
+
+        Args:
+            value: The value.
 
         Raises:
             ValueError: If it is not among the choices.
         """
-        for number, one in enumerate(self.choices):
-            both_nan = one != one and value != value
-            if one is value or (type(one) is type(value) and (one == value or both_nan)):
+        for number, choice in enumerate(self.choices):
+            both_nan = choice != choice and value != value
+            same = type(choice) is type(value) and (choice == value or both_nan)
+            if choice is value or same:
                 return number
         return self.choices.index(value)
 
     def unit(self, value: Any) -> list[float]:
-        """The columns of a value."""
+        """The columns of a value.
+
+        Args:
+            value: The value, one of the choices.
+
+        Raises:
+            ValueError: If it is not among the choices.
+        """
         return self._corners[self.index(value)]
 
     def value(self, columns: list[float]) -> Any:
-        """The value nearest to some columns."""
+        """The value nearest to a point.
+
+        Args:
+            columns: The columns of the point.
+        """
         apart = [math.dist(columns, corner) for corner in self._corners]
         return self.choices[apart.index(min(apart))]
 
     def covers(self, value: Any) -> bool:
-        """True, as every value has columns of its own."""
+        """True: every value has its own columns.
+
+        Args:
+            value: The value.
+        """
         return True
 
 
@@ -274,10 +313,10 @@ Parameter = BoxParameter | Choice
 
 
 class Space:
-    """Parameters side by side.
+    """A list of named parameters, whose columns are joined.
 
     Args:
-        parameters: By name.
+        parameters: The parameters by name.
     """
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
@@ -296,7 +335,7 @@ class Space:
         return sum(axis.columns for axis in self.axes)
 
     def covers(self, params: Mapping[str, Any]) -> bool:
-        """Whether values lie in their ranges, so that their point tells them apart from others."""
+        """Whether all values lie in their ranges, so that their point determines them."""
         return all(axis.covers(params[name]) for name, axis in self._by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
@@ -310,7 +349,7 @@ class Space:
         return {name: axis.value(row[at]) for (name, axis), at in every}
 
     def rounded(self, X: Tensor) -> Tensor:
-        """Points that values have nearest to some, `* x D`."""
+        """The points of the nearest values, `* x D`."""
         rows = [self.point(self.params(point)) for point in X.reshape(-1, X.shape[-1])]
         return X.new_tensor(rows).view_as(X)
 
@@ -318,15 +357,15 @@ class Space:
         """A point of a sequence that fills the space, `D`.
 
         Args:
-            number: Which, from 0 on.
-            seed: Of the sequence.
+            number: Index of the point, from 0.
+            seed: Seed of the sequence.
         """
         return self.spread(even_points(1, len(self.axes), seed=seed, first=number))[0]
 
     def spread(self, U: Tensor) -> Tensor:
-        """Points of the cube of one coordinate per parameter, brought to this, `q x D`.
+        """Map points of a cube with one coordinate per parameter to this space, `q x D`.
 
-        Where values are listed every one of them gets an equal share.
+        Listed values get intervals of equal length.
         """
         parts = []
         for axis, u in zip(self.axes, U.unbind(-1)):
@@ -344,36 +383,36 @@ def simplex(corners: int) -> Tensor:
     X = torch.zeros(corners, corners - 1, dtype=torch.float64, device="cpu")
     for corner in range(1, corners):
         X[corner] = X[:corner].mean(0)
-        side = float((X[corner] - X[0]).square().sum())
-        X[corner, corner - 1] = math.sqrt(1 - side)
+        squared = float((X[corner] - X[0]).square().sum())
+        X[corner, corner - 1] = math.sqrt(1 - squared)
     return X
 
 
-# ---------------- How the best point of numbers and categories is found
+# ---------------- Search over numbers and categories
 
 RAW = 256
-"""Points scored in the first place."""
+"""Number of points scored at first."""
 STARTS = 8
 FILLS = 8
-"""Measurements that fill a space with categories."""
+"""Number of first measurements that fill a space with categories."""
 SWEEPS = ((12, 3), (30, 1))
-"""Evaluations per ascent, and how many points go on after it."""
+"""Evaluations per ascent, and how many points remain after it."""
 EDGES = 1.3
-"""By how much points are pulled apart that are to reach the ends of ranges."""
+"""Factor by which points are spread from the centre, to reach the ends of ranges."""
 BLOCK = 2**20
-"""Points times observations scored together."""
+"""Most points times observations scored together."""
 
 
 @dataclass(frozen=True, eq=False)
 class MixedSearch(Search):
-    """Ascent in what is continuous, and the best of all single changes in what is not, in turns.
+    """Alternate ascent in continuous parameters with the best single change of a listed value.
 
-    A score is only asked about points that values have, but for numbers of very many values, which
-    are rounded in the end: a point rounded after the search may be a poor one. Serves one loop.
+    Scores are evaluated at points of possible values only, since rounding after the search may give
+    a poor point; numbers with very many values are the exception. It serves a single trial.
 
     Args:
         space: The parameters.
-        fixed: Columns that are not searched, and what they are; None where all are.
+        fixed: Columns that are not searched, and their values; None to search all.
     """
 
     space: Space
@@ -381,18 +420,18 @@ class MixedSearch(Search):
 
     @property
     def fills(self) -> int:
-        """More where there are categories, of which the first few points leave out some."""
+        """More if there are categories, some of which the first few points would miss."""
         return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:
-        """The box is the unit cube of the space."""
+        """Accept any box: it is the unit cube of the space."""
 
     def best(self, box: Region, sought: Sought) -> Tensor:
         observed = sought.observed
         if len(observed) != 1:
             raise InputDataError(
-                f"there are {len(observed)} trials, but categories are searched for one at a time; "
-                "play them one by one, or use a Grid of all that may be chosen."
+                f"there are {len(observed)} trials, but a search over categories takes a single "
+                "trial; run each trial separately, or use a Grid of all combinations."
             )
         number, seen = observed.shape[1], observed[0, sought.live[0]]
 
@@ -401,15 +440,15 @@ class MixedSearch(Search):
             with torch.no_grad():
                 return torch.cat([sought.score(part.unsqueeze(0), None)[0] for part in parts])
 
-        # Points that fill the space evenly, others in every round.
-        raw = self.space.spread(raw_points(RAW, len(self.space.axes), sought.told, observed))
+        # Points that fill the space evenly, different in every round.
+        raw = self.space.spread(raw_points(RAW, len(self.space.axes), sought.rounds, observed))
         points = torch.cat([raw, seen])
         if self.fixed is not None:
             points[:, self.fixed[0]] = self.fixed[1].to(points)
         values = value(points)
-        known = min(len(seen), STARTS // 3)
-        fresh = values[: len(raw)].topk(min(STARTS - known, len(raw))).indices
-        X = points[torch.cat([fresh, values[len(raw) :].topk(known).indices + len(raw)])]
+        best = min(len(seen), STARTS // 3)
+        fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices
+        X = points[torch.cat([fresh, values[len(raw) :].topk(best).indices + len(raw)])]
         slopes = slopes_of(sought)
 
         def climb(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -419,9 +458,9 @@ class MixedSearch(Search):
         if all(axis.levels is None for axis in self.space.axes):
             X = highest(climb, X.unsqueeze(0), sum(evaluations for evaluations, _ in SWEEPS))
         else:
-            for evaluations, left in SWEEPS:
+            for evaluations, remaining in SWEEPS:
                 X, values = self._changed(self._climbed(X, climb, evaluations), value)
-                X = X[values.topk(min(left, len(X))).indices]
+                X = X[values.topk(min(remaining, len(X))).indices]
         X = self.space.rounded(X)
         return X[value(X).argmax()].unsqueeze(0)
 
@@ -443,7 +482,7 @@ class MixedSearch(Search):
         return self.space.rounded(points).view(*uniform.shape[:-1], -1)
 
     def _climbed(self, X: Tensor, climb: Objective, evaluations: int) -> Tensor:
-        """Where ascents in the continuous columns end, `q x D`."""
+        """The ends of ascents in the continuous columns, `q x D`."""
         fixed = torch.zeros(X.shape[-1], dtype=torch.bool, device=X.device)
         for axis, at in zip(self.space.axes, self.space.places):
             fixed[at] = axis.levels is not None
@@ -453,7 +492,7 @@ class MixedSearch(Search):
         return minimize(climb, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
 
     def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """Points after the best change of one listed value, or none, and scores, `q x D`, `q`."""
+        """Points after the best change of at most one listed value, `q x D`, and scores, `q`."""
         options = [X.unsqueeze(1)]
         for axis, at in zip(self.space.axes, self.space.places):
             if axis.levels is not None and (self.fixed is None or at != self.fixed[0]):

@@ -1,4 +1,4 @@
-"""Phased elimination: what can no longer be the best is left alone, phase by phase."""
+"""Phased elimination: after each phase, arms that cannot be the best are eliminated."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Phase(NamedTuple):
     alive: Tensor
     """Arms that may be the best, `batch_shape x M`, bool."""
     plan: Tensor
-    """Arms to be played, some of them more than once, `batch_shape x N`, int64."""
-    left: Tensor
-    """Which of these have not been played yet, `batch_shape x N`, bool."""
+    """Arms to be played, with repetitions, `batch_shape x N`, int64."""
+    pending: Tensor
+    """Which entries of the plan have not been played yet, `batch_shape x N`, bool."""
 
 
 def phase_lengths(period: int) -> tuple[int, ...]:
-    """N_i = ceil(sqrt(H N_(i-1))) with N_0 = 1, the last cut so that they add up to H.
+    """Lengths of phases, N_i = ceil(sqrt(H N_(i-1))) with N_0 = 1; the last is cut to sum to H.
 
-    BPE of Li and Scarlett, AISTATS 2022, as in its authors' code (github.com/lizihan97/BPE, the
-    batch sizes of ``B = 0``); computed in whole numbers.
+    As in the code of BPE, Li and Scarlett, AISTATS 2022 (github.com/lizihan97/BPE, the batch sizes
+    of ``B = 0``); computed in integers.
 
     Args:
-        period: H.
+        period: Rounds H.
     """
     lengths: list[int] = []
     last = 1
@@ -59,9 +59,9 @@ class RandomOrder(Plain):
 
     def choose(self, candidates: Candidates) -> Tensor:
         phase: Phase = candidates.memory
-        count = phase.left.sum(-1, keepdim=True)
+        count = phase.pending.sum(-1, keepdim=True)
         drawn = (candidates.uniform().unsqueeze(-1) * count).long().clamp_max(count - 1)
-        place = (phase.left & (phase.left.cumsum(-1) == drawn + 1)).to(torch.uint8).argmax(-1)
+        place = (phase.pending & (phase.pending.cumsum(-1) == drawn + 1)).to(torch.uint8).argmax(-1)
         return phase.plan.gather(-1, place.unsqueeze(-1)).squeeze(-1)
 
 
@@ -69,21 +69,21 @@ class RandomOrder(Plain):
 class PhasedElimination(KernelStrategy):
     """R-PERP, Iwazaki, Takeno (AISTATS 2025): restarting phased elimination in random order.
 
-    Every H rounds everything is forgotten and all arms may be the best. In between there are
-    phases. Before a phase N arms are planned, each the one of largest posterior variance among
-    those alive, given those planned before it. They are then played in random order, so that a
-    drift in time does not look like a slope in space. From the observations of this phase alone, an
-    arm stays alive if
+    Every H rounds everything is forgotten and all arms are alive. A period consists of phases. The
+    plan of a phase is N arms, each with the largest posterior variance among the arms alive, given
+    the arms planned before it. They are played in random order, so that a drift in time does not
+    look like a slope in space. Given the observations of this phase alone, an arm stays alive if
 
-        mean(x) + sqrt(beta) sd(x) >= max over those alive of mean - sqrt(beta) sd.
+        mean(x) + sqrt(beta) sd(x) >= max over arms alive of mean - sqrt(beta) sd.
 
-    Of the text of Iwazaki and Takeno the summary and the introduction alone could be had, which
-    name restarts, phases and the random order, but no constants. Lengths of phases and the rule of
-    elimination are those of BPE, Li and Scarlett (AISTATS 2022), see :func:`phase_lengths`, checked
-    against its authors' code; that R-PERP has the same lengths within a period is assumed.
-    ``width``, which uses no information gain, is to be told. On a grid.
+    The summary and the introduction of Iwazaki and Takeno, which alone were used here, name
+    restarts, phases and the random order, but no constants. The lengths of phases and the rule of
+    elimination follow BPE, Li and Scarlett (AISTATS 2022), see :func:`phase_lengths`; they agree
+    with the code of its authors. That R-PERP has the same lengths within a period is an assumption.
+    Grids only.
 
     Args:
+        width: The confidence schedule sqrt(beta_t), without an information gain.
         period: Rounds H between restarts.
 
     Raises:
@@ -100,7 +100,7 @@ class PhasedElimination(KernelStrategy):
         require(
             self.width.gain is None and not isinstance(self.mean, str),
             f"PhasedElimination: width is {self.width!r} and mean {self.mean!r}, but the band of a "
-            "phase has no information gain and a given mean; give Constant(beta) and a number.",
+            "phase has no information gain and a given mean; use Constant(beta) and a number.",
         )
 
     decay = inflation = Static()
@@ -113,7 +113,7 @@ class PhasedElimination(KernelStrategy):
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         if not isinstance(domain, Grid):
             raise InputDataError(
-                f"phased elimination goes through all arms, but {domain!r} has none; use "
+                f"phased elimination needs a list of arms, but {domain!r} has none; use "
                 "Grid.regular(points=50, dim=2)."
             )
         return super()._init(domain, shape, dtype, device)
@@ -127,11 +127,11 @@ class PhasedElimination(KernelStrategy):
         before: Phase = state.memory[-1]
         after, info = super()._tell(state, measured, consume=consume)
         assert measured.suggestion.index is not None
-        # An arm outside the plan replaces the next one.
-        planned = before.left & (before.plan == measured.suggestion.index.unsqueeze(-1))
-        meant = torch.where(planned.any(-1, keepdim=True), planned, before.left)
+        # An arm outside the plan replaces the next planned arm.
+        planned = before.pending & (before.plan == measured.suggestion.index.unsqueeze(-1))
+        meant = torch.where(planned.any(-1, keepdim=True), planned, before.pending)
         place = meant.to(torch.uint8).argmax(-1, keepdim=True)
-        phase = before._replace(left=before.left.scatter(-1, place, False))
+        phase = before._replace(pending=before.pending.scatter(-1, place, False))
         prior, shape, done = state.basis, state.time.shape, after.told % self.period
         begins = [0, *accumulate(phase_lengths(self.period))][:-1]
         assert isinstance(prior, Basis)
@@ -143,7 +143,7 @@ class PhasedElimination(KernelStrategy):
         return after._replace(memory=(*after.memory[:-1], phase)), info
 
     def _may_be_best(self, alive: Tensor, state: State, rounds: int) -> Tensor:
-        """Whether the band of an arm reaches up to the others' lower ends, `batch_shape x M`."""
+        """Whether the band of an arm reaches the highest lower bound, `batch_shape x M`."""
         prior, history, first = state.basis, state.history, state.told - rounds
         assert isinstance(prior, Basis)
         arms, y, noise = (part.tensor(first) for part in (history.choice, history.y, history.noise))
@@ -159,13 +159,13 @@ class PhasedElimination(KernelStrategy):
         return mean + width >= lower
 
     def _phase(self, prior: Basis, shape: Size, number: int, alive: Tensor | None = None) -> Phase:
-        """The plan of a phase of a period: the most uncertain arm alive, over and over.
+        """The plan of a phase: repeatedly the most uncertain arm alive.
 
         Args:
             prior: The kernel over the arms.
             shape: `batch_shape`.
-            number: Which phase, from 0 on.
-            alive: `batch_shape x M`; None where all arms are, the same for all trials.
+            number: Index of the phase in its period, from 0.
+            alive: Arms alive, `batch_shape x M`, bool; None for all arms of all trials.
         """
         lead = [1] * len(shape) if alive is None else shape
         if alive is None:
@@ -189,7 +189,6 @@ class PhasedElimination(KernelStrategy):
         return Phase(*(part.view(*lead, part.shape[-1]).expand(*shape, -1) for part in phase))
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        """As :meth:`Strategy.numbers_per_trial`, with the rows that a plan takes."""
         assert isinstance(state.basis, Basis)
         longest = max(phase_lengths(self.period))
         return super().numbers_per_trial(state, horizon, trials) + 3 * longest * state.basis.size

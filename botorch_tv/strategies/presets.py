@@ -1,7 +1,7 @@
-"""The algorithms of the papers and later, under their names: one list, :data:`PRESETS`.
+"""The algorithms of the papers and later, by name: the list :data:`PRESETS`.
 
-Each is a composition of parts, and an entry of the list that holds its names, its row of the
-README's table and its line in plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel
+Each is a composition of parts. Its entry in the list holds its names, its row of the README's table
+and its line in plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel
 or an M x M matrix), the ``noise`` variance, its own parameters by the paper's names, and optionally
 ``width``, its confidence schedule, ``maximize`` (False to minimise), ``mean``, the prior mean (a
 number or ``"estimated"``), and ``inference``.
@@ -9,11 +9,11 @@ number or ``"estimated"``), and ``inference``.
 Default widths are the papers' and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB, TV-GP-UCB
 and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and SW-GP-UCB,
 ``WGPUCB`` for WGP-UCB, and ``Heteroscedastic`` for UI-GP-UCB and for SparQ-GP-UCB and
-W-SparQ-GP-UCB, which consult an expert. Regret depends on the width as well as on forgetting, so
-pass the same ``width`` to all when comparing ways to forget.
+W-SparQ-GP-UCB, which consult an expert. Regret depends on the width as well as on forgetting; pass
+the same ``width`` to all presets to compare their forgetting.
 
-A paper's guarantees hold for its own constants. Where its text was not available, the constants are
-arguments without a default, and the docstring says so.
+A paper's guarantees hold for its own constants. If these were not available, they are arguments
+without a default, and the docstring says so.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class Preset(NamedTuple):
 
     make: Callable[..., Strategy]
     names: tuple[str, ...]
-    """As papers write it, and shorter."""
+    """Names: as in papers, and shorter."""
     style: str
     """Colour and line in plots."""
     row: str
-    """Decay, noise of an observation, what is kept, how it explores, and the paper."""
+    """Decay, noise of an observation, retention, exploration and the paper."""
 
 
 PRESETS: dict[str, Preset] = {}
@@ -111,13 +111,13 @@ ARGUMENTS: dict[str, tuple[str, object]] = {
     "noise": ("Noise variance of an observation.", NEEDED),
     "B": ("Bound on the RKHS norm of the objective.", 1.0),
     "R": ("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
-    "delta": ("Probability that the band, and so the regret bound, fails.", 0.1),
+    "delta": ("Probability that the band, hence the regret bound, fails.", 0.1),
     "width": ("The confidence schedule sqrt(beta_t); the paper's by default.", None),
     "maximize": ("False to minimise.", True),
     "mean": ('Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0),
     "inference": ('"auto", "features" or "exact", see :class:`GPStrategy`.', "auto"),
 }
-"""Descriptions and defaults of arguments of many presets."""
+"""Descriptions and defaults of arguments that many presets share."""
 
 
 class Modelled(TypedDict, total=False):
@@ -158,14 +158,14 @@ def with_width(common: Common, width: Width) -> dict[str, Any]:
 def preset(
     names: str, style: str, row: str
 ) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
-    """Enter a preset into the list, with a signature and docstring that name all arguments.
+    """A decorator that lists a preset, with a signature and docstring of all its arguments.
 
-    The function takes its own arguments by name, described last in its docstring, and
-    ``**common: Unpack[Common]`` or another of the above, of which it gets all, with the defaults in
+    The decorated function takes its own arguments by name, described last in its docstring, and
+    ``**common`` with the keys of a ``TypedDict`` above. It receives every key, with the defaults in
     ``ARGUMENTS``. An unknown or missing name raises a ``TypeError``.
 
     Args:
-        names: As :attr:`Preset.names`, with commas between.
+        names: As :attr:`Preset.names`, separated by commas.
         style: As :attr:`Preset.style`.
         row: As :attr:`Preset.row`.
     """
@@ -173,7 +173,7 @@ def preset(
     def entered(make: Callable[Given, Made]) -> Callable[Given, Made]:
         own = inspect.signature(make, eval_str=True)
         *first, rest = own.parameters.values()
-        if rest.kind is rest.KEYWORD_ONLY:  # it names all
+        if rest.kind is rest.KEYWORD_ONLY:  # it names all its arguments
             PRESETS[make.__name__] = Preset(make, tuple(names.split(", ")), style, row)
             return make
         kinds = get_type_hints(*get_args(rest.annotation))
@@ -191,8 +191,8 @@ def preset(
             return make(**bound.arguments)  # type: ignore[call-arg]
 
         entries = [
-            textwrap.fill(f"{one.name}: {ARGUMENTS[one.name][0]}", 88, subsequent_indent=4 * " ")
-            for one in common
+            textwrap.fill(f"{item.name}: {ARGUMENTS[item.name][0]}", 88, subsequent_indent=4 * " ")
+            for item in common
         ]
         doc, raises, errors = (inspect.getdoc(make) or "").partition("\n\nRaises:")
         lines = [doc, *([] if first else ["", "Args:"])]
@@ -207,13 +207,13 @@ def preset(
 
 @preset("GP-UCB, GP", "black solid", "none | σ² | all | logarithmic | Srinivas 2010; [B16]")
 def gp_ucb(**common: Unpack[Common]) -> GPStrategy:
-    """GP-UCB, which never forgets; the width is :class:`Logarithmic` by default, see [C17] §3.1."""
+    """GP-UCB, which never forgets, [C17] §3.1; the default width is :class:`Logarithmic`."""
     return GPStrategy(**with_width(common, Logarithmic()))
 
 
 @preset("IGP-UCB, IGP", "blue dashed", "none | σ² | all | information gain | [C17]")
 def igp_ucb(**common: Unpack[SubGaussian]) -> GPStrategy:
-    """IGP-UCB, [C17] Algorithm 1: never forgets; the width follows from the information gain."""
+    """IGP-UCB, [C17] Algorithm 1: never forgets; its width depends on the information gain."""
     return GPStrategy(**with_width(common, igp_width(common)))
 
 
@@ -236,7 +236,7 @@ def gp_ei(
         incumbent: The value to improve on: the best ``"posterior"`` mean among the points observed,
             which forgets as the posterior does, or the best value ``"observed"``, which reproduces
             the paper's rankings on static functions.
-        ties: Which of several tying arms to play, the ``"first"`` or a ``"random"`` one.
+        ties: Which of several tying arms to play: the ``"first"``, or a ``"random"`` arm.
     """
     return GPStrategy(exploration=ExpectedImprovement(ties=ties, incumbent=incumbent), **common)
 
@@ -248,7 +248,7 @@ def gp_pi(
     """GP-PI, a baseline in [C17] §6: probability of improvement over an incumbent.
 
     Args:
-        incumbent: As for :func:`gp_ei`. With ``"posterior"`` it seldom leaves its first arm.
+        incumbent: As for :func:`gp_ei`. With ``"posterior"`` it seldom moves from its first arm.
         ties: As for :func:`gp_ei`.
     """
     return GPStrategy(
@@ -290,10 +290,10 @@ def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> GPStrategy:
 
 @preset("SW-GP-UCB, SW", "sky solid", "none | σ² | the newest W | information gain | [W22] §7")
 def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
-    """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest rounds.
+    """SW-GP-UCB, [W22] §7 and [ET] Appendix A: retains the newest rounds.
 
     Args:
-        window: Number of rounds W to keep.
+        window: Number of rounds W to retain.
     """
     return GPStrategy(retention=SlidingWindow(window), **with_width(common, igp_width(common)))
 
@@ -305,8 +305,8 @@ def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     ``width=Constant(beta)`` is the algorithm of Mandl and Kekkonen (2026). Their paper was not
     available, so their rule for beta is not implemented; on the world of their figure 1, for
     ε = 0.001, 0.01 and 0.1, a beta of 6.36, 4.34 and 2.12 was best. With ``ask(now=)`` and
-    ``tell(time=)`` covariance depends on the actual times, (1 - ε)^(Δt / 2): the setting of Imamura
-    et al. (2020), in which evaluations take different times.
+    ``tell(time=)`` the covariance depends on the actual times, (1 - ε)^(Δt / 2). Imamura et al.
+    (2020) study this setting, in which evaluations take different times.
 
     Args:
         epsilon: The objective's rate of change ε per unit of time.
@@ -325,7 +325,7 @@ def tv_bayesopt(
     This implementation explores by upper confidence bounds.
 
     Args:
-        epsilon: Rate of change ε per unit of time, besides the cycle.
+        epsilon: Rate of change ε per unit of time, in addition to the cycle.
         cycle: Length of a cycle, in units of time.
         cycle_lengthscale: Lengthscale within a cycle; see
             :class:`~botorch_tv.forgetting.PeriodicMarkov`.
@@ -357,7 +357,7 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> G
     mean = common["mean"]
     if isinstance(mean, str):
         raise ValueError(
-            f"w_dbo: mean is {mean!r}, but what an observation is worth depends on it; give a "
+            f"w_dbo: mean is {mean!r}, but the relevance of an observation depends on it; give a "
             "number."
         )
     removal = WassersteinRemoval(epsilon, *_space_of(common["kernel"]), alpha=alpha, mean=mean)
@@ -416,15 +416,19 @@ def et_gp_ucb(
     """ET-GP-UCB, [ET] Algorithm 1: forgets when an observation contradicts the model.
 
     Args:
-        delta: δ_B, the probability of a false alarm on a static objective.
-        rule: The test; the paper's by default.
-        confirm: How many contradictions must follow the first before it forgets: 0, as in the
-            paper, forgets at the first. With 1 one wrong reading no longer resets: it is set aside,
-            and dropped for good if the next observation agrees with the model. ``delta`` still
-            bounds false alarms, a fortiori, but a change is detected ``confirm`` rounds later; see
+        delta: δ_B, the probability of a false trigger on a static objective.
+        rule: The test, which maps predictions and bands `batch_shape` to a bool `batch_shape`; the
+            test of the paper by default.
+        confirm: How many contradictions must follow the first before it forgets. 0, as in the
+            paper, forgets at the first. With 1 a single wrong reading does not reset: it is set
+            aside, and dropped if the next observation agrees with the model. ``delta`` bounds false
+            triggers then as well, but a change is detected ``confirm`` rounds later; see
             :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
+
+    Raises:
+        ValueError: If ``confirm`` is negative or not whole, or ``delta`` lies outside (0, 1).
     """
-    confirm = require_integer("et_gp_ucb: confirm", confirm, 0, "1 waits for one more.")
+    confirm = require_integer("et_gp_ucb: confirm", confirm, 0, "1 waits for another.")
     trigger = ConfirmedTrigger(delta, rule, confirm) if confirm else EventTrigger(delta, rule)
     return GPStrategy(retention=trigger, **with_width(common, Logarithmic(c1=0.4, c2=4.0)))
 
@@ -441,13 +445,13 @@ def glr_gp_ucb(
     """Detection-augmented GP-UCB: forgets when a likelihood ratio detects a change.
 
     After Gerogiannis, Huang, Bose, Veeravalli (arXiv:2501.19401); see
-    :class:`~botorch_tv.forgetting.GLRTrigger` for what follows their paper. Their rule for
+    :class:`~botorch_tv.forgetting.GLRTrigger` for its relation to their paper. Their rule for
     ``chance`` was not available.
 
     Args:
-        chance: Share of rounds with a uniformly random choice, so that no change goes unseen.
-        delta: Probability of a false alarm on a static objective.
-        longest: How many rounds back to look for a change.
+        chance: Fraction of rounds with a uniformly random choice, which finds changes anywhere.
+        delta: Probability of a false detection on a static objective.
+        longest: How many rounds back to search for a change.
     """
     return GPStrategy(
         retention=GLRTrigger(delta, longest),
@@ -465,16 +469,16 @@ def glr_gp_ucb(
 def pe_gp_ucb(
     *, epsilons: tuple[float, ...], delta: float = 0.1, **common: Unpack[Common]
 ) -> PriorElimination:
-    """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): the rate of change is one of several.
+    """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): selects among several rates of change.
 
-    See :class:`~botorch_tv.strategies.committee.PriorElimination`, which takes any priors.
+    :class:`~botorch_tv.strategies.committee.PriorElimination` takes other priors.
 
     Args:
         epsilons: Candidate rates of change ε.
         delta: Probability that noise alone ever rejects a prior whose bands hold.
     """
     usual = with_width(common, Logarithmic())
-    members = tuple(GPStrategy(decay=Markov(one), **usual) for one in epsilons)
+    members = tuple(GPStrategy(decay=Markov(epsilon), **usual) for epsilon in epsilons)
     return PriorElimination(members=members, delta=delta)
 
 
@@ -500,7 +504,8 @@ def bob_gp_ucb(
     """
     usual = with_width(common, igp_width(common))
     members = tuple(
-        GPStrategy(retention=(PeriodicReset(block), SlidingWindow(one)), **usual) for one in windows
+        GPStrategy(retention=(PeriodicReset(block), SlidingWindow(window)), **usual)
+        for window in windows
     )
     return BanditOverBandits(
         members=members, block=block, horizon=horizon, bound=common["B"], R=common["R"]
@@ -516,8 +521,8 @@ def bob_gp_ucb(
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
     """R-PERP, Iwazaki, Takeno (AISTATS 2025): phases of elimination in random order, restarted.
 
-    See :class:`~botorch_tv.strategies.phases.PhasedElimination` for what follows their paper. For
-    grids. Their rules for both numbers were not available.
+    :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from their paper. For
+    grids. Their rules for ``period`` and ``beta`` were not available.
 
     Args:
         period: Rounds H between restarts.
@@ -541,15 +546,15 @@ def adaptive_gp_ucb(
 ) -> Adaptive:
     """A strategy without prior knowledge: it needs no kernel, noise, scale or rate of change.
 
-    See :class:`~botorch_tv.strategies.adaptive.Adaptive`. No regret bound is proved for it.
+    See :class:`~botorch_tv.strategies.adaptive.Adaptive`. It has no proven regret bound.
 
     Args:
         width: The confidence schedule sqrt(beta_t); ``Logarithmic()`` by default.
         bank: The candidate processes; :class:`~botorch_tv.gp.mixture.bank.Bank` by default.
-        starts: Measurements that set the units.
+        starts: Number of measurements that set the units.
         maximize: False to minimise.
     """
-    # What other widths lose is in benchmarks/results/ablations.md.
+    # benchmarks/results/ablations.md compares other widths.
     width = Logarithmic() if width is None else width
     bank = Bank() if bank is None else bank
     return Adaptive(bank=bank, starts=starts, width=width, maximize=maximize)
@@ -566,8 +571,8 @@ def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Boun
     Regression uses the newest answers only; the default width is
     :class:`~botorch_tv.acquisition.Heteroscedastic`.
 
-    A round is ``tell``, ``consult``, ``absorb``, ``ask``. Without answers ``ask`` warns and
-    continues with the data available, see :class:`~botorch_tv.experts.SparQ`.
+    A round is ``tell``, ``consult``, ``absorb``, ``ask``. Without answers ``ask`` warns and uses
+    the data available, see :class:`~botorch_tv.experts.SparQ`.
 
     Args:
         c_Q: Scale of the number of points, see :class:`~botorch_tv.experts.Refresh`.
@@ -594,8 +599,8 @@ def w_sparq_gp_ucb(
     """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
 
     Within a window ordinary observations are added. Windows grow slowly: with α = 2 and α~ = 1/4
-    all windows that start up to round 255 last two rounds, and the first one of three rounds starts
-    in round 257.
+    all windows that start up to round 255 last two rounds, and the first window of three rounds
+    starts in round 257.
 
     Args:
         alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it determines the
@@ -615,7 +620,7 @@ def w_sparq_gp_ucb(
 
 
 def igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:
-    """The width whose failure probability is an equal part of ``delta``."""
+    """The width with failure probability ``delta / parts``."""
     whole = IGPUCB(B=common["B"], R=_scale(common), delta=common["delta"])
     return whole if parts == 1 else replace(whole, delta=whole.delta / parts)
 
@@ -627,14 +632,14 @@ def _scale(common: SubGaussian) -> float:
 
 
 def _space_of(kernel: Kernel | Tensor) -> tuple[float | tuple[float, ...], float, float]:
-    """Lengthscale, smoothness and variance of a kernel whose convolution is known."""
+    """Lengthscale, smoothness and variance of a kernel with a closed-form convolution."""
     inner, variance = kernel, 1.0
     if isinstance(kernel, ScaleKernel):
         inner, variance = kernel.base_kernel, float(kernel.outputscale.detach())
     if not isinstance(inner, (RBFKernel, MaternKernel)) or inner.active_dims is not None:
         raise ValueError(
-            f"w_dbo: kernel is {shown(kernel)}, but the integral of its square is known of an "
-            "RBFKernel and a MaternKernel over all coordinates alone, scaled or not."
+            f"w_dbo: kernel is {shown(kernel)}, but the integral of its square is available for "
+            "an RBFKernel or a MaternKernel over all coordinates only, scaled or not."
         )
     lengths = tuple(inner.lengthscale.detach().double().reshape(-1).tolist())
     nu = float(inner.nu) if isinstance(inner, MaternKernel) else math.inf

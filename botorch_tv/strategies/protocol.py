@@ -1,4 +1,4 @@
-"""What every strategy does: the public calls, their checks, and what a kind of strategy defines."""
+"""The base class of strategies: public calls, their checks, and the methods to define."""
 
 from __future__ import annotations
 
@@ -41,39 +41,44 @@ from botorch_tv.validation import (
     shown,
 )
 
-if TYPE_CHECKING:  # BoTorch's models import SciPy, .3 s that most strategies do without
+if TYPE_CHECKING:  # BoTorch's models import SciPy, which most strategies do not need
     from botorch_tv.strategies.model import StrategyModel
 
 
 class Strategy(ABC):
-    """A bandit: where to measure next, and what is known of the objective now.
+    """A bandit: it chooses where to measure next, and predicts the objective now.
 
     A strategy is configuration and never changes. It serves one trial (``batch_shape=()``) or
-    thousands that advance together. Its methods are pure: they return new states and leave the old
-    ones unchanged. :class:`~botorch_tv.strategies.GPStrategy` is made of parts; the presets make
-    this kind and others.
+    thousands that advance together. Its methods are pure: they return new states and do not change
+    the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts; presets return
+    this class and others.
     """
 
-    # ---------------------------------------------------------------- what a kind defines
+    # ---------------------------------------------------------------- defined by subclasses
 
     @property
     @abstractmethod
     def maximize(self) -> bool:
-        """Whether the largest value is wanted; predictions are in the units of y either way."""
+        """Whether to maximise or to minimise; predictions are in the units of y either way."""
 
     @property
     @abstractmethod
     def process(self) -> Process:
-        """All that predictions depend on, besides the data; of the first of several models."""
+        """Everything that predictions depend on, except the data; of several models, the first."""
 
     @abstractmethod
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """How the posterior is computed on a domain, given the prior there."""
+        """How the posterior is computed on a domain.
+
+        Args:
+            domain: The domain.
+            prior: The prior there; None before there is one.
+        """
 
     @property
     @abstractmethod
     def draws(self) -> bool:
-        """Whether choices may take random numbers: all but those known to take none."""
+        """Whether choices may use random numbers."""
 
     @property
     @abstractmethod
@@ -83,11 +88,11 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def _begun(self) -> tuple[str, ...]:
-        """Identifies what a state is computed with; empty if a part cannot be described."""
+        """Identifies the parts that compute a state; empty if a part cannot be described."""
 
     @abstractmethod
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
-        """The state before the first round; raises where this strategy cannot serve a domain."""
+        """The state before the first round; raises if the strategy does not support the domain."""
 
     @abstractmethod
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
@@ -108,11 +113,11 @@ class Strategy(ABC):
 
     @abstractmethod
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
-        """The state with one more observation, which has been checked, and what happened."""
+        """The state after a checked observation, and a report."""
 
     @abstractmethod
     def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
-        """The choice of the best posterior mean, less ``caution`` standard deviations."""
+        """The choice with the best posterior mean, less ``caution`` standard deviations."""
 
     @abstractmethod
     def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
@@ -126,12 +131,16 @@ class Strategy(ABC):
             state: The current state.
 
         Returns:
-            `batch_shape x M`, the prior mean included.
+            Means, `batch_shape x M`, including the prior mean.
         """
 
     @abstractmethod
     def model_noise(self, state: State) -> Tensor:
-        """Noise variance of a new observation, as learned or given, `batch_shape`."""
+        """Noise variance of a new observation, learned or given, `batch_shape`.
+
+        Args:
+            state: The current state.
+        """
 
     @abstractmethod
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
@@ -141,11 +150,11 @@ class Strategy(ABC):
 
         Args:
             state: Any state of this strategy.
-            horizon: Rounds.
-            trials: Trials that run together, among which some memory is shared.
+            horizon: Number of rounds.
+            trials: Number of trials that run together and share some memory.
         """
 
-    # ---------------------------------------------------------------- what most have in common
+    # ---------------------------------------------------------------- defaults
 
     @property
     def consults(self) -> bool:
@@ -154,64 +163,76 @@ class Strategy(ABC):
 
     @property
     def remakes_suggestions(self) -> bool:
-        """Whether :meth:`suggestion_at` gives all that :meth:`tell` needs of a choice of its own.
+        """Whether :meth:`suggestion_at` can replace the suggestions of :meth:`ask`.
 
-        A log of points and times then suffices to tell everything again.
+        If so, a log of points and times suffices to restore the state.
         """
         return True
 
     @property
     def usual_noise(self) -> float:
-        """Default variance of an observation; NaN if it is not known."""
+        """Default noise variance of an observation; NaN if the strategy estimates it."""
         return self.process.noise
 
     def step(self, state: State) -> float | Tensor:
-        """Default time from the newest measurement to the next: 1."""
+        """Default time from the newest measurement to the next, a scalar or `batch_shape`; 1 here.
+
+        Args:
+            state: The current state.
+        """
         return 1.0
 
     def predicts(self, state: State) -> Tensor:
         """Whether predictions are available, `batch_shape`, bool; always, given a prior.
 
-        Where they are not, ``mean`` and ``sd`` of a suggestion are meaningless.
+        If not, ``mean`` and ``sd`` of a suggestion are meaningless.
+
+        Args:
+            state: The current state.
         """
         return torch.ones_like(state.time, dtype=torch.bool)
 
     def prior_variance(self, state: State) -> float:
-        """Variance of the objective before any data, the largest of all points; of one trial."""
+        """Largest prior variance of the objective over the domain.
+
+        Args:
+            state: A state of one trial.
+        """
         return float(state.basis.scale**2)
 
     def describe(
         self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
     ) -> str:
-        """The model of the objective in words; for most strategies, what they were given.
+        """A summary of the model as text; for strategies that learn nothing, their arguments.
 
         Args:
             state: The current state.
             format_time: Formats a time.
-            unit: Of time, such as "hours".
+            unit: Unit of time in the plural, such as "hours".
         """
-        return f"What it was told: {self!r}."
+        return f"Given: {self!r}."
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
-        """The threshold on |y - mean| above which a trigger resets, `batch_shape`.
-
-        The smallest of all rules; None if no rule has one.
+        """The smallest threshold on |y - mean| above which a trigger resets, `batch_shape`.
 
         Args:
             state: The state that made the suggestion.
-            suggestion: Where it will be measured.
+            suggestion: The point to measure, with its prediction.
+
+        Returns:
+            The threshold, `batch_shape`; None if no rule of retention has a threshold.
         """
         return None
 
     def undisturbed(self) -> Strategy:
-        """The strategy without triggers, learning and expert, which fantasies must not set off.
+        """The strategy without triggers, learning and expert, for fantasies.
 
         Given the same data it makes the same choices.
         """
         return self
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
-        """Warn if an expert was due after the newest round, but has not answered.
+        """Warn if an expert was due after the newest round but has not answered.
 
         Args:
             state: The current state.
@@ -220,11 +241,11 @@ class Strategy(ABC):
         return None
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        """Default variance of an observation; raises if the strategy takes no ``noise``."""
+        """Default noise variance of an observation; raises if the strategy takes no ``noise``."""
         return self.process.noise
 
     def _check(self, state: State, measured: Measured) -> None:
-        """Warn of an observation, or refuse it, given what this strategy assumes."""
+        """Warn of an observation, or refuse it, given the assumptions of this strategy."""
         return None
 
     def _absorb(
@@ -232,15 +253,15 @@ class Strategy(ABC):
     ) -> State:
         """The state with an expert's answers; see :meth:`absorb`."""
         raise InputDataError(
-            f"{self!r} consults no expert, so it has no use for answers; tell() takes observations."
+            f"{self!r} consults no expert, so it takes no answers; pass observations to tell()."
         )
 
     @functools.cached_property
     def _fingerprint(self) -> str | None:
-        """Identifies the maker of a suggestion; equal strategies have equal ones in any process."""
+        """Identifies the strategy of a suggestion; the same for equal strategies in any process."""
         try:
             return fingerprinted(repr(self), self._begun)
-        except Exception:  # a part without a working repr is no reason to fail
+        except Exception:  # a part may lack a working repr
             return None
 
     # ---------------------------------------------------------------- the contract
@@ -257,16 +278,17 @@ class Strategy(ABC):
         """The state before the first round.
 
         Args:
-            domain: Where to choose, a :class:`Grid` or a :class:`Box`.
-            batch_shape: Shape of the trials that advance together; empty for one.
-            dtype: Of all computations, float64 or float32.
-            device: Of all computations; the domain's by default.
+            domain: A :class:`Grid` or a :class:`Box`.
+            batch_shape: Shape of the trials that advance together; empty for one trial.
+            dtype: Dtype of all computations, float64 or float32.
+            device: Device of all computations; the domain's by default.
 
         Returns:
             A state to pass to :meth:`ask`.
 
         Raises:
             InputDataError: If the kernel does not fit the domain or is indefinite.
+            ValueError: If ``dtype`` is another, or a parameter is out of its range.
         """
         require_floating(dtype)
         place = domain.device if device is None else torch.device(device)
@@ -285,20 +307,21 @@ class Strategy(ABC):
 
         Args:
             state: The current state.
-            now: Time of the measurement, a number or `batch_shape`; one :meth:`step` after the
+            now: Time of the measurement, a scalar or `batch_shape`; one :meth:`step` after the
                 newest observation by default. If given, noise ages up to this time.
-            context: Coordinates known before this round and not chosen, `batch_shape x c`, for a
-                box with ``context_dim`` c.
+            context: Coordinates that are given and not chosen, `batch_shape x c`, for a box with
+                ``context_dim`` c.
             generator: Source of random numbers for randomised explorations: a ``torch.Generator``,
-                a list with one per trial, or an object with ``normal`` and ``uniform`` such as
-                :class:`~botorch_tv.simulation.streams.Stream`; PyTorch's global one by default.
+                a list with a generator per trial, or an object with ``normal`` and ``uniform`` such
+                as :class:`~botorch_tv.simulation.streams.Stream`; PyTorch's global generator by
+                default.
 
         Returns:
             The choice of every trial.
 
         Raises:
             InputDataError: If ``now`` lies before an observation, the context does not fit the
-                domain, or there is not one generator per trial.
+                domain, or a list of generators does not have a generator per trial.
         """
         draws = draws_for(generator, state.data.time.shape, state.data.prior.variance)
         return self._ask(state, now, as_context(state, context), draws)
@@ -310,10 +333,10 @@ class Strategy(ABC):
         Args:
             state: The current state.
             X: The points, `batch_shape x d`, followed by the context if there is one.
-            now: As in :meth:`ask`.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
 
         Returns:
-            What :meth:`tell` needs to add an observation made at ``X``.
+            The points with their prediction, for :meth:`tell`.
 
         Raises:
             InputDataError: If a point is outside the domain or the shape does not fit.
@@ -338,27 +361,27 @@ class Strategy(ABC):
         Args:
             state: The state that made the suggestion, or a later one. When several suggestions are
                 measured in parallel, pass each result with the newest state.
-            suggestion: What was measured, with its prediction. An event trigger compares ``y`` with
-                that prediction, which ignores observations added since; the posterior uses all of
+            suggestion: The measured point, with its prediction. An event trigger compares ``y``
+                with this prediction, which ignores observations added since; the posterior uses
                 them. A suggestion passed twice counts as two measurements.
             y: The observations, `batch_shape`; a number if ``batch_shape=()``.
-            time: When they were actually made, a number or `batch_shape`; the suggestion's time by
-                default.
+            time: Actual time of the measurements, a scalar or `batch_shape`; the suggestion's time
+                by default.
             ok: False where the measurement failed, bool, `batch_shape`: the round counts, but
                 nothing is learned from it, and y may be anything.
-            noise: Variance of this observation, positive, a number or `batch_shape`; the
+            noise: Noise variance of this observation, positive, a scalar or `batch_shape`; the
                 strategy's by default.
             check: Whether to validate the values, which synchronises with the device.
             consume: Whether the new state may reuse the memory of ``state``, which is faster for
                 many trials; ``state`` must not be used afterwards.
 
         Returns:
-            The state of the next round, and what happened.
+            The state of the next round, and a report of this round.
 
         Raises:
             InputDataError: If an observation is NaN or infinite, shape, dtype or device differ from
-                the state's, time runs backwards, or the suggestion is from another strategy or
-                domain. The state is not changed.
+                the state's, time runs backwards, or the suggestion belongs to another strategy or
+                domain.
         """
         own, shape = state.data.prior.variance, state.data.time.shape
         least = self._default_noise(noise)
@@ -374,19 +397,19 @@ class Strategy(ABC):
             variance = torch.as_tensor(noise, dtype=own.dtype, device=own.device)
             if variance.shape not in (Size(), shape):
                 raise InputDataError(
-                    f"noise is {shown(noise)}, but it must be a number, or a tensor with one per "
-                    f"trial, of shape {tuple(shape)}."
+                    f"noise is {shown(noise)}, but it must be a number, or a tensor with a number "
+                    f"per trial, of shape {tuple(shape)}."
                 )
             variance = variance.expand(shape)
             if check:
                 low, high = least_noise(state.basis.scale**2, own.dtype), largest(own.dtype)
                 good = (variance >= low) & (variance <= high)
-                what = f"as noise variance is not positive and finite, from {low:.2g} to {high:g}"
+                text = f"as noise variance is not positive and finite, from {low:.2g} to {high:g}"
                 fix = f"use {NEARLY_EXACT[own.dtype]:g} times the kernel's for exact measurements."
-                require_trials(good, variance, what, fix)
+                require_trials(good, variance, text, fix)
             if isinstance(noise, (int, float)):
                 least = noise
-            else:  # without a check a device is not waited for
+            else:  # reading a value would wait for a device, which only a check may
                 looks = (check or variance.device.type == "cpu") and variance.numel() > 0
                 least = float(variance.min()) if looks else 0.0
         if check:
@@ -397,13 +420,13 @@ class Strategy(ABC):
         if ok is not None:
             variance = torch.where(ok, variance, torch.inf)
         if check:
-            # Computations have y in units of the noise, too.
+            # Some computations divide y by the noise.
             limit = largest(own.dtype) * variance.sqrt().clamp_max(1)
             good = (y.abs() <= limit) | variance.isinf()
             if not bool(good.all()):
-                what = f"as observation y is not finite, or too large for {y.dtype}, whose limit"
+                text = f"as observation y is not finite, or too large for {y.dtype}, whose limit"
                 fix = "pass ok=False for a measurement that failed, or choose another unit."
-                require_trials(good, y, f"{what} under this noise is", fix, limit=limit)
+                require_trials(good, y, f"{text} under this noise is", fix, limit=limit)
         if ok is not None:
             y = torch.where(ok, y, 0.0)
         measured = Measured(suggestion, y, variance, when, least, ok, noise)
@@ -421,8 +444,7 @@ class Strategy(ABC):
             generator: As in :meth:`ask`.
 
         Returns:
-            The points, their number, and for which trials; None if nothing is asked, as always for
-            strategies without an expert.
+            The points of each trial; None if no consultation is due.
         """
         return None
 
@@ -439,8 +461,8 @@ class Strategy(ABC):
         """Add an expert's answers, which replace earlier answers and older observations.
 
         Args:
-            state: The newest state: that of the consultation, or a later one.
-            consultation: What was asked.
+            state: The newest state, of the consultation or later.
+            consultation: The question to the expert.
             y: The answers, `batch_shape x Q`; arbitrary where ``consultation.mask`` is False.
             ok: Which points were answered, bool, `batch_shape x Q`; all by default.
             check: Whether to validate the values, which synchronises with the device.
@@ -450,8 +472,8 @@ class Strategy(ABC):
 
         Raises:
             InputDataError: If this strategy consults no expert, the number of answers differs from
-                the number of points, an answer is NaN or infinite, or the consultation is from
-                another run or superseded.
+                the number of points, an answer is NaN or infinite, or the consultation belongs to
+                another run or is superseded.
         """
         return self._absorb(state, consultation, y, ok, check)
 
@@ -466,14 +488,18 @@ class Strategy(ABC):
     ) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`.
 
-        The context follows, if there is one.
+        A context follows the d coordinates.
 
         Args:
             state: The current state.
-            now: As in :meth:`ask`.
-            context: As in :meth:`ask`.
-            caution: Posterior standard deviations by which a point must be better: the point
-                maximises mean - caution sd, or minimises mean + caution sd.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
+            context: Coordinates that are given, `batch_shape x c`, as in :meth:`ask`.
+            caution: Weight of the posterior standard deviation: the point maximises
+                mean - caution sd, or minimises mean + caution sd.
+
+        Raises:
+            InputDataError: As :meth:`ask`.
+            ValueError: If ``caution`` is negative or not finite.
         """
         caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
         best = self._best(state, now, as_context(state, context), caution)
@@ -481,7 +507,12 @@ class Strategy(ABC):
 
     @without_gradients
     def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
-        """The index of the arm that :meth:`recommend` returns, `batch_shape`, int64; on a grid."""
+        """The index of the arm that :meth:`recommend` returns, `batch_shape`, int64; on a grid.
+
+        Args:
+            state: The current state.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
+        """
         return self._best(state, now, as_context(state, None), 0.0)
 
     @outside_inference_mode
@@ -499,7 +530,7 @@ class Strategy(ABC):
             state: The current state.
             X: Points of the domain, `e x batch_shape x q x d` with any leading dimensions e, or a
                 shape that expands to it, followed by the context if there is one.
-            now: As in :meth:`ask`.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
             observation_noise: Whether to add the noise of a new observation.
 
         Returns:
@@ -519,7 +550,7 @@ class Strategy(ABC):
                 f"X has shape {tuple(X.shape)}, but this state has batch_shape {tuple(shape)}; "
                 "pass points of shape q x d, or batch_shape x q x d."
             ) from error
-        # Counted, for -1 is ambiguous where there are no trials.
+        # The number is explicit, since -1 is ambiguous without trials.
         groups = X.reshape(lead.numel(), *shape, q, d).movedim(0, dims)
         choice = located(state, groups, groups.shape[dims:-1])
         mean, covariance, _ = self._joint(state, choice, now)
@@ -529,7 +560,7 @@ class Strategy(ABC):
             covariance = covariance + noise * identity
         mean = mean.movedim(dims, 0).reshape(*lead, *shape, mean.shape[-1])
         covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
-        # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
+        # Lazy, since the covariance of many points of a smooth kernel is numerically singular.
         return GPyTorchPosterior(Gaussian(mean, DenseLinearOperator(covariance)))
 
     def as_model(self, state: State, *, now: float | Tensor | None = None) -> StrategyModel:
@@ -537,24 +568,23 @@ class Strategy(ABC):
 
         Args:
             state: The current state.
-            now: As in :meth:`ask`.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
         """
         from botorch_tv.strategies.model import StrategyModel
 
-        now = now.clone() if isinstance(now, Tensor) else now  # a caller's clock may go on in place
+        now = now.clone() if isinstance(now, Tensor) else now  # a caller may change it in place
         return StrategyModel(functools.partial(self.posterior, state, now=now), state)
 
 
 class Gaussian(MultivariateNormal):  # type: ignore[misc]
-    """As GPyTorch's, whose variances end at 1e-10.
+    """A multivariate normal without the lower limit 1e-10 on variances that GPyTorch imposes.
 
-    That is rounding where y is of size 1, and far too much where y is measured in metres or amperes
-    and differs by millionths.
+    The limit is too high if y differs by millionths of its unit.
     """
 
     @property
     def variance(self) -> Tensor:
-        """Variances, `... x q`, positive also where rounding leaves none."""
+        """Variances, `... x q`, positive despite rounding."""
         diagonal: Tensor = self.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2)
         variance = diagonal.expand(self.batch_shape + self.event_shape)
         return variance.clamp_min(torch.finfo(variance.dtype).tiny)

@@ -1,4 +1,4 @@
-"""A round of a strategy that predicts by one process: retain, predict, explore, and observe."""
+"""Rounds of a strategy that predicts with a single process: retain, predict, explore, observe."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from botorch_tv.strategies.state import Info, State, Suggestion, Time, draws_fro
 
 
 class ProcessStrategy(Strategy):
-    """A strategy whose posterior is that of one process.
+    """A strategy that predicts with a single process.
 
     ``ask`` retains, predicts and explores; ``tell`` checks, observes and retains.
     """
@@ -39,14 +39,14 @@ class ProcessStrategy(Strategy):
     exploration: Exploration
     """How the posterior becomes a choice."""
 
-    # ---------------------------------------------------------------- what a kind may define
+    # ---------------------------------------------------------------- subclasses may override
 
     def _relearned(self, state: State) -> State:
-        """The state after hyperparameters were learned anew, where that is due."""
+        """The state after hyperparameters are learned again, if that is due."""
         return state
 
     def _in_use(self, data: Data, state: State) -> Data:
-        """The data that predictions are computed from, given those retained."""
+        """The data that predictions are computed from, given the retained data."""
         return data
 
     # ---------------------------------------------------------------- the rounds
@@ -55,12 +55,12 @@ class ProcessStrategy(Strategy):
         return self._chosen(self.decision(state, now, context), draws)
 
     def decision(self, state: State, now: Time = None, context: Tensor | None = None) -> Decision:
-        """The posterior and everything else that the choice of a round depends on.
+        """Everything that the choice of a round depends on.
 
         Args:
             state: The current state.
-            now: As in :meth:`ask`.
-            context: As in :meth:`ask`.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
+            context: Coordinates that are given, `batch_shape x c`, as in :meth:`ask`.
         """
         if now is None:
             present = Present(state.data.time + self.step(state), state.data.time)
@@ -86,8 +86,8 @@ class ProcessStrategy(Strategy):
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         suggestion, all_good = measured.suggestion, measured.ok is None
         inference = self.inference_for(state.domain, state.data.prior)
-        believed = inference.model_noise(state.data, measured.noise)
-        newest = Observation(suggestion.X, measured.y, suggestion.mean, suggestion.sd, believed)
+        variance = inference.model_noise(state.data, measured.noise)
+        newest = Observation(suggestion.X, measured.y, suggestion.mean, suggestion.sd, variance)
         before, expired = self._retained(state, measured.time)
         _, y, noise, time, least, *_ = measured
         grown = before.observed(suggestion.choice, y, noise, time, least, all_good=all_good)
@@ -105,19 +105,19 @@ class ProcessStrategy(Strategy):
             advanced = advanced._replace(memory=self._remembered(advanced, newest, reset))
         advanced = self._relearned(advanced)
         asked = repeated(0, shape, torch.int64, device)
-        if state.expert is not None:  # what was asked since the last round, reported once
+        if state.expert is not None:  # queries since the last round, reported once
             none, asked = torch.zeros_like(asked), state.expert.asked
             advanced = advanced._replace(expert=state.expert._replace(asked=none))
-        return advanced, Info(reset, asked, suggestion.sd, believed)
+        return advanced, Info(reset, asked, suggestion.sd, variance)
 
-    # ---------------------------------------------------------------- what is retained
+    # ---------------------------------------------------------------- retained data
 
     def _data_at(self, state: State, now: Tensor) -> Data:
         """The data in use at time ``now``, `batch_shape`."""
         return self._in_use(self._retained(state, now)[0], state)
 
     def _retained(self, state: State, now: Tensor) -> tuple[Data, Tensor | None]:
-        """What is left of the data when a round is decided at time ``now``, `batch_shape`.
+        """The data retained at the time ``now`` of a decision, `batch_shape`.
 
         Returns:
             The data, and which trials have been reset, `batch_shape`, bool; None for none.
@@ -140,12 +140,12 @@ class ProcessStrategy(Strategy):
         since: Tensor,
         newest: Observation | None = None,
     ) -> list[Retained]:
-        """What each rule retains.
+        """What each rule of retention retains.
 
         Args:
-            state: Where rules have their memory.
-            data: What they are asked about.
-            now: When, `batch_shape`.
+            state: The state with the memory of the rules.
+            data: The data.
+            now: The time, `batch_shape`.
             since: Rounds since the last reset, `batch_shape`.
             newest: The observation just made; None before a choice.
 
@@ -156,7 +156,7 @@ class ProcessStrategy(Strategy):
         for rule, memory in zip(self.process.retention, state.memory):
             log = log_of(now=now, since=since, memory=memory)
             retained = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
-            # In memory of their own; the next answer may come in the same.
+            # Copies, since a rule may reuse the memory of its answer.
             rows, aside = (
                 None if part is None else part.clone() for part in (retained.rows, retained.aside)
             )
@@ -164,10 +164,10 @@ class ProcessStrategy(Strategy):
         return answers
 
     def _remembered(self, state: State, newest: Observation, reset: Tensor) -> tuple[Any, ...]:
-        """What parts remember after a round.
+        """The memory of each part after a round.
 
         Args:
-            state: After the round, its memory still that of before.
+            state: The state after the round, with the memory before it.
             newest: The observation.
             reset: Which trials were reset in the round, `batch_shape`, bool.
         """
@@ -182,7 +182,7 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def _parts(self) -> tuple[Part, ...]:
-        """The parts that may have a memory, in its order."""
+        """The parts that may have a memory, in the order of the memory."""
         return (*self.process.retention, self.exploration)
 
     @functools.cached_property
@@ -192,8 +192,8 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def _remembers(self) -> bool:
-        """Whether any part has a memory of its own."""
-        return any(type(one).update is not Part.update for one in self._parts)
+        """Whether any part has a memory."""
+        return any(type(part).update is not Part.update for part in self._parts)
 
     # ---------------------------------------------------------------- the rest of the contract
 
@@ -203,14 +203,16 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def compares(self) -> bool:
-        """Whether any part may look at what was predicted of an observation."""
+        """Whether any part may read the prediction of an observation."""
         return self.process.reacts or type(self.exploration).update is not Part.update
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         """The state before the first round, given the prior on the domain."""
         choices = domain.no_choices(shape, prior.variance)
         data = Data.none(prior, choices, self.process.noise, shape)
-        made = [as_memory(one, one.init(shape), None, prior.variance, shape) for one in self._parts]
+        made = [
+            as_memory(part, part.init(shape), None, prior.variance, shape) for part in self._parts
+        ]
         return State(
             domain=domain,
             data=data._replace(running=self.inference_for(domain, prior).start(prior, shape)),
@@ -256,20 +258,20 @@ class ProcessStrategy(Strategy):
 
 
 def _watched(part: Part, method: str, log: Log) -> Any:
-    """What a part answers; in its first rounds it is looked whether it writes into the log.
+    """The answer of a part; in the first rounds checked for writing into the log.
 
     Raises:
-        InputDataError: If it does.
+        InputDataError: If it writes into the log.
     """
     if log.rounds > WATCHED or log.now.device.type != "cpu":
         return getattr(part, method)(log)
     shown_to = [log.time, log.y, log.noise, log.X, log.now, log.since, *(log.newest or ())]
-    before = [one.clone() for one in shown_to]
+    before = [tensor.clone() for tensor in shown_to]
     answer = getattr(part, method)(log)
     pairs = zip(shown_to, before)
     if not all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs):
         raise InputDataError(
-            f"{type(part).__name__}.{method} of {part!r} writes into what it is shown, which "
+            f"{type(part).__name__}.{method} of {part!r} writes into the tensors of its log, which "
             "states share; compute without in-place operations, or on log.time.clone()."
         )
     return answer
@@ -281,7 +283,7 @@ def _log_of(domain: Domain, data: Data, newest: Observation | None) -> Callable[
 
 
 class _Rows:
-    """The rows of some data, as rules see them."""
+    """The rows of data that rules see."""
 
     def __init__(self, domain: Domain, data: Data) -> None:
         self._domain, self._data = domain, data

@@ -45,7 +45,7 @@ from botorch_tv.validation import of_trial, settle_number
 
 
 def retained_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
-    """New answers, but in some trials the points, values and time of the old ones."""
+    """New answers, with the old points, values and times in some trials."""
     count, place = max(old.y.shape[-1], new.y.shape[-1]), old_trials.dim()
 
     def either(first: Tensor, second: Tensor, fill: float) -> Tensor:
@@ -64,7 +64,7 @@ def retained_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> Expe
 
 
 def with_answers(data: Data, expert: ExpertData | None) -> Data:
-    """Data whose log begins with the expert's answers, to be read by an inference only."""
+    """Data whose log begins with the expert's answers, for inferences only."""
     if expert is None:
         return data
     log, first, dim = data.history, data.dropped, data.time.dim()
@@ -86,17 +86,17 @@ def with_answers(data: Data, expert: ExpertData | None) -> Data:
 def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Tensor, Tensor]:
     """Distinct past choices, drawn by a k-DPP.
 
-    The device is waited for twice, so that no more is computed than the trials need.
+    This waits for the device twice, to compute no more than the trials need.
 
     Args:
-        state: All that has been told, one round or more.
-        size: Points to draw; fewer where there are fewer, or their covariance has a lower rank.
+        state: A state after at least one round.
+        size: Points to draw; fewer if there are fewer, or if their covariance has a lower rank.
         draws: Random numbers of the trials.
         steps: As in :func:`~botorch_tv.experts.dpp.k_dpp`.
 
     Returns:
-        The choices, `batch_shape x Q` or `batch_shape x Q x d`, and which of them count,
-        `batch_shape x Q`. Q is what the trial with the most points needs.
+        The choices, `batch_shape x Q` or `batch_shape x Q x d`, and which entries count,
+        `batch_shape x Q`, bool. Q is the largest number of points of any trial.
     """
     log = state.history.choice.tensor()
     if state.time.numel() == 0:
@@ -117,7 +117,7 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
     index, mask = k_dpp(covariance, size, draws, points=there, steps=steps, clip=True)
     count = max(1, int(mask.sum(-1).amax()))
     mask = mask[..., :count]
-    # Entries that do not count repeat the first point, which is always one of the trial's own.
+    # Entries that do not count repeat the first point, which belongs to the trial.
     index = torch.where(mask, index[..., :count], 0)
     return _taken(choice, index), mask
 
@@ -130,29 +130,29 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
         batch_dims: Dimensions of the batch shape.
 
     Returns:
-        Whether no row before is the same, `batch_shape x n`, bool, and the numbers of the rows with
-        those that are new in front, in their order, `batch_shape x n`.
+        Whether a row differs from all earlier rows, `batch_shape x n`, bool; and the indices of all
+        rows, the new rows first and in their order, `batch_shape x n`.
     """
-    word = choice if choice.dim() == batch_dims + 1 else _fingerprint(choice)
-    # Equal words become neighbours, the oldest first.
-    ordered, order = word.sort(dim=-1, stable=True)
+    key = choice if choice.dim() == batch_dims + 1 else _hashed(choice)
+    # Sorting makes equal hashes neighbours, the oldest first.
+    ordered, order = key.sort(dim=-1, stable=True)
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     new = torch.zeros_like(first).scatter(-1, order, first)
     return new, new.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
 
 
-def _fingerprint(points: Tensor) -> Tensor:
-    """64 bits that are equal where points are, `* x d -> *`; two in 10^18 collide by chance."""
+def _hashed(points: Tensor) -> Tensor:
+    """A 64-bit hash of points, `* x d -> *`; different points collide with probability 1e-19."""
     bits = (points.double() + 0.0).view(torch.int64)  # adding 0 turns -0 into 0
-    word = torch.zeros_like(bits[..., 0])
+    key = torch.zeros_like(bits[..., 0])
     for part in bits.unbind(-1):
-        word = mixed(word ^ part)
-    return word
+        key = mixed(key ^ part)
+    return key
 
 
 def _taken(choice: Tensor, number: Tensor) -> Tensor:
-    """Rows of a log by number, `batch_shape x n [x d]` at `batch_shape x q`."""
+    """Rows of a log, `batch_shape x n [x d]`, at indices `batch_shape x q`."""
     if choice.dim() == number.dim():
         return choice.gather(-1, number)
     return choice.take_along_dim(number.unsqueeze(-1), -2)
@@ -163,7 +163,11 @@ class Schedule(ABC):
 
     @abstractmethod
     def due(self, t: int) -> bool:
-        """Whether the expert is asked once round t, counted from 1, has been told."""
+        """Whether the expert is asked after round t.
+
+        Args:
+            t: The round, counted from 1.
+        """
 
 
 @dataclass(frozen=True)
@@ -186,8 +190,8 @@ class Never(Schedule):
 class Windows(Schedule):
     """Ask at window starts: W-SparQ-GP-UCB, [M] Algorithm 2.
 
-    t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, [M] (32): as long as noise growing as lag^α
-    stays within t^α~.
+    Windows start at t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, [M] (32). Within a window, noise
+    that grows as lag^α does not exceed t^α~.
 
     Args:
         alpha: Exponent α of the growth of noise with age, positive.
@@ -201,7 +205,7 @@ class Windows(Schedule):
     alpha_tilde: float = 0.25
 
     def __post_init__(self) -> None:
-        settle_number(self, "alpha", "(0, inf)", "an objective that stands still needs no expert.")
+        settle_number(self, "alpha", "(0, inf)", "a static objective needs no expert.")
         require_alpha_tilde(self.alpha_tilde)
 
     def due(self, t: int) -> bool:
@@ -232,11 +236,20 @@ class Refresh:
         object.__setattr__(self, "steps", require_steps("Refresh", self.steps))
 
     def due(self, t: int) -> bool:
-        """Whether the expert is asked once round t has been told; never before the first."""
+        """Whether the expert is asked after round t; never before the first.
+
+        Args:
+            t: The round, counted from 1; 0 before the first.
+        """
         return t >= 1 and self.schedule.due(t)
 
     def queries(self, t: int, dim: int) -> int:
-        """⌈c_Q ln^d(t + 1)⌉, the most points asked about after round t."""
+        """⌈c_Q ln^d(t + 1)⌉, the most points to ask about after round t.
+
+        Args:
+            t: The round, counted from 1.
+            dim: Dimension d of the points.
+        """
         return math.ceil(self.c_Q * math.log(t + 1) ** dim)
 
 
@@ -244,26 +257,25 @@ class Refresh:
 class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
-    Regression uses the newest answers and the observations made after the round of that
-    consultation. Older observations, including that round's, are set aside; only their points are
-    kept, as candidates for the next consultation. Answers and observations age from their own
-    times.
+    Regression uses the newest answers and the observations after the round of their consultation.
+    Older observations, including those of that round, are dropped; their points remain as
+    candidates for the next consultation. Answers and observations age from their own times.
 
-    The expert may be slow: answers absorbed rounds later are dated to the time they are about, and
-    later observations are kept beside them. It may answer only some of the points (``ok``),
-    different ones in each trial. A trial without any answer continues with the data it has, and
+    The expert may be slow: answers absorbed rounds later have the time of their question, and
+    regression uses them with all later observations. It may answer some of the points only
+    (``ok``), different points in each trial. A trial without any answer continues with its data.
     :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round but no
-    answers have been absorbed since, because :meth:`consult` and :meth:`absorb` were not called or
-    the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
+    answers have been absorbed since: :meth:`consult` and :meth:`absorb` were not called, or the
+    expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
 
     Args:
-        decay: As for :class:`~botorch_tv.strategies.GPStrategy`.
-        inflation: As there.
-        exploration: As there.
+        decay: How covariance falls with the time between measurements.
+        inflation: How the noise of a measurement grows with its age.
+        exploration: How the posterior becomes a choice; upper confidence bounds by default.
         refresh: When the expert is asked, and about how many points.
 
     Raises:
-        ValueError: As there.
+        ValueError: If a number is out of range.
     """
 
     decay: Decay = field(default_factory=Static)
@@ -279,19 +291,24 @@ class SparQ(KernelStrategy):
     def _initial(self, domain: Domain, basis: Prior, shape: Size) -> State:
         if domain.columns > domain.dim:
             raise InputDataError(
-                f"{domain!r} has a context, but an expert asked about an old point now would need "
-                "to know which; use a Box without context_dim."
+                f"{domain!r} has a context, but questions to an expert have none; use a Box "
+                "without context_dim."
             )
         return super()._initial(domain, basis, shape)
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """How the posterior is computed on a domain: regression, since answers replace data."""
+        """How the posterior is computed: by regression, since answers replace data.
+
+        Args:
+            domain: The domain.
+            prior: The prior there, which makes no difference here.
+        """
         return (PointRegression if isinstance(domain, Box) else ArmRegression)(
             self.process, samples=self.exploration.samples
         )
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        return prior  # answers replace data, for which there is regression alone
+        return prior  # only regression can replace data by answers
 
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
@@ -301,16 +318,15 @@ class SparQ(KernelStrategy):
         return super()._ask(state, now, context, draws)
 
     def undisturbed(self) -> SparQ:
-        """The strategy without its expert, whom fantasies must not ask."""
         return replace(self, refresh=replace(self.refresh, schedule=Never()))
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
         answered = 0 if state.expert is None else state.expert.told
         if self.refresh.due(state.told) and answered < state.told:
             warnings.warn(
-                f"the expert was to be asked after round {state.told}, but no answers have been "
-                f"absorbed since round {answered}; round {state.told + 1} is decided with the "
-                "data there are. Call consult() and absorb() between tell() and ask().",
+                f"the expert was due after round {state.told}, but no answers have been absorbed "
+                f"since round {answered}; round {state.told + 1} uses the data available. Call "
+                "consult() and absorb() between tell() and ask().",
                 ExpertWarning,
                 stacklevel=stacklevel,
             )
@@ -319,7 +335,7 @@ class SparQ(KernelStrategy):
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
-        """What to ask the expert now; call it between :meth:`tell` and the next :meth:`ask`.
+        """The points to ask the expert about, after :meth:`tell` and before :meth:`ask`.
 
         The points are drawn from the distinct points chosen so far by a k-DPP of the kernel, with
         k = min(their number, the numerical rank of K on them, ⌈c_Q ln^d(t + 1)⌉).
@@ -329,10 +345,10 @@ class SparQ(KernelStrategy):
             generator: As in :meth:`Strategy.ask`.
 
         Returns:
-            The points whose current values are wanted; None if no consultation is due.
+            The points of each trial; None if no consultation is due.
 
         Raises:
-            InputDataError: If there is not one generator per trial.
+            InputDataError: If a list of generators does not have a generator per trial.
         """
         if not self.refresh.due(state.told):
             return None
@@ -356,9 +372,9 @@ class SparQ(KernelStrategy):
         if wanted[:-1] != shape or not absorbed < consultation.told <= state.told:
             raise InputDataError(
                 f"the consultation follows round {consultation.told} of trials "
-                f"{tuple(wanted[:-1])}, but the state of trials {tuple(shape)} has been told "
-                f"{state.told} rounds and has absorbed answers of round {absorbed}; pass the state "
-                "that was consulted, or a later one, and absorb answers once and in order."
+                f"{tuple(wanted[:-1])}, but the state of trials {tuple(shape)} is after round "
+                f"{state.told} and has absorbed answers of round {absorbed}; pass the state of the "
+                "consultation or a later state, and absorb answers once and in order."
             )
         flags = ("ok", y if ok is None else ok, wanted, None if ok is None else torch.bool)
         require_tensors(state.basis.variance, ("y", y, wanted, None), flags)
@@ -374,11 +390,11 @@ class SparQ(KernelStrategy):
         all_trials = ok is None or (looks and bool(any_answer.all()))
         if check and not all_trials:
             warnings.warn(
-                f"the expert gave no answer at all in {int((~any_answer).sum())} of "
-                f"{any_answer.numel()} trials after round {consultation.told}; they go on with the "
-                "data they have.",
+                f"the expert gave no answer in {int((~any_answer).sum())} of "
+                f"{any_answer.numel()} trials after round {consultation.told}; these continue with "
+                "their data.",
                 ExpertWarning,
-                stacklevel=4,  # that of the caller of absorb
+                stacklevel=4,  # the caller of absorb
             )
         asked = consultation.side_queries
         expert = ExpertData(

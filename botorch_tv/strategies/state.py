@@ -1,4 +1,4 @@
-"""State, suggestion and report of a strategy; what an expert is asked, and the answers."""
+"""States, suggestions and reports of a strategy; questions to an expert, and answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from botorch_tv.identity import own_version
 from botorch_tv.strategies.domains import Domain
 
 Time = float | Tensor | None
-"""A number or one per trial; None for one step after the newest observation."""
+"""A number or a number per trial; None for a step after the newest observation."""
 
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]
-    """An expert was due but did not answer; the strategy continues with the data it has."""
+    """An expert was due but did not answer; the strategy continues with its data."""
 
 
 class Consultation(NamedTuple):
@@ -27,13 +27,13 @@ class Consultation(NamedTuple):
 
     Attributes:
         X: The points, `batch_shape x Q x d`.
-        choice: As a log keeps them: arms, `batch_shape x Q`, or points, `batch_shape x Q x d`.
-        mask: Which entries are asked, `batch_shape x Q`, bool; trials may differ in number.
-        time: The time of f that is asked about, that of the newest observation, `batch_shape`,
+        choice: The points as the log stores them: arms, `batch_shape x Q`, or points,
+            `batch_shape x Q x d`.
+        mask: Which entries count, `batch_shape x Q`, bool; trials may differ in number.
+        time: The time of the values, which is that of the newest observation, `batch_shape`,
             float64.
-        told: The round t whose observation has just been told.
-        limit: Most points that any trial can be asked about in this round, the same for every
-            batch.
+        told: The round t of the newest observation.
+        limit: Largest possible number of points of a trial in this round.
     """
 
     X: Tensor
@@ -45,20 +45,20 @@ class Consultation(NamedTuple):
 
     @property
     def side_queries(self) -> Tensor:
-        """How many points every trial asks about, `batch_shape`, int64."""
+        """Number of points of every trial, `batch_shape`, int64."""
         return self.mask.sum(-1)
 
 
 class ExpertData(NamedTuple):
-    """An expert's answers in a state: a dataset beside the log of observations.
+    """An expert's answers in a state, separate from the log of observations.
 
     Attributes:
-        choice: The points in use, as :attr:`Consultation.choice`.
+        choice: The points in use: arms, `batch_shape x Q`, or points, `batch_shape x Q x d`.
         y: Answers, `batch_shape x Q`; 0 where there is none.
-        noise: Their noise variances, `batch_shape x Q`; infinite where there is no answer.
-        time: The time they are about, `batch_shape`, float64.
+        noise: Noise variances of the answers, `batch_shape x Q`; infinite without an answer.
+        time: The time of the values, `batch_shape`, float64.
         told: The round of the newest consultation that was answered.
-        asked: Side queries since the newest observation was told, `batch_shape`, int64.
+        asked: Side queries since the newest observation, `batch_shape`, int64.
         unanswered: Points of the newest consultation without answer, `batch_shape`, int64.
     """
 
@@ -74,7 +74,7 @@ class ExpertData(NamedTuple):
 class SavedBy:
     """The version of this package that saved a state.
 
-    It stands before the parts of the state, which another version may take for others.
+    It is loaded before the parts of the state, whose meaning may differ between versions.
     """
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -85,8 +85,8 @@ def _require_version(saved_by: str) -> SavedBy:
     if saved_by != own_version():
         raise InputDataError(
             f"this state was saved by botorch_tv {saved_by}, and this is {own_version()}. Load it "
-            "with that version; or begin with strategy.init(domain), and tell it again what was "
-            "measured. A Loop saved with loop.save(path) outlives versions."
+            "with that version; or begin with strategy.init(domain) and add the observations "
+            "again. A Loop saved with loop.save(path) can be loaded by later versions."
         )
     return SavedBy()
 
@@ -96,14 +96,13 @@ class State(NamedTuple):
 
     Attributes:
         domain: The domain, shared by all trials.
-        data: The log of observations, which rows are kept, and what has been computed from them.
+        data: The log of observations, the retained rows, and intermediate results.
         memory: The memory of each retention rule, then that of the exploration; see
             :class:`~botorch_tv.forgetting.base.Part`.
-        expert: Answers of an expert, beside the log; None before any.
-        members: For a strategy over strategies, the states of its members; its own log is that of
+        expert: Answers of an expert, separate from the log; None before any.
+        members: For a strategy over strategies, the states of its members; its log is the log of
             the first.
-        begun_with: The parts of the strategy that the state was computed with, in words, each with
-            a fingerprint.
+        begun_with: Texts and fingerprints of the parts of the strategy that computed the state.
     """
 
     domain: Domain
@@ -150,10 +149,10 @@ class Suggestion(NamedTuple):
         mean: Posterior mean of f_now there, `batch_shape`.
         sd: Posterior standard deviation of f_now there, without observation noise, `batch_shape`.
         sqrt_beta: Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`.
-        time: The time for which it was chosen, `batch_shape`, float64.
-        made_by: The strategy that made it, in words with a fingerprint; None if unknown.
+        time: The time of the choice, `batch_shape`, float64.
+        made_by: Text and fingerprint of the strategy that made it; None if not recorded.
         member: Index of the member of a strategy over strategies that made it, `batch_shape`,
-            int64.
+            int64; None for none.
     """
 
     X: Tensor
@@ -172,13 +171,13 @@ class Suggestion(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What happened when an observation was added.
+    """The report of an added observation.
 
     Attributes:
         reset: Whether earlier observations were forgotten, `batch_shape`, bool: by a period that
             ended before this round was decided, or by a trigger fired by its observation.
-        side_queries: Measurements requested from an expert since the previous observation, that is,
-            to decide this round, `batch_shape`, int64.
+        side_queries: Measurements requested from an expert since the previous observation,
+            `batch_shape`, int64.
         sd: Predicted standard deviation of f at the suggestion, `batch_shape`.
         noise: Noise variance of the observation, given or estimated; infinite where the measurement
             failed, `batch_shape`.

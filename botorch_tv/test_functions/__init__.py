@@ -1,7 +1,7 @@
 """Objectives on boxes that change with time, as BoTorch test functions.
 
-Time is the last column of X, as in the models of this library and BoTorch's own augmented
-functions, so that a problem, its training inputs and its model share one `n x (d + 1)` tensor.
+Time is the last column of X, as in the models of this library and BoTorch's augmented functions. A
+problem, its training inputs and its model therefore share an `n x (d + 1)` tensor.
 ``problem.at(t)`` is an ordinary BoTorch test function, at a fixed time.
 """
 

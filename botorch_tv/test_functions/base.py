@@ -18,11 +18,11 @@ from botorch_tv.validation import require, require_number
 class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
     """A test function of d coordinates and time, the last column of X.
 
-    ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's; X is `batch_shape x n x (d + 1)`,
-    the same tensor that trains a model with a time column, and may mix points of different times.
-    ``bounds`` therefore has d + 1 columns; the domain to search is ``spatial_bounds``. There is no
-    one ``optimal_value`` and no fixed ``optimizers``: see ``optimal_value_at(t)`` and
-    ``optimizers_at(t)``. As in BoTorch a cost is minimised unless ``negate=True``; see
+    ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's. X is `batch_shape x n x (d + 1)`,
+    the tensor that trains a model with a time column, and may mix points of different times.
+    ``bounds`` therefore has d + 1 columns; the domain to search is ``spatial_bounds``. The optimum
+    depends on time: ``optimal_value_at(t)`` and ``optimizers_at(t)`` replace ``optimal_value`` and
+    ``optimizers``. As in BoTorch a cost is minimised unless ``negate=True``; see
     ``is_minimization_problem``.
 
     Args:
@@ -56,8 +56,8 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         horizon = require_number(f"{name}: horizon", horizon, "(0, inf)", fix)
         require(
             all(-math.inf < lower < upper < math.inf for lower, upper in spatial_bounds),
-            f"{name}: bounds are {spatial_bounds}, but they must be finite, the lower first; swap "
-            "or change them.",
+            f"{name}: bounds are {spatial_bounds}; give pairs of a lower and a larger upper bound, "
+            "all finite.",
         )
         self.spatial_dim = len(spatial_bounds)
         self.dim = self.spatial_dim + 1
@@ -76,10 +76,10 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         """The best noiseless value over the box at time ``t``, after ``negate``.
 
         Args:
-            t: A time, or times shaped like ``X[..., -1]``.
+            t: A scalar time, or times of the shape of ``X[..., -1]``.
 
         Returns:
-            `batch_shape` for a number, else the shape of ``t``.
+            Values of shape `batch_shape` for a scalar, else of the shape of ``t``.
 
         Raises:
             ValueError: If a time lies outside [0, horizon].
@@ -89,12 +89,19 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def optimizers_at(self, t: float) -> Tensor:
-        """The points where the best value is attained, `batch_shape x k x d`."""
+        """The points with the best value at time ``t``, `batch_shape x k x d`.
+
+        Args:
+            t: A scalar time.
+
+        Raises:
+            ValueError: If ``t`` lies outside [0, horizon].
+        """
 
     def regret(self, X: Tensor) -> Tensor:
-        """How much worse each point is than the best value at its time, `batch_shape x n`.
+        """The noiseless difference to the best value at the time of each point, `batch_shape x n`.
 
-        It is noiseless, and at least 0 up to the tolerance of :meth:`optimal_value_at`.
+        It is at least 0 up to the tolerance of :meth:`optimal_value_at`.
 
         Args:
             X: Points and their times, `batch_shape x n x (d + 1)`.
@@ -106,8 +113,11 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
     def at(self, t: float) -> Snapshot:
         """The function of the d coordinates at time ``t``.
 
+        Args:
+            t: A scalar time.
+
         Raises:
-            ValueError: If ``t`` lies outside [0, horizon], or several functions were drawn.
+            ValueError: If ``t`` lies outside [0, horizon], or ``batch_shape`` is not empty.
         """
         return Snapshot(self, t)
 
@@ -132,39 +142,41 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
 
 class SearchedFunction(TimeVaryingTestFunction):
-    """A function whose optimum at a time is searched for when it is first asked for, and cached."""
+    """A function with a numerical search for the optimum of a time, on demand and cached."""
 
     def optimizers_at(self, t: float) -> Tensor:
-        """The best point found at time ``t``, `1 x d`; others may be as good."""
         time = self._times(t)
         self._best_at(time)
-        return self._known[float(time)][1].unsqueeze(0).to(self.bounds)
+        return self._optima[float(time)][1].unsqueeze(0).to(self.bounds)
 
     @cached_property
-    def _known(self) -> dict[float, tuple[float, Tensor]]:
-        """Value, before ``negate``, and place of the optimum by time."""
+    def _optima(self) -> dict[float, tuple[float, Tensor]]:
+        """Value, before ``negate``, and position of the optimum by time."""
         return {}
 
     def _best_at(self, t: Tensor) -> Tensor:
         times = t.detach().double().flatten().tolist()
-        unknown = sorted(set(times) - self._known.keys())
-        if unknown:
-            self._known.update(zip(unknown, self._search(unknown)))
-        found = [self._known[time][0] for time in times]
+        missing = sorted(set(times) - self._optima.keys())
+        if missing:
+            self._optima.update(zip(missing, self._search(missing)))
+        found = [self._optima[time][0] for time in times]
         return torch.tensor(found, dtype=torch.float64, device="cpu").reshape(t.shape).to(t)
 
     @abstractmethod
     def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
-        """The best value, before ``negate``, and its place `d`, at each of these times."""
+        """The best value, before ``negate``, and its position `d`, for each time."""
 
 
 class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
     """A time-varying test function at a fixed time, as a BoTorch test function.
 
     Args:
-        problem: The function; the snapshot shares its tensors but not its later moves between
-            devices and dtypes.
-        t: The time.
+        problem: The function. The snapshot shares its tensors until either moves to another device
+            or dtype.
+        t: The time, a scalar.
+
+    Raises:
+        ValueError: If ``t`` lies outside [0, horizon], or ``problem.batch_shape`` is not empty.
     """
 
     def __init__(self, problem: TimeVaryingTestFunction, t: float) -> None:
@@ -188,7 +200,7 @@ class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
         self._check_grad_at_opt = problem._check_grad_at_opt and inside
         super().__init__(noise_std=problem.noise_std, negate=problem.negate)
         self.time = t
-        # A copy that shares the tensors, so that moving the snapshot does not move the problem.
+        # A copy that shares the tensors; moving the snapshot does not move the problem.
         self._problem = copy.deepcopy(
             problem, {id(retained): retained for retained in problem.buffers()}
         )

@@ -72,8 +72,8 @@ def average_cost(
     """
     closed = A - B * gain.unsqueeze(-2)
     stable = torch.linalg.eigvals(closed.detach()).abs().amax(-1) < 1
-    # For an unstable loop the equation has no meaningful solution. A zero matrix replaces the loop,
-    # so that neither the solve nor its gradient meets a singular system.
+    # For an unstable loop the equation has no meaningful solution. A zero matrix replaces the loop
+    # and avoids a singular system in the solve and its gradient.
     closed = torch.where(stable[..., None, None], closed, torch.zeros_like(closed))
     spent = state_cost + force_cost * gain.unsqueeze(-1) * gain.unsqueeze(-2)
     cost = (value_matrix(closed, spent) * noise).sum((-2, -1))
@@ -81,7 +81,7 @@ def average_cost(
 
 
 def optimal_gain(A: Tensor, B: Tensor, state_cost: Tensor, force_cost: float) -> Tensor:
-    """The gain (r + BᵀPB)⁻¹ BᵀPA, `n`, of the Riccati equation; best for every noise and state.
+    """The optimal gain (r + BᵀPB)⁻¹ BᵀPA, `n`, of the Riccati equation, for all noise and states.
 
     Args:
         A: `n x n`.
@@ -110,8 +110,8 @@ class CartPoleSystem:
 
         M p'' + m l θ'' = u − b p'        J θ'' + m l p'' = m g l θ − c θ'.
 
-    [ET] gives neither the machine nor the weights of its cost. These were chosen so that the best
-    gain lies inside the paper's box, away from its faces, at both frictions.
+    [ET] gives neither the machine nor the weights of its cost. With these defaults the best gain
+    lies inside the paper's box, away from its faces, at both frictions.
 
     Args:
         cart_mass: kg.
@@ -119,7 +119,7 @@ class CartPoleSystem:
         half_length: From the bearing to the middle of the pole, m.
         cart_friction: N s / m.
         bearing_friction: N m s / rad, before any change.
-        step: Time between two forces, s; a force is held in between.
+        step: Time between two forces, s; a force is constant in between.
         state_cost: Weights of the squared states, per step.
         force_cost: Weight of the squared force, per step.
         disturbance: Variance of the random change of each state, per step.
@@ -143,12 +143,16 @@ class CartPoleSystem:
             value = torch.as_tensor(getattr(self, field.name), dtype=torch.float64)
             require(
                 bool(((value >= 0) & value.isfinite()).all()),
-                f"CartPoleSystem: {field.name} is {value.tolist()}, but must be finite and at "
-                "least 0; see the defaults.",
+                f"CartPoleSystem: {field.name} is {value.tolist()}; give finite numbers of at "
+                "least 0, like the defaults.",
             )
 
     def dynamics(self, bearing_friction: float) -> tuple[Tensor, Tensor]:
-        """A, `4 x 4`, and B, `4 x 1`, of x_{k+1} = A x_k + B u_k at some bearing friction."""
+        """A, `4 x 4`, and B, `4 x 1`, of x_{k+1} = A x_k + B u_k.
+
+        Args:
+            bearing_friction: Friction of the bearing, N m s / rad.
+        """
         m, l, b, c = self.pole_mass, self.half_length, self.cart_friction, bearing_friction
         inertia = 4 / 3 * m * l**2
         inverse = torch.linalg.inv(
@@ -173,21 +177,21 @@ SCALES = (1 / 8, 1 / 4, 3.0, 1 / 8)
 class CartPole(TimeVaryingTestFunction):
     """The cost of balancing a pole with the force u = −gain · state, in units of the first optimum.
 
-    X holds gains divided by the paper's scales, in which lengthscales of a few units fit all four,
-    and time. The cost is the long-run mean of xᵀQx + r u² of the linearised system under random
-    disturbances, exact by a Lyapunov equation; it is divided by the best cost before the change.
-    The best gain solves the Riccati equation, for every disturbance at once, so regret is exact to
-    rounding. With the standard system it lies inside the box at both frictions, and costs 1 and
-    2.18; keeping the first gain after the change costs 2.81.
+    X has the gains, divided by the paper's scales, and time; in this unit lengthscales of a few
+    units fit all four gains. The cost is the long-run mean of xᵀQx + r u² of the linearised system
+    under random disturbances, exact by a Lyapunov equation; it is divided by the best cost before
+    the change. The best gain solves the Riccati equation for every disturbance, so regret is exact
+    up to rounding. With the standard system it lies inside the box at both frictions, and costs 1
+    and 2.18; the gain that is best before the change costs 2.81 after it.
 
-    Gains under which the pole falls, and all that cost more than ``limit``, cost ``limit``: with
-    the standard system and limit none in the box before the change, and about one in eight
-    after it, a quarter of which let the pole fall. There the cost is flat.
+    Gains that cost more than ``limit``, or let the pole fall, cost ``limit``. With the standard
+    system and limit this applies to no gain in the box before the change, and to an eighth of the
+    gains after it; a quarter of these let the pole fall. There the cost is flat.
 
     Args:
         system: The machine and its cost.
-        change: From this time on the friction is the new one.
-        factor: Friction of the bearing after the change over that before, at least 0.
+        change: Time of the change of friction.
+        factor: Friction of the bearing after the change divided by the friction before, at least 0.
         limit: The highest cost, in units of the best cost before the change.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise, in the same units; None for none.
@@ -238,11 +242,15 @@ class CartPole(TimeVaryingTestFunction):
         )
 
     def gains(self, X: Tensor) -> Tensor:
-        """The gains, `... x 4`, that the first four columns of X stand for."""
+        """The gains in physical units, `... x 4`.
+
+        Args:
+            X: Points and times, `... x 5`.
+        """
         return X[..., :4] * X.new_tensor(SCALES)
 
     def optimizers_at(self, t: float) -> Tensor:
-        """The solution of the Riccati equation in the coordinates of X, `1 x 4`."""
+
         phase = self._phase(self._times(t))
         return (self._optimal_gains[phase] / self._optimal_gains.new_tensor(SCALES)).unsqueeze(0)
 
@@ -250,7 +258,7 @@ class CartPole(TimeVaryingTestFunction):
         return t.new_tensor(self._best)[self._phase(t)]
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        # In float32 the Lyapunov equation of a nearly unstable loop loses all digits.
+        # In float32 the Lyapunov equation of a nearly unstable loop has no correct digits.
         cost = self._cost(self.gains(X.double()), self._phase(X[..., -1])) / self._unit
         return cost.clamp(max=self.limit).to(X.dtype)
 

@@ -1,4 +1,4 @@
-"""Classical test functions whose optimum moves, and the paths it takes."""
+"""Classical test functions with a moving optimum, and the paths of the optimum."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Orbit(Motion):
 
     c is the middle of the box, r_j = reach · (upper_j − lower_j) / 2, and the phase φ_j puts p(0)
     on the optimum of the static function, or on the nearest point within the reach. No coordinate
-    moves faster than 4π r_j / period. The coordinates oscillate at different rates, so that loops
-    that start at different times see different functions; the path closes after d periods.
+    moves faster than 4π r_j / period. The coordinates oscillate at different rates, so loops with
+    different start times have different functions; the path closes after d periods.
 
     Args:
         period: Period of the first coordinate.
@@ -79,12 +79,12 @@ class Orbit(Motion):
 class Jumps(Motion):
     """An abrupt path: the optimum jumps at each time of change and is constant in between.
 
-    Until the first change it is the optimum of the static function; then it is drawn uniformly from
-    the middle ``reach`` of the box.
+    Until the first change it is the optimum of the static function; after each change it is drawn
+    uniformly from the middle ``reach`` of the box.
 
     Args:
-        times: Times of change, increasing; the new position holds from that time on.
-        reach: Share of each side of the box from which positions are drawn, in (0, 1].
+        times: Times of change, increasing; the new position is valid from this time on.
+        reach: Fraction of each range from which positions are drawn, in (0, 1].
         seed: Seed of the positions.
 
     Raises:
@@ -133,13 +133,13 @@ class Moving(TypedDict, total=False):
 class DriftingFunction(TimeVaryingTestFunction):
     """f_t(x) = g(x − p(t) + p*): a static function g shifted so that p* moves to p(t).
 
-    The box stays and the function moves. The best value is always g(p*), exactly, provided that no
-    point, inside or outside the box of g, is better than p*. That holds for the four functions
-    below; their docstrings say why.
+    The box is fixed and the function moves. The best value is always exactly g(p*) if no point,
+    inside or outside the box of g, is better than p*. This is true for the four functions below;
+    their docstrings give the reason.
 
     Args:
-        function: The static function g; its own noise and sign are not used.
-        optimizer: The best point p* of g, `d`; by default the first that BoTorch lists.
+        function: The static function g; its ``noise_std`` and ``negate`` are not used.
+        optimizer: The best point p* of g, `d`; by default the first optimum listed by BoTorch.
         motion: The path p of the optimum; an :class:`Orbit` by default.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise; None for none.
@@ -174,15 +174,22 @@ class DriftingFunction(TimeVaryingTestFunction):
             f"{function._bounds}.",
         )
         self.register_buffer("_optimizer", best)
-        # Computed now, so that a later change of dtype does not change it.
+        # Computed now, because a later change of dtype must not change it.
         self._best = float(self._function._evaluate_true(best))
 
     def path(self, t: float | Tensor) -> Tensor:
-        """The optimum at each time, `t.shape x d`."""
+        """The optimum at each time, `t.shape x d`.
+
+        Args:
+            t: A scalar time, or times of any shape.
+
+        Raises:
+            ValueError: If a time lies outside [0, horizon].
+        """
         return self._path(self._times(t))
 
     def optimizers_at(self, t: float) -> Tensor:
-        """The best points of the box at time ``t``, `k x d`; the one on the path comes first."""
+
         lower, upper = self.spatial_bounds
         path = self.path(t)
         others = self._other_optimizers() + (path - self._optimizer)
@@ -206,15 +213,13 @@ class DriftingFunction(TimeVaryingTestFunction):
 
 
 class DriftingAckley(DriftingFunction):
-    """Ackley's function in ``dim`` coordinates, minimum 0; 0 is its least value in all of space.
+    """Ackley's function in ``dim`` coordinates; its minimum 0 is global in all of space.
 
     Args:
         dim: The number d of coordinates.
         bounds: Bounds of the coordinates; [-32.768, 32.768] each by default.
-        motion: The path of the minimum; an :class:`Orbit` by default.
-        horizon: Time runs over [0, horizon].
-        noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to reverse the sign, for maximisation.
+        **moving: ``motion``, ``horizon``, ``noise_std``, ``negate``; see
+            :class:`DriftingFunction`.
     """
 
     def __init__(
@@ -226,16 +231,14 @@ class DriftingAckley(DriftingFunction):
 class DriftingBranin(DriftingFunction):
     """Branin's function, minimum 10 / (8π).
 
-    It is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so that every odd multiple of π has a minimum
-    of the same value. The one at (π, 2.275) follows the path; others enter and leave the box, and
-    ``optimizers_at`` lists those inside.
+    It is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so every odd multiple of π has a minimum of
+    the same value. The minimum at (π, 2.275) follows the path; other minima enter and leave the
+    box, and ``optimizers_at`` lists all minima inside, with the minimum on the path first.
 
     Args:
         bounds: Bounds of the coordinates; [-5, 10] x [0, 15] by default.
-        motion: The path of the minimum; an :class:`Orbit` by default.
-        horizon: Time runs over [0, horizon].
-        noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to reverse the sign, for maximisation.
+        **moving: ``motion``, ``horizon``, ``noise_std``, ``negate``; see
+            :class:`DriftingFunction`.
     """
 
     def __init__(self, *, bounds: Bounds | None = None, **moving: Unpack[Moving]) -> None:
@@ -255,16 +258,14 @@ class DriftingHartmann(DriftingFunction):
     """Hartmann's function in 3, 4 or 6 coordinates on the unit cube.
 
     The minimum in the cube is global: the function increases with the distance to four centres in
-    the cube, coordinate by coordinate, so that projecting a point onto the cube cannot increase it.
-    BoTorch gives five digits of the minimum; they are refined to machine precision.
+    the cube, coordinate by coordinate, so the projection of a point onto the cube is never worse.
+    BoTorch gives five digits of the minimum; here it has machine precision.
 
     Args:
         dim: 3, 4 or 6.
         bounds: Bounds of the coordinates; [0, 1] each by default.
-        motion: The path of the minimum; an :class:`Orbit` by default.
-        horizon: Time runs over [0, horizon].
-        noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to reverse the sign, for maximisation.
+        **moving: ``motion``, ``horizon``, ``noise_std``, ``negate``; see
+            :class:`DriftingFunction`.
     """
 
     def __init__(
@@ -278,15 +279,13 @@ class DriftingHartmann(DriftingFunction):
 
 
 class DriftingRosenbrock(DriftingFunction):
-    """Rosenbrock's function in ``dim`` coordinates, minimum 0; a sum of squares in all of space.
+    """Rosenbrock's function in ``dim`` coordinates; its minimum 0 is global, as a sum of squares.
 
     Args:
         dim: The number d of coordinates, at least 2.
         bounds: Bounds of the coordinates; [-5, 10] each by default.
-        motion: The path of the minimum; an :class:`Orbit` by default.
-        horizon: Time runs over [0, horizon].
-        noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to reverse the sign, for maximisation.
+        **moving: ``motion``, ``horizon``, ``noise_std``, ``negate``; see
+            :class:`DriftingFunction`.
     """
 
     def __init__(

@@ -40,11 +40,11 @@ def frequencies_of(
 
 
 def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
-    """Variance, lengthscales `d` and ν, infinite for RBF, of a kernel of known spectrum.
+    """Variance, lengthscales `d` and ν of a kernel; ν is infinite for an RBF kernel.
 
     Args:
-        kernel: ``RBFKernel``, or ``MaternKernel`` with ν = 1.5 or 2.5, on all coordinates, with one
-            lengthscale or d of them, possibly inside a ``ScaleKernel``.
+        kernel: ``RBFKernel``, or ``MaternKernel`` with ν = 1.5 or 2.5, on all coordinates, with 1
+            or d lengthscales, possibly inside a ``ScaleKernel``.
         dim: The number d of coordinates.
 
     Raises:
@@ -56,9 +56,9 @@ def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
     supported = type(inner) is RBFKernel or (type(inner) is MaternKernel and inner.nu > 1)
     if not supported or inner.active_dims is not None or len(inner.batch_shape) > 0:
         raise InputDataError(
-            f"kernel is {kernel}, but its random features are known for an RBFKernel or a "
-            "MaternKernel of nu 1.5 or 2.5 on all coordinates, without batch shape, possibly in a "
-            "ScaleKernel. For others draw on a grid with botorch_tv.simulation.MarkovWorld."
+            f"kernel is {kernel}, but random features need an RBFKernel or a MaternKernel of nu "
+            "1.5 or 2.5 on all coordinates, without batch shape, possibly in a ScaleKernel. For "
+            "other kernels draw on a grid with botorch_tv.simulation.MarkovWorld."
         )
     lengthscale = inner.lengthscale.detach().double().flatten().cpu()
     smoothness = inner.nu if isinstance(inner, MaternKernel) else math.inf
@@ -66,7 +66,7 @@ def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
 
 
 _BLOCK = 16
-"""Rounds whose optima are searched together, because they share the candidates' features."""
+"""Rounds per search for optima; the rounds share the features of the candidates."""
 
 
 class MarkovFunction(TimeVaryingTestFunction):
@@ -76,21 +76,19 @@ class MarkovFunction(TimeVaryingTestFunction):
     spectral density of k and weights that start standard normal and move by
     w_{t+1} = √(1 − ε) w_t + √ε g. Averaged over frequencies and weights, f has exactly the
     covariance k(x, x') (1 − ε)^{|t − t'| / 2}; given the frequencies, the error of k is about
-    k(x, x) / √(2F). At each of ``changes`` all weights are drawn again, so that ε = 0 with changes
-    gives a piecewise constant function. Values are rewards: they are maximised unless
-    ``negate=True``.
+    k(x, x) / √(2F). At each of ``changes`` all weights are drawn again; with ε = 0 the function is
+    piecewise constant in time. Values are rewards: they are maximised unless ``negate=True``.
 
     Time is a whole number of rounds, 0, ..., ``horizon``, because weights exist only at rounds;
-    BoTorch refuses other values, as it does for any integer column. Weights take
-    16 F (horizon + 1) bytes per function, and an evaluation about 32 F bytes per point.
+    BoTorch refuses other values of an integer column. Weights take 16 F (horizon + 1) bytes per
+    function, and an evaluation about 32 F bytes per point.
 
     The optimum of a round is searched on a grid with six points per lengthscale, or on 65,536 Sobol
-    points if the grid would have more, followed by ascent from the best 32. A maximum so found is
-    exact to about 1e-12, but it is not certified to be global. On the unit cube, a search with
-    twice as many points and starts found nothing higher in 32 functions each of 1 to 4 dimensions
-    with lengthscales from 0.1 to 0.3, and of 5 and 6 dimensions with 0.5 and 1. In 6 dimensions it
-    did with 0.3 (1 of 16 functions, by 0.09) and 0.2 (2 of 16, by up to 0.26); regret is then too
-    small by that amount. Sixteen rounds are solved at a time, and cached.
+    points if the grid would have more, followed by ascent from the best 32. The maximum is exact to
+    about 1e-12, but may be local for short lengthscales in many dimensions: for 16 functions on the
+    unit cube in 6 dimensions, a search with twice as many points found a higher maximum once with
+    lengthscale 0.3 (by 0.09) and twice with 0.2 (by up to 0.26). It found none in up to 4
+    dimensions with lengthscales of at least 0.1. Sixteen rounds are solved at a time, and cached.
 
     Args:
         kernel: ``RBFKernel`` or ``MaternKernel`` (ν = 1.5 or 2.5), possibly in a ``ScaleKernel``.
@@ -100,7 +98,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         changes: Rounds in which a new function begins.
         horizon: The last round.
         batch_shape: Batch shape of independent functions, for loops that advance together. X is
-            then `batch_shape x n x (d + 1)`, or broadcasts to it.
+            then `batch_shape x n x (d + 1)`, or broadcasts to this shape.
         features: The number F of frequencies.
         seed: Seed of the draw.
         noise_std: Standard deviation of the observation noise; None for none.
@@ -108,7 +106,7 @@ class MarkovFunction(TimeVaryingTestFunction):
 
     Raises:
         ValueError: If a parameter is out of range.
-        InputDataError: If ``kernel`` has no known features.
+        InputDataError: If ``kernel`` is not a supported kernel.
     """
 
     _is_minimization_by_default = False
@@ -132,8 +130,10 @@ class MarkovFunction(TimeVaryingTestFunction):
     ) -> None:
         name = "MarkovFunction"
         dim = require_integer(f"{name}: dim", dim, 1, "give at most 6.")
-        require(dim <= 6, f"{name}: dim is {dim}, but the search for the optimum serves 1 to 6.")
-        fix = "0 keeps the function still."
+        require(
+            dim <= 6, f"{name}: dim is {dim}; give 1 to 6, as the search for the optimum needs."
+        )
+        fix = "0 is a static function."
         epsilon = require_number(f"{name}: epsilon", epsilon, "[0, 1]", fix)
         horizon = require_integer(f"{name}: horizon", horizon, 1, "time is counted in rounds.")
         features = require_integer(f"{name}: features", features, 1, "512 is the usual number.")
@@ -159,7 +159,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         self._forget_optima()
 
     def optimizers_at(self, t: float) -> Tensor:
-        """The best point found at round ``t``, `batch_shape x 1 x d`."""
+
         rounds = self._rounds(self._times(t)).expand(self.batch_shape)
         self._solve(rounds)
         numbers = rounds.reshape(*self.batch_shape, 1, 1)
@@ -200,8 +200,8 @@ class MarkovFunction(TimeVaryingTestFunction):
         rounds = t.detach().round()
         require(
             bool((rounds == t).all()),
-            f"MarkovFunction: time is {t[rounds != t].flatten()[:1].tolist()}, but the function "
-            "exists only at whole rounds; round it.",
+            f"MarkovFunction: time is {t[rounds != t].flatten()[:1].tolist()}; give whole rounds, "
+            "where the function is defined.",
         )
         return rounds.long()
 
@@ -233,7 +233,7 @@ class MarkovFunction(TimeVaryingTestFunction):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MarkovFunction:
         before = self._weights
         super()._apply(fn, recurse)
-        # Weights rounded to another dtype, or on another device, have other optima.
+        # Weights that are rounded to another dtype have other optima.
         if self._weights is not before:
             self._forget_optima()
         return self

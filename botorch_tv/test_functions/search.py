@@ -11,7 +11,7 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 
 _FLOOR = 1e-12
-"""Smallest curvature used as a divisor, relative to the largest; less is rounding in float64."""
+"""Smallest curvature used as a divisor, relative to the largest; smaller values are rounding."""
 _TOLERANCE = 1e-15
 """The ascent stops when the predicted gain, relative to the value, falls below this."""
 _STEPS = 60
@@ -25,12 +25,12 @@ Derivatives = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
     """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
 
-    Coordinates at a bound are held if the gradient points outward. In the others a step divides the
-    gradient by the absolute curvature along each principal direction, so that it leaves saddle
-    points. The damping grows until the value rises, so that no point ends below its start.
+    Coordinates at a bound are fixed if the gradient points outward. In the other coordinates a step
+    divides the gradient by the absolute curvature along each principal direction, which escapes
+    saddle points. The damping grows until the value rises, so no point ends below its start.
 
     Args:
-        derivatives: Derivatives of the function; each value depends on its own point alone.
+        derivatives: Derivatives of the function; each value depends only on its own point.
         X: Starting points in the box, `n x d`.
         bounds: Bounds of the box, `2 x d`.
 
@@ -60,8 +60,8 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
     """The best of several ascents, for each of several functions.
 
     Args:
-        derivatives: Those of function i at points i k, ..., i k + k - 1.
-        starts: Where the ascents of each function start, `m x k x d`.
+        derivatives: Derivatives of function i at points i k, ..., i k + k - 1.
+        starts: Starting points of each function, `m x k x d`.
         bounds: Bounds of the box, `2 x d`.
 
     Returns:
@@ -77,7 +77,7 @@ def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
     """Value, gradient and second derivatives by automatic differentiation; 0 at kinks.
 
     Args:
-        function: Maps `n x d` to `n`; each value depends on its own point alone.
+        function: Maps `n x d` to `n`; each value depends only on its own point.
     """
 
     def evaluate(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -90,7 +90,7 @@ def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
                 for j in range(X.shape[-1])
             ]
         gradient, hessian = gradient.detach(), torch.stack(rows, dim=-2)
-        # Where one of them does not exist, ascent stops.
+        # The ascent stops at points without derivatives.
         kink = ~(gradient.isfinite().all(-1) & hessian.isfinite().flatten(1).all(-1))
         gradient = gradient.masked_fill(kink.unsqueeze(-1), 0.0)
         return value.detach(), gradient, hessian.masked_fill(kink[:, None, None], 0.0)
@@ -104,7 +104,7 @@ def _step(gradient: Tensor, hessian: Tensor, held: Tensor, damping: Tensor) -> T
     curvature, directions = torch.linalg.eigh(hessian)
     curvature = curvature.abs()
     largest = curvature.amax(-1, keepdim=True)
-    # If the function is flat, the smallest positive number avoids a division by zero.
+    # For a flat function, the smallest positive number avoids a division by zero.
     least = (largest * _FLOOR).clamp(min=torch.finfo(largest.dtype).tiny)
     divisor = (curvature + damping.unsqueeze(-1) * largest).clamp(min=least)
     along = (directions.mT @ gradient.unsqueeze(-1)).squeeze(-1) / divisor
@@ -122,15 +122,15 @@ _STARTS = 32
 """Candidates of each function from which ascent starts."""
 
 _CHUNK = 4096
-"""Candidates evaluated together, and points ascended together; bounds the memory."""
+"""Candidates evaluated together, and points of an ascent; limits the memory."""
 
 
 def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
     """Points that cover a box, `n x d`.
 
-    A grid with six points per lengthscale, edges included, if that has at most 65,536 points (in
-    two dimensions down to a lengthscale of 1/43 of the side, in three 1/7, in four 1/2.5);
-    otherwise 65,536 points of a scrambled Sobol sequence.
+    A grid with six points per lengthscale, including the edges, if it has at most 65,536 points: in
+    2 dimensions for lengthscales of at least 1/43 of the range, in 3 of 1/7, in 4 of 1/2.5.
+    Otherwise 65,536 points of a scrambled Sobol sequence.
     """
     lower, upper = bounds
     counts = [

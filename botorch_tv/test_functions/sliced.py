@@ -1,5 +1,5 @@
-"""Static test functions with one coordinate as time, and the ten of the W-DBO paper (Bardou, Thiran
-and Ranieri 2024).
+"""Static test functions with a coordinate as time, and the ten functions of the W-DBO paper
+(Bardou, Thiran and Ranieri 2024).
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ _STARTS = 16
 """Candidates from which ascent starts."""
 
 _TOGETHER = 16
-"""Slices searched together; bounds the memory."""
+"""Slices searched together; limits the memory."""
 
 
 class SlicedFunction(SearchedFunction):
-    """f_t(x) = g(x, τ(t)): a static function g of d + 1 coordinates, the last of which is time.
+    """f_t(x) = g(x, τ(t)): a static function g of d + 1 coordinates with time as the last.
 
-    Over [0, horizon] τ increases linearly from the lower bound of that coordinate to its upper
+    Over [0, horizon] τ increases linearly from the lower bound of the last coordinate to its upper
     bound. The best value of a slice is found by damped Newton ascent from the best 16 of 8,192
-    evenly spread points and from ``starts``. It is exact to rounding if one of them lies in the
-    basin of the optimum; give ``starts`` for a function with many local optima.
+    evenly spread points and from ``starts``. It is exact up to rounding if a starting point lies in
+    the basin of the optimum; give ``starts`` for a function with many local optima.
 
     Args:
-        function: The static function g; its own noise and sign are not used.
-        starts: Further points `n x d` from which ascent starts in every slice.
+        function: The static function g; its ``noise_std`` and ``negate`` are not used.
+        starts: Further starting points `n x d` of the ascent in every slice.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise; None for none.
         negate: Whether to reverse the sign.
 
     Attributes:
-        starts: A copy of the given points, `n x d`; part of the identity of a study, because regret
-            depends on them.
+        starts: A copy of the given points, `n x d`. They are part of the identity of a study,
+            because regret depends on them.
 
     Raises:
-        ValueError: If a parameter is out of range, or ``function`` has only one coordinate,
+        ValueError: If a parameter is out of range, or ``function`` has fewer than two coordinates,
             coordinates that are not continuous, or constraints.
         InputDataError: If ``starts`` are not points of the box.
     """
@@ -78,9 +78,9 @@ class SlicedFunction(SearchedFunction):
         require(
             function.dim >= 2
             and not (constrained or function.discrete_inds or function.categorical_inds),
-            f"SlicedFunction: {type(function).__name__} has {function.dim} coordinates, but the "
-            "search for the optimum needs two or more (one is for time), all continuous and "
-            "without constraints; give another function.",
+            f"SlicedFunction: {type(function).__name__} has {function.dim} coordinates; give a "
+            "function of two or more coordinates (the last is time), all continuous, without "
+            "constraints.",
         )
         super().__init__(function._bounds[:-1], horizon=horizon, noise_std=noise_std, negate=negate)
         self._is_minimization_by_default = function._is_minimization_by_default
@@ -107,7 +107,7 @@ class SlicedFunction(SearchedFunction):
         return value
 
     def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
-        # Always in float64 on a CPU, so that the best values do not depend on dtype and device.
+        # Float64 on a CPU makes the best values independent of dtype and device.
         function = copy.deepcopy(self._function).to("cpu", torch.float64)
         lower, upper = box = self.spatial_bounds.detach().cpu().double()
         even = lower + (upper - lower) * even_points(_SLICE_POINTS, self.spatial_dim).to(box)
@@ -168,27 +168,27 @@ def sliced_suite(
 ) -> dict[str, SlicedFunction]:
     """The ten synthetic functions of W-DBO, Rastrigin to Powell, with time as a coordinate.
 
-    Each has d + 1 coordinates, the last of which is time and runs through its range, as in appendix
-    H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian Optimization". Use
-    them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
+    Each has d + 1 coordinates; the last coordinate is time and runs through its range, as in
+    appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
+    Optimization". Use them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
-    The appendix was not available. That time is the last coordinate, the share of noise, and the
-    boxes of Rastrigin, Ackley and Rosenbrock are taken from quotations of it; most dimensions from
-    the table of a later paper. Other boxes are the usual ones, and the four dimensions of
-    Styblinski-Tang are a guess. Keep that in mind when comparing with W-DBO's own figures.
+    The settings come from other papers that quote this appendix: time as the last coordinate, the
+    share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and most dimensions. The other
+    boxes are the usual boxes, and the four dimensions of Styblinski-Tang are a guess. Figures may
+    therefore differ from W-DBO's figures.
 
-    In the paper, time is wall time, 600 seconds, so that slower algorithms make fewer measurements;
-    in a study it is counted in rounds.
+    In the paper, time is 600 seconds of wall time, so slower algorithms make fewer measurements. In
+    a study, time is the number of rounds.
 
     Args:
         horizon: Time runs over [0, horizon].
         noise: Variance of the observation noise, as a share of the function's variance over its
             box and all times; 0.05 in the paper.
-        negate: Whether to reverse the sign, for maximisation; all are costs.
+        negate: Whether to reverse the sign, for maximisation; all functions are costs.
 
     Returns:
-        The ten by name: rastrigin, schwefel, styblinski-tang, eggholder, ackley, rosenbrock,
-        shekel, hartmann-3, hartmann-6, powell.
+        The ten functions by name: rastrigin, schwefel, styblinski-tang, eggholder, ackley,
+        rosenbrock, shekel, hartmann-3, hartmann-6, powell.
 
     Raises:
         ValueError: If a number is out of range.
@@ -206,8 +206,8 @@ def sliced_suite(
         "hartmann-6": Hartmann(dim=6),
         "powell": Powell(),  # convex: ascent finds the optimum from any start
     }
-    # BoTorch's optimizers without time are optimal in every slice of a sum over coordinates. Ackley
-    # is no sum, but a monotone function of the sums of squares and of cosines.
+    # BoTorch's optimizers without time are optimal in every slice of a sum over coordinates, and of
+    # Ackley, a monotone function of the sums of squares and of cosines.
     starts = {
         name: torch.tensor(functions[name]._optimizers, dtype=torch.float64, device="cpu")[:, :-1]
         for name in ("rastrigin", "schwefel", "styblinski-tang", "ackley")

@@ -1,4 +1,4 @@
-"""A wind farm controlled by the yaw of its turbines, under a turning wind."""
+"""A wind farm that is controlled by the yaw of its turbines, in a wind of varying direction."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ _ROW = ((0.0, 0.0), (630.0, 0.0), (1260.0, 0.0))
 class WindFarm(SearchedFunction):
     """Power of a wind farm in MW, by FLORIS, as a function of the yaw of some turbines in degrees.
 
-    A turbine turned out of the wind yields less, but deflects its wake from the turbines behind.
-    The best angles therefore depend on the wind direction, and change sign when the wind passes the
-    direction of the row. Power is maximised. The wind between recorded times is interpolated,
-    directions along the shorter arc.
+    A turbine that does not face the wind yields less, but deflects its wake from the turbines
+    behind. The best angles therefore depend on the wind direction, and change sign when the wind
+    passes the direction of the row. Power is maximised. The wind between recorded times is
+    interpolated, directions along the shorter arc.
 
     The wake model is FLORIS's default, the Gauss-curl hybrid, with turbines of 5 MW and a rotor of
     126 m. There are no gradients. The best power at a time is found by compass search from the best
-    six of 256 evenly spread points, which include facing the wind, with steps down to 0.02 degrees;
-    its relative error is about 1e-5.
+    six of 256 evenly spread points, including zero yaw, with steps down to 0.02 degrees; its
+    relative error is about 1e-5.
 
     Example:
         >>> t = torch.arange(101.0)
         >>> farm = WindFarm(270 + 12 * torch.sin(2 * math.pi * t / 50))
         >>> world = BoxWorld(farm, noise=0.01, shift=3.5)
-        >>> run_study(world, {"told nothing": adaptive_gp_ucb()}, trials=5, horizon=100)
+        >>> run_study(world, {"adaptive": adaptive_gp_ucb()}, trials=5, horizon=100)
 
     Args:
         directions: Direction from which the wind blows at times 0, 1, 2, ..., in degrees, `n`; 270
             is west.
-        speeds: Wind speed at these times in m/s, `n`, or one number.
-        layout: Positions of the turbines, in m east and north.
+        speeds: Wind speed at these times in m/s, `n` or a scalar.
+        layout: Position of each turbine, (east, north) in m.
         steered: Number of controlled turbines, the first in the layout; the others face the wind.
-        largest: Largest angle to either side, in degrees.
+        largest: Largest angle in either direction, in degrees.
         turbulence: Turbulence intensity, relative to the speed.
         noise_std: Standard deviation of the observation noise in MW; None for none.
         negate: Whether to reverse the sign.
@@ -81,8 +81,8 @@ class WindFarm(SearchedFunction):
         record = torch.as_tensor(directions, dtype=torch.float64, device="cpu").numpy()
         require(
             record.ndim == 1 and len(record) >= 2 and bool(np.isfinite(record).all()),
-            f"{name}: directions has shape {record.shape}; give two or more finite numbers, one "
-            "per unit of time.",
+            f"{name}: directions has shape {record.shape}; give two or more finite numbers, for "
+            "times 0, 1, 2, ....",
         )
         blown = torch.as_tensor(speeds, dtype=torch.float64, device="cpu").numpy()
         require(
@@ -96,7 +96,7 @@ class WindFarm(SearchedFunction):
             noise_std=noise_std,
             negate=negate,
         )
-        # Unwrapped, so that 359 and 1 degrees are 2 apart, not 358.
+        # Unwrapped directions make 359 and 1 degrees differ by 2, not 358.
         self.directions = np.unwrap(record, period=360)
         self.speeds = np.broadcast_to(blown, record.shape)
         self.layout = tuple((float(east), float(north)) for east, north in layout)
@@ -148,7 +148,7 @@ class WindFarm(SearchedFunction):
             there = total(flat, unknown.repeat(len(flat) // len(unknown)))
             there = there.reshape(near.shape[:-1])
             winner = there.argmax(-1)[..., None]
-            # Finished searches stay, so that a time's result does not depend on other times.
+            # Finished searches do not change, so a result does not depend on other times.
             better = (np.take_along_axis(there, winner, -1)[..., 0] > value) & (step > _LAST)
             moved = np.take_along_axis(near, winner[..., None], 2)[:, :, 0]
             place = np.where(better[..., None], moved, place)

@@ -1,8 +1,7 @@
-"""Checks, conversions and parts of bounds that the functions of the theory share.
+"""Checks, conversions and common parts of bounds for the functions of the theory.
 
-Everything is computed in float64 unless a horizon is given in another floating type, on the device
-of the horizon. Functions take a number or a tensor where results are wanted for many horizons at
-once, and always answer with a tensor.
+Results have the dtype and device of a floating-point horizon, float64 otherwise. Functions accept a
+number or a tensor of horizons and return a tensor.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from botorch_tv.validation import require, require_integer, require_number
 
 Number = float | Tensor
 Rounds = Tensor
-"""A :data:`Number`, of rounds or a value for each of them; inside a function a tensor."""
+"""A :data:`Number` of rounds, or of a value for each horizon; a tensor inside a function."""
 R = TypeVar("R")
 
 NAMES: dict[str | int, str] = {
@@ -36,17 +35,18 @@ NAMES: dict[str | int, str] = {
     1: "block dim features horizon memory parts period t terms",
 }
 RANGES = {name: limit for limit, names in NAMES.items() for name in names.split()}
-"""The interval of an argument, or its least whole number: of all functions or of the named one."""
+"""The interval of an argument, or its smallest whole number; ``function.argument`` for a single
+function."""
 
 SERIES = ("budget", "double_gain", "gain", "log_decisions")
-"""Arguments that may be tensors, a value for every horizon."""
+"""Arguments that may be tensors with a value for every horizon."""
 
 
 def checked(function: Callable[..., R]) -> Callable[..., R]:
-    """Let a function refuse arguments outside ``RANGES`` and ``SERIES``, before it begins.
+    """Check the arguments of a function against ``RANGES`` and ``SERIES``.
 
-    Numbers arrive as Python numbers, which never overflow silently; horizons and what may be told
-    for each of them as tensors.
+    Numbers become Python numbers, which never overflow silently. Horizons and series become
+    tensors.
     """
     signature = inspect.signature(function)
 
@@ -58,10 +58,10 @@ def checked(function: Callable[..., R]) -> Callable[..., R]:
             if name == "T":
                 given.arguments[name] = rounds(value)
             limit = RANGES.get(own, RANGES.get(name))
-            left_out = value is None and signature.parameters[name].default is None
-            if limit is None or left_out:
+            omitted = value is None and signature.parameters[name].default is None
+            if limit is None or omitted:
                 continue
-            fix = f"the docstring of {function.__name__} says what it is."
+            fix = f"see the docstring of {function.__name__}."
             if name in SERIES and own not in RANGES and isinstance(value, Tensor):
                 _check_series(where, value, given.arguments.get("T"), fix)
             else:
@@ -77,7 +77,8 @@ def checked(function: Callable[..., R]) -> Callable[..., R]:
 def _check_series(name: str, value: Tensor, T: object, fix: str) -> None:
     require(
         not (isinstance(T, Tensor) and value.dim() == T.dim() == 1 and len(value) == len(T) + 1),
-        f"{name} begins with that of no round; give {name.split()[-1]}[1:], one per entry of T.",
+        f"{name} starts with the value for 0 rounds; give {name.split()[-1]}[1:], a value per "
+        "entry of T.",
     )
     wrong = ~((value >= 0) & value.isfinite())
     if bool(wrong.any()):
@@ -89,7 +90,7 @@ def rounds(T: Number, least: int = 1) -> Tensor:
 
     Args:
         T: Whole numbers of rounds, any shape.
-        least: The smallest horizon that the result is about.
+        least: The smallest horizon allowed.
 
     Raises:
         ValueError: If a value is below ``least``, not whole or not finite.
@@ -106,7 +107,7 @@ def rounds(T: Number, least: int = 1) -> Tensor:
 
 
 def beside(value: Number | list[float], T: Tensor) -> Tensor:
-    """Numbers as a tensor beside ``T``."""
+    """Numbers as a tensor of the dtype and device of ``T``."""
     return torch.as_tensor(value, dtype=T.dtype, device=T.device)
 
 
@@ -134,7 +135,7 @@ def block_regret(
         block: N.
         gain: γ_N.
         noise: σ².
-        mismatch: ψ, the regret per round for ignoring change within a block.
+        mismatch: ψ, the regret per round from ignoring change within a block, any shape.
     """
     scale = information_constant(noise) * T * beta
     return (scale * (T / block + 1) * gain).sqrt() + 2 + T * mismatch
@@ -143,12 +144,12 @@ def block_regret(
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
     """The smallest factor for which an order lies above a measured curve everywhere.
 
-    For orders whose constant no paper states: the constant is then fitted, so the picture compares
-    shapes, not levels.
+    For orders without a published constant. The constant is fitted, so a plot compares shapes, not
+    levels.
 
     Args:
-        order: The order with constant 1, `rounds`; rounds where it is 0 are left out.
-        measured: What it is laid over, `rounds`.
+        order: The order with constant 1, shape `rounds`; rounds with order 0 are ignored.
+        measured: The measured curve, shape `rounds`.
     """
     return float((measured / order)[order > 0].max())
 
@@ -156,6 +157,8 @@ def smallest_constant(order: Tensor, measured: Tensor) -> float:
 def largest_constant(order: Tensor, measured: Tensor) -> float:
     """The largest factor for which a lower order lies below a measured curve everywhere.
 
-    Arguments are those of :func:`smallest_constant`.
+    Args:
+        order: The order with constant 1, shape `rounds`; rounds with order 0 are ignored.
+        measured: The measured curve, shape `rounds`.
     """
     return float((measured / order)[order > 0].min())

@@ -2,10 +2,9 @@
 
 All assume f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1} with draws g from a Gaussian process with
 0 <= k(x, x') <= 1, P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²) on a compact convex domain in [0, r]^d,
-Gaussian noise of variance σ², and the width named in each. They hold with probability 1 - δ. They
-are far from sharp: on short horizons they exceed the regret of the worst choices. Orders, for
-particular kernels and for any strategy, take the ``constant`` that the paper leaves open; the lower
-bound needs two derivatives.
+Gaussian noise of variance σ², and the width named in each docstring. Bounds hold with probability
+1 - δ. They are not sharp: on short horizons they exceed the regret of the worst choices. Orders
+have a ``constant``, which the paper does not specify; the lower bound assumes two derivatives.
 """
 
 from __future__ import annotations
@@ -92,18 +91,18 @@ def resetting_mismatch(
     """ψ_T(N, ε): regret per round for ignoring change between resets, [B16] eq. (18).
 
     √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. The
-    last step of its proof, (72), has both terms twice; [ET] (47) keeps that factor. Its bound on
-    |y_t| takes σ² <= 1.
+    last step of its proof, (72), has twice both terms, and so has [ET] (47). The bound on |y_t|
+    assumes σ² <= 1.
 
     Args:
         T: Rounds, at least 1; any shape.
-        beta: β_T, at least 0.
-        period: N, at least 1.
-        epsilon: ε in [0, 1].
-        noise: σ², in (0, 1].
-        delta: δ in (0, 1).
-        a0: As in :func:`r_gp_ucb_regret`.
-        b0: As there.
+        beta: β_T, at least 0, a number or the shape of ``T``.
+        period: Period N, at least 1.
+        epsilon: Rate of change ε in [0, 1].
+        noise: Noise variance σ², in (0, 1].
+        delta: Probability δ of failure, in (0, 1).
+        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: b0 of the same, at least 0.
 
     Returns:
         The shape of ``T``.
@@ -125,15 +124,14 @@ def tv_gp_ucb_regret(
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ~_T, the maximum gain under the Markov model, for every ``T``; that of
-            :func:`markov_information_gain` without its first value, ``[1:]``, for 1, 2, ...
-            rounds; see :func:`time_varying_gain` for another.
-        noise: σ², positive.
+        gain: γ~_T, the maximum gain under the Markov model for every ``T``, at least 0. For
+            T = 1, 2, ... give ``markov_information_gain(...)[1:]``, or :func:`time_varying_gain`.
+        noise: Noise variance σ², positive.
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).
-        r: As in :func:`r_gp_ucb_regret`.
-        a1: As there.
-        b1: As there.
+        r: Side of the box around the domain, positive.
+        a1: a1 of the tail of slopes, positive.
+        b1: b1 of the same, positive.
 
     Returns:
         The shape of ``T``.
@@ -160,8 +158,25 @@ def tv_gp_ucb_regret_by_blocks(
 ) -> Tensor:
     """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
 
-    Eq. (20) with :func:`time_varying_gain`. Arguments and errors are those of
-    :func:`tv_gp_ucb_regret` and :func:`time_varying_gain`.
+    It is eq. (20) with :func:`time_varying_gain`.
+
+    Args:
+        T: Rounds, at least Ñ; any shape.
+        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` has the paper's.
+        gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
+        epsilon: Rate of change ε in [0, 1].
+        noise: Noise variance σ², positive.
+        dim: Dimension d, at least 1.
+        delta: Probability δ of failure, in (0, 1).
+        r: Side of the box around the domain, positive.
+        a1: a1 of the tail of slopes, positive.
+        b1: b1 of the same, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
     varying = time_varying_gain(T, block=block, gain=gain, epsilon=epsilon)
     return tv_gp_ucb_regret(T, gain=varying, noise=noise, dim=dim, delta=delta, r=r, a1=a1, b1=b1)
@@ -178,7 +193,7 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
     Args:
         T: Rounds, at least Ñ; any shape.
         block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` has the paper's.
-        gain: γ_Ñ, the maximum gain of Ñ observations of one function, at least 0.
+        gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
         epsilon: Rate of change ε in [0, 1].
 
     Returns:
@@ -234,7 +249,20 @@ def tv_gp_ucb_order(
 ) -> Tensor:
     """max(√T, T ε^(1/6)), or max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), [B16] Corollary 4.1.
 
-    Arguments and errors are those of :func:`r_gp_ucb_order`.
+    An order up to ``constant`` and logarithms.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        epsilon: Rate of change ε in [0, 1].
+        nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
+        dim: Dimension d, needed for a Matérn kernel.
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
     return _order(T, epsilon, exponent("tv_gp_ucb_order", nu, dim), constant, 3)
 
@@ -243,7 +271,18 @@ def tv_gp_ucb_order(
 def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> Tensor:
     """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
 
-    An order, known up to ``constant``. Arguments and errors are those of :func:`r_gp_ucb_order`.
+    An order up to ``constant``.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        epsilon: Rate of change ε in [0, 1].
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
     return constant * epsilon * T
 
@@ -257,10 +296,10 @@ class TailConstants(NamedTuple):
     """P(sup |f| > L) <= a0 exp(-(L/b0)²) and P(sup |f'| > L) <= a1 exp(-(L/b1)²), [B16] (9)-(10).
 
     Attributes:
-        a0: Of values.
-        b0: Of values, in units of f.
-        a1: Of slopes.
-        b1: Of slopes, in units of f per unit of x.
+        a0: Factor a0 for values.
+        b0: Scale b0 of values, in units of f.
+        a1: Factor a1 for slopes.
+        b1: Scale b1 of slopes, in units of f per unit of x.
     """
 
     a0: float
@@ -275,11 +314,11 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0) -> TailConstan
 
     By Rice's formula a stationary process g of variance 1 crosses u upwards
     (r/2π) √Var(g') exp(-u²/2) times on average, so that
-    P(sup |g| > u) <= (1 + (r/π) √Var(g')) exp(-u²/2). It is used for f, with Var(f') = 1/l², and
-    for l f', with Var(l f'') = 3/l².
+    P(sup |g| > u) <= (1 + (r/π) √Var(g')) exp(-u²/2). Here g is f, with Var(f') = 1/l², and l f',
+    with Var(l f'') = 3/l².
 
     Args:
-        lengthscale: l, positive.
+        lengthscale: Lengthscale l, positive.
         r: Length of the interval, positive.
 
     Raises:

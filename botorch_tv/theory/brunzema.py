@@ -34,13 +34,13 @@ def et_gp_ucb_regret(
     """√(C_1 T β_T (T/τ̄ + 1) γ_τ̄) + 2 + T φ_T(ε, δ, τ̄), [ET] Theorem 1, eq. (12)-(13).
 
     C_1 = 8 / ln(1 + σ^(-2)), β_T of :class:`BayesEventTriggered`, φ as in :func:`model_mismatch`
-    with |y| bounded for 4 parts of δ. The proof counts T/τ̄ + 1 blocks, so it leaves out resets that
-    come sooner than τ̄ after each other.
+    with |y| bounded for 4 parts of δ. The proof counts T/τ̄ + 1 blocks and ignores resets less than
+    τ̄ apart.
 
     Args:
         T: Rounds, at least 1; any shape.
-        block: τ̄, rounds that a reset lets wait at most; see :func:`reset_time_bound`, for which
-            the theorem spends δ/4.
+        block: τ̄, the largest number of rounds before a reset, at least 1; see
+            :func:`reset_time_bound`, where the theorem uses δ/4.
         gain: γ_τ̄, the maximum information gain of τ̄ observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
         noise: σ², positive.
@@ -83,22 +83,22 @@ def r_gp_ucb_regret_improved(
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T φ_T(ε, δ, N), [ET] Theorem 2, eq. (46)-(47).
 
-    As [B16] (17) with a tighter mismatch, of order N² (1 - (1-ε)^(N/2)) where that has N³ε, and
-    for any noise. Its β_T is that of :class:`BayesResetting`, and |y| is bounded for 2 parts of δ.
+    The mismatch is tighter than in [B16] (17), of order N² (1 - (1-ε)^(N/2)) instead of N³ε, and
+    holds for any noise. β_T is that of :class:`BayesResetting`; |y| is bounded for 2 parts of δ.
 
     Args:
         T: Rounds, at least 1; any shape.
-        period: N, at least 1.
-        gain: γ_N, at least 0.
-        epsilon: As in :func:`et_gp_ucb_regret`, as the rest.
-        noise: σ², positive.
-        dim: Dimension d.
-        delta: δ.
-        r: r.
-        a0: a0.
-        b0: b0.
-        a1: a1.
-        b1: b1.
+        period: Period N, at least 1.
+        gain: γ_N, the maximum information gain of N observations, at least 0.
+        epsilon: Rate of change ε in [0, 1].
+        noise: Noise variance σ², positive.
+        dim: Dimension d, at least 1.
+        delta: Probability δ of failure, in (0, 1).
+        r: Side of the box around the domain, positive.
+        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: b0 of the same, at least 0.
+        a1: a1 of the tail of slopes, positive.
+        b1: b1 of the same, positive.
 
     Returns:
         The shape of ``T``.
@@ -133,11 +133,11 @@ def model_mismatch(
     Args:
         beta: β_T, at least 0; any shape.
         block: N or τ̄, the longest time between resets, at least 1.
-        epsilon: ε in [0, 1].
-        noise: σ², positive.
-        delta: δ in (0, 1).
-        a0: As in :func:`et_gp_ucb_regret`.
-        b0: As there.
+        epsilon: Rate of change ε in [0, 1].
+        noise: Noise variance σ², positive.
+        delta: Probability δ of failure, in (0, 1).
+        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: b0 of the same, at least 0.
         parts: 4 in eq. (13), 2 in eq. (47).
 
     Returns:
@@ -160,13 +160,13 @@ def model_mismatch(
 def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     """τ̄ = ⌈min(T, E[τ]/δ)⌉: the trigger fires sooner with probability 1 - δ, [ET] Lemma 4.
 
-    Markov's inequality; rounded up, since τ̄ counts observations in Theorem 1.
+    By Markov's inequality, rounded up, since τ̄ counts observations in Theorem 1.
 
     Args:
         horizon: T, at least 1.
-        mean: E[τ], the mean time to the first reset in rounds, at least 1; measured, since no
-            formula is known.
-        delta: δ in (0, 1), a quarter of that of Theorem 1.
+        mean: E[τ], the mean time to the first reset in rounds, positive. It must be measured, since
+            there is no formula.
+        delta: δ in (0, 1), a quarter of the δ of Theorem 1.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -1,8 +1,8 @@
-"""Regret of IGP-UCB and GP-TS on a function that stands still, [C17] §4.
+"""Regret of IGP-UCB and GP-TS on a static function, [C17] §4.
 
-All assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise and regression with λ = 1 + 2/T, for which
-γ_T is meant; a run with the λ of its horizon is covered in all its rounds. The theorems are stated
-as orders. The constants are those of their proofs, in Appendices D and E.
+All assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise and regression with λ = 1 + 2/T, also in
+γ_T. The bounds cover all rounds of a run with the λ of its horizon. The theorems are orders; the
+constants are those of their proofs in Appendices D and E.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float)
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0; that of :func:`greedy_information_gain` without its
-            first value, ``[1:]``, for 1, 2, ... rounds.
+        gain: γ_T for every ``T``, at least 0; for T = 1, 2, ... give
+            ``greedy_information_gain(...)[1:]``.
         B: Bound on the norm of f, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
@@ -49,8 +49,20 @@ def igp_ucb_order(
 ) -> Tensor:
     """B √(T γ_T) + √(T γ_T (γ_T + ln(1/δ))), [C17] Theorem 3 as stated.
 
-    An order, known up to ``constant``, in which R is hidden. The other arguments and the errors
-    are those of :func:`igp_ucb_regret`.
+    An order up to ``constant``, which includes R.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        gain: γ_T for every ``T``, at least 0.
+        B: Bound on the norm of f, at least 0.
+        delta: Probability δ of failure, in (0, 1).
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T`` and ``gain`` together.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
     noisy = (T * gain * (gain - math.log(delta))).sqrt()
     return constant * (B * (T * gain).sqrt() + noisy)
@@ -72,7 +84,7 @@ def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Te
         The shape of ``T``.
 
     Raises:
-        ValueError: If an argument is out of range, or the set would have less than one point.
+        ValueError: If an argument is out of range, or the set has less than 1 point.
     """
     cells = B * L * r * dim
     least = float(T.min())
@@ -96,8 +108,7 @@ def gp_ts_regret(
     Args:
         T: Rounds, at least 1; any shape.
         gain: γ_T for every ``T``, at least 0.
-        B: Bound on the norm of f, at least 0; so large that 2B + 1 <= 2B v_1/p, which the proof
-            takes for granted.
+        B: Bound on the norm of f, at least 0, with 2B + 1 <= 2B v_1/p, as the proof assumes.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
         log_decisions: ln |D_T|, at least 0: the logarithm of the number of arms, or
@@ -114,7 +125,7 @@ def gp_ts_regret(
     require(
         slack >= 2 * B + 1,
         f"gp_ts_regret: B is {B}, but the proof needs 2B + 1 <= 2B v_1/p, which is {slack:.4g}; "
-        "a larger B bounds the norm as well.",
+        "give a larger B, which is a valid bound too.",
     )
     spread = 1 + (2 * (log_decisions + 2 * T.log())).sqrt()
     scale = _width(gain, B, R, delta / 2) * spread / OPTIMISM
@@ -129,7 +140,7 @@ def gp_ts_order(
 ) -> Tensor:
     """√((γ_T + ln(2/δ)) d ln(BdT)) (√(T γ_T) + B √(T ln(2/δ))), [C17] Theorem 4 as stated.
 
-    An order, known up to ``constant``; R, L and r are part of it.
+    An order up to ``constant``, which includes R, L and r.
 
     Args:
         T: Rounds, at least 1, with B d T at least 1; any shape.
@@ -149,7 +160,7 @@ def gp_ts_order(
     require(
         bool((cells >= 1).all()),
         f"gp_ts_order: B d T is {float(cells.min()):.4g} at the first T, but its logarithm must "
-        "not be negative; begin at a later T.",
+        "not be negative; start at a later T.",
     )
     risk = math.log(2 / delta)
     first = ((gain + risk) * dim * cells.log()).sqrt()

@@ -38,9 +38,9 @@ def w_gp_ucb_regret(
     + (2/λ) B_T c² √ε_m/(1-γ) + 2β_T T √ε_m/(1-γ), with
     β_T = B + (R/√λ) √(2 ln(1/δ) + 2γ̄_T). Holds with probability 1 - δ.
 
-    The kernel is approximated within ε_m by m features. Over finitely many arms its own features,
-    as many as the matrix has rank, leave ε_m = 0. The constant before √ε_m/(1-γ) is an order in
-    the paper's Lemma 15, so that the bound is explicit only then.
+    m features approximate the kernel within ε_m. Over finitely many arms, as many features as the
+    rank of the kernel matrix give ε_m = 0. Otherwise the bound is not explicit, since the factor of
+    √ε_m/(1-γ) is an order in Lemma 15 of the paper.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -52,7 +52,7 @@ def w_gp_ucb_regret(
         B: Bound on the norms, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
-        memory: c, at least 1; any serves, :func:`analysis_memory` has the paper's.
+        memory: c, at least 1; :func:`analysis_memory` has the paper's.
         features: m, at least 1.
         feature_error: ε_m, at least 0.
 
@@ -83,7 +83,7 @@ def w_gp_ucb_regret(
 def w_gp_ucb_order(
     T: Rounds, *, gain: Rounds, budget: Rounds, budget_given: bool = True, constant: float = 1.0
 ) -> Tensor:
-    """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is unknown, [W22] Corollary 5.
+    """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is not given, [W22] Corollary 5.
 
     An order up to ``constant`` and logarithms, for the discount of
     :func:`botorch_tv.theory.discount`.
@@ -92,7 +92,7 @@ def w_gp_ucb_order(
         T: Rounds, at least 1; any shape.
         gain: γ̇_T, the larger of both weighted gains, for every ``T``.
         budget: B_T for every ``T``, positive.
-        budget_given: Whether the discount was chosen knowing B_T.
+        budget_given: Whether the discount was chosen by B_T.
         constant: Factor on the order, positive.
 
     Returns:
@@ -103,7 +103,8 @@ def w_gp_ucb_order(
     """
     require(
         bool((budget > 0).all()),
-        "w_gp_ucb_order: budget is 0, but the order is about change; without see igp_ucb_order.",
+        "w_gp_ucb_order: budget is 0, but must be positive; for a static objective see "
+        "igp_ucb_order.",
     )
     power = 0.25 if budget_given else 1.0
     return constant * gain.pow(0.875) * budget.pow(power) * T.pow(0.75)
@@ -111,7 +112,7 @@ def w_gp_ucb_order(
 
 @checked
 def analysis_memory(horizon: int, gamma: float) -> int:
-    """Memory c = ⌈ln T / (1 - γ)⌉, the age after which the analysis of [W22] Corollary 5 gives up.
+    """Memory c = ⌈ln T / (1 - γ)⌉, the largest age in the analysis of [W22] Corollary 5.
 
     Args:
         horizon: T, at least 1.

@@ -1,8 +1,8 @@
-"""Information gains, in nats: of given observations, and bounds on the largest one.
+"""Information gains in nats: of given observations, and bounds on the maximum.
 
-For noise variances N the gain is ½ ln det(I + N^(-½) K N^(-½)). [M] writes its γ_T without the
-factor ½: its quantity is twice ours. The most that any set of n observations can give, γ_n, stands
-in every regret bound. Finding it is hard; greedy choice bounds it from both sides.
+For noise variances N the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M] has no factor ½ and is
+twice this gain. Every regret bound contains γ_n, the maximum over sets of n observations. Computing
+it is hard; a greedy choice gives a lower and an upper bound.
 
 [W22] §6 bounds weighted gains by the decay of a kernel's eigenvalues. The kernel is
 Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1
@@ -28,7 +28,7 @@ from botorch_tv.validation import require
 def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
     """Gain of the first 0, 1, ..., n observations, [B16] (12) and [C17] (10)-(11).
 
-    One Cholesky factor gives all: the square of its entry i is n_i + var_{i-1}(x_i).
+    The squared diagonal of a Cholesky factor contains n_i + var_{i-1}(x_i).
 
     Args:
         covariance: Kernel on all pairs of the points observed, in their order,
@@ -39,15 +39,17 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
         `batch_shape x (n + 1)`, starting at 0.
 
     Raises:
-        ValueError: If a noise variance is not positive and finite, or the covariance not symmetric.
-        RuntimeError: If it is no matrix of floating numbers, or indefinite beyond the noise.
+        ValueError: If a noise variance is not positive and finite, or the covariance is not
+            symmetric.
+        RuntimeError: If the covariance is not a matrix of floating-point numbers, or is indefinite
+            beyond the noise.
     """
-    # A factor reads one half of the matrix.
+    # The factorisation reads only half of the matrix.
     apart, largest = (covariance - covariance.mT).abs(), covariance.abs()
     require(
         apart.numel() == 0 or bool(apart.max() <= EVALUATED_TOLERANCE * largest.max()),
-        "running_information_gain: covariance is not symmetric or not finite; give that of the "
-        "points with themselves, in one order, or (K + K.mT) / 2.",
+        "running_information_gain: covariance is not symmetric or not finite; give the covariance "
+        "of the points with themselves, in the same order, or (K + K.mT) / 2.",
     )
     variances = torch.as_tensor(noise, dtype=covariance.dtype, device=covariance.device)
     require(
@@ -63,7 +65,21 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
 
 
 def information_gain(covariance: Tensor, noise: Number) -> Tensor:
-    """Gain of all n observations, `batch_shape`; as :func:`running_information_gain`."""
+    """Gain of all n observations, [B16] (12) and [C17] (10)-(11).
+
+    Args:
+        covariance: Kernel on all pairs of the points observed, `batch_shape x n x n`; see
+            :func:`running_information_gain`.
+        noise: Noise variances of the observations, a positive number or `batch_shape x n`.
+
+    Returns:
+        `batch_shape`.
+
+    Raises:
+        ValueError: If a noise variance is not positive and finite, or the covariance is not
+            symmetric.
+        RuntimeError: If the covariance is indefinite beyond the noise.
+    """
     return running_information_gain(covariance, noise)[..., -1]
 
 
@@ -93,8 +109,7 @@ def weighted_information_gain(
 ) -> Tensor:
     """Gain with weights γ^(-s): the quantity maximised in [W22] eq. (5).
 
-    With weights and regularisation multiplied out, noise is λ γ^(-2 lag), or λ γ^(-lag) for the
-    single-weighted gain.
+    The equivalent noise is λ γ^(-2 lag), or λ γ^(-lag) for the single-weighted gain.
 
     Args:
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
@@ -108,7 +123,7 @@ def weighted_information_gain(
     Raises:
         ValueError: If ``noise`` or ``gamma`` is out of range.
     """
-    ExponentialWeights(gamma)  # refuses what lies outside, of which the square may not
+    ExponentialWeights(gamma)  # checks γ, since γ² may be in range when γ is not
     discount = ExponentialWeights(gamma**2 if double else gamma)
     return aged_information_gain(covariance, noise, discount)
 
@@ -119,10 +134,9 @@ def weighted_information_gain(
 def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> Tensor:
     """Upper bounds on γ_0, ..., γ_T for a static objective on finitely many arms.
 
-    The greedy value / (1 - 1/e), see :class:`botorch_tv.acquisition.Greedy`; the greedy value
-    itself, a lower bound, is this times 1 - 1/e. Noise that grows with age only lowers the gain,
-    so that weighted gains are covered too; for the Markov model see
-    :func:`markov_information_gain`.
+    The bound is the greedy value / (1 - 1/e), see :class:`botorch_tv.acquisition.Greedy`; the
+    greedy value is a lower bound. Noise that grows with age lowers the gain, so the bound also
+    holds for weighted gains. For the Markov model see :func:`markov_information_gain`.
 
     Args:
         covariance: Kernel on all pairs of arms, `M x M`.
@@ -130,11 +144,11 @@ def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> T
         horizon: T, at least 1.
 
     Returns:
-        `T + 1` values, index n for n observations, the first of them 0. Bounds are about 1, ..., T
-        rounds: ``igp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
+        `T + 1` values, index n for n observations, starting at 0. Pass ``gain[1:]`` to bounds over
+        1, ..., T rounds: ``igp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
 
     Raises:
-        InputDataError: If ``covariance`` is no covariance matrix.
+        InputDataError: If ``covariance`` is not a covariance matrix.
         ValueError: If ``noise`` or ``horizon`` is out of range.
     """
     values = Greedy.of(covariance, noise, horizon).values
@@ -147,10 +161,10 @@ def markov_information_gain(
 ) -> Tensor:
     """Upper bounds on γ~_0, ..., γ~_T of the Markov model, [B16] (14)-(15), over finite arms.
 
-    One arm is played per round, the most uncertain one of f_t; the gain is twice that. Choosing
-    greedily in one set after the other reaches half of the maximum of a monotone submodular
-    function (Fisher, Nemhauser and Wolsey 1978). Without change (ε = 0)
-    :func:`greedy_information_gain` is tighter, and returned.
+    The bound is twice the gain of playing the most uncertain arm of f_t in each round: a greedy
+    choice over successive sets reaches half of the maximum of a monotone submodular function
+    (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter
+    :func:`greedy_information_gain`.
 
     Args:
         covariance: Kernel on all pairs of arms, `M x M`.
@@ -159,11 +173,11 @@ def markov_information_gain(
         horizon: T, at least 1.
 
     Returns:
-        `T + 1` values in float64, index n for n rounds, the first of them 0. Bounds are about
-        1, ..., T rounds: ``tv_gp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
+        `T + 1` values in float64, index n for n rounds, starting at 0. Pass ``gain[1:]`` to bounds
+        over 1, ..., T rounds: ``tv_gp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
 
     Raises:
-        InputDataError: If ``covariance`` is no covariance matrix.
+        InputDataError: If ``covariance`` is not a covariance matrix.
         ValueError: If ``noise``, ``epsilon`` or ``horizon`` is out of range.
     """
     if epsilon == 0:
@@ -183,7 +197,7 @@ def closed_form_information_gain(
 ) -> Tensor:
     """The order of γ_T: (ln T)^(d+1) or T^c ln T with c = d(d+1)/(2ν + d(d+1)), [C17] §3.1.
 
-    An order, known up to ``constant``: it is no bound, and ignores lengthscale and noise.
+    An order up to ``constant``, not a bound; it ignores lengthscale and noise.
 
     Args:
         T: Observations, at least 1; any shape.
@@ -207,8 +221,12 @@ def closed_form_information_gain(
 def matern_exponent(nu: float, dim: int) -> float:
     """Exponent c = d(d+1) / (2ν + d(d+1)), the power of T in the order of γ_T for a Matérn kernel.
 
+    Args:
+        nu: Smoothness ν, positive.
+        dim: Dimension d, at least 1.
+
     Raises:
-        ValueError: If ``nu`` is not positive and finite or ``dim`` below 1.
+        ValueError: If ``nu`` is not positive and finite or ``dim`` is below 1.
     """
     return dim * (dim + 1) / (2 * nu + dim * (dim + 1))
 
@@ -222,7 +240,7 @@ def universal_gain_bound(
 ) -> Tensor:
     """γ̇_T <= N/2 ln(1 + k̄T/(λN)) + T δ_N/(2λ), [W22] Theorem 6.
 
-    Holds for any increasing weights, for gains weighted once or twice; so too for none.
+    It holds for any increasing weights, for gains weighted once, twice or not at all.
 
     Args:
         T: Observations, at least 1; any shape.
@@ -246,8 +264,8 @@ def discounted_gain_bound(
 ) -> float:
     """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
 
-    It does not depend on T. For gains weighted once, γ takes the place of γ² (Appendix D.2; the
-    sentence after Corollary 8 has the two exchanged).
+    It does not depend on T. For gains weighted once, γ replaces γ² (Appendix D.2; the sentence
+    after Corollary 8 exchanges the two).
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
@@ -278,7 +296,7 @@ def polynomial_gain_bound(
     """((C_p ψ²/(λ(1-γ²)))^(1/β_p) L^(-1/β_p) + 1) L, L = ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.1.
 
     For eigenvalues c_m <= C_p m^(-β_p). The proof bounds the tail by C_p ψ² N^(1 - β_p), which
-    takes β_p >= 2.
+    requires β_p >= 2.
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
@@ -310,8 +328,8 @@ def exponential_gain_bound(
 ) -> float:
     """((ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2 + 1) ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.2.
 
-    For eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof keeps N terms, the first bracket / C_e2
-    rounded up, so that this must be positive, and the bound itself at least 1.
+    For eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms, with N the first bracket
+    divided by C_e2 and rounded up. N must be positive, and the bound at least 1.
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
@@ -323,15 +341,15 @@ def exponential_gain_bound(
         double: Whether weights enter twice.
 
     Raises:
-        ValueError: If an argument is out of range, or so large a noise that nothing is learnt.
+        ValueError: If an argument is out of range, or the noise is too large for the proof.
     """
     lost = noise * (1 - gamma**2 if double else 1 - gamma)
     retained = math.log(C_e1 * psi**2 / (C_e2 * lost)) / C_e2
     log = math.log1p(k_bar / lost)
     require(
         retained > 0 and (retained + 1) * log >= 1,
-        f"exponential_gain_bound: noise is {noise}, but with these constants the proof keeps "
-        f"terms only below {C_e1 * psi**2 * noise / (C_e2 * lost):.4g} and needs a gain of at "
+        f"exponential_gain_bound: noise is {noise}, but with these constants the proof requires "
+        f"noise below {C_e1 * psi**2 * noise / (C_e2 * lost):.4g} and a gain of at "
         f"least 1 nat ({(retained + 1) * log:.4g} here); use discounted_gain_bound.",
     )
     return (retained + 1) * log

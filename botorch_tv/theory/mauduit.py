@@ -1,10 +1,10 @@
-"""Orders of regret under uncertainty injection, with and without an expert, and the questions that
-they ask, [M] §2, §3 and §5.
+"""Orders of regret under uncertainty injection, with and without an expert, and numbers of side
+queries, [M] §2, §3 and §5.
 
-All are stated as orders, for the squared exponential kernel, functions of bounded norm that change
-so that an observation of age a has noise σ²(1 + a^α), and the width of
-:class:`botorch_tv.acquisition.Heteroscedastic`. Each takes the ``constant`` that the paper leaves
-open; the upper ones hold with probability 1 - δ. The paper's γ_T is twice an information gain.
+All are orders for the squared exponential kernel, for functions of bounded norm whose change gives
+an observation of age a the noise σ²(1 + a^α), and for the width of
+:class:`botorch_tv.acquisition.Heteroscedastic`. The ``constant`` is not specified by the paper.
+Upper orders hold with probability 1 - δ. The paper's γ_T is twice an information gain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from botorch_tv.theory.arguments import Rounds, checked, rounds
 def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
     """√(d² T^(3α+1) ln^(2(d+1)) T) for GP-UCB without an expert, [M] Proposition 2.2, eq. (13).
 
-    An order, known up to ``constant``; below T for α < 1/3 only.
+    An order up to ``constant``; sublinear for α < 1/3 only.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -43,7 +43,7 @@ def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0)
 def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1.0) -> Tensor:
     """√((ln(1/δ) + d ln^(d+1)(d ln T)) T d ln^(d+1) T), [M] Theorem 3.3, eq. (23).
 
-    An order, known up to ``constant``, for any α: with an expert asked in every round.
+    An order up to ``constant`` for any α, with an expert queried in every round.
 
     Args:
         T: Rounds, at least e^(1/d), so that d ln T >= 1; any shape.
@@ -69,8 +69,8 @@ def w_sparq_gp_ucb_order(
 ) -> Tensor:
     """√(T^(2α~+1) d ln^(d+1) T (ln(1/δ) + d T^α~ ln^(d+1) T)), [M] Theorem 3.10, eq. (34).
 
-    An order, known up to ``constant``, for any α: with an expert asked at window starts. The
-    printed equation lacks the root, which its proof and Table 2 have.
+    An order up to ``constant`` for any α, with an expert queried at window starts. The printed
+    equation lacks the root, which its proof and Table 2 have.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -86,16 +86,16 @@ def w_sparq_gp_ucb_order(
         ValueError: If an argument is out of range.
     """
     require_alpha_tilde(alpha_tilde)
-    known = dim * T.log() ** (dim + 1)
-    risk = known * T**alpha_tilde - math.log(delta)
-    return constant * (T ** (2 * alpha_tilde + 1) * known * risk).sqrt()
+    gain = dim * T.log() ** (dim + 1)
+    risk = gain * T**alpha_tilde - math.log(delta)
+    return constant * (T ** (2 * alpha_tilde + 1) * gain * risk).sqrt()
 
 
 @checked
 def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
-    """√(T^(α+1)) for α < 1, T from there on: expected regret without an expert, [M] (17)-(18).
+    """√(T^(α+1)) for α < 1, else T: expected regret without an expert, [M] (17)-(18).
 
-    An order, known up to ``constant``, for the worst functions.
+    An order up to ``constant`` for the worst functions.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -111,15 +111,15 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
     return constant * T ** ((min(alpha, 1.0) + 1) / 2)
 
 
-# Questions to an expert.
+# Side queries to an expert.
 
 
 @checked
 def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
     """⌈c_Q ln^d(t + 1)⌉, the maximum number of side queries in round t.
 
-    [M] Proposition 3.2 gives the order O(ln^d t); the constant is the caller's. A strategy asks
-    less where fewer distinct points have been played or their kernel matrix has a lower rank.
+    [M] Proposition 3.2 gives the order O(ln^d t) without a constant. A strategy makes fewer queries
+    if it has played fewer distinct points or their kernel matrix has a lower rank.
 
     Args:
         t: Round, at least 1.
@@ -133,7 +133,7 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
 
 
 def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0) -> int:
-    """N_T <= Σ_t ⌈c_Q ln^d(t + 1)⌉ over the rounds in which an expert is asked.
+    """N_T <= Σ_t ⌈c_Q ln^d(t + 1)⌉ over the rounds with side queries.
 
     Args:
         asking: ``range(1, T + 1)`` for SparQ-GP-UCB; for W-SparQ-GP-UCB the rounds of
@@ -149,9 +149,9 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
 
 @checked
 def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) -> Tensor:
-    """T^(α/(α+1)): with no more side queries than this order, regret is linear, [M] Theorem 5.3.
+    """T^(α/(α+1)): with side queries up to this order, regret is linear, [M] Theorem 5.3.
 
-    An order, known up to ``constant``, for α > 1.
+    An order up to ``constant`` for α > 1.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -171,14 +171,14 @@ def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) ->
 def sufficient_side_queries(
     T: Rounds, alpha: float, alpha_tilde: float, dim: int, *, constant: float = 1.0
 ) -> Tensor:
-    """T^(1 - α~/α) ln^d T: with so many, W-SparQ has sublinear regret, [M] Theorem 3.10, Table 2.
+    """T^(1 - α~/α) ln^d T side queries give W-SparQ sublinear regret, [M] Theorem 3.10, Table 2.
 
-    An order, known up to ``constant``. Table 2 prints it for α~ = 1/4, as T^((4α-1)/(4α)) ln^d T.
+    An order up to ``constant``. Table 2 has α~ = 1/4, where it is T^((4α-1)/(4α)) ln^d T.
 
     Args:
         T: Rounds, at least 1; any shape.
-        alpha: As in :func:`botorch_tv.theory.next_window_start`.
-        alpha_tilde: As there.
+        alpha: Exponent α as in :func:`botorch_tv.theory.next_window_start`.
+        alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`.
         dim: Dimension d, at least 1.
         constant: Factor on the order, positive.
 

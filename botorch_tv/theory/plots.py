@@ -1,6 +1,6 @@
-"""Plots of bounds over measured regret; needs matplotlib.
+"""Plots of bounds and measured regret; requires matplotlib.
 
-``botorch_tv.theory`` does not import this module; import it by its own name.
+``botorch_tv.theory`` does not import this module; import it explicitly.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from torch import Tensor
 from botorch_tv.drawing import GRAY, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
     draw_curves,
+    fit_scale,
     line_styles,
     name_curves,
     regret_curves,
-    settle_scale,
 )
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.theory.arguments import largest_constant, smallest_constant
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Bound", "plot_bounds", "plot_orders"]
 
 Bound = Callable[[Tensor], Tensor]
-"""From horizons T = 1, 2, ... to the bound at each, both `rounds`."""
+"""Maps horizons T = 1, 2, ... to the bound at each, both of shape `rounds`."""
 
 
 def plot_bounds(
@@ -46,20 +46,20 @@ def plot_bounds(
 ) -> Figure:
     """Cumulative regret of one strategy in all trials, with upper bounds.
 
-    The scale of regret is logarithmic: bounds with the papers' constants lie orders of magnitude
-    above what is measured. The best that is said without any theorem, t times the largest regret
-    of any round seen, is drawn besides, dotted.
+    The axis of regret is logarithmic, since bounds with the papers' constants exceed measured
+    regret by orders of magnitude. A dotted line shows a trivial bound: t times the largest measured
+    regret of a round.
 
     Args:
         result: The study.
-        bounds: Label to bound; at least one.
-        strategy: Label of the strategy; the first one unless given.
-        path: Where to write the picture; its ending chooses the format.
-        ax: Axes of yours to draw on instead; their figure is returned.
+        bounds: At least 1 bound by label.
+        strategy: Label of the strategy; None for the first.
+        path: File for the picture; its ending selects the format.
+        ax: Axes to draw on; their figure is returned. None for a new figure.
 
     Raises:
-        ValueError: If there is no bound, the strategy is unknown, or both ``path`` and ``ax`` are
-            given.
+        ValueError: If there is no bound, the strategy is not in the study, or both ``path`` and
+            ``ax`` are given.
     """
     label = result.strategies[0] if strategy is None else strategy
     result.require_strategy(label)
@@ -72,7 +72,7 @@ def plot_bounds(
     color, _ = line_styles(result.strategies)[label]
     axes.plot(horizons, regret.T, color=color, linewidth=0.5, alpha=0.25)
     axes.plot(horizons, mean, color=color, linewidth=1.8, label=f"{label}, mean of trials")
-    lines = itertools.cycle(("dashed", "dashdot", "solid"))  # solid is first the regret
+    lines = itertools.cycle(("dashed", "dashdot", "solid"))
     for (name, values), line in zip(drawn.items(), lines):
         axes.plot(horizons, values, color="#000000", linestyle=line, linewidth=1.3, label=name)
     largest = "$t$ × largest regret of a round"
@@ -95,21 +95,21 @@ def plot_orders(
 ) -> Figure:
     """Normalised regret of one strategy, with orders scaled to touch it.
 
-    Papers that state an order leave its constant open. Here it is the smallest for which an upper
-    order lies above the mean curve in the second half of the rounds, and the largest for which a
-    lower one lies below: compare shapes, not levels.
+    An order has no published constant. The plot uses the smallest constant for which an upper order
+    lies above the mean curve in the second half of the rounds, and the largest for which a lower
+    order lies below. Compare shapes, not levels.
 
     Args:
         result: The study.
-        orders: Label to upper order with constant 1; may be empty where there are lower ones.
-        strategy: Label of the strategy; the first one unless given.
-        path: Where to write the picture; its ending chooses the format.
-        lower: Label to lower order with constant 1, such as :func:`markov_lower_bound`.
-        ax: Axes of yours to draw on instead; their figure is returned.
+        orders: Upper orders with constant 1 by label; may be empty if there are lower orders.
+        strategy: Label of the strategy; None for the first.
+        path: File for the picture; its ending selects the format.
+        lower: Lower orders with constant 1 by label, such as :func:`markov_lower_bound`.
+        ax: Axes to draw on; their figure is returned. None for a new figure.
 
     Raises:
-        ValueError: If there is no order, the strategy is unknown, or both ``path`` and ``ax`` are
-            given.
+        ValueError: If there is no order, the strategy is not in the study, or both ``path`` and
+            ``ax`` are given.
     """
     label = result.strategies[0] if strategy is None else strategy
     result.require_strategy(label)
@@ -122,17 +122,17 @@ def plot_orders(
     for name, values in drawn.items():
         order = torch.from_numpy(values[late:])
         if name in below:
-            constant, side = largest_constant(order, measured), "below"
+            constant, direction = largest_constant(order, measured), "below"
         else:
-            constant, side = smallest_constant(order, measured), "above"
+            constant, direction = smallest_constant(order, measured), "above"
         scaled = constant * values / horizons
-        named = f"{name}\nx {constant:.3g}, fitted from {side}"
+        named = f"{name}\nx {constant:.3g}, fitted from {direction}"
         curves[named] = scaled, np.full_like(scaled, np.nan)
-    # By the names alone: constants differ from study to study.
+    # Styles by label, since the constants in the names differ between studies.
     styles = dict(zip(curves, line_styles([label, *drawn]).values()))
     figure, axes = panel(ax, path, 9.5, 4.4)
     draw_curves(axes, horizons, curves, styles)
-    settle_scale(axes, [curves[label]], 0.1)
+    fit_scale(axes, [curves[label]], 0.1)
     low, high = axes.get_ylim()
     axes.set_ylim(low, max(high, *(1.1 * float(mean[-1]) for mean, _ in curves.values())))
     name_curves(axes, curves, styles)
@@ -143,8 +143,8 @@ def plot_orders(
 def _evaluated(
     result: StudyResult, bounds: Mapping[str, Bound]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Horizons, and every bound at each of them."""
-    require(len(bounds) > 0, "bounds is empty; give at least one by its label.")
+    """Horizons, and every bound at each horizon."""
+    require(len(bounds) > 0, "bounds is empty; give at least 1 bound by its label.")
     horizons = np.asarray(result.data["round"].values, dtype=float)
     T = torch.from_numpy(horizons)
     return horizons, {name: bound(T).cpu().double().numpy() for name, bound in bounds.items()}

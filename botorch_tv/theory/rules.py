@@ -1,4 +1,4 @@
-"""From what is known of the change to what a strategy needs: period N, H, window W, discount γ."""
+"""Parameters of a strategy from a rate of change: period N, H, window W and discount γ."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def reset_period(
     """Period N of R-GP-UCB for the Markov model, [B16] Corollary 4.1 and §5.1.
 
     ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel, ⌈min(T, 24 ε^(-1/(4 - c)))⌉ with
-    c = d(d+1)/(2ν + d(d+1)) for a Matérn kernel. Theory gives the powers; 12 and 24 were found by
-    cross-validation on the paper's worlds.
+    c = d(d+1)/(2ν + d(d+1)) for a Matérn kernel. Theory gives the powers; the paper chose 12 and 24
+    by cross-validation.
 
     Args:
         epsilon: Rate of change ε in [0, 1]; 0 never resets.
         horizon: Rounds T, at least 1.
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d; needed for a Matérn kernel.
-        constant: In place of 12 or 24, positive.
+        constant: Replaces 12 or 24, positive.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -47,7 +47,16 @@ def analysis_block(
     """The block Ñ for which [B16] (21) has the order of Corollary 4.1, [B16] Appendix E.
 
     The integer in 1, ..., T closest to ε^(-1/3), for a Matérn kernel to ε^(-1/(3 - c)). The bound
-    uses it, TV-GP-UCB does not. Arguments and errors are those of :func:`reset_period`.
+    uses it; TV-GP-UCB does not.
+
+    Args:
+        epsilon: Rate of change ε in [0, 1].
+        horizon: Rounds T, at least 1.
+        nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
+        dim: Dimension d; needed for a Matérn kernel.
+
+    Raises:
+        ValueError: If an argument is out of range.
     """
     power = 1 / (3 - exponent("analysis_block", nu, dim))
     return max(1, round(_block(epsilon, horizon, power, 1.0)))
@@ -57,7 +66,7 @@ def analysis_block(
 def budget_period(horizon: int, budget: float, gain: float) -> int:
     """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, for BR-GP-UCB and SW-GP-UCB.
 
-    Zhou and Shroff (2021), as quoted in [W22] §7; an order taken with constant 1.
+    Zhou and Shroff (2021), as quoted in [W22] §7; an order with constant 1.
 
     Args:
         horizon: Rounds T, at least 1.
@@ -77,26 +86,26 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
 def discount(horizon: int, gain: float, budget: float | None = None) -> float:
     """γ = 1 - ĝ^(-1/4) (B_T / T)^(1/2) for WGP-UCB, [W22] Corollary 5.
 
-    Without a known budget, γ = 1 - ĝ^(-1/4) T^(-1/2). Clipped to the open interval (0, 1).
+    Without a given budget, γ = 1 - ĝ^(-1/4) T^(-1/2). The result is clipped to (0, 1).
 
     Args:
         horizon: Rounds T, at least 1.
         gain: ĝ, a bound on the combined weighted gain γ̇_T, positive.
-        budget: Variation budget B_T, positive; None if unknown.
+        budget: Variation budget B_T, positive; None if not given.
 
     Raises:
         ValueError: If an argument is out of range.
     """
-    known = 1.0 if budget is None else budget
+    budget_term = 1.0 if budget is None else budget
     tiny = sys.float_info.epsilon
-    return min(max(1 - math.sqrt(known / horizon / math.sqrt(gain)), tiny), 1 - tiny)
+    return min(max(1 - math.sqrt(budget_term / horizon / math.sqrt(gain)), tiny), 1 - tiny)
 
 
 def exponent(name: str, nu: float | None, dim: int | None) -> float:
     """The c of [B16] Corollary 4.1, 0 for the squared exponential kernel; ``name`` for errors."""
     if nu is None:
         return 0.0
-    fix = "[B16] Corollary 4.1 is about no other; leave nu out for the squared exponential."
+    fix = "as [B16] Corollary 4.1 requires; give nu=None for the squared exponential."
     nu = require_number(f"{name}: nu", nu, "(2, inf)", fix)
     if dim is None:
         raise ValueError(f"{name}: dim is None, but a Matérn kernel's exponent c needs it.")

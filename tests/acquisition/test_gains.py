@@ -129,7 +129,7 @@ def test_greedy_accepts_single_precision():
 
 @pytest.mark.parametrize("t", [0, 4])
 def test_greedy_names_the_rounds_it_reaches(t):
-    with pytest.raises(ValueError, match=f"asked about round {t}, but reaches rounds 1 to 3"):
+    with pytest.raises(ValueError, match=f"covers rounds 1 to 3, but the round is {t}"):
         Greedy((0.0, 1.0, 1.5)).value(WidthContext(t, 1))
 
 

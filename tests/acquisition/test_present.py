@@ -243,7 +243,7 @@ def test_noisy_improvement_is_over_values_of_today():
     test_X = torch.rand(4, 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         found = acquisition(test_X).exp().numpy()
-        with pytest.warns(InputDataWarning, match="samples are drawn of values at time"):
+        with pytest.warns(InputDataWarning, match="samples are drawn at time"):
             past = qLogNoisyExpectedImprovement(model, X, **options, **sharp)
         old = past(with_time(test_X)).exp().numpy()
         pruned = qLogNoisyExpectedImprovementAtPresent(model, X[:, :2], sampler=sobol(512))
@@ -266,9 +266,9 @@ def test_baselines_of_a_batch_stay_apart_though_they_are_equal():
 def test_points_of_the_past_that_are_held_are_pointed_out():
     X = data()[0]
     for past, cure in (
-        (qLogNoisyExpectedImprovement(made(), X, sobol(8)), "X_baseline .* brings a baseline up"),
+        (qLogNoisyExpectedImprovement(made(), X, sobol(8)), "X_baseline .* moves a baseline"),
         (qUpperConfidenceBound(made(), 2.0, X_pending=X[:2]), "X_pending .* set_X_pending"),
-        (qNegIntegratedPosteriorVariance(made(), X), "mc_points .* time of the present"),
+        (qNegIntegratedPosteriorVariance(made(), X), "mc_points .* to the present"),
     ):
         with pytest.warns(InputDataWarning, match=cure):
             at_present(past)
@@ -292,7 +292,7 @@ def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(for
     ]
     for call in calls:
         if forgetting != "weights":  # under which the function itself stands still
-            with pytest.warns(InputDataWarning, match=r"at time \d.* now is 20, .*AtPresent"):
+            with pytest.warns(InputDataWarning, match=r"at time \d.* now is 20.*AtPresent"):
                 call(X)
         with warnings.catch_warnings():
             warnings.simplefilter("error", InputDataWarning)
@@ -317,7 +317,7 @@ def inside(kind, acquisition):
 @pytest.mark.parametrize("kind", ["penalised", "guided", "proximal"])
 def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
     X, model = data()[0], made()
-    with pytest.warns(InputDataWarning, match="samples are drawn of values at time"):
+    with pytest.warns(InputDataWarning, match="samples are drawn at time"):
         improvement = qLogNoisyExpectedImprovement(model, X, sobol(8))
     with pytest.warns(InputDataWarning, match="X_baseline of qLogNoisy") as said:
         acquisition = at_present(inside(kind, improvement))
@@ -419,7 +419,7 @@ def test_optima_of_the_past_are_pointed_out(kind):
     make, cure = {
         "MES": (lambda X: qMaxValueEntropy(model, X, train_inputs=X), "candidate_set .* train_inp"),
         "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* outputs drawn"),
-        "PES": (lambda X: qPredictiveEntropySearch(model, X), "pareto_sets .* time of the pres"),
+        "PES": (lambda X: qPredictiveEntropySearch(model, X), "pareto_sets .* to the present"),
         "noisy EI": (
             lambda X: LogNoisyExpectedImprovement(model, X, num_fantasies=4),
             "X_observed .*AtPresent",
@@ -541,14 +541,14 @@ def test_points_of_several_tasks_leave_out_the_column_of_tasks(
         present = at_present(acquisition, NOW, time_dim=time_dim)
         assert torch.equal(present(test_X), expected)
         assert torch.equal(present(with_time(test_X, 3.0, column)), expected)
-        with pytest.raises(BotorchTensorDimensionError, match="leave out a column of tasks"):
+        with pytest.raises(BotorchTensorDimensionError, match="drop a column of tasks"):
             present(whole[:4].unsqueeze(1))
     ours = qLogNoisyExpectedImprovementAtPresent(
         model, X[:, :2], sobol(16), **of, prune_baseline=False, now=NOW, time_dim=time_dim
     )
     assert torch.equal(ours.X_baseline, torch.unique(baseline, dim=0))
     assert ours(test_X).isfinite().all()
-    with pytest.raises(ValueError, match="it must be that of time, not of tasks"):
+    with pytest.raises(ValueError, match="it must be the column of time, not of tasks"):
         at_present(made_of["mean"], NOW, time_dim=task_feature)
 
 
@@ -579,7 +579,7 @@ def test_what_is_refused():
         ahead(torch.rand(2, 1, 1, dtype=torch.float64))
     X, Y = data()
     empty = TimeVaryingGP(X[:0], Y[:0], outcome_transform=None)
-    with pytest.raises(ValueError, match="say what time it is"):
+    with pytest.raises(ValueError, match="give a time"):
         at_present(PosteriorMean(empty))
     assert at_present(PosteriorMean(empty), 0.0)(X[:2, None, :2]).shape == (2,)
 

@@ -39,7 +39,7 @@ def test_a_loop_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert run("status", file, "--plot", str(tmp_path / "loop.png")) == 0
     told = capsys.readouterr().out
     assert "2 measurements from time 2026-03-01 09:00:00+00:00" in told
-    assert "of which 1 failed" in told
+    assert "1 failed" in told
     assert (tmp_path / "loop.png").exists()
     loop = Loop.load(file, adaptive_gp_ucb(maximize=False))
     assert loop.table()["y"].tolist()[1] == -2.5
@@ -93,7 +93,7 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
         (("ask", "F", "--time", "noon"), "neither a number nor a date"),
         (("ask", "F", "--time", "3"), "the times of this loop are datetimes"),
         (("ask", "F", "--now", "3"), "the times of this loop are datetimes"),
-        (("observe", "F", "1", "x=3"), "x is 3.0, but it must be a number from 0 to 1; give one"),
+        (("observe", "F", "1", "x=3"), "x is 3.0, but it must be a number from 0 to 1; change it"),
         (("ask", "nowhere"), "is not there; begin: botorch-tv loop new"),
         (("ask", "F", "--when", "3"), "--when 3 (see botorch-tv --help)"),
     ],
@@ -341,7 +341,7 @@ def test_what_programs_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     loop.save(file)
     said = read("status", "--json")
     assert said["best"] is None
-    assert "likelier to fail" in said["words"]
+    assert "more likely to fail" in said["words"]
 
 
 def test_choices_are_made_asked_for_and_observed(
@@ -360,7 +360,7 @@ def test_choices_are_made_asked_for_and_observed(
     assert json.loads(capsys.readouterr().out)["point"]["metal"] in ("steel", "a=b", "7")
     assert run("observe", file, "1", "temperature=3", "metal=stel", "n=2") == cli.EXIT_ERROR
     told = capsys.readouterr().err
-    assert "metal is 'stel'; give one of 'steel', 'a=b', '7'" in told
+    assert "metal is 'stel'; choose from 'steel', 'a=b', '7'" in told
 
 
 def test_choices_of_a_loop_from_python_are_written_as_python_or_json_has_them(

@@ -132,53 +132,6 @@ def test_exact_samples_have_the_determinants_probabilities() -> None:
     assert variation(sampled(K, 3, 40000, "exact", subsets), p) <= 0.02
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 4, 6])
-@pytest.mark.parametrize("steps", [None, "exact"])
-def test_samples_have_the_determinants_probabilities_in_full(size: int, steps: str | None) -> None:
-    K = line(8, 0.15)
-    subsets, p = law(K, size)
-    assert variation(sampled(K, size, 50000, steps, subsets), p) <= 0.02
-
-
-def test_how_many_proposals_are_looked_at_together_does_not_matter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    K = torch.from_numpy(line(30, 0.1)).expand(5, 30, 30)
-    points = torch.ones(5, 30, dtype=torch.bool)
-    start = greedy_map(K, 8)[0]
-    size, steps = torch.tensor([8, 3, 5, 8, 1]), torch.tensor([200, 10, 77, 0, 40])
-    key = draw_keys(Numbers((5,)))
-    runs = []
-    for together in (1, 8, 300):
-        monkeypatch.setattr(dpp, "MOST_TOGETHER", together)
-        runs.append(swap_chain(K, start, size, points, steps, key))
-    assert torch.equal(runs[0], runs[1])
-    assert torch.equal(runs[0], runs[2])
-    assert torch.equal(runs[0][3], start[3])
-    assert not torch.equal(runs[0][0], start[0])
-
-
-def test_the_chain_seldom_looks_at_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU: one look in 32 turns, and steps beyond the end change nothing."""
-    K = torch.from_numpy(line(30, 0.1)).expand(5, 30, 30)
-    start = greedy_map(K, 8)[0]
-    arguments = (
-        K,
-        start,
-        torch.tensor([8, 3, 5, 8, 1]),
-        torch.ones(5, 30, dtype=torch.bool),
-        torch.tensor([150, 10, 77, 0, 40]),
-        draw_keys(Numbers((5,))),
-    )
-    monkeypatch.setattr(dpp, "MOST_TOGETHER", 2)
-    expected = swap_chain(*arguments)
-    monkeypatch.setitem(dpp.GLANCE_TURNS, "cpu", 32)
-    with Reads() as reads:
-        assert torch.equal(swap_chain(*arguments), expected)
-    assert 150 / 2 / 32 <= reads.number <= 150 / 32 + 2
-
-
 class Reads(TorchDispatchMode):
     """Counts numbers that the host asks for."""
 
@@ -290,14 +243,14 @@ def test_nearly_singular_kernels(lengthscale: float, steps: int | str) -> None:
         assert len(set(index[mask].tolist())) == int(mask.sum())
 
 
-def test_greedy_choice_finds_no_variance_once_all_are_taken() -> None:
+def test_greedy_choice_beyond_the_number_of_points() -> None:
     greedy = greedy_map(torch.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=torch.float64), 4)
     assert greedy[1].tolist() == pytest.approx([2.0, 1.5, 0.0, 0.0])
     assert not greedy[2][:, 2:].any()
 
 
 @pytest.mark.parametrize("steps", [None, "exact"])
-def test_a_point_known_to_a_few_digits_more_than_rounding_counts(steps: str | None) -> None:
+def test_small_variances_above_rounding_count(steps: str | None) -> None:
     """Of variances given the others of 1e-9 and 1e-12 the former still tells something."""
     K = torch.diag(torch.tensor([1.0, 1e-12, 1e-9], dtype=torch.float64))
     generator = torch.Generator().manual_seed(0)
@@ -320,7 +273,7 @@ def test_single_precision() -> None:
     assert ranks[1] < ranks[0]
 
 
-def test_generators_as_ask_and_consult_take_them() -> None:
+def test_generators() -> None:
     """One for all trials, one per trial, or PyTorch's own."""
 
     def seeded(seed: int) -> torch.Generator:
@@ -343,14 +296,14 @@ def test_generators_as_ask_and_consult_take_them() -> None:
 
 
 @pytest.mark.parametrize("steps", [None, 1, 7])
-def test_one_of_two_points_that_are_alike(steps: int | None) -> None:
+def test_two_equal_points(steps: int | None) -> None:
     """Every proposal swaps them: a chain of known length would end where it must."""
     K = torch.tensor([[1.0, 0.3], [0.3, 1.0]], dtype=torch.float64).expand(2000, 2, 2)
     taken = k_dpp(K, 1, Numbers((2000,)), steps=steps)[0][:, 0]
     assert abs(float(taken.double().mean()) - 0.5) < 4 * 0.5 / 2000**0.5
 
 
-def test_no_point_and_one_point() -> None:
+def test_at_most_a_single_point() -> None:
     there = torch.tensor([[False, False], [False, True]])
     drawn = k_dpp(torch.eye(2).double().expand(2, 2, 2), 1, Numbers((2,)), points=there, clip=True)
     assert drawn[1].tolist() == [[False], [True]]
@@ -365,12 +318,33 @@ def test_default_length() -> None:
     assert default_steps(n, size).tolist() == [0, 0, 134, short if long > 2**15 else long, long]
 
 
+def test_chain_does_not_depend_on_lookahead_nor_on_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU checks for the end every 32 turns; further turns change nothing."""
+    start = greedy_map(torch.from_numpy(line(30, 0.1)).expand(5, 30, 30), 8)[0]
+    arguments = (
+        torch.from_numpy(line(30, 0.1)).expand(5, 30, 30),
+        start,
+        torch.tensor([8, 3, 5, 8, 1]),
+        torch.ones(5, 30, dtype=torch.bool),
+        torch.tensor([150, 10, 77, 0, 40]),
+        draw_keys(Numbers((5,))),
+    )
+    expected = swap_chain(*arguments)
+    assert torch.equal(expected[3], start[3])
+    assert not torch.equal(expected[0], start[0])
+    for together in (1, 300, 2):
+        monkeypatch.setattr(dpp, "MOST_TOGETHER", together)
+        assert torch.equal(swap_chain(*arguments), expected)
+    monkeypatch.setitem(dpp.GLANCE_TURNS, "cpu", 32)
+    with Reads() as reads:
+        assert torch.equal(swap_chain(*arguments), expected)
+    assert 150 / 2 / 32 <= reads.number <= 150 / 32 + 2
+
+
 def test_numbers_of_a_key() -> None:
-    """Uniform, independent of each other and between keys, and the same however they are made."""
+    """Uniform, and independent of each other and between keys."""
     key = draw_keys(Numbers((50,)))
     u = uniforms(key.unsqueeze(-1), torch.arange(2000))
-    assert float(u.min()) > 0
-    assert float(u.max()) < 1
     assert torch.equal(u[:, 7], uniforms(key, torch.tensor(7)))
     counts = np.histogram(u, bins=20, range=(0, 1))[0]
     assert ((counts - 5000) ** 2 / 5000).sum() < 50  # chi square with 19 degrees of freedom
@@ -379,24 +353,21 @@ def test_numbers_of_a_key() -> None:
         assert abs(correlation) < 4 / math.sqrt(u.numel())
 
 
-def test_bad_input() -> None:
-    K = torch.from_numpy(line(8, 0.2))
-    low = torch.ones(8, 8).double() + torch.diag(torch.arange(8).double() < 1).double()
-    numbers = Numbers(())
-    with pytest.raises(InputDataError, match=r"^8 is the numerical rank .* below the size = 9"):
-        k_dpp(K, 9, numbers)
-    there = torch.ones(3, 8, dtype=torch.bool)
-    there[1, 3:] = False
-    with pytest.raises(
-        InputDataError, match=r"^3 of trial 1 is the numerical rank .* below the size = 4"
-    ):
-        k_dpp(K.expand(3, 8, 8), 4, Numbers((3,)), points=there)
-    with pytest.raises(InputDataError, match=r"^2 is the numerical rank .* below the size = 3"):
-        k_dpp(low, 3, numbers)
-    with pytest.raises(InputDataError, match="not finite"):
-        k_dpp(K.masked_fill(torch.eye(8).bool(), math.nan), 3, numbers)
-    with pytest.raises(ValueError, match="size is 0"):
-        k_dpp(K, 0, numbers)
-    for steps in (-1, 2.5, "fast"):
-        with pytest.raises(ValueError, match="steps is"):
-            k_dpp(K, 3, numbers, steps=steps)  # type: ignore[arg-type]
+LINE = torch.from_numpy(line(8, 0.2))
+LOW_RANK = torch.ones(8, 8).double() + torch.diag(torch.arange(8).double() < 1).double()
+
+
+@pytest.mark.parametrize(
+    ("K", "size", "options", "message"),
+    [
+        (LINE, 9, {}, r"^8 is the numerical rank .* below the size = 9"),
+        (LOW_RANK, 3, {}, r"^2 is the numerical rank .* below the size = 3"),
+        (LINE, 4, {"points": torch.arange(8) < 3}, r"^3 is the numerical rank"),
+        (LINE.masked_fill(torch.eye(8).bool(), math.nan), 3, {}, "not finite"),
+        (LINE, 0, {}, "size is 0"),
+        *((LINE, 3, {"steps": steps}, "steps is") for steps in (-1, 2.5, "fast")),
+    ],
+)
+def test_bad_input(K: Tensor, size: int, options: dict, message: str) -> None:
+    with pytest.raises((InputDataError, ValueError), match=message):
+        k_dpp(K, size, Numbers(()), **options)

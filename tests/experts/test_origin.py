@@ -1,4 +1,4 @@
-"""A random walk's clock starts where the first value was learned, also if an expert gave it."""
+"""The origin of a random walk is the first value, also if an expert gave it."""
 
 import numpy as np
 import pytest
@@ -44,22 +44,3 @@ def test_answers_start_the_clock_where_the_first_measurement_failed(place: str) 
         torch.testing.assert_close(posterior.variance[trial, :, 0], variance, rtol=0, atol=1e-10)
     np.testing.assert_allclose(posterior.mean[1], 0.0, atol=1e-12)
     np.testing.assert_allclose(posterior.variance[1], 1.0, atol=1e-12)
-
-
-@pytest.mark.filterwarnings("error")
-def test_whoever_answers_in_every_trial_is_not_called_silent() -> None:
-    """``ok`` that is True throughout says what is said without it."""
-    strategy = SparQ(kernel=KERNEL, noise=NOISE, decay=Wiener(WALK))
-    state = strategy.init(GRID, batch_shape=(3,))
-    at = strategy.suggestion_at(state, GRID.X[7].expand(3, 2))
-    state, _ = strategy.tell(state, at, torch.zeros(3, dtype=torch.float64))
-    asked = strategy.consult(state)
-    assert asked is not None
-    y = torch.full((3, 1), 0.6, dtype=torch.float64)
-    told = strategy.absorb(state, asked, y, ok=torch.ones(3, 1, dtype=torch.bool))
-    plain = strategy.absorb(state, asked, y)
-    assert told.data.dropped == plain.data.dropped == 1
-    at_all = GRID.X.expand(3, 25, 2)
-    assert torch.equal(
-        strategy.posterior(told, at_all).mean, strategy.posterior(plain, at_all).mean
-    )

@@ -1,10 +1,9 @@
-"""SparQ and W-SparQ against dense formulas, with experts that answer all, some, late or nothing."""
+"""SparQ and W-SparQ against dense formulas, with complete, partial, late and missing answers."""
 
 from __future__ import annotations
 
 import copy
 import math
-import pickle
 import warnings
 from typing import Any
 
@@ -34,6 +33,8 @@ from botorch_tv.strategies.state import State
 
 POINTS, NOISE, TRIALS, ROUNDS = 6, 0.02, 3, 40
 GRID = Grid.regular(points=POINTS, dim=2)
+CORNERS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+CANDIDATES = Box(CORNERS, search=DiscreteSearch(GRID.X))
 K = matern_five_halves(GRID.X.numpy(), 0.3)
 KINDS = {
     "SparQ": lambda **k: sparq_gp_ucb(noise=NOISE, c_Q=2.0, B=0.5, **k),
@@ -93,22 +94,18 @@ def reply(script: str, t: int, shape: torch.Size) -> tuple[bool, Tensor | None, 
     [("exact", "patchy"), ("features", "slow"), ("box", "prompt")],
 )
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_same_choices_as_the_book(kind: str, inference: str, script: str) -> None:
+def test_same_choices_as_the_textbook(kind: str, inference: str, script: str) -> None:
     on_box = inference == "box"
     strategy = make(kind, inference="exact" if on_box else inference)
-    corners = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-    domain = Box(corners, search=DiscreteSearch(GRID.X)) if on_box else GRID
-    state = strategy.init(domain, batch_shape=(TRIALS,))
+    state = strategy.init(CANDIDATES if on_box else GRID, batch_shape=(TRIALS,))
     books = [Sparse(K, NOISE, ALPHA[kind]) for _ in range(TRIALS)]
     generators = [torch.Generator().manual_seed(trial) for trial in range(TRIALS)]
     late: list[tuple[int, Consultation, Tensor, list[Answers | None]]] = []
     total = np.zeros(TRIALS, dtype=int)
-    if on_box:  # without data a box plays its middle, a grid its first arm
-        start = torch.zeros(TRIALS, 2, dtype=torch.float64)
     for t in range(1, ROUNDS + 1):
         suggestion = strategy.ask(state)
-        if on_box and t == 1:
-            suggestion = strategy.suggestion_at(state, start)
+        if on_box and t == 1:  # without data a box plays its middle, a grid its first arm
+            suggestion = strategy.suggestion_at(state, torch.zeros(TRIALS, 2).double())
         arms = GRID.index_of(suggestion.X).tolist()
         for trial, book in enumerate(books):
             arm, mean, sd, sqrt_beta = book.choose()
@@ -132,24 +129,26 @@ def test_same_choices_as_the_book(kind: str, inference: str, script: str) -> Non
             answering, good, delay = reply(script, t, asked.mask.shape)
             values = answers_to(asked, t, list(range(TRIALS)))
             good = torch.ones_like(asked.mask) if good is None else good
-            said = [heard(asked, values, good, trial, t) for trial in range(TRIALS)]
+            got = [received(asked, values, good, trial, t) for trial in range(TRIALS)]
             if on_box:
                 asked = asked._replace(choice=asked.X)
             if answering:
-                late.append((t + delay, asked, torch.where(good, values, math.nan), said))
+                late.append((t + delay, asked, torch.where(good, values, math.nan), got))
         newest = 0 if state.expert is None else state.expert.told
-        for due, question, values, said in [one for one in late if one[0] <= t]:
-            late.remove((due, question, values, said))
+        for due, question, values, got in [entry for entry in late if entry[0] <= t]:
+            late.remove((due, question, values, got))
             if question.told <= newest:
                 continue
             state = strategy.absorb(state, question, values, ok=values.isfinite())
             newest = question.told
             total += question.side_queries.numpy()
-            for book, one in zip(books, said):
-                book.answers = one or book.answers
+            for book, answers in zip(books, got):
+                book.answers = answers or book.answers
 
 
-def heard(asked: Consultation, values: Tensor, good: Tensor, trial: int, t: int) -> Answers | None:
+def received(
+    asked: Consultation, values: Tensor, good: Tensor, trial: int, t: int
+) -> Answers | None:
     """The answers that one trial gets; None if there are none."""
     got = asked.mask[trial] & good[trial]
     if not got.any():
@@ -192,61 +191,9 @@ def play(
     return state, chosen
 
 
-@pytest.mark.parametrize("kind", ["SparQ", "W-SparQ"])
-def test_batch_is_a_loop_of_singles(kind: str) -> None:
-    strategy = make(kind)
-    trials = [0, 1, 2, 3]
-    _, together = play(strategy, strategy.init(GRID, batch_shape=(2, 2)), 15, trials)
-    for trial in trials:
-        _, alone = play(strategy, strategy.init(GRID), 15, [trial])
-        assert [row[trial] for row in together] == [row[0] for row in alone]
-
-
-@pytest.mark.parametrize("kind", ["SparQ", "W-SparQ"])
-def test_saved_and_restored_in_mid_run(kind: str) -> None:
-    strategy = make(kind)
-    halfway, before = play(strategy, strategy.init(GRID, batch_shape=(2,)), 9, [0, 1])
-    _, straight = play(strategy, halfway, 6, [0, 1], first=10)
-    restored = pickle.loads(pickle.dumps(halfway))
-    _, resumed = play(strategy, restored, 6, [0, 1], first=10)
-    assert resumed == straight
-    _, whole = play(strategy, strategy.init(GRID, batch_shape=(2,)), 15, [0, 1])
-    assert whole == before + straight
-
-
-def test_absorbing_leaves_the_old_state_alone() -> None:
-    strategy = make("W-SparQ")
-    state, _ = play(strategy, strategy.init(GRID, batch_shape=(2,)), 3, [0, 1])
-    suggestion = strategy.ask(state)
-    state, _ = strategy.tell(state, suggestion, torch.zeros(2).double())
-    told = 4 if strategy.consult(state) else None
-    while told is None:
-        state, _ = strategy.tell(state, strategy.ask(state), torch.zeros(2).double())
-        told = state.told if strategy.consult(state) else None
-    before = strategy.posterior(state, GRID.X).mean.clone()
-    asked = strategy.consult(state, generator=torch.Generator().manual_seed(0))
-    again = strategy.consult(state, generator=torch.Generator().manual_seed(0))
-    assert asked is not None
-    assert again is not None
-    assert torch.equal(asked.X, again.X)
-    after = strategy.absorb(state, asked, torch.ones_like(asked.X[..., 0]))
-    assert torch.equal(strategy.posterior(state, GRID.X).mean, before)
-    assert not torch.allclose(strategy.posterior(after, GRID.X).mean, before, atol=1e-3)
-
-
-def test_single_precision() -> None:
-    strategy = make("SparQ")
-    single = strategy.init(GRID, batch_shape=(2,), dtype=torch.float32)
-    state, chosen = play(strategy, single, 12, [0, 1])
-    assert state.expert is not None
-    assert state.expert.y.dtype == state.expert.noise.dtype == torch.float32
-    _, double = play(strategy, strategy.init(GRID, batch_shape=(2,)), 12, [0, 1])
-    assert chosen == double
-
-
 @pytest.mark.parametrize("maximize", [True, False])
 def test_with_other_parts(maximize: bool) -> None:
-    """Decay, an estimated mean and minimisation compose with experts as with anything else."""
+
     strategy = SparQ(
         kernel=unit_kernel("matern52", 0.3),
         noise=NOISE,
@@ -272,7 +219,7 @@ def test_with_other_parts(maximize: bool) -> None:
     np.testing.assert_allclose(posterior.variance.squeeze(), variance, atol=1e-8)
 
 
-def test_numerical_rank_limits_the_questions() -> None:
+def test_numerical_rank_limits_side_queries() -> None:
     """A kernel of rank 4: after many rounds at most 4 points are asked about."""
     features = np.random.default_rng(0).standard_normal((len(GRID), 4))
     strategy = sparq_gp_ucb(
@@ -285,11 +232,9 @@ def test_numerical_rank_limits_the_questions() -> None:
     assert asked.side_queries.tolist() == rank
 
 
-def test_a_box_of_its_own() -> None:
-    """Gradient search on a box; points are compared as points."""
-    corners = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+def test_gradient_search_on_a_box() -> None:
     strategy = make("W-SparQ")
-    state = strategy.init(Box(corners), batch_shape=(2,))
+    state = strategy.init(Box(CORNERS), batch_shape=(2,))
     for t in range(1, 9):
         suggestion = strategy.ask(state)
         if t == 3:  # the same points as in round 1 are asked about once
@@ -326,7 +271,7 @@ def test_a_late_or_absent_expert_is_reported() -> None:
     assert torch.allclose(
         plain.posterior(told, GRID.X).variance, strategy.posterior(state, GRID.X).variance
     )
-    with pytest.warns(ExpertWarning, match="no answer at all in 1 of 2 trials after round 1"):
+    with pytest.warns(ExpertWarning, match="no answer in 1 of 2 trials after round 1"):
         some = strategy.absorb(state, asked, y.unsqueeze(-1), ok=torch.tensor([[True], [False]]))
     assert some.expert is not None
     assert some.expert.unanswered.tolist() == [0, 1]
@@ -340,77 +285,7 @@ def test_a_late_or_absent_expert_is_reported() -> None:
     assert info.side_queries.tolist() == [0, 0]
 
 
-def with_three(state: State) -> State:
-    """A state of three trials."""
-    return state._replace(data=state.data._replace(time=torch.zeros(3).double()))
-
-
-def test_answers_that_do_not_fit() -> None:
-    strategy = make("SparQ")
-    state, _ = play(strategy, strategy.init(GRID, batch_shape=(2,)), 4, [0, 1])
-    newest, _ = strategy.tell(state, strategy.ask(state), torch.zeros(2).double())
-    asked = strategy.consult(newest)
-    assert asked is not None
-    y = torch.zeros(asked.mask.shape, dtype=torch.float64)
-    bad = y.clone()
-    bad[1, 2] = math.nan
-    ok = torch.ones_like(asked.mask)
-    before = copy.deepcopy(newest._replace(domain=None))
-    for message, call in [
-        (r"answer number 2 of trial 1 is nan.*ok=False", lambda: (newest, asked, bad, None)),
-        (r"y is torch.float64 of shape \(2, \d\)", lambda: (newest, asked, y[:, 1:], None)),
-        (r"y is \[1, 2\]", lambda: (newest, asked, [1, 2], None)),
-        (r"y is 1\.0, but .* \(2, \d\)", lambda: (newest, asked, 1.0, None)),
-        (r"ok is torch.bool of shape \(2,\)", lambda: (newest, asked, y, ok[:, 0])),
-        (r"ok is torch.float64", lambda: (newest, asked, y, y)),
-        (r"y is torch.float32", lambda: (newest, asked, y.float(), None)),
-        (
-            r"follows round 5 of .* has been told 4",
-            lambda: (state, asked, y, None),
-        ),
-        (
-            r"follows round 5 of .* has absorbed answers of round 5",
-            lambda: (strategy.absorb(newest, asked, y), asked, y, None),
-        ),
-        (
-            r"of trials \(2,\), but the state of trials \(3,\)",
-            lambda: (with_three(newest), asked, y, None),
-        ),
-    ]:
-        to, question, values, good = call()
-        with pytest.raises(InputDataError, match=message):
-            strategy.absorb(to, question, values, ok=good)
-    assert_identical(newest._replace(domain=None), before)
-    single = strategy.init(GRID)
-    single, _ = strategy.tell(single, strategy.ask(single), torch.tensor(0.0).double())
-    alone = strategy.consult(single)
-    assert alone is not None
-    with pytest.raises(InputDataError, match=r"answer number 0 is inf"):
-        strategy.absorb(single, alone, torch.tensor([math.inf]).double())
-
-
-def test_settings_that_make_no_sense() -> None:
-    kernel = unit_kernel("matern52", 0.3)
-    for tilde in (0.0, 1 / 3, -0.1, math.nan):
-        with pytest.raises(ValueError, match=r"alpha_tilde is .* between 0 and 1/3"):
-            w_sparq_gp_ucb(kernel=kernel, noise=0.1, alpha=1.0, alpha_tilde=tilde)
-    for alpha in (0.0, -1.0, math.inf):
-        with pytest.raises(ValueError, match="alpha is"):
-            w_sparq_gp_ucb(kernel=kernel, noise=0.1, alpha=alpha)
-    with pytest.raises(ValueError, match="c_Q is 0"):
-        sparq_gp_ucb(kernel=kernel, noise=0.1, c_Q=0)
-    with pytest.raises(ValueError, match="steps is -1"):
-        sparq_gp_ucb(kernel=kernel, noise=0.1, steps=-1)
-    plain = gp_ucb(kernel=kernel, noise=0.1)
-    state = plain.init(GRID)
-    with pytest.raises(InputDataError, match="consults no expert"):
-        plain.absorb(state, None, torch.zeros(1))  # type: ignore[arg-type]
-    with_weather = Box(torch.tensor([[0.0], [1.0]]).double(), context_dim=1)
-    with pytest.raises(InputDataError, match="context"):
-        SparQ(kernel=kernel, noise=0.1).init(with_weather)
-
-
-def test_who_asks_and_how_it_is_shown() -> None:
+def test_consults_and_repr() -> None:
     kernel = unit_kernel("matern52", 0.3)
     plain = gp_ucb(kernel=kernel, noise=0.1)
     assert not plain.consults
@@ -421,3 +296,82 @@ def test_who_asks_and_how_it_is_shown() -> None:
     assert repr(strategy).startswith("SparQ(kernel=")
     assert "Windows(alpha=2.0, alpha_tilde=0.25)" in repr(strategy)
     assert Refresh(EveryRound(), 6.0).queries(500, 1) == math.ceil(6 * math.log(501))
+
+
+def test_bad_answers() -> None:
+    strategy = make("SparQ")
+    state, _ = play(strategy, strategy.init(GRID, batch_shape=(2,)), 4, [0, 1])
+    newest, _ = strategy.tell(state, strategy.ask(state), torch.zeros(2).double())
+    asked = strategy.consult(newest)
+    assert asked is not None
+    y, ok = torch.zeros(asked.mask.shape).double(), torch.ones_like(asked.mask)
+    bad = y.clone()
+    bad[1, 2] = math.nan
+    three = newest._replace(data=newest.data._replace(time=torch.zeros(3).double()))
+    answered = strategy.absorb(newest, asked, y)
+    before = copy.deepcopy(newest._replace(domain=None))
+    values: Any
+    for to, values, good, message in [
+        (newest, bad, None, r"answer number 2 of trial 1 is nan.*ok=False"),
+        (newest, y[:, 1:], None, r"y is torch.float64 of shape \(2, \d\)"),
+        (newest, [1, 2], None, r"y is \[1, 2\]"),
+        (newest, y, ok[:, 0], r"ok is torch.bool of shape \(2,\)"),
+        (newest, y, y, "ok is torch.float64"),
+        (newest, y.float(), None, "y is torch.float32"),
+        (state, y, None, "follows round 5 of .* 4"),
+        (answered, y, None, "follows round 5 of .* answers of round 5"),
+        (three, y, None, r"of trials \(2,\), but the state of trials \(3,\)"),
+    ]:
+        with pytest.raises(InputDataError, match=message):
+            strategy.absorb(to, asked, values, ok=good)
+    assert_identical(newest._replace(domain=None), before)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda k: w_sparq_gp_ucb(kernel=k, noise=0.1, alpha=1.0, alpha_tilde=1 / 3), "1/3"),
+        (lambda k: w_sparq_gp_ucb(kernel=k, noise=0.1, alpha=0.0), "alpha is"),
+        (lambda k: sparq_gp_ucb(kernel=k, noise=0.1, c_Q=0), "c_Q is 0"),
+        (lambda k: sparq_gp_ucb(kernel=k, noise=0.1, steps=-1), "steps is -1"),
+        (lambda k: gp_ucb(kernel=k, noise=0.1).absorb(None, None, None), "consults no expert"),
+        (lambda k: SparQ(kernel=k, noise=0.1).init(Box([(0, 1)], context_dim=1)), "context"),
+    ],
+)
+def test_bad_settings(call: Any, message: str) -> None:
+    with pytest.raises((InputDataError, ValueError), match=message):
+        call(unit_kernel("matern52", 0.3))
+
+
+def test_never_more_side_queries_than_past_points() -> None:
+    strategy = sparq_gp_ucb(kernel=unit_kernel("matern52", 0.3), noise=NOISE, c_Q=1000.0, steps=0)
+    for domain in (GRID, CANDIDATES):
+        state, seen = strategy.init(domain), set()
+        for arm in (3, 7, 3, 7, 12, 3):
+            seen.add(arm)
+            at = strategy.suggestion_at(state, GRID.X[arm])
+            state, _ = strategy.tell(state, at, torch.tensor(0.1, dtype=torch.float64))
+            asked = strategy.consult(state)
+            assert asked is not None
+            assert set(GRID.index_of(asked.X).tolist()) == seen
+            assert int(asked.side_queries) == len(seen)
+
+
+@pytest.mark.parametrize("inference", ["exact", "features"])
+@pytest.mark.parametrize("place", ["grid", "candidates", "box"])
+def test_no_trials_at_all(place: str, inference: str) -> None:
+    domain = {"grid": GRID, "candidates": CANDIDATES, "box": Box(CORNERS)}[place]
+    for steps, shape in ((0, (0,)), (5, (2, 0)), ("exact", (2, 0))):
+        strategy = make("SparQ", steps=steps, inference=inference)
+        state = strategy.init(domain, batch_shape=shape)
+        for _ in range(2):
+            suggestion = strategy.ask(state)
+            assert suggestion.X.shape == (*shape, 2)
+            state, info = strategy.tell(state, suggestion, torch.zeros(shape).double())
+            asked = strategy.consult(state, generator=[])
+            assert asked is not None
+            assert asked.X.shape[:-2] == asked.side_queries.shape == shape
+            state = strategy.absorb(state, asked, torch.zeros(asked.mask.shape).double())
+        assert info.side_queries.shape == shape
+        assert strategy.posterior(state, GRID.X).mean.shape == (*shape, 25 + 11, 1)
+        assert strategy.recommend(state).shape == (*shape, 2)

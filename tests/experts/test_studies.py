@@ -83,14 +83,7 @@ def test_a_trial_does_not_notice_other_trials_or_strategies() -> None:
             )
 
 
-def test_labels_decide_on_what_the_expert_says() -> None:
-    """The same strategy under two labels has two experts, whose errors differ."""
-    result = study({"one": strategies()["SparQ"], "two": strategies()["SparQ"]})
-    one, two = (result.data["index"].sel(strategy=label).values for label in ("one", "two"))
-    assert not np.array_equal(one, two)
-
-
-def test_every_purpose_has_numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_purpose_has_its_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Strategies that draw and ask experts besides share none, with each other or themselves."""
     purposes: dict[str, torch.Tensor] = {}
 
@@ -110,8 +103,7 @@ def test_every_purpose_has_numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     assert len(numbers.unique()) == len(numbers)
 
 
-def test_an_expert_draws_from_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a strategy that draws chooses from, and what it is answered by, are two streams."""
+def test_an_expert_has_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, set[int]] = {"ask": set(), "consult": set()}
     for name in seen:
         usual = getattr(SparQ, name)
@@ -173,25 +165,25 @@ def test_both_inferences_make_the_same_choices(place: str) -> None:
 class Silent(SparQ):
     """Notes what its expert says, and about when."""
 
-    heard: list = []  # noqa: RUF012 - shared by all copies on purpose
+    received: list = []  # noqa: RUF012 - shared by all copies on purpose
 
     def absorb(self, state, consultation, y, *, ok=None, check=True):  # type: ignore[no-untyped-def]
-        self.heard.append((consultation, y, ok))
+        self.received.append((consultation, y, ok))
         return super().absorb(state, consultation, y, ok=ok, check=check)
 
 
-def test_the_expert_tells_the_present_objective() -> None:
+def test_experts_answer_with_the_present_objective() -> None:
     """Answers are f_t of the round just played; sensors that are out do not answer."""
     random = np.random.default_rng(1)
     panel = random.standard_normal((30, 8)).cumsum(0)
     panel[22:26, 3] = np.nan
     world = PanelWorld(panel, train=20, first_arm=3)
-    Silent.heard.clear()
+    Silent.received.clear()
     strategy = Silent(kernel=world.kernel, noise=world.model_noise, width=Logarithmic())
     study({"noted": strategy}, world=world, horizon=8, trials=4)
-    assert len(Silent.heard) == 8
+    assert len(Silent.received) == 8
     missing = 0
-    for t, (asked, y, ok) in enumerate(Silent.heard):
+    for t, (asked, y, ok) in enumerate(Silent.received):
         assert asked.told == t + 1
         truth = world.objective[t][asked.choice]
         assert torch.equal(y, truth)  # a panel has no errors besides its own
@@ -199,16 +191,3 @@ def test_the_expert_tells_the_present_objective() -> None:
         assert torch.equal(ok, asked.choice != out)
         missing += int((~ok & asked.mask).sum())
     assert missing > 0
-
-
-@pytest.mark.parametrize("label", ["SparQ", "W-SparQ"])
-def test_a_study_is_resumed(label: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    chosen = {label: strategies()[label]}
-    first = study(chosen, trials=2, chunk=2, save_to=tmp_path)
-    more = study(chosen, trials=4, save_to=tmp_path)
-    assert more.data.attrs["trials_found"] == 2
-    np.testing.assert_array_equal(first.regret, more.regret.isel(trial=slice(2)))
-    uncut = study(chosen, trials=4)
-    np.testing.assert_array_equal(more.data["index"], uncut.data["index"])
-    np.testing.assert_array_equal(more.side_queries, uncut.side_queries)
-    np.testing.assert_allclose(more.regret, uncut.regret, rtol=0, atol=1e-10)

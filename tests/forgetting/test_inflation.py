@@ -29,7 +29,7 @@ def test_uncertainty_injection(alpha: float, kappa: float) -> None:
 
 
 def test_zero_to_the_power_zero_is_zero() -> None:
-    """With α = 0 the newest observation has plain noise; any other, however young, 1 + κ times."""
+    """With α = 0 all but the newest observation have the noise factor 1 + κ."""
     expected = torch.tensor([1.0, 1.7, 1.7, 1.7, 1.7, 1.7], dtype=torch.float64)
     torch.testing.assert_close(factor(UncertaintyInjection(0.0, kappa=0.7)), expected)
 
@@ -39,19 +39,11 @@ def test_zero_to_the_power_zero_is_zero() -> None:
     [Static(), ExponentialWeights(1.0), UncertaintyInjection(2.0, kappa=0.0)],
     ids=repr,
 )
-def test_what_does_not_grow(inflation: Inflation) -> None:
+def test_no_growth(inflation: Inflation) -> None:
     assert torch.equal(factor(inflation), torch.ones_like(LAGS))
 
 
-@pytest.mark.parametrize(
-    "inflation", [ExponentialWeights(0.5), UncertaintyInjection(0.5)], ids=repr
-)
-def test_noise_grows_with_age_and_starts_at_its_own(inflation: Inflation) -> None:
-    assert float(inflation.log_factor(LAGS[:1])) == 0.0
-    assert (factor(inflation).diff() > 0).all()
-
-
-def test_weights_that_leave_every_range_are_still_told() -> None:
+def test_no_overflow() -> None:
     """γ^(-lag) itself would be infinite; its logarithm is not."""
     lag = torch.tensor([1e5], dtype=torch.float64)
     expected = torch.tensor([1e5 * math.log(10.0)], dtype=torch.float64)
@@ -62,20 +54,7 @@ def test_weights_that_leave_every_range_are_still_told() -> None:
 @pytest.mark.parametrize(
     "inflation", [Static(), ExponentialWeights(0.9), UncertaintyInjection(0.5)], ids=repr
 )
-def test_dtype_and_shape_are_kept(inflation: Inflation, dtype: torch.dtype) -> None:
+def test_dtype_and_shape(inflation: Inflation, dtype: torch.dtype) -> None:
     value = inflation.log_factor(LAGS.to(dtype).view(2, 3))
     assert value.shape == (2, 3)
     assert value.dtype == dtype
-
-
-@pytest.mark.parametrize("gamma", [0.0, -0.1, 1.0 + 1e-9, math.nan])
-def test_discounts_outside_zero_and_one_are_refused(gamma: float) -> None:
-    with pytest.raises(ValueError, match="gamma"):
-        ExponentialWeights(gamma)
-
-
-@pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf])
-@pytest.mark.parametrize("name", ["alpha", "kappa"])
-def test_negative_growth_is_refused(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=name):
-        UncertaintyInjection(**({"alpha": 1.0, "kappa": 1.0} | {name: value}))

@@ -1,4 +1,4 @@
-"""What is declared of parameters: natural values, bounds and units of time, in closed form."""
+"""Parameters: natural values, bounds and units of time, in closed form."""
 
 import math
 
@@ -8,14 +8,14 @@ import torch
 from botorch_tv.forgetting import ExponentialWeights, Markov, Parameter, Wiener
 
 D = torch.float64
-LOST, KEPT = Parameter(upper=1.0, share="lost", power=-1), Parameter(share="retained", power=-1)
+LOST, RETAINED = Parameter(upper=1.0, share="lost", power=-1), Parameter(share="retained", power=-1)
 
 
 @pytest.mark.parametrize(
     ("parameter", "natural"),
     [
         (LOST, lambda value: -math.log(1 - value)),
-        (KEPT, lambda value: -math.log(value)),
+        (RETAINED, lambda value: -math.log(value)),
         (Parameter(), lambda value: value),
     ],
     ids=["lost", "retained", "itself"],
@@ -28,7 +28,7 @@ def test_natural_values_and_back(parameter, natural) -> None:
         assert float(parameter.value(found)) == pytest.approx(value, rel=1e-14)
 
 
-def test_bounds_of_natural_values_end_at_the_fastest() -> None:
+def test_natural_bounds() -> None:
     bounds = Parameter(lower=0.2, upper=0.9, share="retained").natural_bounds()
     assert bounds == pytest.approx((-math.log(0.9), -math.log(0.2)))
     bounds = Parameter(lower=0.2, upper=0.9, share="retained", fastest=0.5).natural_bounds()
@@ -41,11 +41,11 @@ def test_bounds_of_natural_values_end_at_the_fastest() -> None:
     assert Parameter(lower=2.0).natural_bounds() == (2.0, math.inf)
 
 
-def test_two_units_keep_what_one_keeps_twice() -> None:
+def test_conversion_between_units() -> None:
     """1 - ε, γ and σ_w² of a unit of time 2.5 times as long."""
     factor, value = torch.tensor(2.5, dtype=D), torch.tensor(0.3, dtype=D)
     assert float(LOST.counted(value, factor, {})) == pytest.approx(1 - 0.7**2.5)
-    assert float(KEPT.counted(value, factor, {})) == pytest.approx(0.3**2.5)
+    assert float(RETAINED.counted(value, factor, {})) == pytest.approx(0.3**2.5)
     assert float(Parameter(power=-1).counted(value, factor, {})) == pytest.approx(0.75)
     assert float(Parameter(power=1).counted(value, factor, {})) == pytest.approx(0.12)
     assert Parameter().counted(value, factor, {}) is value
@@ -68,11 +68,8 @@ def test_the_same_unit_changes_no_bit() -> None:
     ],
     ids=["epsilon", "sigma_w2", "gamma"],
 )
-def test_searches_start_where_something_is_left_to_find(parameter: Parameter) -> None:
-    """Between the bounds and on the near side of where nothing of one observation is left.
-
-    A tenth of the variance lost or walked in a gap is fast, and far from all of it.
-    """
+def test_fast_starts_are_correlated(parameter: Parameter) -> None:
+    """Fast starts lose a tenth of the variance in a gap, within the bounds."""
     low, high = parameter.natural_bounds()
     start = parameter.number(parameter.fast_start)
     uncorrelated = parameter.number(parameter.uncorrelated_beyond)

@@ -1,10 +1,8 @@
-"""Memories of parts are brought to where a state is, whatever holds the tensors."""
+"""Memories of parts are moved to the device and dtype of the state."""
 
 from typing import NamedTuple
 
-import pytest
 import torch
-from botorch.exceptions import InputDataError
 
 from botorch_tv.forgetting import Part
 from botorch_tv.forgetting.base import as_memory
@@ -29,8 +27,3 @@ def test_floats_take_the_dtype_and_counts_stay_counts():
         assert "[0.5000, 1.5000], dtype=torch.float64" in str(made)
         assert "tensor([1, 2])" in str(made)
     assert as_memory(Part(), None, None, LIKE, PAIR) is None
-
-
-def test_what_was_remembered_is_not_lost_without_a_word():
-    with pytest.raises(InputDataError, match=r"Part\.update returned None"):
-        as_memory(Part(), None, torch.zeros(2), LIKE, PAIR)

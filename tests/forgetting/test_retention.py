@@ -1,25 +1,30 @@
-"""Retention of rows: which are kept, and what counts as a reset."""
+"""Retention: which rows are retained, and what counts as a reset."""
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from gpytorch.kernels import PeriodicKernel, RBFKernel
 from oracles.dense import trigger_threshold
 
 from botorch_tv.forgetting import (
+    ConfirmedTrigger,
     EventTrigger,
+    GLRTrigger,
     KeepAll,
     Log,
     Observation,
+    PeriodicMarkov,
     PeriodicReset,
     Retained,
     Retention,
     SlidingWindow,
+    WassersteinRemoval,
     prediction_error,
 )
 from botorch_tv.forgetting.retention import require_rules
+from botorch_tv.strategies import w_dbo
 
 D = torch.float64
 
@@ -28,9 +33,9 @@ def log_of(times: list[float], now: float | None = None, **more: Any) -> Log:
     """A log of one trial; before a choice at ``now``, after an observation unless given."""
     time = torch.tensor([times], dtype=D)
     at = time[:, -1] if now is None else torch.tensor([now], dtype=D)
-    one = torch.ones_like(at)
-    seen = Observation(X=one.unsqueeze(-1), y=one, mean=one, sd=one, noise=one)
-    left = SimpleNamespace(time=time, y=torch.zeros_like(time), noise=torch.ones_like(time))
+    unit = torch.ones_like(at)
+    seen = Observation(X=unit.unsqueeze(-1), y=unit, mean=unit, sd=unit, noise=unit)
+    rows = SimpleNamespace(time=time, y=torch.zeros_like(time), noise=torch.ones_like(time))
     facts: dict[str, Any] = {
         "now": at,
         "rounds": len(times),
@@ -38,26 +43,16 @@ def log_of(times: list[float], now: float | None = None, **more: Any) -> Log:
         "first_time": time[:, 0],
         "newest": seen if now is None else None,
     }
-    return Log(left, **(facts | more))
-
-
-def live(rule: Retention, times: list[float], now: float) -> list[bool]:
-    retained = rule.keep(log_of(times, now))
-    assert isinstance(retained, Retained)
-    assert retained.rows is not None
-    return retained.rows.tolist()[0]
+    return Log(rows, **(facts | more))
 
 
 def test_periods_in_rounds() -> None:
-    """Before deciding round t = told + 1 all is forgotten when told mod N = 0."""
+    """All rows are dropped before round n + 1 if n mod N = 0, never after an observation."""
     rule = PeriodicReset(3)
-    answers = [rule.keep(log_of([0.0] * told, now=9.0)) for told in range(1, 8)]
-    assert [one.newest for one in answers] == [1, 2, 0, 1, 2, 0, 1]
-    assert [one.reset for one in answers] == [False, False, True] * 2 + [False]
+    answers = [rule.keep(log_of([0.0] * n, now=9.0)) for n in range(1, 8)]
+    assert [answer.newest for answer in answers] == [1, 2, 0, 1, 2, 0, 1]
+    assert [answer.reset for answer in answers] == [False, False, True] * 2 + [False]
     assert PeriodicReset(1).keep(log_of([0.0], now=9.0)) == Retained(newest=0, reset=True)
-
-
-def test_a_period_does_not_end_within_a_round() -> None:
     assert PeriodicReset(3).keep(log_of([0.0] * 3)) == Retained()
 
 
@@ -66,41 +61,71 @@ def test_windows_in_rounds() -> None:
         assert SlidingWindow(3).keep(log_of([0.0] * 5, now)) == Retained(newest=3)
 
 
-def test_periods_in_time() -> None:
-    """They count from the first observation; an end belongs to the next."""
-    rule, times = PeriodicReset(2.0, by="time"), [5.0, 6.5, 7.0, 8.75, 9.0]
-    assert live(rule, times[:2], 6.75) == [True, True]
-    assert live(rule, times[:2], 7.0) == [False, False]
-    assert live(rule, times, 9.0) == [False, False, False, False, True]
-    assert live(rule, times, 8.9)[:4] == [False, False, True, True]
-    assert live(rule, times, 1e6) == [False] * 5
+@pytest.mark.parametrize(
+    ("rule", "times", "now", "expected"),
+    [
+        # Periods count from the first observation; an end belongs to the next period.
+        (PeriodicReset(2.0, by="time"), [5.0, 6.5], 6.75, [1, 1]),
+        (PeriodicReset(2.0, by="time"), [5.0, 6.5], 7.0, [0, 0]),
+        (PeriodicReset(2.0, by="time"), [5.0, 6.5, 7.0, 8.75, 9.0], 9.0, [0, 0, 0, 0, 1]),
+        (PeriodicReset(2.0, by="time"), [5.0, 6.5, 7.0, 8.75], 8.9, [0, 0, 1, 1]),
+        (PeriodicReset(2.0, by="time"), [5.0, 6.5, 7.0], 1e6, [0, 0, 0]),
+        # An observation exactly W old is retained.
+        (SlidingWindow(2.0, by="time"), [0.0, 1.0, 2.5], 2.5, [0, 1, 1]),
+        (SlidingWindow(2.0, by="time"), [0.0, 1.0, 2.5], 3.0, [0, 1, 1]),
+        (SlidingWindow(2.0, by="time"), [0.0, 1.0, 2.5], 3.25, [0, 0, 1]),
+        (SlidingWindow(2.0, by="time"), [0.0, 1.0, 2.5], 100.0, [0, 0, 0]),
+    ],
+)
+def test_rules_in_time(rule: Retention, times: list[float], now: float, expected: list) -> None:
+    assert rule.keep(log_of(times, now)).rows.tolist() == [[bool(row) for row in expected]]
 
 
 def test_a_period_in_time_is_reset_before_a_choice() -> None:
-    rule, times = PeriodicReset(2.0, by="time"), [5.0, 6.5]
+    rule = PeriodicReset(2.0, by="time")
     for now, reset in ((6.9, [False]), (7.0, [True]), (100.0, [True])):
-        assert rule.keep(log_of(times, now)).reset.tolist() == reset
+        assert rule.keep(log_of([5.0, 6.5], now)).reset.tolist() == reset
     assert rule.keep(log_of([5.0, 6.5, 7.0])).reset is False
 
 
-def test_windows_in_time() -> None:
-    """An observation exactly W old is kept."""
-    rule, times = SlidingWindow(2.0, by="time"), [0.0, 1.0, 2.5]
-    assert live(rule, times, 2.5) == [False, True, True]
-    assert live(rule, times, 3.0) == [False, True, True]
-    assert live(rule, times, 3.25) == [False, False, True]
-    assert live(rule, times, 100.0) == [False] * 3
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SlidingWindow(3, by="hours"), "SlidingWindow: by is 'hours'"),
+        (lambda: GLRTrigger(0.0), "GLRTrigger: delta"),
+        (lambda: GLRTrigger(longest=0), "GLRTrigger: longest"),
+        (lambda: ConfirmedTrigger(confirm=0), "ConfirmedTrigger: confirm"),
+        (lambda: WassersteinRemoval(0.0, 0.2), "WassersteinRemoval: epsilon"),
+        (lambda: WassersteinRemoval(0.1, 0.2, alpha=-1.0), "WassersteinRemoval: alpha"),
+        (lambda: WassersteinRemoval(0.1, 0.2, nu=2.0), "WassersteinRemoval: nu is 2.0; choose"),
+        (lambda: WassersteinRemoval(0.1, (0.2, 0.0)), "WassersteinRemoval: lengthscale"),
+        (lambda: WassersteinRemoval(0.1, 0.2, variance=0.0), "WassersteinRemoval: variance"),
+        (lambda: PeriodicMarkov(-1.0, 7.0, 1.0), "PeriodicMarkov: epsilon"),
+        (lambda: PeriodicMarkov(0.1, -1.0, 1.0), "PeriodicMarkov: cycle"),
+        (lambda: PeriodicMarkov(0.1, 7.0, -1.0), "PeriodicMarkov: cycle_lengthscale"),
+        (lambda: require_rules((KeepAll(), 5)), "retention is 5"),
+        (lambda: w_dbo(kernel=PeriodicKernel(), noise=0.1, epsilon=0.1), "and a MaternKernel"),
+        (lambda: w_dbo(kernel=torch.eye(9), noise=0.1, epsilon=0.1), "and a MaternKernel"),
+        (
+            lambda: w_dbo(kernel=RBFKernel(), noise=0.1, epsilon=0.1, mean="estimated"),
+            "give a number",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 @pytest.mark.parametrize("rule", [KeepAll(), EventTrigger(0.1)], ids=repr)
-def test_others_keep_all_whatever_the_time(rule: Retention) -> None:
+def test_rules_without_time_retain_all(rule: Retention) -> None:
     assert rule.keep(log_of([0.0, 1.0], now=1e9)) == Retained()
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1, 0.9])
 @pytest.mark.parametrize("since", [1, 2, 50])
 def test_event_trigger(since: int, delta: float) -> None:
-    """[ET] Lemma 3: it fires beyond the band, on either side, and not within."""
+    """[ET] Lemma 3: it triggers above and below the band, and not within."""
     rule, sd, noise = EventTrigger(delta), 0.4, 0.02
     limit = trigger_threshold(sd, noise, since, delta)
     y = 0.3 + torch.tensor([limit, -limit, limit, -limit], dtype=torch.float64)
@@ -118,54 +143,16 @@ def test_event_trigger(since: int, delta: float) -> None:
         torch.testing.assert_close(band, torch.full_like(y, limit))
 
 
-def test_rule_of_ones_own_is_asked_and_has_no_band() -> None:
-    def upwards(
-        y: torch.Tensor,
-        mean: torch.Tensor,
-        sd: torch.Tensor,
-        noise: object,
-        since: torch.Tensor,
-        delta: float,
-    ) -> torch.Tensor:
+def test_custom_rule_has_no_band() -> None:
+    def upwards(y: Any, mean: Any, sd: Any, noise: Any, since: Any, delta: Any) -> torch.Tensor:
         return (y > mean + delta * sd) & (since > 1)
 
     rule = EventTrigger(0.5, upwards)
     y = torch.tensor([1.4, 1.6, 1.6], dtype=torch.float64)
-    one, since = torch.ones_like(y), torch.tensor([2, 2, 1])
-    seen = Observation(X=y.unsqueeze(-1), y=y, mean=one, sd=one, noise=0.1 * one)
+    unit, since = torch.ones_like(y), torch.tensor([2, 2, 1])
+    seen = Observation(X=y.unsqueeze(-1), y=y, mean=unit, sd=unit, noise=0.1 * unit)
     retained = rule.keep(log_of([0.0], since=since, newest=seen))
     assert retained.where.tolist() == [False, True, False]
-    assert rule.band(one, 0.1, since) is None
+    assert rule.band(unit, 0.1, since) is None
     assert "upwards" in repr(rule)
     assert "prediction_error" in repr(EventTrigger(0.5, prediction_error))
-
-
-@pytest.mark.parametrize("kind", [PeriodicReset, SlidingWindow])
-def test_lengths_that_are_none_are_refused(kind: type) -> None:
-    for length in (0, -1, 2.5, math.nan, math.inf):
-        with pytest.raises(ValueError, match="rounds"):
-            kind(length)
-    for length in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="time"):
-            kind(length, by="time")
-    with pytest.raises(ValueError, match="by is 'hours'"):
-        kind(3, by="hours")
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
-def test_probabilities_that_are_none_are_refused(delta: float) -> None:
-    with pytest.raises(ValueError, match="delta"):
-        EventTrigger(delta)
-
-
-def test_a_rule_that_defines_nothing_is_refused() -> None:
-    """Such as one that only has a method nobody calls."""
-
-    class Old(Retention):
-        def live(self, time: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
-            return now - time < 1
-
-    with pytest.raises(TypeError, match=r"abstract class Old .*keep"):
-        Old()  # type: ignore[abstract]
-    with pytest.raises(ValueError, match="retention is 5"):
-        require_rules((KeepAll(), 5))

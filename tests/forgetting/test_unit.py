@@ -1,4 +1,4 @@
-"""The unit of time found from data is the median gap between different times."""
+"""The unit of time is the median gap between different times."""
 
 import numpy as np
 import torch
@@ -26,20 +26,20 @@ def test_scales_with_the_unit_and_ignores_the_origin() -> None:
     torch.testing.assert_close(median_gap(times - 50), found, rtol=1e-9, atol=0)
 
 
-def test_one_time_alone_has_the_gap_one() -> None:
+def test_a_single_time_has_gap_one() -> None:
     for times in (torch.zeros(2, 0, dtype=D), torch.full((2, 1), 7.0, dtype=D)):
         assert median_gap(times).tolist() == [1.0, 1.0]
     assert float(median_gap(torch.full((5,), 7.0, dtype=D))) == 1
 
 
-def test_what_was_observed_at_one_time_counts_once() -> None:
+def test_equal_times_count_once() -> None:
     times = torch.tensor([0.0, 0.0, 0.0, 2.0, 2.0, 5.0, 5.0, 9.0], dtype=D)
     assert float(median_gap(times)) == 3
     rounded = times + NEGLIGIBLE * torch.tensor([0.0, 1, 2, 0, 3, 0, 1, 0], dtype=D)
     torch.testing.assert_close(median_gap(rounded), times.new_tensor(3.0))
 
 
-def test_only_what_counts_is_counted() -> None:
+def test_only_live_rows_count() -> None:
     times = torch.tensor([[0.0, 1.0, 2.0, 10.0], [0.0, 1.0, 2.0, 10.0]], dtype=D)
     live = torch.tensor([[True, False, False, True], [False, False, True, False]])
     assert median_gap(times, live).tolist() == [10.0, 1.0]

@@ -100,7 +100,7 @@ def test_the_limit_is_the_same_in_all_representations(inference, rank):
         K = 0.5 * (K + K.T)
         for matrix in (K, 1e-6 * K, 1e6 * K):
             if refused:
-                with pytest.raises(InputDataError, match=r"indefinite.*clip the negative ones"):
+                with pytest.raises(InputDataError, match=r"indefinite.*clip negative eigenvalues"):
                     factor(matrix, (40,), inference)
             else:
                 factor(matrix, (40,), inference)

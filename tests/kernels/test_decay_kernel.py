@@ -145,9 +145,9 @@ class WrongPower(Decay):
 
 
 def test_what_is_no_covariance_or_not_rightly_declared_is_refused():
-    with pytest.raises(ValueError, match="is no covariance"):
+    with pytest.raises(ValueError, match="is not a covariance"):
         DecayKernel(Growing())
-    with pytest.raises(ValueError, match="another formula once time is counted in another unit"):
+    with pytest.raises(ValueError, match="changes with the unit of time"):
         DecayKernel(WrongPower())
     retained = DecayKernel(WrongPower(), learn=False).double()
     assert not list(retained.parameters())

@@ -264,11 +264,11 @@ def test_kernels_of_batches_are_refused():
 def test_bad_schedules_are_refused():
     with pytest.raises(ValueError, match="every is 0"):
         Refit(every=0)
-    with pytest.raises(ValueError, match="nothing is learned"):
+    with pytest.raises(ValueError, match="all hyperparameters are fixed"):
         Refit(lengthscale=None, outputscale=None, noise=None, epsilon=None, sigma_w2=None)
     with pytest.raises(ValueError, match="bounds are 2"):
         Free(lower=2.0, upper=1.0)
-    with pytest.raises(ValueError, match="epsilon goes up to 1"):
+    with pytest.raises(ValueError, match="bound of epsilon is 1"):
         Refit(epsilon=Free(upper=1.0))
     with pytest.raises(ValueError, match="starts from"):
         prepared(kernel_of("se"), Markov(0.1), refit=Refit(noise=Free(lower=0.1)))

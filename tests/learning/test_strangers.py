@@ -246,10 +246,10 @@ class WrongShape(Wrong):
 
 
 REFUSED = {
-    Elsewhere: r"declares \['rate'\], but its formula does not change with it",
-    PartlyElsewhere: "gives one result with tensors and another",
-    HiddenUnit: "another formula once time is counted in another unit",
-    WrongPower: "another formula once time is counted in another unit",
+    Elsewhere: r"declares \['rate'\], but its formula does not depend on it",
+    PartlyElsewhere: "different results with tensors",
+    HiddenUnit: "changes with the unit of time",
+    WrongPower: "changes with the unit of time",
     WrongShape: "compute elementwise",
 }
 

@@ -74,7 +74,7 @@ def test_without_now_lags_count_from_the_newest_given():
 def test_without_inputs_or_data_nothing_can_age():
     """And nothing passes for new; what never ages needs no time."""
     aged = likelihood(ExponentialWeights(0.5), now=9.0)
-    with pytest.raises(InputDataError, match=r"no time to age from.*likelihood\(model\(X\), X\)"):
+    with pytest.raises(InputDataError, match=r"have no age.*likelihood\(model\(X\), X\)"):
         aged(standard())
     with pytest.raises(InputDataError, match="set_training_data"):
         aged.noise_covar(shape=torch.Size([5]))

@@ -160,7 +160,7 @@ def test_numbers_are_not_used_again(tmp_path: Path) -> None:
         one.remove(-2)
         one.remove(-4)
         assert one.last is None
-        assert "Nothing has been measured yet; 4 removed." in one.describe()
+        assert "No measurements yet; 4 removed." in one.describe()
         assert len(one.table()) == 0
         assert one.ask().number == 1
 

@@ -200,9 +200,9 @@ def test_choices_that_are_none_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("point", "words"),
     [
-        ({"kind": "salz"}, "kind is 'salz'; give one of 'sand', 'salt', 'soap'"),
-        ({"kind": 0}, "kind is 0; give one of"),
-        ({"on": "yes"}, "on is 'yes'; give one of True, False"),
+        ({"kind": "salz"}, "kind is 'salz'; choose from 'sand', 'salt', 'soap'"),
+        ({"kind": 0}, "kind is 0; choose from"),
+        ({"on": "yes"}, "on is 'yes'; choose from True, False"),
         ({"x": "sand"}, "x is 'sand', but it must be a number"),
     ],
 )
@@ -215,12 +215,12 @@ def test_points_that_are_none_are_refused(point: dict, words: str) -> None:
 
 
 def test_other_searches_and_many_trials_are_refused() -> None:
-    with pytest.raises(ValueError, match="those with a Choice by another"):
+    with pytest.raises(ValueError, match="of their own if there is a Choice"):
         Box(BOX, search=MultiStart())
     kernel = RBFKernel().double()
     strategy = tv_gp_ucb(kernel=kernel, noise=0.1, epsilon=0.1)
     state = strategy.init(Box(BOX), batch_shape=(2,))
-    with pytest.raises(InputDataError, match="2 trials, but categories are searched for one"):
+    with pytest.raises(InputDataError, match="2 trials, but a search over categories"):
         strategy.ask(state)
 
 

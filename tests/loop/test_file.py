@@ -140,7 +140,7 @@ def test_files_written_before_are_read(tmp_path: Path) -> None:
     history = loop.history
     assert (history.X.tolist(), history.y.tolist()) == ([[0.5, 0.25]], [0.5])
     assert (history.time.tolist(), history.noise.tolist()) == ([1.75], [0.02])
-    want = "Suggestion 2: at [0.125, 0.75] for time 1.5; expects 0.25 ± 1 (two standard deviations)"
+    want = "Suggestion 2: [0.125, 0.75] at time 1.5; posterior mean 0.25 ± 1 (2 sd)"
     assert repr(loop.open[0]) == want
     expert = loop.state.expert
     assert expert is not None

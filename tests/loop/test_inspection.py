@@ -68,8 +68,8 @@ def test_tables_without_names() -> None:
     there = Loop(STRATEGIES["Markov"](), WITH_CONTEXT)
     there.observe([0.5, 0.5], 1.0, context=[0.25])
     assert there.table()["context0"].tolist() == [0.25]
-    assert "Best point" not in there.describe()
-    assert "Best point" in there.describe(context=[0.3])
+    assert "Best setting" not in there.describe()
+    assert "Best setting" in there.describe(context=[0.3])
 
 
 @pytest.mark.parametrize("name", ["number", "time", "y", "ok", "noise", "mean", "sd", "reset"])
@@ -108,24 +108,25 @@ def test_the_best_point_in_words_is_that_of_the_posterior() -> None:
     mean, sd = float(posterior.mean), float(posterior.variance.sqrt())
     told = loop.describe(now=LATER)
     assert f"temperature {best['temperature']:.6g}" in told
-    assert f"expects {mean:.4g}, from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g}" in told
+    low, high = f"{mean - 2 * sd:#.4g}", f"{mean + 2 * sd:#.4g}"
+    assert f"posterior mean {mean:#.4g}, ± 2 sd: {low} to {high}." in told
     assert "7 measurements from time 2026-03-28 20:00:00+00:00 to 2026-03-29 01:00" in told
-    assert "of which 1 failed; open: number 7 at temperature" in told
-    assert "Nothing has been measured yet." in machine().describe()
+    assert "1 failed; open: 7 at temperature" in told
+    assert "No measurements yet." in machine().describe()
 
 
 def test_how_fast_it_forgets_is_the_textbooks() -> None:
     """(1 - ε)^(age/2) = 1/2; 1/√(1 + σ² age) = 1/2; γ^age = 1/2; (1 + age)^-α ..."""
 
     def said(age: float) -> str:
-        return f"{age:.3g} hours"
+        return f"{age:.3g} h"
 
     markov = forgetting_text(Markov(0.05), Static(), "hours")
     assert said(2 * math.log(0.5) / math.log(0.95)) in markov
     assert said(3 / 0.2) in forgetting_text(Wiener(0.2), Static(), "hours")
     weights = forgetting_text(Static(), ExponentialWeights(0.9), "hours")
     assert said(math.log(0.5) / math.log(0.9)) in weights
-    assert "noise doubles" in forgetting_text(Static(), UncertaintyInjection(1.0), "")
+    assert "noise doubling time" in forgetting_text(Static(), UncertaintyInjection(1.0), "")
     assert forgetting_text(Static(), Static(), "") == ""
 
 
@@ -136,7 +137,7 @@ def test_what_was_learned_is_said() -> None:
     decay = loop.state.basis.decay  # type: ignore[union-attr]
     told = loop.describe()
     age = 2 * math.log(0.5) / math.log(1 - float(decay.value("epsilon")))
-    assert f"falls to 1/2 after {age:.3g}" in told
+    assert f"correlation half-life {age:.3g}" in told
 
 
 def test_the_picture_shows_measurements_and_slices(tmp_path: Path) -> None:

@@ -334,9 +334,9 @@ def test_long_tables_show_the_newest_rows() -> None:
 def test_loop_and_suggestion_introduce_themselves() -> None:
     loop = made(("Markov", "grid"), pending=2)
     suggestion = loop.ask()
-    want = "Suggestion 1: at [0, 0] for time 1; expects 0 ± 2 (two standard deviations)"
+    want = "Suggestion 1: [0, 0] at time 1; posterior mean 0 ± 2 (2 sd)"
     assert repr(suggestion) == want
-    assert repr(loop).endswith("with 0 measurements; open: number 1 at [0, 0] for time 1")
+    assert repr(loop).endswith("with 0 measurements; open: 1 at [0, 0], time 1")
     loop.tell(0.5)
     assert "1 measurement, the newest at time 1" in repr(loop)
 
@@ -375,7 +375,7 @@ def test_a_loop_needs_a_domain():
 
 
 def test_choices_come_one_by_one():
-    with pytest.raises(InputDataError, match=r"one by one, Choice\("):
+    with pytest.raises(InputDataError, match=r"as an argument, Choice\("):
         Loop({"kind": Choice(["sand", "salt"])})
 
 

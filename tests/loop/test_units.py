@@ -308,9 +308,9 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     "answer": (lambda loop: loop.tell(1.0, suggestion=2, time=5.0), "time is 5.0, but the times"),
     "closed": (
         lambda loop: loop.tell(1.0, suggestion=1),
-        r"must be one that is open \(number 2",
+        r"must be one that is open \(2 at",
     ),
-    "room": (lambda loop: loop.ask(), "at temperature .*, layers . for time 2026-03-29"),
+    "room": (lambda loop: loop.ask(), "at temperature .*, layers ., time 2026-03-29"),
 }
 
 

@@ -84,5 +84,5 @@ def test_a_rate_that_no_number_tells_in_that_unit_is_refused():
     X[..., -1] *= 1e-4  # steps of milliseconds, told in units of ten seconds
     model = TimeVaryingGP(X, Y, forgetting=Markov(0.01))
     model.covar_module.temporal.set_epsilon_per(1e-4, 0.5)
-    with pytest.raises(ValueError, match="tell time in a shorter unit"):
+    with pytest.raises(ValueError, match="measure time in a shorter unit"):
         _ = model.forgetting

@@ -43,7 +43,7 @@ def altered(tensor, row, column, value):
 )
 def test_a_transform_that_touches_time(transform):
     before = copy.deepcopy(transform.state_dict())
-    with pytest.raises(InputDataError, match="leave out column 2"):
+    with pytest.raises(InputDataError, match="exclude column 2"):
         TimeVaryingGP(X, Y, input_transform=transform)
     after = transform.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -60,7 +60,7 @@ def test_rounding_of_times_that_happen_to_be_whole():
     """Predictions between two of them were those of the nearer one."""
     whole = X.clone()
     whole[:, -1] = torch.arange(12.0)
-    with pytest.raises(InputDataError, match="Round changes time"):
+    with pytest.raises(InputDataError, match="Round changes the time"):
         TimeVaryingGP(whole, Y, input_transform=Round(integer_indices=[2], approximate=False))
 
 
@@ -188,12 +188,12 @@ class Custom(Decay):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"forgetting": "markov"}, "it holds one decay"),
-        ({"forgetting": [0.1]}, "it holds one decay"),
+        ({"forgetting": "markov"}, "at most one decay"),
+        ({"forgetting": [0.1]}, "at most one decay"),
         ({"forgetting": (Markov(0.1), Wiener(0.1))}, "one decay"),
         ({"forgetting": (ExponentialWeights(0.9), UncertaintyInjection(1.0))}, "one inflation"),
         ({"forgetting": Custom()}, "declares no parameters"),
-        ({"forgetting": Markov(1.0 - 1e-8)}, r"too near 1 to be learned; .* 1 - 1e-6 at most"),
+        ({"forgetting": Markov(1.0 - 1e-8)}, r"too close to 1 to be learned; .* 1 - 1e-6 at most"),
         ({"forgetting": Markov(0.1), "covar_module": RBFKernel()}, "spatial_module"),
         ({"spatial_module": RBFKernel(), "covar_module": RBFKernel()}, "spatial_module"),
         (
@@ -201,7 +201,7 @@ class Custom(Decay):
                 "forgetting": ExponentialWeights(0.9),
                 "likelihood": AgeNoiseLikelihood(ExponentialWeights(0.9)),
             },
-            "give one of them",
+            "give only one",
         ),
         ({"time_dim": 3}, "time_dim is 3"),
     ],
@@ -212,16 +212,16 @@ def test_options_that_contradict_each_other(options, said):
 
 
 def test_time_alone_is_nothing_to_choose():
-    with pytest.raises(ValueError, match=r"no column but time.* torch\.cat\(\[x, time\], -1\)"):
+    with pytest.raises(ValueError, match=r"only a time column.* torch\.cat\(\[x, time\], -1\)"):
         TimeVaryingGP(X[:, 2:], Y)
 
 
 @pytest.mark.parametrize("build", [TimeVaryingGP, adaptive_model])
 def test_points_without_their_time(build):
     model = build(X, Y)
-    with pytest.raises(BotorchTensorDimensionError, match="add the time of each row, or"):
+    with pytest.raises(BotorchTensorDimensionError, match="add the time of each row"):
         model.posterior(X[:, :2])
-    with pytest.raises(BotorchTensorDimensionError, match="one column of which is time"):
+    with pytest.raises(BotorchTensorDimensionError, match="including the time column"):
         model.posterior(X[:, :1])
     at = at_present(PosteriorMean(model), now=float(X[:, 2].max()))
     assert at(X[:1, :2].unsqueeze(0)).shape == (1,)  # which the message advises
@@ -250,11 +250,11 @@ def test_training_data_that_cannot_be_set(forgetting, known):
         (InputDataError, "(?i)nan", X, torch.full_like(y, float("nan"))),
         (InputDataError, "same dtype", X, y.float()),
         (BotorchTensorDimensionError, "12 inputs", X, y[:5]),
-        (BotorchTensorDimensionError, "x 3, one column", X[:, :2], y),
+        (BotorchTensorDimensionError, "x 3, including", X[:, :2], y),
     ]
     if known:
         bad.append(
-            (BotorchTensorDimensionError, "12 known noise variances.*train_Yvar", X[:5], y[:5])
+            (BotorchTensorDimensionError, "12 given noise variances.*train_Yvar", X[:5], y[:5])
         )
     for error, said, inputs, targets in bad:
         with pytest.raises(error, match=said):

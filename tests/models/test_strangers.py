@@ -95,7 +95,7 @@ def test_what_is_kept_is_used_in_the_unit_of_the_user():
     X, Y = observed(12)
     told = X.clone()
     told[:, -1] *= 3  # gaps of 3 and 6
-    with pytest.raises(ValueError, match="another formula once time is counted in another unit"):
+    with pytest.raises(ValueError, match="changes with the unit of time"):
         TimeVaryingGP(told, Y, forgetting=HiddenUnit())
     model = TimeVaryingGP(told, Y, forgetting=HiddenUnit(), learn_forgetting=False)
     times = told[:, -1:]
@@ -111,7 +111,7 @@ class NoCovariance(Decay):
 
 def test_what_is_no_covariance_is_refused():
     X, Y = observed(12)
-    with pytest.raises(ValueError, match="is no covariance"):
+    with pytest.raises(ValueError, match="is not a covariance"):
         TimeVaryingGP(X, Y, forgetting=NoCovariance(), learn_forgetting=False)
 
 

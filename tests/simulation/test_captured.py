@@ -63,7 +63,7 @@ class Both:
         horizon: int = HORIZON,
     ) -> Both:
         settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU, compiled=True)
-        graphs = settings.known(strategies)
+        graphs = settings.compilable(strategies)
         assert list(graphs) == list(strategies)
         captured = CapturedTable(settings, graphs, BLOCK, capture)
         eager = EagerTable(settings, list(strategies), Place(BLOCK))
@@ -281,7 +281,7 @@ def prepared(settings: StudySettings) -> StudySettings:
 def test_what_is_captured_on_a_gpu():
     def labels(**parts: object) -> list[str]:
         settings = prepared(settings_of(**parts))
-        return list(settings.known(settings.strategies))
+        return list(settings.compilable(settings.strategies))
 
     class Failing(MarkovWorld):
         def available(self, step, choice):
@@ -297,7 +297,7 @@ def test_what_is_captured_on_a_gpu():
 
 def test_what_is_captured_is_found_once_and_where_it_is_played():
     settings = prepared(settings_of())
-    first, second = (settings.known(["GP"])["GP"] for _ in range(2))
+    first, second = (settings.compilable(["GP"])["GP"] for _ in range(2))
     assert first is second
     assert pickle.loads(pickle.dumps(settings))._known == {}
 
@@ -309,7 +309,7 @@ def test_a_study_joins_captured_rounds_with_the_others(monkeypatch):
             return play_block(settings, labels, BLOCK, Progress(bar, 30), threading.Event())
 
     def tables(settings, labels, place, stop):
-        known = settings.known(labels)
+        known = settings.compilable(labels)
         assert list(known) == ["GP", "ET"]
         return [
             EagerTable(settings, ["TS"], place),
@@ -335,7 +335,7 @@ def test_on_a_gpu_rounds_are_captured_when_asked_for_and_no_compiler_is_needed(m
 def test_memory_is_that_of_captured_rounds(monkeypatch):
     """What a round holds and works on: at least its buffers, at most a few times as much."""
     both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "R": ucb(**KINDS["resetting"])})
-    graphs = both.eager.settings.known(both.captured.players)
+    graphs = both.eager.settings.compilable(both.captured.players)
     for label, player in both.captured.players.items():
         parts = [*vars(player).values(), *vars(player.posterior).values()]
         buffers = [one for one in parts if isinstance(one, torch.Tensor)]

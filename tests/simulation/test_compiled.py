@@ -37,7 +37,7 @@ from botorch_tv.simulation.rules import (
     MOST_SLOTS,
     Compilable,
     Rules,
-    known,
+    compilable,
     require_compiled,
 )
 from botorch_tv.simulation.settings import StudySettings
@@ -103,14 +103,14 @@ def test_means_and_variances_are_those_of_the_recursion(domain, lengthscale):
 def service(strategy: Strategy, state: State, horizon: int) -> Compilable | None:
     """A strategy as it is compiled; None where it is left to the recursion."""
     world = MarkovWorld(state.domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
-    return known(world, strategy, state, horizon)
+    return compilable(world, strategy, state, horizon)
 
 
 def side_by_side(world, strategies, horizon, trials=TRIALS):
     """The same rounds by both engines; the tables after the last one."""
     cpu, block = torch.device("cpu"), range(3, 3 + trials)
     settings = StudySettings(world, strategies, horizon, 0, torch.float64, cpu, compiled=True)
-    compiled = CompiledTable(settings, settings.known(strategies), block, threading.Event())
+    compiled = CompiledTable(settings, settings.compilable(strategies), block, threading.Event())
     eager = EagerTable(settings, list(strategies), Place(block))
     draws = Stream(0, "world", 3, trials, dtype=torch.float64, device=cpu)
     for step, objective in zip(range(horizon), world.objectives(draws)):
@@ -192,7 +192,7 @@ def test_choices_are_those_of_the_recursion(name, kernel):
         label: ucb(**{"kernel": kernel, "noise": 0.05} | parts) for label, parts in KINDS.items()
     }
     for one in strategies.values():
-        assert known(world, one, one.init(domain), HORIZON) is not None
+        assert compilable(world, one, one.init(domain), HORIZON) is not None
     eager, compiled = (study(world, strategies, compiled=one) for one in (False, True))
     require_same(eager, compiled)
     for label in ("triggered", "walking and triggered"):
@@ -268,7 +268,7 @@ def test_a_play_that_is_stopped_ends_without_a_result():
     world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
     cpu = torch.device("cpu")
     settings = StudySettings(world, {"GP": ucb()}, 40, 0, torch.float64, cpu, compiled=True)
-    assert settings.known(["GP"])
+    assert settings.compilable(["GP"])
 
     class Stopped(Progress):
         """Somebody stops everything in the last round, when all rounds are still to be played."""
@@ -384,9 +384,9 @@ def test_trials_that_hold_too_many_arms_are_played_by_the_recursion(monkeypatch)
             return play_block(one, ["few", "many"], range(4), progress, stop)
 
     compiled = replace(settings, compiled=True)
-    assert set(compiled.known(["few", "many"])) == {"few", "many"}
+    assert set(compiled.compilable(["few", "many"])) == {"few", "many"}
     found, expected = play(compiled), play(settings)
-    assert set(compiled.known(["few", "many"])) == {"few"}
+    assert set(compiled.compilable(["few", "many"])) == {"few"}
     assert sum(counted) == 2 * 4 * HORIZON
     for label, one in expected.items():
         for name in ("index", "resets"):
@@ -399,7 +399,7 @@ def test_a_world_where_measurements_fail_is_left_to_the_recursion():
             return choice % 2 == 0
 
     world = Failing(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
-    assert known(world, ucb(), ucb().init(world.domain), 50) is None
+    assert compilable(world, ucb(), ucb().init(world.domain), 50) is None
 
 
 def test_large_studies_compile_unless_told():

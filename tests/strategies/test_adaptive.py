@@ -314,11 +314,11 @@ def test_constant_readings_keep_filling_the_domain():
         suggestion = player.ask(state)
         points.append(suggestion.X)
         state, _ = player.tell(state, suggestion, 3.0)
-    assert not bool(state.data.running.units.known)
+    assert not bool(state.data.running.units.ready)
     apart = torch.cdist(torch.stack(points), torch.stack(points)) + torch.eye(8)
     assert float(apart.min()) > 0.15
     state, _ = player.tell(state, player.ask(state), 4.0)
-    assert bool(state.data.running.units.known)
+    assert bool(state.data.running.units.ready)
 
 
 @pytest.mark.parametrize("maximize", [True, False])
@@ -381,7 +381,7 @@ def test_a_variance_in_units_of_y_is_refused_and_nothing_changes(tmp_path):
         lambda: loop.observe([0.5, 0.5], 4.0, noise=0.1),
         lambda: Loop.from_table(player, BOX, [[0.1, 0.2]], [1.0], noise=[0.1]),
     ):
-        with pytest.raises(InputDataError, match="Leave it out"):
+        with pytest.raises(InputDataError, match="Omit it"):
             telling()
     assert len(loop.history.y) == 1
     assert math.isnan(float(loop.history.noise[0]))  # it is found, not told

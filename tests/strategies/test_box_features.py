@@ -274,7 +274,7 @@ def test_features_are_taken_where_they_pay_and_change_no_choice(name):
 
 
 REFUSED = {
-    "short": ({"kernel": smooth(0.03, 2)}, {}, "more than 1024 functions.*allow more"),
+    "short": ({"kernel": smooth(0.03, 2)}, {}, "more than 1024 functions.*increase"),
     "rough": ({"kernel": MaternKernel(nu=0.5).double()}, {}, "1e-06.*more than 1024 functions"),
     "many dimensions": ({"kernel": smooth(0.2, 6)}, {"d": 6}, "more than 1024 functions"),
     "hardly any noise": ({"noise": 1e-12}, {}, "known to 1e-14, as the noise is so small"),

@@ -209,7 +209,7 @@ def test_what_is_refused_leaves_the_state_as_it_was(name):
     wrong = [
         (suggestion._replace(member=suggestion.member + 7), y, "out of bounds"),
         (suggestion._replace(index=suggestion.index + 100), y, "names no arm"),
-        (one.members[0].ask(state.members[0]), y, "was made by"),
+        (one.members[0].ask(state.members[0]), y, "the suggestion belongs to"),
         (suggestion, y * math.nan, "NaN|nan"),
     ]
     for made, value, message in wrong:
@@ -283,9 +283,9 @@ def test_members_are_strategies_that_agree(kind):
     good = gp_ucb(**KNOWN)
     for members, message in [
         ((), r"members is \(\), but"),
-        ((good, "TV"), "'TV'.*, but they are strategies"),
-        ((good, kind(members=(good,), **more)), "no committees"),
-        ((sparq_gp_ucb(**KNOWN),), "none that consults an expert"),
+        ((good, "TV"), "'TV'.*, but it takes at least one strategy"),
+        ((good, kind(members=(good,), **more)), "no committee"),
+        ((sparq_gp_ucb(**KNOWN),), "none with an expert"),
         ((good, gp_ucb(**KNOWN, maximize=False)), "either all maximise"),
     ]:
         with pytest.raises(ValueError, match=message):

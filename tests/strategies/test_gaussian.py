@@ -40,5 +40,5 @@ def test_a_loop_says_how_sure_it_is_in_any_unit():
     loop = Loop(Box([(0.0, 1.0)]))
     for number in range(5):
         loop.observe([number / 4], 1e-8 * sin(number))
-    least, most = re.search(r"expects \S+, from (\S+) to (\S+) ", loop.describe()).groups()
+    least, most = re.search(r"± 2 sd: (\S+) to (\S+)\.", loop.describe()).groups()
     assert -1e-7 < float(least) < float(most) < 1e-7

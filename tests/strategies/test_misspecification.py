@@ -103,7 +103,7 @@ def test_the_cures_are_some(cure):
 def test_an_estimated_mean_has_a_scale_to_fit():
     strategy = gp_ucb(kernel=kernel(), noise=0.02, mean="estimated")
     [warning] = told(strategy, GRID, [55.0, 540.0, 55.0])
-    assert "observations before lie about 55" in str(warning.message)
+    assert "the mean of earlier observations is 55" in str(warning.message)
 
 
 def test_a_learned_variance_fits_itself():
@@ -119,11 +119,11 @@ def test_a_random_walk_may_have_gone_far():
 
 
 DOMAINS = [
-    (box((20, 80), (1, 10)), kernel(0.2), "apart in coordinate 0, a hundredth of the side"),
+    (box((20, 80), (1, 10)), kernel(0.2), "apart in coordinate 0, a hundredth of the range"),
     (box((0, 1), (300, 900)), kernel(), "apart in coordinate 1"),
-    (box((0, 1e-4)), kernel(), "held for constant"),
-    (Grid.regular(5, 2, bounds=[(0, 100), (0, 100)]), kernel(), "at one tells of another"),
-    (Grid.regular(5, 1, bounds=[(0, 1e-4)]), kernel(), "held for constant"),
+    (box((0, 1e-4)), kernel(), "functions are constant"),
+    (Grid.regular(5, 2, bounds=[(0, 100), (0, 100)]), kernel(), "predicts nothing about others"),
+    (Grid.regular(5, 1, bounds=[(0, 1e-4)]), kernel(), "functions are constant"),
 ]
 
 

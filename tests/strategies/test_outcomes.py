@@ -188,9 +188,9 @@ def test_where_everything_fails_nothing_is_recommended():
     for number in range(20):
         loop.ask()
         loop.tell(1.0 * number, ok=number < 5)
-    with pytest.raises(InputDataError, match="likelier to fail than to succeed"):
+    with pytest.raises(InputDataError, match="more likely to fail than to succeed"):
         loop.recommend()
-    assert "likelier to fail" in loop.describe()
+    assert "more likely to fail" in loop.describe()
 
 
 def test_a_recommendation_that_no_measurement_supports_says_so():
@@ -206,9 +206,9 @@ def test_a_recommendation_that_no_measurement_supports_says_so():
     assert "No measurement supports" not in loop.describe()
     loop.observe(torch.tensor([0.0, 0.0]), -3.0)
     assert loop.last.reset
-    with pytest.warns(UserWarning, match="No measurement supports this point"):
+    with pytest.warns(UserWarning, match="No measurement supports this setting"):
         loop.recommend()
-    assert "No measurement supports this point" in loop.describe()
+    assert "No measurement supports this setting" in loop.describe()
 
 
 def test_a_category_that_always_fails_is_left():

@@ -100,7 +100,7 @@ def measured(X: torch.Tensor, t: int, trials: list[int]) -> torch.Tensor:
             r"aside .*must be a bool tensor of shape \(2, 1\)",
         ),
         (lambda log: Retained(where=log.now > 0), "with where= alone"),
-        (lambda log: Retained(newest=1, rows=log.time > 0), "rows= beside newest="),
+        (lambda log: Retained(newest=1, rows=log.time > 0), "rows= with newest="),
         (lambda log: (log.time > 0).to("meta"), "type='meta'"),
     ],
 )
@@ -170,12 +170,12 @@ def test_what_a_rule_raises_leaves_the_state_as_it_was():
         (
             torch.zeros(7),
             lambda log: log.memory,
-            r"of shape \(7,\), but it leads with",
+            r"of shape \(7,\) in its memory",
         ),
-        (torch.zeros(2), lambda log: log.y.mean(), r"of shape \(\), but it leads"),
+        (torch.zeros(2), lambda log: log.y.mean(), r"of shape \(\) in its memory"),
         (torch.zeros(2), lambda log: None, "update returned None"),
-        (torch.nn.Linear(1, 1), lambda log: log.memory, "a memory is a tensor"),
-        ({"a": torch.zeros(3)}, lambda log: log.memory, r"of shape \(3,\), but it leads"),
+        (torch.nn.Linear(1, 1), lambda log: log.memory, "a memory consists of tensors"),
+        ({"a": torch.zeros(3)}, lambda log: log.memory, r"of shape \(3,\) in its memory"),
     ],
 )
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
@@ -202,7 +202,7 @@ def test_memories_that_cannot_be_carried_are_refused(memory, later, words, domai
         (lambda seen: seen.argmax(lambda at: at.mean * math.nan), BOX, "a score is NaN"),
         (lambda seen: seen.argmax(lambda at: at.mean > 0), GRID, "floating-point numbers"),
         (lambda seen: seen.argmax(lambda at: at.mean > 0), BOX, "floating-point numbers"),
-        (lambda seen: seen.argmax(lambda at: at.mean[..., :1]), BOX, "one for each candidate"),
+        (lambda seen: seen.argmax(lambda at: at.mean[..., :1]), BOX, "shape of the candidates"),
         (lambda seen: seen.argmax(lambda at: at.mean.detach()), BOX, "without detach"),
         (lambda seen: seen.mean.argmax(-1), BOX, "cannot be listed"),
         (lambda seen: None, GRID, "the choice of Picks is None"),

@@ -198,7 +198,7 @@ def test_bounds_that_are_none(bounds: Any, message: str) -> None:
         (lambda: Integer(0, 4, log=True), "integer of at least 1; use log=False"),
         (lambda: Integer(0.5, 4), "Integer: low is 0.5"),  # type: ignore[arg-type]
         (lambda: Float(1e6, 1e6 + 1), "by more than the fifth digit"),
-        (lambda: Integer(2, 2), "leave out what is fixed"),
+        (lambda: Integer(2, 2), "omit a fixed parameter"),
         (lambda: Integer(1, 10**6 + 1), "high 1000001, but .* at most a million"),
     ],
 )

@@ -80,7 +80,7 @@ def test_phases_are_those_of_the_book(maximize, engine):
         y = world.observe(t, suggestion.index)
         for trial in range(TRIALS):
             assert set(phase.alive[trial].nonzero().flatten().tolist()) == alive[trial]
-            left = phase.plan[trial][phase.left[trial]].tolist()
+            left = phase.plan[trial][phase.pending[trial]].tolist()
             assert sorted(left) == sorted(plans[trial]), f"round {t + 1}"
             arm = int(suggestion.index[trial])
             plans[trial].remove(arm)
@@ -180,7 +180,7 @@ def test_failures_and_points_chosen_elsewhere_take_their_round():
             suggestion = one.suggestion_at(state, GRID.X[[t % 25, 7]])
         y = torch.tensor([math.nan, 0.5], dtype=D)
         state, _ = one.tell(state, suggestion, y, ok=y.isfinite())
-        left = state.memory[-1].left.sum(-1)
+        left = state.memory[-1].pending.sum(-1)
         assert left[0] == left[1]
     assert int(left[0]) == phase_lengths(PERIOD)[0] - 3
     assert bool(state.memory[-1].alive.all())
@@ -208,7 +208,7 @@ def test_in_a_study():
 
 
 def test_what_is_no_phase_is_refused():
-    with pytest.raises(InputDataError, match="goes through all arms"):
+    with pytest.raises(InputDataError, match="needs a list of arms"):
         strategy().init(Box([(0.0, 1.0)]))
     usual = {"kernel": SETTING.module(), "noise": 0.02, "width": Constant(4.0), "period": 5}
     for given, message in [

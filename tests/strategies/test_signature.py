@@ -99,7 +99,7 @@ def test_a_stranger_adds_an_algorithm_in_one_file(monkeypatch):
         parts = presets.with_width(common, Logarithmic())
         return strategies.GPStrategy(retention=SlidingWindow(rounds), **parts)
 
-    assert "| `short_gp_ucb` | none" in readme.presets(presets.PRESETS)
+    assert "`short_gp_ucb` | retains the newest" in readme.presets(presets.PRESETS)
     one = short_gp_ucb(kernel=RBFKernel().double(), noise=0.1, rounds=3)
     state = one.init(strategies.Grid.regular(points=4, dim=1))
     for _ in range(5):

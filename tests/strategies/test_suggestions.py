@@ -39,11 +39,11 @@ ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
     "box": (lambda: asked(BOX), "names no arm of Grid"),
     "other strategy": (
         lambda: asked(GRID, tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.1)),
-        r"was made by GPStrategy\(.*Markov.*suggestion_at",
+        r"belongs to GPStrategy\(.*Markov.*suggestion_at",
     ),
     "other width": (
         lambda: asked(GRID, replace(STRATEGY, width=Logarithmic(c1=0.3))),
-        "c1=0.3.*is told of it",
+        "c1=0.3.*, not to ",
     ),
     "other trials": (lambda: asked(GRID, shape=(2,)), "shape"),
     "no arm": (changed(index=torch.full((3,), 36)), "names no arm of Grid"),

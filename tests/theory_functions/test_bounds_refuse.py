@@ -145,7 +145,7 @@ def test_one_value_per_horizon(
     gain = theory.markov_information_gain(torch.eye(3, dtype=torch.float64), 0.1, 0.1, 5)
     assert call(**(given | {what: gain[1:]})).shape == (5,)
     if what.endswith("gain"):
-        with pytest.raises(ValueError, match=f"{what} begins with that of no round"):
+        with pytest.raises(ValueError, match=f"{what} starts with the value for 0 rounds"):
             call(**(given | {what: gain}))
     with pytest.raises(RuntimeError, match="must match the size"):
         call(**(given | {what: gain[:4]}))

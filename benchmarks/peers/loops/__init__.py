@@ -1,1 +1,1 @@
-"""How each peer is asked and told; every module imports what it needs of its own environment."""
+"""Loops of the peers; every module imports packages of its own environment."""

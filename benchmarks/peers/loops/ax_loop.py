@@ -17,7 +17,7 @@ HORIZON = 100.0
 
 
 class TimeFixed(Peer):
-    """A client asked for one trial at a time, which chooses its methods itself."""
+    """A client that is asked for a trial at a time and chooses its methods itself."""
 
     def __init__(self, dim: int, seed: int) -> None:
         super().__init__(dim, seed)

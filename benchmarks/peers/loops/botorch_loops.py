@@ -1,4 +1,4 @@
-"""Loops as people write them with BoTorch: static, with time as an input, with a fitted decay."""
+"""Loops written with BoTorch: static, with time as an input, with a fitted decay."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FIRST = 5
 
 
 class Fitted(Peer):
-    """A model fitted every round, whose acquisition function is climbed at the present."""
+    """A model fitted every round; its acquisition function is maximised at the present."""
 
     @staticmethod
     def prepare() -> None:
@@ -47,7 +47,7 @@ class Fitted(Peer):
 
     @abstractmethod
     def acquisition(self, now: float) -> AcquisitionFunction:
-        """What is climbed over points of the unit cube, `d`."""
+        """The acquisition function over points of the unit cube, `d`."""
 
     def ask(self, now: float) -> np.ndarray:
         if len(self.Y) < FIRST:
@@ -55,7 +55,7 @@ class Fitted(Peer):
         return np.asarray(self.climb(self.acquisition(now))[0][0])
 
     def climb(self, function: AcquisitionFunction) -> tuple[Tensor, Tensor]:
-        """Its best point found in the unit cube, `1 x d`, and the value there."""
+        """The best point found in the unit cube, `1 x d`, and its value."""
         bounds = torch.tensor([[0.0] * self.dim, [1.0] * self.dim])
         found: tuple[Tensor, Tensor] = optimize_acqf(
             function, bounds, q=1, num_restarts=4, raw_samples=128
@@ -73,7 +73,7 @@ class Fitted(Peer):
 
 
 class Static(Fitted):
-    """What takes no notice of time."""
+    """A model without time."""
 
     def acquisition(self, now: float) -> AcquisitionFunction:
         X = self.X[:, : self.dim]
@@ -82,7 +82,7 @@ class Static(Fitted):
 
 
 class TimeAsInput(Fitted):
-    """A product of kernels in x and t with priors of BoTorch's, UCB of the usual width."""
+    """A product of kernels in x and t with BoTorch's priors, UCB of the usual width."""
 
     def acquisition(self, now: float) -> AcquisitionFunction:
         scale = max(float(self.X[:, -1].max() - self.X[:, -1].min()), 1.0)
@@ -102,10 +102,9 @@ class TimeAsInput(Fitted):
 class FittedDecay(Fitted):
     """exp(-|Δt| / τ) times a squared exponential, all fitted, and expected improvement now.
 
-    As dbo-torch has it by default: maximum likelihood without priors, from three lengthscales of
-    which the likeliest stays, and the best posterior mean of the present as the incumbent. Points
-    are scored for the time of their measurement (its ``acquisition_time_offset=1``); its guard
-    against exploitation, which it says is rarely used, is left out.
+    The defaults of dbo-torch: maximum likelihood without priors, the best of three starts, and the
+    best posterior mean of the present as the incumbent. Points are scored for the time of their
+    measurement (``acquisition_time_offset=1``). Its guard against exploitation is omitted.
     """
 
     def acquisition(self, now: float) -> AcquisitionFunction:
@@ -114,7 +113,7 @@ class FittedDecay(Fitted):
         return FixedFeatureAcquisitionFunction(improves, self.dim + 1, [self.dim], [now])
 
     def _from(self, start: float) -> SingleTaskGP:
-        """Fitted from this much of GPyTorch's own lengthscale; as it was if that fails."""
+        """A fit from this multiple of GPyTorch's lengthscale; the start itself if the fit fails."""
         decay = MaternKernel(
             nu=0.5,
             active_dims=(self.dim,),
@@ -148,7 +147,7 @@ class FittedDecay(Fitted):
         return found
 
     def _best(self, model: SingleTaskGP, now: float) -> float:
-        """The largest posterior mean of the present, anywhere."""
+        """The largest posterior mean of the present."""
         X = self.X.clone()
         X[:, -1] = now
         with torch.no_grad():

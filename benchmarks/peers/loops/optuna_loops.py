@@ -1,4 +1,4 @@
-"""Optuna's samplers, which take no notice of time."""
+"""Optuna's samplers, which ignore time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 class Sampled(Peer):
-    """A study that is asked and told."""
+    """An ask-and-tell study."""
 
     sampler: type[BaseSampler]
 

@@ -1,4 +1,4 @@
-"""This library's loops."""
+"""Loops of this library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from botorch_tv.forgetting import EventTrigger
 from botorch_tv.learning import Refit
 
 
-class ToldNothing(Peer):
+class Adaptive(Peer):
     """``Loop(box)``."""
 
     @staticmethod
@@ -37,8 +37,8 @@ class ToldNothing(Peer):
         self.loop.tell(y, suggestion=self.asked)
 
 
-class Learning(ToldNothing):
-    """TV-GP-UCB with an event trigger, which learns rate, lengthscale, noise, mean and scale."""
+class Learning(Adaptive):
+    """TV-GP-UCB with an event trigger; learns rate, lengthscale, noise, mean and scale."""
 
     def __init__(self, dim: int, seed: int) -> None:
         Peer.__init__(self, dim, seed)
@@ -48,7 +48,7 @@ class Learning(ToldNothing):
         self.loop = Loop(
             replace(made, retention=(EventTrigger(0.01),), learning=Refit(every=5)), self.box()
         )
-        # Values are told in units of the first few: the prior of this strategy has variance 1.
+        # Observations are standardised by the first five, because the prior variance is 1.
         self.first: list[tuple[np.ndarray, float, float]] = []
         self.unit: tuple[float, float] | None = None
         self.generator = np.random.default_rng([seed, 2])

@@ -12,10 +12,10 @@ FIRST = 5
 
 
 class Pb2(Peer):
-    """Rows of (time, x) and what was measured; PB2's own hold the reward so far as well.
+    """PB2 with rows of (time, x) and measurements.
 
-    PB2 models how much a reward grows while a population trains. Here there is one learner whose
-    reward does not depend on the past, so that time is all that is given.
+    PB2 models the growth of a reward while a population trains; its rows include the reward so far.
+    Here the reward does not depend on the past.
     """
 
     def __init__(self, dim: int, seed: int) -> None:
@@ -24,14 +24,14 @@ class Pb2(Peer):
         self.random = np.random.default_rng([seed, 4])
         self.bounds = {f"x{i}": (0.0, 1.0) for i in range(dim)}
         self.rows: list[np.ndarray] = []
-        self.told: list[float] = []
+        self.values: list[float] = []
 
     def ask(self, now: float) -> np.ndarray:
-        if len(self.told) < FIRST:
+        if len(self.values) < FIRST:
             return self.random.random(self.dim)
-        rows, told, new = np.stack(self.rows), np.array(self.told), np.array([now])
-        return np.asarray(_select_config(rows, told, None, new, self.bounds, num_f=1))
+        rows, values, new = np.stack(self.rows), np.array(self.values), np.array([now])
+        return np.asarray(_select_config(rows, values, None, new, self.bounds, num_f=1))
 
     def tell(self, x: np.ndarray, now: float, y: float) -> None:
         self.rows.append(np.array([now, *x]))
-        self.told.append(y)
+        self.values.append(y)

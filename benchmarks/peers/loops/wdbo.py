@@ -1,4 +1,4 @@
-"""W-DBO as its authors have it: Matérn-5/2 in space, Matérn-3/2 in time (their appendix H.1)."""
+"""W-DBO by its authors: Matérn-5/2 in space, Matérn-3/2 in time (their appendix H.1)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from wdbo_algo.optimizer import WDBOOptimizer
 from benchmarks.peers.protocol import Peer
 
 FIRST = 5
-"""Random points before there is a model, as everybody's here; 15 by default."""
+"""Random points before there is a model; 15 by default."""
 HORIZON = 100.0
-"""Rounds that its clock counts as one unit: in its authors' studies the horizon is [0, 1]."""
+"""Rounds in a unit of its clock; the authors' horizon is [0, 1]."""
 
 
 class WDbo(Peer):
-    """Asked, told and cleaned in every round."""
+    """Asked, updated and cleaned in every round."""
 
     @staticmethod
     def prepare() -> None:

@@ -18,7 +18,7 @@ FIRST = 5
 
 
 class TimeDependent(Peer):
-    """Asked for one candidate at a time."""
+    """Asked for a candidate at a time."""
 
     def __init__(self, dim: int, seed: int) -> None:
         super().__init__(dim, seed)
@@ -29,16 +29,16 @@ class TimeDependent(Peer):
         )
         self.generator = TDUpperConfidenceBoundGenerator(vocs=vocs, added_time=1e-6)
         self.clock = 0.0
-        told = types.SimpleNamespace(time=lambda: self.clock, sleep=self._sleep)
-        time_dependent.time = told
-        self.random, self.told = np.random.default_rng([seed, 3]), 0
+        clock = types.SimpleNamespace(time=lambda: self.clock, sleep=self._sleep)
+        time_dependent.time = clock
+        self.random, self.count = np.random.default_rng([seed, 3]), 0
 
     def _sleep(self, seconds: float) -> None:
         self.clock += seconds
 
     def ask(self, now: float) -> np.ndarray:
         self.clock = now
-        if self.told < FIRST:
+        if self.count < FIRST:
             return self.random.random(self.dim)
         (candidate,) = self.generator.generate(1)
         return np.array([candidate[name] for name in self.names])
@@ -46,4 +46,4 @@ class TimeDependent(Peer):
     def tell(self, x: np.ndarray, now: float, y: float) -> None:
         row = dict(zip(self.names, x)) | {"y": y, "time": now}
         self.generator.add_data(pd.DataFrame([row]))
-        self.told += 1
+        self.count += 1

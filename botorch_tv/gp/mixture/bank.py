@@ -1,8 +1,8 @@
-"""Which processes are possible, their prior on a domain before any data, and their units.
+"""The candidate processes, their prior on a domain, and their units.
 
 The units are a mean and a scale of y and of the context, and a clock. They come from the first
-measurements of a trial, so that y, context and time may be in any units. All that are made at one
-time count together, so that their order makes no difference.
+measurements of a trial, so y, context and time may have any units. Measurements made at the same
+time count together, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -31,51 +31,50 @@ from botorch_tv.gp.tensors import Scratch
 from botorch_tv.validation import require, require_integer, require_number
 
 PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
-"""The parts in which members differ."""
+"""The parameters in which members differ."""
 NEAREST = 3
-"""Up to so many coordinates lengthscales are the shares of a side given below; beyond, points are
-further apart, and lengthscales grow with the root of the dimension."""
+"""Largest number of coordinates with fixed lengthscales; with more coordinates, distances and
+lengthscales grow with the root of the dimension."""
 SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)}
 MOST_COLUMNS = 20
-"""Coordinates, context included, up to which features have been tried."""
+"""Largest number of coordinates, with the context, for which features were tested."""
 STARTS = 64
-"""Points that fill the domain before its units are known; then the first again."""
+"""Number of points that fill the domain before its units are set; afterwards they repeat."""
 CANDIDATES = 1024
-"""Points among which these are sought."""
+"""Number of points from which the starts are selected."""
 FIRST = 4
-"""Measurements that set the units unless said. Each costs about a round of random search. More
-of them find narrow peaks more often where little is explored; at the usual width the band does."""
+"""Default number of measurements that set the units."""
 TOGETHER = 32
-"""Measurements up to which those at the time of the one that completed the units count for them,
-too: with each everything is learned anew."""
+"""Largest number of measurements for which later measurements at the same time still count towards
+the units, which requires relearning all measurements."""
 APART = 3.0
-"""How far the clock may be from the median time between all measurements, as a factor; that
-between rates that a bank holds possible. Beyond it the rates are no longer those of the data."""
+"""Largest ratio between the clock and the median time between all measurements, equal to the ratio
+of neighbouring rates of a bank."""
 
 
 @dataclass(frozen=True)
 class Bank:
     """The candidate processes of the adaptive strategy.
 
-    Rates and hazards count per median time between measurements, lengthscales in shares
-    of the sides of the domain, noise variances in those of the objective's. All combinations are
-    members, equally likely at first.
+    Rates and hazards are per median time between measurements, lengthscales are fractions of the
+    ranges of the domain, and noise ratios are relative to the variance of the objective. All
+    combinations are members with equal prior probability.
 
     Args:
-        rates: Rates of change ε, from 0 to below 1.
-        hazards: Chances h of a jump, from 0 to below 1.
-        lengthscales: Lengthscales ℓ, positive; by the number of coordinates unless given.
+        rates: Rates of change ε, in [0, 1).
+        hazards: Probabilities h of a jump, in [0, 1).
+        lengthscales: Lengthscales ℓ, positive; None for defaults by the number of coordinates.
         noise_ratios: Noise ratios ρ, positive.
-        outliers: Chance that a measurement is wrong and says nothing of the objective, from 0 to
-            below 1.
-        histories: Histories of jumps that are kept of a member that jumps; the likeliest, and the
-            two whose jumps are the newest.
-        features: Most features per lengthscale. What they leave out of the prior variance counts
-            as noise, and as unknown.
-        tolerance: Error of the kernel that features may have where they are enough.
+        outliers: Probability that a measurement is an outlier, independent of the objective, in
+            [0, 1).
+        histories: Number of histories retained for a member that jumps, at least 4: the two with
+            the newest jumps and the most probable others.
+        features: Largest number of features per lengthscale, at least 8. The prior variance that
+            they miss counts as noise and as uncertainty.
+        tolerance: Largest error of the kernel if ``features`` suffice, in [1e-10, 0.1].
 
     Raises:
-        ValueError: If a list is empty, repeats itself, or holds a number out of range.
+        ValueError: If a list is empty, repeats a number, or contains a number out of range.
     """
 
     rates: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1)
@@ -88,7 +87,7 @@ class Bank:
     tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
-        chance = "[0, 1)", "it is a chance per unit of time, 0.01 for one in a hundred."
+        chance = "[0, 1)", "it is a probability per unit of time, for example 0.01."
         positive = "[1e-6, 1e6]", "give a share such as 0.1."
         rules = dict(zip(PARTS, (positive, chance, chance, positive)))
         for part, (limit, fix) in rules.items():
@@ -96,61 +95,78 @@ class Bank:
             values = getattr(self, name)
             if name == "lengthscales" and values is None:
                 continue
-            own = tuple(float(require_number(f"Bank: {name}", one, limit, fix)) for one in values)
+            own = tuple(
+                float(require_number(f"Bank: {name}", value, limit, fix)) for value in values
+            )
             require(
                 len(set(own)) == len(own) > 0,
-                f"Bank: {name} is {values!r}, but it must be numbers that differ; {fix}",
+                f"Bank: {name} is {values!r}, but its numbers must differ; {fix}",
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
-        require_integer("Bank: histories", self.histories, 4, "fewer take noise for jumps.")
+        require_integer("Bank: histories", self.histories, 4, "fewer mistake noise for jumps.")
         require_integer("Bank: features", self.features, 8, "use 320.")
         require_number("Bank: tolerance", self.tolerance, "[1e-10, 0.1]", "use 0.001.")
 
     def lengthscales_of(self, columns: int) -> tuple[float, ...]:
-        """Lengthscales for points of so many coordinates, in shares of the sides."""
+        """Lengthscales as fractions of the ranges.
+
+        Args:
+            columns: Number of coordinates, with the context.
+        """
         if self.lengthscales is not None:
             return self.lengthscales
         shares = SHARES[min(columns, NEAREST)]
         longer = math.sqrt(max(columns, NEAREST) / NEAREST)
-        return tuple(longer * one for one in shares)
+        return tuple(longer * share for share in shares)
 
     def features_of(self, columns: int, like: Tensor) -> tuple[Features, ...]:
-        """Features of the unit cube per lengthscale, in the dtype and on the device of ``like``."""
+        """Features of the unit cube per lengthscale.
+
+        Args:
+            columns: Number of coordinates, with the context.
+            like: A tensor of the dtype and device of the features, any shape.
+        """
         return tuple(
-            features(one, columns, self.tolerance, self.features, like)
-            for one in self.lengthscales_of(columns)
+            features(lengthscale, columns, self.tolerance, self.features, like)
+            for lengthscale in self.lengthscales_of(columns)
         )
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
-        """The values of each part, in the order of weights, for points of ``columns`` numbers."""
+        """The values of each parameter, in the order of the weights.
+
+        Args:
+            columns: Number of coordinates, with the context.
+        """
         parts = self.lengthscales_of(columns), self.rates, self.hazards, self.noise_ratios
         return dict(zip(PARTS, parts))
 
 
 class BankPrior:
-    """Features of a domain, and the members that share a lengthscale, as K histories of jumps.
+    """Features of a domain, and the K histories of the members with a common lengthscale.
 
-    A member that never jumps has one history. One that does has several, which differ in when the
-    newest jump came; they lie next to each other, behind the members that never jump.
+    A member that never jumps has one history. A member that jumps has several, which differ in the
+    time of the newest jump. Members that never jump come first, then the histories of each other
+    member.
 
     Args:
-        bank: Which processes.
+        bank: The candidate processes.
         lower: Lower corner, `d`.
         upper: Upper corner, `d`.
-        features: Per lengthscale.
+        features: Features per lengthscale.
         starts: Points that fill the unit cube, `STARTS x d`, or numbers of arms, int64.
-        variance: Ones, one per arm, or one for all points of a box.
-        context_dim: Number c of coordinates without bounds, behind the others.
-        tables: Features of all arms per lengthscale, the constant's behind, `M x (r + 1)`, and what
-            they leave out, `M`; None on a box.
+        variance: Ones, `M` for arms, scalar for a box.
+        context_dim: Number c of coordinates without bounds, after the others.
+        tables: For each lengthscale the features of all arms, the constant last, `M x (r + 1)`, and
+            the prior variance that they miss, `M`; None on a box.
 
     Attributes:
         rate: ε, `K`.
         hazard: h, `K`.
         noise: ρ, `K`.
-        member: Which combination of (rate, hazard, noise ratio), the last the fastest, `K`, int64.
-        still: Histories of members that never jump.
+        member: Number of the combination (rate, hazard, noise ratio), the last index fastest, `K`,
+            int64.
+        never_jumping: Number of members that never jump.
     """
 
     scale = 1.0
@@ -172,21 +188,21 @@ class BankPrior:
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         axes = [torch.tensor(part, dtype=variance.dtype, device=variance.device) for part in parts]
         rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))
-        still = (hazard == 0).nonzero().squeeze(-1)
+        never_jump = (hazard == 0).nonzero().squeeze(-1)
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)
-        self.member, self.still = torch.cat([still, jumping]), len(still)
-        self.rate, self.hazard, self.noise = (one[self.member] for one in (rate, hazard, noise))
+        self.member, self.never_jumping = torch.cat([never_jump, jumping]), len(never_jump)
+        self.rate, self.hazard, self.noise = (part[self.member] for part in (rate, hazard, noise))
 
     @property
     def sizes(self) -> list[int]:
-        """Features per lengthscale, the constant included."""
+        """Number of features per lengthscale, with the constant."""
         if self.tables is not None:
             return [table.shape[-1] for table, _ in self.tables]
-        return [one.size + 1 for one in self.features]
+        return [features.size + 1 for features in self.features]
 
     @cached_property
     def _in_unit(self) -> bool:
-        """Whether the domain is the unit cube; a search asks at every step."""
+        """Whether the domain is the unit cube."""
         return bool(((self.lower == 0) & (self.upper == 1)).all())
 
     @cached_property
@@ -201,34 +217,34 @@ class BankPrior:
 
     @property
     def normals(self) -> int:
-        """Normal variates that a function drawn takes: one for the member, the others for it."""
+        """Number of normal variates of a sample: 1 for the member, the others for its function."""
         return 1 + max(self.sizes)
 
     def unlearned(self) -> BankPrior:
-        """The prior before anything was learned: this one, as a mixture learns beside it."""
+        """The prior before learning: this prior, since a mixture learns by its weights."""
         return self
 
     def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
         """Points of the unit cube, `T x q x (d + c)`.
 
-        A context has no bounds; it is squeezed between 0 and 1, half of it for what lies within
-        about one standard deviation of the mean of the starts.
+        A context has no bounds; a sigmoid maps it to (0, 1). Half of the interval covers values
+        within about one standard deviation of the mean context of the starts.
 
         Args:
-            X: `T x q x (d + c)`.
-            centre: Mean of the starts' context, `T x c`.
+            X: Points with their context, `T x q x (d + c)`.
+            centre: Mean context of the starts, `T x c`.
             spread: Its standard deviation, `T x c`.
         """
         if not self.context_dim:
             return X if self._in_unit else (X - self.lower) / (self.upper - self.lower)
-        chosen, known = torch.tensor_split(X, [len(self.lower)], dim=-1)
-        known = torch.sigmoid((known - centre.unsqueeze(-2)) / spread.unsqueeze(-2))
-        return torch.cat([(chosen - self.lower) / (self.upper - self.lower), known], -1)
+        chosen, context = torch.tensor_split(X, [len(self.lower)], dim=-1)
+        context = torch.sigmoid((context - centre.unsqueeze(-2)) / spread.unsqueeze(-2))
+        return torch.cat([(chosen - self.lower) / (self.upper - self.lower), context], -1)
 
     def at(
         self, choice: Tensor, context_centre: Tensor, context_spread: Tensor
     ) -> list[tuple[Tensor, Tensor]]:
-        """Features, and the variance they leave out, for every lengthscale.
+        """Features, and the prior variance that they miss, for every lengthscale.
 
         Args:
             choice: Arms, `T x q`, or points, `T x q x (d + c)`.
@@ -236,22 +252,22 @@ class BankPrior:
             context_spread: As for :meth:`unit`.
 
         Returns:
-            Pairs of `T x q x (r + 1)`, the constant's behind, and `T x q`.
+            Pairs of features, `T x q x (r + 1)`, the constant last, and variances, `T x q`.
         """
         if self.tables is not None:
-            return [(table[choice], left[choice]) for table, left in self.tables]
+            return [(table[choice], missing[choice]) for table, missing in self.tables]
         U = self.unit(choice, context_centre, context_spread)
-        return [with_constant(one.at(U)) for one in self.features]
+        return [with_constant(features.at(U)) for features in self.features]
 
     def by_chosen(self, by: Tensor) -> Tensor:
-        """Derivatives by what is chosen, from those by its places in the unit cube, `* x d`."""
+        """Derivatives by choices, from derivatives by points of the unit cube, `* x d`."""
         return by if self._in_unit else by / (self.upper - self.lower)
 
 
 def with_constant(phi: Tensor) -> tuple[Tensor, Tensor]:
-    """Features with that of the constant behind, and the prior variance they leave out."""
-    left = (1 - phi.square().sum(-1)).clamp_min(0)
-    return torch.nn.functional.pad(phi, (0, 1), value=1.0), left
+    """Features with the constant appended, and the prior variance that they miss."""
+    missing = (1 - phi.square().sum(-1)).clamp_min(0)
+    return torch.nn.functional.pad(phi, (0, 1), value=1.0), missing
 
 
 def prior_on_box(
@@ -264,12 +280,12 @@ def prior_on_box(
     """The prior on points between two corners.
 
     Args:
-        bank: Which processes.
+        bank: The candidate processes.
         lower: Lower corner, `d`.
         upper: Upper corner, `d`.
-        context_dim: Number c of coordinates without bounds, behind the others.
-        among: Points of the unit cube that fill what may be chosen, the first few as well as all,
-            and others that reach its ends, too, each `n x d`; None where it is all of the cube.
+        context_dim: Number c of coordinates without bounds, after the others.
+        among: Points of the unit cube that fill the feasible set, and points that reach its
+            boundary, each `n x d`, see ``Search.among``; None if the whole cube is feasible.
     """
     columns = len(lower) + context_dim
     if among is None:
@@ -280,23 +296,23 @@ def prior_on_box(
         starts, reaching = among[0][:STARTS], among[1].cpu()
         every = torch.cat([reaching, even_points(len(reaching), columns)[:, len(lower) :]], -1)
         own = tuple(
-            features_among(every, one, bank.tolerance, bank.features, lower)
-            for one in bank.lengthscales_of(columns)
+            features_among(every, lengthscale, bank.tolerance, bank.features, lower)
+            for lengthscale in bank.lengthscales_of(columns)
         )
-    one = lower.new_ones(())
-    return BankPrior(bank, lower, upper, own, starts.to(lower), one, context_dim)
+    variance = lower.new_ones(())
+    return BankPrior(bank, lower, upper, own, starts.to(lower), variance, context_dim)
 
 
 def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
     """The prior on some arms, `M x d`."""
     lower, upper = X.amin(0), X.amax(0)
-    # A column that is the same for all arms tells nothing.
+    # A column that is constant over the arms has no range.
     upper = torch.where(upper > lower, upper, lower + 1)
     U = (X - lower) / (upper - lower)
     own = bank.features_of(X.shape[-1], X)
     tables = []
-    for one in own:
-        waves = one.at(U)
+    for part in own:
+        waves = part.at(U)
         table, _ = with_constant(waves @ directions(waves, 0.1 * bank.tolerance))
         tables.append((table, with_constant(waves)[1]))
     starts, variance = filling(U.cpu()).to(X.device), X.new_ones(len(X))
@@ -304,12 +320,13 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
 
 
 def filling(U: Tensor) -> Tensor:
-    """Numbers of points of the unit cube, `M x d`, that fill it: each far from those before it.
+    """Numbers of points, `M x d`, that fill the unit cube: each is far from its predecessors.
 
-    The first is next to the middle. Walls count as points twice as far away as they are.
+    The first point is closest to the middle. A face of the cube counts as a point at twice its
+    distance.
     """
     walls = 2 * torch.minimum(U, 1 - U).amin(-1)
-    # Points tie on regular grids; rounding is not to decide which is taken.
+    # Points tie on regular grids; rounded distances make the choice independent of rounding.
     first = ((U - 0.5).square().sum(-1) * 1e6).round().argmin()
     chosen = [first]
     nearest = (U - U[first]).norm(dim=-1)
@@ -321,36 +338,36 @@ def filling(U: Tensor) -> Tensor:
 
 
 class MixtureUnits(NamedTuple):
-    """Found from the first measurements."""
+    """The units of trials, from their first measurements."""
 
     centre: Tensor
     """Their mean, `batch_shape`."""
     spread: Tensor
     """Their standard deviation, positive, `batch_shape`."""
     clock: Tensor
-    """The median time between them, or between all so far where that was looked at again and lay
-    far from it, `batch_shape`, float64."""
+    """The median time between them, or between all measurements after a correction,
+    `batch_shape`, float64."""
     context_centre: Tensor
     """Mean of the context, `batch_shape x c`."""
     context_spread: Tensor
     """Its standard deviation, `batch_shape x c`."""
-    known: Tensor
-    """Whether there were enough, and they differed, `batch_shape`, bool."""
+    ready: Tensor
+    """Whether there were enough measurements with different values, `batch_shape`, bool."""
 
 
 Measured = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Measurements in order of time: y, `T x n`; which of them did not fail, `T x n`, bool; when they
-were made, `T x n`; and their context, `T x n x c`."""
+"""Measurements in order of time: y, `T x n`; whether each succeeded, `T x n`, bool; their times,
+`T x n`; and their context, `T x n x c`."""
 
 
 def units_of(measured: Measured, least: int) -> MixtureUnits:
-    """Units from all that has been measured so far, of which ``least`` are enough."""
+    """Units from all measurements so far; at least ``least`` are required."""
     y, good, time, context = measured
     number = good.sum(-1)
     share = good.to(y) / number.clamp_min(1).unsqueeze(-1)
     centre = (share * y).sum(-1)
     spread = (share * (y - centre.unsqueeze(-1)).square()).sum(-1).sqrt()
-    # What differs by rounding alone does not differ.
+    # Differences at the level of rounding do not count.
     largest = (good * y.abs()).amax(-1) if y.shape[-1] else torch.zeros_like(centre)
     differs = spread > 1e3 * torch.finfo(y.dtype).eps * largest
     middle = (share.unsqueeze(-1) * context).sum(-2)
@@ -361,7 +378,7 @@ def units_of(measured: Measured, least: int) -> MixtureUnits:
         clock=median_gap(time, good),
         context_centre=middle,
         context_spread=torch.where(around > 0, around, 1.0),
-        known=(number >= least) & differs,
+        ready=(number >= least) & differs,
     )
 
 
@@ -373,46 +390,46 @@ def checks_clock(number: int) -> bool:
 def units_now(
     units: MixtureUnits, settled: bool, measured: Measured, least: int
 ) -> tuple[MixtureUnits, bool, Tensor]:
-    """Units after the newest measurement; they are final once time has moved on.
+    """Units after the newest measurement; centre and spread are final once time moves on.
 
-    But for the clock, which is replaced by that of all measurements so far, if the two differ much.
-    Otherwise a test run of seconds before a night of hours, or the first suggestions, which take
-    hardly any time, would set a unit in which no rate is slow enough.
+    The clock is later replaced by the median time between all measurements if the two differ much.
+    Otherwise a fast start, such as a test run of seconds before hours of measurements, would set a
+    unit in which no rate is slow enough.
 
     Args:
-        units: Before it.
-        settled: Whether all trials are known to have theirs.
-        measured: All so far.
-        least: Measurements that are enough.
+        units: Units before the measurement.
+        settled: Whether the units of all trials are final.
+        measured: All measurements so far.
+        least: Number of measurements required.
 
     Returns:
-        The units, whether they are settled now, and which trials must relearn everything, as theirs
-        have changed, `T`, bool.
+        The units; whether they are final; and the trials that must relearn all measurements,
+        since their units have changed, `T`, bool.
     """
     y, good, time, context = measured
-    n, anew = y.shape[-1], torch.zeros_like(units.known)
+    n, anew = y.shape[-1], torch.zeros_like(units.ready)
     if not settled:
         found = units_of(measured, least)
         earlier = units_of((y, good & (time < time[:, -1:]), time, context), least)
         few = good.sum(-1) <= TOGETHER
-        moving = ~earlier.known & (~units.known | (found.known & few))
+        moving = ~earlier.ready & (~units.ready | (found.ready & few))
         pairs = zip(found, units)
         units = MixtureUnits(
             *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)
         )
         if n >= least:
-            # A device is waited for in these rounds alone.
-            settled, anew = not bool(moving.any()), moving & units.known & good[:, -1]
+            # Only these rounds wait for a device.
+            settled, anew = not bool(moving.any()), moving & units.ready & good[:, -1]
     if checks_clock(n):
         clock = median_gap(time, good)
         ratio = clock / units.clock
-        apart = units.known & ((ratio > APART) | (ratio < 1 / APART))
+        apart = units.ready & ((ratio > APART) | (ratio < 1 / APART))
         units, anew = units._replace(clock=torch.where(apart, clock, units.clock)), anew | apart
     return units, settled, anew
 
 
 def units_after(measured: Measured, least: int) -> MixtureUnits:
-    """The units of trials that were told these measurements one by one."""
+    """The units of trials that received these measurements one by one."""
 
     def first(rows: int) -> Measured:
         y, good, time, context = measured

@@ -15,20 +15,20 @@ from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.kernels.stationary import profile
 
 WELL_APPROXIMATED = 3
-"""Up to so many coordinates the features of a bank leave out next to nothing."""
+"""Largest number of coordinates for which the features of a bank miss almost no variance."""
 WALLS = 0.25
-"""Share of the points of a side that lie at its two ends, where a maximum often does."""
+"""Share of the points of an axis that lie at its two ends, where maxima are frequent."""
 LEAST = 1e-13
-"""Variance of a feature of one coordinate below which it is rounding."""
+"""Smallest variance of a feature of one coordinate above rounding."""
 MOST_NODES = 1024
-"""Nodes on a side, at most."""
+"""Largest number of nodes of an axis."""
 POINTS = 4096
-"""Points of the cube, half of them on its walls, at which it is looked at what features tell."""
+"""Points of the cube, half of them on its faces, at which the missing variance is measured."""
 BETWEEN = 0.25
-"""Share of a tolerance that may be lost at these; between them little more is, and on average over
-the cube a tenth of the tolerance."""
+"""Share of a tolerance that may be missing at these points; the missing variance between them is
+slightly larger."""
 MANY = 8
-"""Coordinates up to which all corners of a cube are looked at."""
+"""Largest number of coordinates for which all corners of a cube are used."""
 JITTER = 2.0**-20
 """Variance added at points, so that their covariance can be factored."""
 
@@ -36,15 +36,15 @@ JITTER = 2.0**-20
 class Products:
     """φ_j(u) = ∏_i ψ_n(u_i) with n = number_ji: products of features of one coordinate.
 
-    The kernel is a product over coordinates, and so are its Karhunen-Loève functions over a cube;
-    those of a side, ψ_n(x) = Σ_m A_nm exp(-(x - z_m)² / 2ℓ²), are found by quadrature (Nyström).
-    What they leave out is a covariance itself, as it is of any projection.
+    The kernel is a product over coordinates, and so are its Karhunen-Loève functions over a cube.
+    For one axis, ψ_n(x) = Σ_m A_nm exp(-(x - z_m)² / 2ℓ²) comes from quadrature (Nyström). The
+    kernel minus the product of its features is a covariance, as for any projection.
 
     Args:
-        number: n of every feature, from 0 on, `r x d`, int64.
-        nodes: z, `M`.
-        inverse: A, `N x M`.
-        lengthscale: ℓ.
+        number: Indices n of every feature, from 0 on, `r x d`, int64.
+        nodes: Nodes z, `M`.
+        inverse: Weights A, `N x M`.
+        lengthscale: Lengthscale ℓ.
 
     Attributes:
         size: Features r.
@@ -58,21 +58,21 @@ class Products:
         """Features of points of the unit cube, `* x d -> * x r`."""
         points = U.reshape(-1, U.shape[-1])
         away = (points.T.unsqueeze(-2) - self.nodes.unsqueeze(-1)) / self.lengthscale
-        sides = self.inverse @ profile(away.square(), math.inf)  # d x N x points
-        # A feature is a row: whole rows are copied several times as fast as columns are.
-        features = sides[0].index_select(0, self.number[:, 0])
-        for side, number in zip(sides[1:], self.number.T[1:]):
-            features = features * side.index_select(0, number)
+        axes = self.inverse @ profile(away.square(), math.inf)  # d x N x points
+        # A feature is a row, since rows are copied several times faster than columns.
+        features = axes[0].index_select(0, self.number[:, 0])
+        for axis, number in zip(axes[1:], self.number.T[1:]):
+            features = features * axis.index_select(0, number)
         return features.T.reshape(*U.shape[:-1], self.size)
 
 
 class Inducing:
-    """φ(u) = A k(Z, u) with A k(Z, Z) Aᵀ = I, a projection on what is known of some points Z.
+    """φ(u) = A k(Z, u) with A k(Z, Z) Aᵀ = I, the projection on inducing points Z.
 
     Args:
-        points: Z, `n x d`.
-        inverse: A, `r x n`.
-        lengthscale: ℓ.
+        points: Inducing points Z, `n x d`.
+        inverse: Weights A, `r x n`.
+        lengthscale: Lengthscale ℓ.
 
     Attributes:
         size: Features r.
@@ -96,24 +96,24 @@ def features(
 ) -> Products:
     """Features of a unit squared exponential kernel on the unit cube.
 
-    Of all as many, those of Karhunen and Loève leave the least variance on average over points
-    whose coordinates lie evenly on their sides, a quarter of them at the ends. At the lengthscales
-    that a bank has there, an error of 0.001 takes no more than 200 in up to two coordinates; what
-    320 leave of more is in benchmarks/results/ablations.md.
+    For their number, Karhunen-Loève features miss the least variance on average over points with
+    evenly spread coordinates, a quarter of them at the ends. With the default lengthscales of a
+    bank, an error of 0.001 requires at most 200 features in up to two coordinates; errors of 320
+    features in more coordinates are in benchmarks/results/ablations.md.
 
     Args:
-        lengthscale: ℓ.
+        lengthscale: Lengthscale ℓ.
         columns: Dimension d of the cube.
-        tolerance: Error of the kernel where ``most`` are enough.
-        most: Most features.
-        like: Gives dtype and device.
+        tolerance: Error of the kernel if ``most`` features suffice.
+        most: Largest number of features.
+        like: A tensor of the dtype and device of the features.
     """
-    one = _found(lengthscale, columns, tolerance, most)
-    number = one.number.to(like.device)
-    return Products(number, one.nodes.to(like), one.inverse.to(like), lengthscale)
+    found = _found(lengthscale, columns, tolerance, most)
+    number = found.number.to(like.device)
+    return Products(number, found.nodes.to(like), found.inverse.to(like), lengthscale)
 
 
-@functools.lru_cache(maxsize=16)  # every loop on as many parameters asks
+@functools.lru_cache(maxsize=16)  # shared by all loops with as many parameters
 def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Products:
     nodes, inverse, variance = axis_features(lengthscale)
     every = Products(_largest(variance, columns, most), nodes, inverse, lengthscale)
@@ -124,9 +124,9 @@ def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Pro
 
 
 def axis_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes z of a side, `M`, A, `N x M`, and the variances of its N features, the largest first.
+    """Nodes z of an axis, `M`, weights A, `N x M`, and the variances of its N features, descending.
 
-    Points are thought to lie evenly, but for a share at the ends.
+    The measure of points is uniform with a share at the ends.
     """
     inner, weight = _legendre(min(MOST_NODES, 16 + math.ceil(4 / lengthscale)))
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64, device="cpu")
@@ -137,7 +137,7 @@ def axis_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
     variance, vectors = torch.linalg.eigh(root.unsqueeze(-1) * covariance * root)
     good = variance > LEAST
     variance, vectors = variance[good].flip(0), vectors[:, good].flip(-1)
-    # The sign, which is nobody's, so that a feature is positive at the upper end.
+    # The sign is arbitrary; features are made positive at the upper end.
     vectors = vectors * torch.where(vectors[-1] < 0, -1.0, 1.0)
     return nodes, (vectors * root.unsqueeze(-1) / variance.sqrt()).T.contiguous(), variance
 
@@ -151,12 +151,12 @@ def _legendre(number: int) -> tuple[Tensor, Tensor]:
 
 
 def _largest(variance: Tensor, columns: int, most: int) -> Tensor:
-    """The products of as many variances as there are columns that are largest, `r x d`, int64."""
+    """Indices of the largest products of ``columns`` variances, `r x d`, int64."""
     logs = variance.log()
     total, number = logs.new_zeros(1), torch.zeros(1, 0, dtype=torch.int64, device="cpu")
     for _ in range(columns):
         sums = (total.unsqueeze(-1) + logs).flatten()
-        # Mirror images tie; rounding is not to decide which comes first.
+        # Mirror images tie; rounded sums make the order independent of rounding.
         order = (sums * 1e6).round().argsort(descending=True, stable=True)[:most]
         number = torch.cat([number[order // len(logs)], (order % len(logs)).unsqueeze(-1)], -1)
         total = sums[order]
@@ -166,17 +166,17 @@ def _largest(variance: Tensor, columns: int, most: int) -> Tensor:
 def features_among(
     U: Tensor, lengthscale: float, tolerance: float, most: int, like: Tensor
 ) -> Inducing:
-    """Features of the same kernel where not all of the cube may be chosen.
+    """Features of the same kernel on a feasible subset of the cube.
 
-    Of points that fill what may be, the next is the one whose variance those before tell least of.
-    Where coordinates take few values that is far fewer, and they tell far more, than in a cube.
+    Inducing points are selected greedily by the largest missing variance. For coordinates with few
+    values, far fewer points suffice than in a cube.
 
     Args:
-        U: Points of the unit cube, `n x d`, float64.
-        lengthscale: ℓ.
-        tolerance: Variance that may be left untold at any of them.
-        most: Most features.
-        like: Gives dtype and device.
+        U: Feasible points of the unit cube, `n x d`, float64.
+        lengthscale: Lengthscale ℓ.
+        tolerance: Largest missing variance at these points.
+        most: Largest number of features.
+        like: A tensor of the dtype and device of the features.
     """
     U = U.cpu()
 
@@ -192,26 +192,24 @@ def features_among(
 
 
 def directions(table: Tensor, tolerance: float) -> Tensor:
-    """As few combinations of features as do at finitely many points, `M x r -> r x s`.
-
-    Those of Karhunen and Loève: of all as many they leave the least variance over the points.
+    """The fewest Karhunen-Loève combinations of features for finitely many points.
 
     Args:
-        table: Features of every point.
-        tolerance: Variance that may be lost at any point.
+        table: Features of every point, `M x r`.
+        tolerance: Largest missing variance at any point.
 
     Returns:
-        Orthonormal columns, the worthiest first.
+        Orthonormal columns in descending order of variance, `r x s`.
     """
     _, vectors = torch.linalg.eigh(table.T @ table)
-    # The least worthy first: those that no point can do without, and all behind them.
+    # In ascending order: columns from the first whose cumulative loss exceeds the tolerance.
     needed = (table @ vectors).square().cumsum(-1).amax(0) > tolerance
     worthy: Tensor = vectors[:, needed].flip(-1).contiguous()
     return worthy
 
 
 def _corners(columns: int) -> Tensor:
-    """The corners of the unit cube, `* x columns`; of many some that are spread evenly."""
+    """Corners of the unit cube, `* x columns`: all, or a sample in many dimensions."""
     if columns > MANY:
         return even_points(2**MANY, columns).round()
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64, device="cpu")
@@ -219,7 +217,7 @@ def _corners(columns: int) -> Tensor:
 
 
 def _filling(columns: int, number: int) -> Tensor:
-    """Points that fill the unit cube, and as many that fill its walls, `number x columns`."""
+    """Points that fill the unit cube, and as many that fill its faces, `number x columns`."""
     points = even_points(number, columns)
     row = torch.arange(number // 2, device="cpu")
     points[row, row % columns] = (row // columns % 2).to(points)
@@ -233,24 +231,24 @@ def gaussian(U: Tensor, Z: Tensor, lengthscale: float) -> Tensor:
 
 
 Pull = Callable[[Tensor], Tensor]
-"""From derivatives by features, `* x r`, to those by points, `* x d`."""
+"""Maps derivatives by features, `* x r`, to derivatives by points, `* x d`."""
 
 
 class StackedProducts:
-    """Products of features of one coordinate, those of several lengthscales concatenated."""
+    """Products of features of one coordinate, concatenated over several lengthscales."""
 
     def __init__(self, parts: Sequence[Products]) -> None:
         places, before = [], 0
-        for one in parts:
-            places.append(one.number.T + before)
-            before += len(one.inverse)
-        # Which feature of each coordinate a product takes, `1 x d x r`.
+        for part in parts:
+            places.append(part.number.T + before)
+            before += len(part.inverse)
+        # Index of the feature of each coordinate in each product, `1 x d x r`.
         self._place = torch.cat(places, -1).unsqueeze(0)
-        self._nodes = torch.cat([one.nodes for one in parts])
-        sharpness = [torch.full_like(one.nodes, one.lengthscale**-2) for one in parts]
+        self._nodes = torch.cat([part.nodes for part in parts])
+        sharpness = [torch.full_like(part.nodes, part.lengthscale**-2) for part in parts]
         self._sharpness = torch.cat(sharpness)
         # From kernels at the nodes to features of a coordinate.
-        self._inverse = torch.block_diag(*[one.inverse.T for one in parts])  # type: ignore[no-untyped-call]
+        self._inverse = torch.block_diag(*[part.inverse.T for part in parts])  # type: ignore[no-untyped-call]
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
         """Features of points of the unit cube, `* x d -> * x r`, and their derivatives."""
@@ -258,22 +256,22 @@ class StackedProducts:
         steep = away * self._sharpness
         kernel = profile(away * steep, math.inf)
         place = self._place.expand(len(away), -1, -1)
-        sides = (kernel @ self._inverse).gather(-1, place)
+        axes = (kernel @ self._inverse).gather(-1, place)
 
         def pull(by: Tensor) -> Tensor:
             slopes = ((steep * kernel) @ self._inverse).gather(-1, place)
-            side, products = sides.unbind(-2), [by.reshape(len(away), -1)]
-            # By the product of all sides after each first, then times that of all before it.
-            for one in side[:0:-1]:
-                products.append(products[-1] * one)
-            before = side[0]
-            for number, one in enumerate(side[1:], 1):
+            axis, products = axes.unbind(-2), [by.reshape(len(away), -1)]
+            # Derivatives by each axis: first times the later axes, then times the earlier axes.
+            for factor in axis[:0:-1]:
+                products.append(products[-1] * factor)
+            before = axis[0]
+            for number, factor in enumerate(axis[1:], 1):
                 products[-1 - number] = products[-1 - number] * before
-                before = before * one
+                before = before * factor
             total: Tensor = (slopes * torch.stack(products[::-1], -2)).sum(-1).view_as(U)
             return total
 
-        return sides.prod(-2).view(*U.shape[:-1], -1), pull
+        return axes.prod(-2).view(*U.shape[:-1], -1), pull
 
 
 class StackedInducing:
@@ -283,24 +281,24 @@ class StackedInducing:
         self._parts = parts
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
-        """As of :class:`StackedProducts`."""
-        covariances = [gaussian(U, one.points, one.lengthscale) for one in self._parts]
+        """As for :class:`StackedProducts`."""
+        covariances = [gaussian(U, part.points, part.lengthscale) for part in self._parts]
 
         def pull(by: Tensor) -> Tensor:
             total = torch.zeros_like(U)
-            own = torch.split(by, [one.size for one in self._parts], -1)
-            for one, part, covariance in zip(self._parts, own, covariances):
-                slopes = (part @ one.inverse) * covariance
-                away = slopes @ one.points - slopes.sum(-1, keepdim=True) * U
-                total.add_(away, alpha=one.lengthscale**-2)
+            own = torch.split(by, [part.size for part in self._parts], -1)
+            for part, own_by, covariance in zip(self._parts, own, covariances):
+                slopes = (own_by @ part.inverse) * covariance
+                away = slopes @ part.points - slopes.sum(-1, keepdim=True) * U
+                total.add_(away, alpha=part.lengthscale**-2)
             return total
 
-        features = [one @ part.inverse.T for one, part in zip(covariances, self._parts)]
+        features = [own @ part.inverse.T for own, part in zip(covariances, self._parts)]
         return torch.cat(features, -1), pull
 
 
 def stacked(parts: Sequence[Features]) -> StackedProducts | StackedInducing:
-    """Features of some lengthscales, all of them products or none."""
-    products = [one for one in parts if isinstance(one, Products)]
-    inducing = [one for one in parts if isinstance(one, Inducing)]
+    """Stacked features of some lengthscales, all :class:`Products` or all :class:`Inducing`."""
+    products = [part for part in parts if isinstance(part, Products)]
+    inducing = [part for part in parts if isinstance(part, Inducing)]
     return StackedProducts(products) if products else StackedInducing(inducing)

@@ -1,7 +1,7 @@
-"""The posterior of a bank, advanced by each measurement.
+"""The posterior of a bank, updated by each measurement.
 
-A member's coordinates are whitened features and, behind them, one more for the constant m, which
-neither decays nor jumps. Everything is in units of the scale s, which is integrated out.
+The coordinates of a member are whitened features and a last coordinate for the constant m, which
+neither decays nor jumps. All quantities are in units of the scale s, which is integrated out.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits
 
 PROTECTED = 2
-"""Number of newest histories that are never replaced, however unlikely."""
+"""Number of newest histories that are never replaced."""
 WIDER = 2.0
-"""Variance of a wrong reading about the level, in units of that predicted without data."""
+"""Variance of an outlier about the level, in units of the variance predicted without data."""
 LIKELY = 0.5
-"""From this chance on a jump is noted."""
+"""Probability above which a jump is recorded."""
 LARGEST = 1e100
-"""Most standard deviations from the mean of the first: squares of more are infinite."""
+"""Largest standardised measurement; larger numbers have infinite squares."""
 SHAPE = 2.0
-"""A = B of the inverse gamma on s² at first, in units of the starts' spread.
+"""Initial A = B of the inverse gamma distribution of s², in units of the starts' spread.
 
-The starts so count twice, here and as measurements; with the density of no unit, 1 / s², a scale
-known less is explored for longer. See benchmarks/results/ablations.md."""
+The starts therefore count twice. The scale-free density 1 / s² explores for longer; see
+benchmarks/results/ablations.md."""
 
 
 class RunningMixture(NamedTuple):
     """The posterior of all members, K histories of each of L lengthscales."""
 
     mean: tuple[Tensor, ...]
-    """z, per lengthscale `batch_shape x K x (r + 1)`."""
+    """Means z, per lengthscale `batch_shape x K x (r + 1)`."""
     covariance: tuple[Tensor, ...]
-    """P, in units of s², per lengthscale `batch_shape x K x (r + 1) x (r + 1)`."""
+    """Covariances P in units of s², per lengthscale `batch_shape x K x (r + 1) x (r + 1)`."""
     scale: Tensor
-    """B of the inverse gamma on s², `batch_shape x L x K`."""
+    """B of the inverse gamma distribution of s², `batch_shape x L x K`."""
     log_weight: Tensor
     """Logarithm of the marginal likelihood times the prior weight, `batch_shape x L x K`."""
     since: Tensor
-    """Time of the first observation after the newest jump, minus infinity where there was none,
+    """Time of the first observation after the newest jump, -infinity without a jump,
     `batch_shape x L x K`, float64."""
     shape: Tensor
-    """A of the inverse gamma on s², `batch_shape`."""
+    """A of the inverse gamma distribution of s², `batch_shape`."""
     time: Tensor
-    """The time of the newest measurement learned from, `batch_shape`, float64."""
+    """The time of the newest measurement used, `batch_shape`, float64."""
     units: MixtureUnits
     information_gain: Tensor
-    """Nats that they told, `batch_shape`."""
+    """Information gain of the measurements in nats, `batch_shape`."""
     jumped: Tensor
-    """Time of the first measurement after the newest jump that was more likely than not; NaN for
-    none, `batch_shape`, float64."""
+    """Time of the first measurement after the newest jump with probability above ½; NaN for none,
+    `batch_shape`, float64."""
     jumped_with: Tensor
-    """Chance that the newest jump came just before it, as it was when last above ½,
+    """Probability that the newest jump came just before ``jumped``, when it was last above ½,
     `batch_shape`."""
     settled: bool
-    """Whether all trials are known to have their units, which time has made final."""
+    """Whether the units of all trials are final."""
 
     @property
     def weights(self) -> Tensor:
@@ -68,23 +68,23 @@ class RunningMixture(NamedTuple):
 
     @property
     def variances(self) -> Tensor:
-        """E s² of the members, `batch_shape x L x K`; A is above 1."""
+        """E s² of the members, `batch_shape x L x K`; finite, since A exceeds 1."""
         return self.scale / (self.shape[..., None, None] - 1)
 
     def member_weights(self, prior: BankPrior) -> Tensor:
-        """The weights of all pairs of lengthscale and other parameters, `batch_shape x L x C`."""
+        """Weights per lengthscale and per combination of the others, `batch_shape x L x C`."""
         share = self.weights
         total = share.new_zeros(*share.shape[:-1], int(prior.member.max()) + 1)
         return total.index_add(-1, prior.member, share)
 
     def jump_chance(self, time: Tensor) -> Tensor:
-        """Chance that the newest jump came just before the measurement at a time, `batch_shape`."""
+        """Probability that the newest jump came just before ``time``, `batch_shape`."""
         return (self.weights * (self.since == time[..., None, None])).sum((-2, -1))
 
     def newest_jump(self) -> tuple[Tensor, Tensor]:
-        """Time of the first measurement after the newest jump, the likeliest, and its chance.
+        """Most probable time of the first measurement after the newest jump, and its probability.
 
-        The time is minus infinity for no jump at all.
+        Both `batch_shape`; the time is -infinity for no jump.
         """
         since, share = self.since.flatten(-2), self.weights.flatten(-2)
         chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)
@@ -95,22 +95,22 @@ class RunningMixture(NamedTuple):
         return _mapped(function, self)  # type: ignore[no-any-return]
 
     def flat(self) -> RunningMixture:
-        """With one dimension of trials."""
+        """The posterior with the batch shape flattened to one dimension of trials."""
         dims, trials = self.shape.dim(), self.shape.numel()
         return self._each(lambda part: part.reshape((trials, *part.shape[dims:])))
 
     def view(self, shape: Size) -> RunningMixture:
-        """The same with the dimensions of trials restored."""
+        """The posterior with the batch shape restored."""
         return self._each(lambda part: part.reshape((*shape, *part.shape[1:])))
 
     def expanded(self, shape: Size) -> RunningMixture:
-        """With more trials that know the same; its own dimensions broadcast to ``shape``."""
+        """The posterior broadcast to a batch shape."""
         dims = self.shape.dim()
         return self._each(lambda part: part.expand(Size((*shape, *part.shape[dims:]))))
 
 
 def _mapped(function: Callable[..., Tensor], *parts: Any) -> Any:
-    """Tuples within tuples of tensors with a function applied to those at the same place."""
+    """Apply a function to corresponding tensors of nested tuples."""
     if isinstance(parts[0], Tensor):
         return function(*parts)
     if not isinstance(parts[0], tuple):
@@ -120,10 +120,10 @@ def _mapped(function: Callable[..., Tensor], *parts: Any) -> Any:
 
 
 def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
-    """Before any data."""
+    """The posterior before any data."""
     like, trials, sizes = prior.variance, batch_shape.numel(), prior.sizes
-    number = torch.arange(len(prior.rate), device=like.device) - prior.still
-    # Before any jump a member has one history; the others wait for their jumps.
+    number = torch.arange(len(prior.rate), device=like.device) - prior.never_jumping
+    # Before any jump a member has one history; its other histories have weight 0.
     waiting = (number > 0) & (number % prior.bank.histories > 0)
     flat = like.new_zeros(trials, len(sizes), len(number))
     zero, context = like.new_zeros(trials), like.new_zeros(trials, prior.context_dim)
@@ -148,10 +148,10 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """How the objective may move in a time `T` of 0 or more, in units of the clock.
+    """The change of the objective over a gap, `T`, at least 0, in units of the clock.
 
     Returns:
-        Its attenuation a and the chance H of a jump for every member, `T x K`.
+        The attenuation a and the probability H of a jump for every member, `T x K` each.
     """
     elapsed = gap.to(prior.rate).unsqueeze(-1)
     attenuation = torch.exp(0.5 * elapsed * torch.log1p(-prior.rate))
@@ -159,7 +159,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
-    """Flat trials of which some are reset to the prior, keeping their units."""
+    """Flat trials, with the trials ``where`` reset to the prior; units stay."""
     fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
@@ -169,11 +169,11 @@ def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> Runni
 
 
 def with_constants(factor: Tensor, like: Tensor) -> Tensor:
-    """By what every coordinate is multiplied where features decay, and the constant does not.
+    """Factors per coordinate: the given factor for features, 1 for the constant.
 
     Args:
-        factor: Of the features, `T x K`.
-        like: Gives the number of coordinates, `T x K x (r + 1)`.
+        factor: Factor on the features, `T x K`.
+        like: A tensor of the shape of the result, `T x K x (r + 1)`.
     """
     each = torch.ones_like(like)
     each[..., :-1] = factor.unsqueeze(-1)
@@ -193,57 +193,61 @@ def observed(
     *,
     consume: bool = False,
 ) -> tuple[RunningMixture, Tensor]:
-    """The members after time has passed and an observation was made.
+    """The members after a gap in time and an observation.
 
-    Every history goes on without a jump. With some chance r the reading is wrong and says nothing:
-    both cases are collapsed into one Gaussian by its mean and covariance. The histories of a member
-    that may jump besides end in a common one whose newest jump is now, by their mean and
-    covariance: of what was before it only the constant is left. It takes the place of the least
-    likely history; not of the two newest, which have had no chance yet to show.
+    Every history continues without a jump. With probability r the observation is an outlier without
+    information; a single Gaussian with the moments of both cases replaces them. If a member may
+    jump, all its histories also merge, by their moments, into a new history whose newest jump is
+    now. This history retains only the constant. It replaces the least probable history, except for
+    the two newest, whose evidence is still to come.
 
     Args:
-        prior: Whose members these are.
-        running: Before.
-        passage: Attenuation a and chance H of a jump since the observation before, `T x K` each.
-        features: Of the point per lengthscale, the constant's behind, `T x 1 x (r + 1)`, and the
-            prior variance that they leave out, `T x 1`.
+        prior: The prior of the members.
+        running: The posterior before.
+        passage: Attenuation a and probability H of a jump since the last observation, `T x K` each.
+        features: Per lengthscale the features of the point, the constant last, `T x 1 x (r + 1)`,
+            and the prior variance that they miss, `T x 1`.
         y: The observation in units of the starts, `T`.
-        noise: ρ times the ratio of this observation, `T x K`.
-        time: When, `T`, float64.
-        good: Which trials learn from it, `T`, bool.
-        log_wrong: Logarithm of the odds that the reading is wrong, times its density then, `T`.
-        consume: Whether the covariances of ``running`` may become those of the new one.
+        noise: ρ times the noise ratio of this observation, `T x K`.
+        time: Time of the observation, `T`, float64.
+        good: Trials that learn from it, `T`, bool.
+        log_wrong: Logarithm of the odds of an outlier times its density, `T`.
+        consume: Whether the memory of the covariances of ``running`` may be reused.
 
     Returns:
         The members, and the information of the observation, ½ ln(S / noise) in nats, `T x L x K`.
     """
     learns, y, A = good.unsqueeze(-1), y[:, None, None], running.shape[:, None, None]
     H = torch.where(learns, passage[1], 0.0)
-    own = torch.stack([left for _, left in features], 1) + torch.where(learns, noise, 1.0)[:, None]
+    own = (
+        torch.stack([attenuations for _, attenuations in features], 1)
+        + torch.where(learns, noise, 1.0)[:, None]
+    )
     attenuation, moved = torch.where(learns, passage[0], 1.0), []
     for mean, P, (phi, _) in zip(running.mean, running.covariance, features):
-        left = with_constants(attenuation, mean)
-        fresh, z = 1 - left.square(), mean * left
-        # P of now times φ, without P of now; a row times a matrix is read once, and at twice the
-        # speed.
-        g = torch.addcmul(left * ((left * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi)
-        moved.append((left, fresh, z, g))
+        attenuations = with_constants(attenuation, mean)
+        fresh, z = 1 - attenuations.square(), mean * attenuations
+        # The present P times φ, computed from the old P, which is then read only once.
+        g = torch.addcmul(
+            attenuations * ((attenuations * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi
+        )
+        moved.append((attenuations, fresh, z, g))
     S = own + _dots([g for *_, g in moved], features)
     e = y - _dots([z for _, _, z, _ in moved], features)
-    # A wrong reading says nothing of the objective: a history goes on as it was, with the share r.
+    # r is the probability of an outlier, which leaves a history unchanged.
     wrong, learned = log_wrong[:, None, None], learns.unsqueeze(-1).to(S)
     either = torch.logaddexp(log_student(e, S, A, running.scale), wrong)
     r, drift = (wrong - either).exp(), torch.log1p(-H).unsqueeze(-2) + either
     jump = None
-    if H.shape[-1] > prior.still:
+    if H.shape[-1] > prior.never_jumping:
         jump = _after_jump(prior, running, H, own, [phi for phi, _ in features], y, time)
-    # In place, and not as a product of matrices: of a covariance every pass over memory counts.
+    # In place, since passes over the memory of covariances dominate the time.
     spread = running.scale / A
     scale = running.scale + 0.5 * learned * ((1 - r) * (e.square() / S) + r * spread)
     weight = learned * (1 - r) * (r * (e.square() / S) * (A + 0.5) / scale - 1) / S
     step, means, covariances = learned * (1 - r) * e / S, [], []
-    for number, (P, (left, fresh, z, g)) in enumerate(zip(running.covariance, moved)):
-        covariance = _scaled(P, left, fresh, consume=consume)
+    for number, (P, (attenuations, fresh, z, g)) in enumerate(zip(running.covariance, moved)):
+        covariance = _scaled(P, attenuations, fresh, consume=consume)
         by = (g * weight[:, number].unsqueeze(-1)).unsqueeze(-1)
         covariances.append(covariance.addcmul_(by, g.unsqueeze(-2)))
         means.append(z + g * step[:, number].unsqueeze(-1))
@@ -261,7 +265,7 @@ def observed(
 
 def _dots(rows: list[Tensor], features: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """Rows `T x K x (r + 1)` times the features, per lengthscale, `T x L x K`."""
-    return torch.stack([(one * phi).sum(-1) for one, (phi, _) in zip(rows, features)], 1)
+    return torch.stack([(row * phi).sum(-1) for row, (phi, _) in zip(rows, features)], 1)
 
 
 def _after_jump(
@@ -273,25 +277,25 @@ def _after_jump(
     y: Tensor,
     time: Tensor,
 ) -> RunningMixture:
-    """One history per member, whose newest jump came just before an observation.
+    """A history per member whose newest jump came just before an observation.
 
     Args:
-        prior: Whose members these are; histories lie next to each other, member by member.
-        running: Before.
-        H: Chances of a jump since, `T x K`.
-        own: Variance of the observation besides that of the features, `T x L x K`.
-        features: `T x 1 x (r + 1)`.
-        y: `T x 1 x 1`.
-        time: Of the observation, `T`.
+        prior: The prior of the members; the histories of a member are adjacent.
+        running: The posterior before.
+        H: Probabilities of a jump since, `T x K`.
+        own: Variance of the observation without the variance of the features, `T x L x K`.
+        features: Features per lengthscale, `T x 1 x (r + 1)`.
+        y: The observation, `T x 1 x 1`.
+        time: Time of the observation, `T`.
 
     Returns:
-        J histories per lengthscale; weights are minus infinity where there can be no jump.
+        J histories per lengthscale; log-weights are -infinity where no jump is possible.
     """
-    some = slice(prior.still, None)
+    some = slice(prior.never_jumping, None)
     jumps, scale = H[:, some].unsqueeze(-2) > 0, running.scale[..., some]
     A = running.shape[:, None, None]
-    corner = torch.stack([one[:, some, -1, -1] for one in running.covariance], 1)
-    level = torch.stack([one[:, some, -1] for one in running.mean], 1)
+    corner = torch.stack([part[:, some, -1, -1] for part in running.covariance], 1)
+    level = torch.stack([part[:, some, -1] for part in running.mean], 1)
     rows = [
         torch.cat([phi[..., :-1].expand(*edge.shape, -1), edge.unsqueeze(-1)], -1)
         for phi, edge in zip(features, corner.unbind(1))
@@ -331,23 +335,23 @@ def _after_jump(
 
 
 def _taken_in(prior: BankPrior, after: RunningMixture, jump: RunningMixture) -> RunningMixture:
-    """Histories of a new jump in the places of others, where there can have been one."""
-    still, histories = prior.still, prior.bank.histories
+    """Replace one history per member by the history of a new jump, where a jump is possible."""
+    first, histories = prior.never_jumping, prior.bank.histories
     logs, since = (
-        part[..., still:].reshape(*part.shape[:2], -1, histories)
+        part[..., first:].reshape(*part.shape[:2], -1, histories)
         for part in (after.log_weight, after.since)
     )
     newest = since.topk(PROTECTED, -1).values[..., -1:]
     spared = (since >= newest) & (logs > -torch.inf)
     place = logs.masked_fill(spared, torch.inf).argmin(-1)
-    # The others inherit its weight, so that a member loses none by being remembered in part.
-    left = logs.scatter(-1, place.unsqueeze(-1), -torch.inf).logsumexp(-1)
-    column = still + place + histories * torch.arange(place.shape[-1], device=place.device)
+    # The retained histories inherit its weight, so the weight of the member does not change.
+    retained = logs.scatter(-1, place.unsqueeze(-1), -torch.inf).logsumexp(-1)
+    column = first + place + histories * torch.arange(place.shape[-1], device=place.device)
     possible = jump.log_weight > -torch.inf
-    inherited = torch.where(possible, logs.logsumexp(-1) - left, 0.0)
+    inherited = torch.where(possible, logs.logsumexp(-1) - retained, 0.0)
     grown = (logs + inherited.unsqueeze(-1)).flatten(-2)
-    grown = torch.cat([after.log_weight[..., :still], grown], -1)
-    # On a CPU it shows that all were, and nothing of what is replaced need be read.
+    grown = torch.cat([after.log_weight[..., :first], grown], -1)
+    # If a CPU shows that all jumps are possible, the replaced histories need not be read.
     every = possible.device.type == "cpu" and bool(possible.all())
     trial = torch.arange(len(place), device=place.device).unsqueeze(-1)
     for olds, news in ((after.mean, jump.mean), (after.covariance, jump.covariance)):
@@ -371,18 +375,18 @@ def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:
     return normaliser - (A + 0.5) * torch.log1p(e.square() / (2 * B * S))
 
 
-def _scaled(P: Tensor, left: Tensor, fresh: Tensor, *, consume: bool) -> Tensor:
-    """P once coordinates have decayed and gained variances of their own.
+def _scaled(P: Tensor, attenuations: Tensor, fresh: Tensor, *, consume: bool) -> Tensor:
+    """P after a decay of coordinates and an increase of their variances.
 
     Args:
-        P: `T x K x (r + 1) x (r + 1)`.
-        left: What is left of each, the same of all features, and 1 of the constant,
+        P: The covariances, `T x K x (r + 1) x (r + 1)`.
+        attenuations: Factor per coordinate, equal for all features and 1 for the constant,
             `T x K x (r + 1)`.
-        fresh: What each gains, 0 for the constant, `T x K x (r + 1)`.
+        fresh: Added variance per coordinate, 0 for the constant, `T x K x (r + 1)`.
         consume: Whether P is overwritten.
     """
-    # In one pass over memory; the constant's row and column are put right afterwards.
-    edge, factor = P[..., -1] * left, left[..., :1].square().unsqueeze(-1)
+    # One pass over memory; the row and column of the constant are corrected afterwards.
+    edge, factor = P[..., -1] * attenuations, attenuations[..., :1].square().unsqueeze(-1)
     out = P.mul_(factor) if consume else P * factor
     out[..., -1], out[..., -1, :] = edge, edge
     out.diagonal(dim1=-2, dim2=-1).add_(fresh)
@@ -400,16 +404,16 @@ def advanced(
     *,
     consume: bool = False,
 ) -> RunningMixture:
-    """The posterior of flat trials once a measurement has been learned from.
+    """The posterior of flat trials after a measurement.
 
     Args:
-        prior: Of the bank.
-        running: Before, in units that are known.
+        prior: The prior of the bank.
+        running: The posterior before, with units set.
         choice: Arms, `T`, int64, or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
-        time: When, no earlier than those before, `T`, float64.
-        ratio: Noise variances in units of the usual one, `T`.
-        good: Which trials learn from theirs, `T`, bool.
+        time: Times, not before earlier measurements, `T`, float64.
+        ratio: Noise variances relative to the default, `T`.
+        good: Trials that learn from their measurement, `T`, bool.
         consume: Whether the memory of ``running`` may be reused.
     """
     units, fresh = running.units, running.shape == SHAPE
@@ -434,22 +438,22 @@ def advanced(
 
 
 def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor) -> Tensor:
-    """Logarithm of the odds that a reading is wrong, times its density then, `T`.
+    """Logarithm of the odds of an outlier times its density, `T`.
 
     The density is Student's t with 4 degrees of freedom about the level. It is the same for all
-    members, so that a wrong reading says nothing of them either.
+    members, so an outlier does not change their weights.
 
     Args:
-        prior: Of the bank.
-        running: Before the reading.
+        prior: The prior of the bank.
+        running: The posterior before the measurement.
         share: Weights of its members, `T x L x K`.
-        y: The reading, `T`.
+        y: The measurement, `T`.
     """
     outliers = prior.bank.outliers
     if not outliers:
         return torch.full_like(y, -math.inf)
-    levels = torch.stack([one[..., -1] for one in running.mean], 1)
-    flat = 1 + prior.noise + torch.stack([one[..., -1, -1] for one in running.covariance], 1)
+    levels = torch.stack([part[..., -1] for part in running.mean], 1)
+    flat = 1 + prior.noise + torch.stack([part[..., -1, -1] for part in running.covariance], 1)
     level, variance = (share * levels).sum((-2, -1)), share * running.variances * flat
     shape = torch.full_like(y, SHAPE)
     density = log_student(y - level, WIDER * variance.sum((-2, -1)), shape, shape)

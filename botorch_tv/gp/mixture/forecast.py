@@ -1,22 +1,22 @@
-"""The mixture from its newest measurement on, where every point has a time of its own.
+"""The posterior of the mixture at future points, each with its own time.
 
-Of a member, with θ and m given the data of mean (z, z_m) and covariance s² P, and for two points τ
-and τ' >= τ after the newest measurement,
+Let θ and m of a member have mean (z, z_m) and covariance s² P given the data. For two times τ and
+τ' >= τ after the newest measurement,
 
     E θ_τ = c(τ) z,   E θ_τ m = c(τ) (s² P_θm + z z_m),
     E θ_τ θ_τ'ᵀ = c(τ' - τ) [b(τ) (s² P_θθ + z zᵀ) + (1 - b(τ)) s² I],
 
-where c(τ) = (1 - h)^τ (1 - ε)^(τ/2) and b(τ) = (1 - h)^τ (1 - ε)^τ are what is left of a function
-and of its square, jumps or none. Gradients flow to points and times.
+where c(τ) = (1 - h)^τ (1 - ε)^(τ/2) and b(τ) = (1 - h)^τ (1 - ε)^τ are the expected factors on a
+function and on its square. All results are differentiable with respect to points and times.
 
-A function is drawn at points that share a time: a member first, then its function. Written out in
-independent normal variates, a member's θ at a time and its constant m are
+A sample at points with a common time selects a member, then its function. With independent normal
+variates u, the θ of a member at a time and its constant m are
 
     m = z_m + s √P_mm u_0,
     θ = c (z + v u_0) + √b s L u_1 + √(1 - b) s u_2 + √(b - c²) (z u_3 + v u_4),
 
-with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². These have the mean and the covariance of the
-forecast, and follow X and time smoothly. The scale s² is its mean.
+with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². These have the mean and covariance of the
+forecast and are smooth in X and time. The scale s² is replaced by its mean.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.filter import RunningMixture
 
 COMMON = 4
-"""Normal variates that choose the member, and u_0, u_3 and u_4."""
+"""Number of normal variates for the member and for u_0, u_3 and u_4."""
 JITTER = 1e-10
-"""Added to what is factored, which is singular to rounding where much was measured."""
+"""Added to covariances before factoring, since many measurements make them singular."""
 
 
 Places = tuple[list[tuple[Tensor, Tensor]], Tensor]
-"""N sets of q points of T trials: per lengthscale features without the constant, `T x N x q x r`,
-and the prior variance that they leave out, `T x N x q`; and the time since the newest measurement
-in units of the clock, 0 or more, `T x N x q`."""
+"""N sets of q points of T trials: per lengthscale the features without the constant,
+`T x N x q x r`, and the prior variance that they miss, `T x N x q`; and the time since the newest
+measurement in units of the clock, at least 0, `T x N x q`."""
 
 
 class Forecast:
-    """The mixture of L lengthscales, K members each with P pairs of rate and hazard, of T trials.
+    """The mixture of L lengthscales with K members each, P pairs of rate and hazard, and T trials.
 
     Args:
-        prior: Of the bank, on a box.
+        prior: The prior of the bank on a box.
         running: Its posterior, of flat trials.
 
     Attributes:
@@ -51,11 +51,11 @@ class Forecast:
         scale: E s², `T x L x K`.
         totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
         worth: Σ w s² over the members of a pair, `T x L x P`.
-        pair: Which pair of rate and hazard a member has, `K`, int64.
+        pair: Number of the pair of rate and hazard of a member, `K`, int64.
         first: -ln c(1) of the pairs, `P`.
         second: -ln b(1) of the pairs, `P`.
         jumps: -ln(1 - h) of the pairs, `P`.
-        normals: Variates that a function takes.
+        normals: Number of normal variates of a sample.
     """
 
     def __init__(self, prior: BankPrior, running: RunningMixture) -> None:
@@ -73,45 +73,45 @@ class Forecast:
         self.worth = by_pair.sum(-1)
         lasts, stay = torch.log1p(-pairs).unbind(-1)
         self.first, self.second, self.jumps = -(stay + 0.5 * lasts), -(stay + lasts), -stay
-        self.normals = COMMON + 2 * max(one.shape[-1] - 1 for one in running.mean)
+        self.normals = COMMON + 2 * max(part.shape[-1] - 1 for part in running.mean)
         self._roots: dict[tuple[int, int, int], Tensor] = {}
 
     def places(self, X: Tensor, time: Tensor) -> Places:
-        """Points and times, no earlier than what was learned from, as the forecast sees them.
+        """Points and times in the form of a forecast.
 
         Args:
             X: Points, `T x N x q x (d + c)`.
-            time: When, `T x N x q`.
+            time: Times, not before the newest measurement, `T x N x q`.
         """
         T, N, q, _ = X.shape
         units, flat = self.running.units, X.reshape(T, N * q, -1)
         both = self.prior.at(flat, units.context_centre, units.context_spread)
         gap = (time - self.running.time[:, None, None]) / units.clock[:, None, None]
         return [
-            (phi[..., :-1].reshape(T, N, q, -1), left.reshape(T, N, q)) for phi, left in both
+            (phi[..., :-1].reshape(T, N, q, -1), missing.reshape(T, N, q)) for phi, missing in both
         ], gap
 
     def mean(self, at: Places) -> Tensor:
-        """`T x N x q`."""
+        """The mean, `T x N x q`."""
         return self._mixed([own for own, _ in self._means(at)])
 
     def variance(self, at: Places) -> Tensor:
-        """`T x N x q`."""
+        """The variance, `T x N x q`."""
         return self._spread(at, at[1], torch.zeros_like(at[1]), joint=False)
 
     def covariance(self, at: Places) -> Tensor:
-        """`T x N x q x q`."""
+        """The covariance within each set, `T x N x q x q`."""
         rows, columns = at[1].unsqueeze(-1), at[1].unsqueeze(-2)
         earlier, between = torch.minimum(rows, columns), (rows - columns).abs()
         return self._spread(at, earlier, between, joint=True)
 
-    def left(self, gap: Tensor) -> tuple[Tensor, Tensor]:
+    def remaining(self, gap: Tensor) -> tuple[Tensor, Tensor]:
         """C and b of the pairs, `T x N x q x P`."""
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.first * wide), torch.exp(-self.second * wide)
 
     def jumped(self, gap: Tensor) -> Tensor:
-        """B - c² of the pairs, what a jump adds to the square of a mean, `T x N x q x P`."""
+        """B - c² of the pairs, the factor of a mean's square due to jumps, `T x N x q x P`."""
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.second * wide) * -torch.expm1(-self.jumps * wide)
 
@@ -119,16 +119,16 @@ class Forecast:
         """Variances, `T x N x q`, or covariances, `T x N x q x q`.
 
         Args:
-            at: Where.
-            earlier: The earlier time of two points, of that shape.
-            between: The time from it to the later one.
-            joint: Whether covariances are wanted.
+            at: Points and times.
+            earlier: The earlier time of two points, of the shape of the result.
+            between: The time between the two points, of the same shape.
+            joint: Whether to compute covariances.
         """
 
         def inner(first: Tensor, second: Tensor) -> Tensor:
             return first @ second.mT if joint else (first * second).sum(-1)
 
-        (c, _), means, total = self.left(at[1]), self._means(at), torch.zeros_like(earlier)
+        (c, _), means, total = self.remaining(at[1]), self._means(at), torch.zeros_like(earlier)
         mean = self._mixed([own for own, _ in means])
         for number, (phi, residual) in enumerate(at[0]):
             own, static = means[number]
@@ -138,8 +138,8 @@ class Forecast:
                 b = torch.exp(-self.second[pair] * earlier)
                 block, edge = whole[:, None, :-1, :-1], whole[:, None, :-1, -1:]
                 corner, worth = (
-                    one.view(-1, *[1] * (earlier.dim() - 1))
-                    for one in (whole[:, -1, -1], self.worth[:, number, pair])
+                    part.view(-1, *[1] * (earlier.dim() - 1))
+                    for part in (whole[:, -1, -1], self.worth[:, number, pair])
                 )
                 beside = c[..., pair] * (phi @ edge).squeeze(-1)
                 rows, columns = beside, beside
@@ -161,8 +161,8 @@ class Forecast:
         return torch.stack([(_wide(w) * own).sum(-1) for w, own in zip(weights, means)]).sum(0)
 
     def _means(self, at: Places) -> list[tuple[Tensor, Tensor]]:
-        """The members' means per lengthscale, and without decay and constant, `T x N x q x K`."""
-        c, _ = self.left(at[1])
+        """Members' means per lengthscale, and means without decay and constant, `T x N x q x K`."""
+        c, _ = self.remaining(at[1])
         found = []
         for mean, (phi, _) in zip(self.running.mean, at[0]):
             static = phi @ mean[..., :-1].mT.unsqueeze(1)
@@ -174,12 +174,12 @@ class Forecast:
         return (self.weight * self.scale * self.prior.noise).sum((-2, -1))
 
     def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
-        """Functions without what features leave out, and its variance, `T x N x q x M` each.
+        """M samples in features, and the variance that features miss, `T x N x q x M` each.
 
         Args:
             normal: Standard normal variates, `T x N' x M x normals`, with N' = N or 1.
-            at: Where.
-            noise: Whether the variance of a new observation's noise is added.
+            at: Points and times.
+            noise: Whether to add the noise variance of a new observation.
         """
         T, sets, M, _ = normal.shape
         features, gap = at
@@ -187,27 +187,29 @@ class Forecast:
         flat = normal.reshape(T, sets * M, -1)
         cumulative = self.weight.flatten(-2).cumsum(-1)
         uniform = torch.special.ndtr(flat[..., 0]) * cumulative[:, -1:]
-        # The first with as much behind it; one of weight 0 is never drawn.
+        # The first member whose cumulative weight reaches the uniform number.
         number = torch.searchsorted(cumulative, uniform.contiguous())
         number = number.clamp_max(cumulative.shape[-1] - 1)
         place, member = number // K, number % K
         trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
-        # What stands beside c, √b, √(1 - b) and √(b - c²), with zeros behind fewer features.
+        # The vectors with factors c, √b, √(1 - b) and √(b - c²), padded with zeros.
         size = (self.normals - COMMON) // 2
         vectors = flat.new_zeros(*number.shape, 4, size)
         constant = flat.new_zeros(number.shape)
-        for n, one in torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0).tolist():
-            k = one % K
-            here = ((trial == n) & (number == one)).nonzero(as_tuple=True)
-            u, s, whole = flat[here], self.scale[n, one // K, k].sqrt(), self.running.mean[one // K]
+        pairs = torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0)
+        for n, pick in pairs.tolist():
+            k = pick % K
+            here = ((trial == n) & (number == pick)).nonzero(as_tuple=True)
+            u, s = flat[here], self.scale[n, pick // K, k].sqrt()
+            whole = self.running.mean[pick // K]
             z, level = whole[n, k, :-1], whole[n, k, -1]
-            r, column = len(z), self.running.covariance[one // K][n, k, :, -1]
+            r, column = len(z), self.running.covariance[pick // K][n, k, :, -1]
             spread = column[-1].clamp_min(JITTER).sqrt()
             v = s * column[:-1] / spread
             first, second = u[:, COMMON : COMMON + r], u[:, COMMON + r : COMMON + 2 * r]
             parts = [
                 z + u[:, 1:2] * v,
-                s * first @ self._root(one // K, n, k).mT,
+                s * first @ self._root(pick // K, n, k).mT,
                 s * second,
                 u[:, 2:3] * z + u[:, 3:4] * v,
             ]
@@ -216,7 +218,7 @@ class Forecast:
         vectors = vectors.view(T, sets, M, 4, size).movedim(3, 2)
         every = (constant, place, self.pair[member], self.scale[trial, place, member])
         total, lengthscale, pair, scale = (part.view(T, sets, 1, M) for part in every)
-        c, b = self.left(gap)
+        c, b = self.remaining(gap)
         fresh = -torch.expm1(-self.second * gap.unsqueeze(-1))
         factors = torch.stack([c, b.sqrt(), _root(fresh), _root(self.jumped(gap))], -2)
         own = factors.gather(-1, pair.unsqueeze(-2).expand(T, N, q, 4, M))
@@ -224,19 +226,19 @@ class Forecast:
         for n, (phi, _) in enumerate(features):
             mine = (lengthscale == n).flatten(0, 2).any(0)
             some = vectors[..., mine, : phi.shape[-1]]
-            if sets == 1:  # one function for all sets: a single product
+            if sets == 1:  # all sets share a function: a single product
                 value = phi.reshape(T, N * q, -1) @ some.flatten(1, 3).mT
             else:
                 value = phi @ some.flatten(2, 3).mT
             value = (own[..., mine] * value.view(T, N, q, 4, -1)).sum(-2)
             value = torch.where((lengthscale == n)[..., mine], value, 0.0)
             total = total.index_add(-1, mine.nonzero().squeeze(-1), value)
-        residual = torch.stack([left for _, left in features], -1)
+        residual = torch.stack([missing for _, missing in features], -1)
         variance = residual.gather(-1, lengthscale.expand(T, N, q, M)) * scale
         return total, variance + noise * self.prior.noise[member].view(T, sets, 1, M) * scale
 
     def _root(self, place: int, trial: int, member: int) -> Tensor:
-        """L of a member."""
+        """The factor L of a member."""
         key = place, trial, member
         if key not in self._roots:
             P = self.running.covariance[place][trial, member]
@@ -253,6 +255,6 @@ def _wide(tensor: Tensor) -> Tensor:
 
 
 def _root(value: Tensor) -> Tensor:
-    """Square root, 0 with derivative 0 where nothing is left."""
+    """Square root; 0 with derivative 0 for values that are not positive."""
     positive = value > 0
     return torch.where(positive, torch.where(positive, value, 1.0).sqrt(), 0.0)

@@ -1,17 +1,16 @@
 """The posterior of a bank at any point, and the bank as an inference on grids and boxes.
 
-Members of one lengthscale share their features, so that the moments of their mixture are those of
-one Gaussian: what a point costs does not depend on how many there are. With features φ_l of
-lengthscale l, its weight w_l, mean m_l and covariance C_l, constants included, and the prior
-variance of 1 that φ_l captures only in part, these are
+Members with the same lengthscale share their features, so one mean and one covariance represent
+their mixture, and the cost of a point does not depend on their number. With features φ_l of
+lengthscale l, its weight w_l, mean m_l and covariance C_l (with the constant), and a prior variance
+of 1 that φ_l captures in part,
 
     mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
-    variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²),
+    variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
 
-so that their derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l),
-and that of the standard deviation is the latter over twice itself. A search of a box evaluates a
-few points many times in a row, where automatic differentiation takes longer than the operations
-themselves.
+The derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l); the
+derivative of the standard deviation is the second divided by twice the standard deviation. A search
+of a box evaluates few points many times, where automatic differentiation would dominate the time.
 """
 
 from __future__ import annotations
@@ -40,40 +39,40 @@ from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull, beside
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
 
 NEWEST = 128
-"""Number of newest measurements near which a box is searched, for a constant cost per round."""
+"""Number of newest measurements from which a search starts, for a constant cost per round."""
 AT_ONCE = 2**20
-"""Numbers in a block of features times matrices."""
+"""Numbers in a block of products of features and matrices."""
 PASSES = 5
-"""Copies of a covariance that a step works on."""
+"""Copies of a covariance in memory during a step."""
 
 
 class Moments(NamedTuple):
     """Moments of the members of each of L lengthscales, in units of the starts, of T trials."""
 
     weight: Tensor
-    """All of theirs, `T x L`."""
+    """Total weight of the members of each lengthscale, `T x L`."""
     mean: tuple[Tensor, ...]
-    """Per lengthscale, `T x (r + 1)`."""
+    """Mean per lengthscale, `T x (r + 1)`."""
     covariance: tuple[Tensor, ...]
-    """Per lengthscale, `T x (r + 1) x (r + 1)`."""
+    """Covariance per lengthscale, `T x (r + 1) x (r + 1)`."""
     residual: Tensor
-    """s², by which what the features leave out is multiplied, `T x L`."""
+    """Factor s² on the prior variance that the features miss, `T x L`."""
 
     def at(self, features: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         """Mean and variance of the mixture, `T x q`.
 
         Args:
-            features: Per lengthscale, `T x q x (r + 1)` or `q x (r + 1)`, and the variance they
-                leave out.
+            features: Per lengthscale the features, `T x q x (r + 1)` or `q x (r + 1)`, and the
+                variance that they miss, `T x q` or `q`.
         """
         means, variances = [], []
         every = zip(features, self.mean, self.covariance, self.residual.unbind(-1))
-        for (phi, left), mean, covariance, residual in every:
+        for (phi, missing), mean, covariance, residual in every:
             means.append((phi @ mean.unsqueeze(-1)).squeeze(-1))
             together = max(1, AT_ONCE // phi.numel()) if phi.dim() == 2 else len(mean)
             blocks = torch.split(covariance, together)
             variance = torch.cat([((phi @ block) * phi).sum(-1) for block in blocks])
-            variances.append(variance + residual.unsqueeze(-1) * left)
+            variances.append(variance + residual.unsqueeze(-1) * missing)
         share, mean = self.weight.unsqueeze(-1), torch.stack(means, 1)
         total = (share * mean).sum(1)
         apart = (mean - total.unsqueeze(1)).square()
@@ -81,17 +80,17 @@ class Moments(NamedTuple):
 
 
 def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) -> list[Moments]:
-    """The mixture of flat trials after time has passed, for every way in which it may have.
+    """The moments of flat trials after a gap in time, for each of several passages.
 
     Args:
         running: The posterior after the newest observation.
-        passages: Attenuation and chance of a jump since then, `T x K` each; covariances are read
-            once for all of these.
+        passages: Pairs of attenuation and probability of a jump since then, `T x K` each.
+            Covariances are read once for all pairs.
     """
     total = running.log_weight.logsumexp(-1).softmax(-1)
     share, s2 = running.log_weight.softmax(-1), running.variances
     every = zip(running.mean, running.covariance, share.unbind(1), s2.unbind(1))
-    parts = [_of_lengthscale(*one, passages) for one in every]
+    parts = [_of_lengthscale(*part, passages) for part in every]
     worth = (share * s2).sum(-1)
     found = []
     for own in zip(*parts):
@@ -111,44 +110,44 @@ def _of_lengthscale(
     edges = along @ P[..., -1]
     edges[..., -1] = (worth * P[..., -1, -1]).sum(-1, keepdim=True)
     for (a, H), block, edge in zip(passages, blocks.unbind(1), edges.unbind(1)):
-        left, stays = (with_constants(one, z) for one in (a, 1 - H))
-        before = left * z
+        lasting, stays = (with_constants(part, z) for part in (a, 1 - H))
+        before = lasting * z
         now = stays * before
         mean = (share * now).sum(-2)
-        # A jump since, and members that differ, add what lies between their means.
+        # A possible jump, and differences between members, add the variance between their means.
         jumped = (share * stays * (1 - stays)).sqrt() * before
         rows = torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
         covariance = block.contiguous()
         covariance[:, -1], covariance[..., -1] = edge, edge
-        fresh = (worth.unsqueeze(-1) * (1 - stays * left.square())).sum(-2)
+        fresh = (worth.unsqueeze(-1) * (1 - stays * lasting.square())).sum(-2)
         covariance.diagonal(dim1=-2, dim2=-1).add_(fresh)
         found.append((mean, covariance.baddbmm_(rows.mT, rows)))
     return found
 
 
 class StackedMoments:
-    """Moments of L lengthscales with r features in all, of T trials, where they are climbed."""
+    """Moments of L lengthscales with r features in total and T trials, with derivatives."""
 
     def __init__(self, parts: Moments) -> None:
         weight = parts.weight.unsqueeze(-2)
         by_weight = zip(parts.covariance, parts.weight.unbind(-1))
-        shared = [one * share[:, None, None] for one, share in by_weight]
-        ones = [one.new_ones(one.shape[-1] - 1, 1) for one in parts.mean]
+        shared = [part * share[:, None, None] for part, share in by_weight]
+        owners = [part.new_ones(part.shape[-1] - 1, 1) for part in parts.mean]
         # 1 for the lengthscale of every feature, `r x L`.
-        self._owner = torch.block_diag(*ones)  # type: ignore[no-untyped-call]
-        own = torch.cat([one[:, :-1] for one in parts.mean], -1).unsqueeze(-1) * self._owner
-        levels = torch.stack([one[:, -1:] for one in parts.mean], -1)
-        mean, level = ((weight * one).sum(-1, keepdim=True) for one in (own, levels))
-        corner = torch.stack([one[:, -1:, -1:] for one in shared]).sum(0)
+        self._owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
+        own = torch.cat([part[:, :-1] for part in parts.mean], -1).unsqueeze(-1) * self._owner
+        levels = torch.stack([part[:, -1:] for part in parts.mean], -1)
+        mean, level = ((weight * part).sum(-1, keepdim=True) for part in (own, levels))
+        corner = torch.stack([part[:, -1:, -1:] for part in shared]).sum(0)
         # w_l, and w_l s_l², `T x 1 x L`.
         self._weight = weight
         self._worth = weight * parts.residual.unsqueeze(-2)
-        # w_l C_l of the features of each lengthscale, and between these and the constant.
-        self._blocks = tuple(one[:, :-1, :-1].contiguous() for one in shared)
-        self._edges = tuple(one[:, -1:, :-1] for one in shared)
-        # Of what is linear in the features, `T x r x (L + 2)`: of the mean, of what the mean of
-        # each lengthscale is beyond it, and of the constant's covariances, Σ w_l C_l; and what it
-        # is where all features are 0, `T x 1 x (L + 2)`.
+        # w_l C_l among the features of each lengthscale, and between features and the constant.
+        self._blocks = tuple(part[:, :-1, :-1].contiguous() for part in shared)
+        self._edges = tuple(part[:, -1:, :-1] for part in shared)
+        # Coefficients of quantities linear in the features, `T x r x (L + 2)`: the mean, the
+        # mean of each lengthscale minus the mean, and the covariances with the constant, Σ w_l C_l;
+        # and their values at zero features, `T x 1 x (L + 2)`.
         self._line = torch.cat([mean, own - mean, torch.cat(self._edges, -1).mT], -1)
         self._level = torch.cat([level, levels - level, corner], -1)
 
@@ -159,17 +158,17 @@ class StackedMoments:
         phi, pull_features = features.at(U)
         own = torch.split(phi, [block.shape[-1] for block in self._blocks], -1)
         covered = zip(self._edges, own, self._blocks)
-        slope = torch.cat([torch.baddbmm(*one) for one in covered], -1)
+        slope = torch.cat([torch.baddbmm(*part) for part in covered], -1)
         linear = torch.baddbmm(self._level, phi, self._line)
         mean, apart, beyond = linear[..., 0], linear[..., 1:-1], linear[..., -1]
-        tilt, left = self._weight * apart, 1 - phi.square() @ self._owner
-        between = torch.addcmul(self._worth * left.clamp_min(0), tilt, apart)
+        tilt, missing_share = self._weight * apart, 1 - phi.square() @ self._owner
+        between = torch.addcmul(self._worth * missing_share.clamp_min(0), tilt, apart)
         variance = (slope * phi).sum(-1) + between.sum(-1) + beyond
         sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
 
         def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
             half = (by_sd / sd * (variance >= SMALLEST_VARIANCE)).unsqueeze(-1)
-            missing = (self._worth * (left > 0)) @ self._owner.T
+            missing = (self._worth * (missing_share > 0)) @ self._owner.T
             curved = torch.baddbmm(slope, tilt, self._line[..., 1:-1].mT)
             curved = curved.addcmul_(phi, missing, value=-1)
             straight = beside(by_mean) * self._line[..., 0].unsqueeze(-2)
@@ -181,18 +180,18 @@ class StackedMoments:
 def drawn(
     running: RunningMixture, passage: tuple[Tensor, Tensor], normal: Tensor
 ) -> tuple[Tensor, ...]:
-    """A function per trial: a member first, then its scale's mean and its function.
+    """A sample per trial: a member first, then its function with the mean of its scale.
 
-    Whether a jump has come since the last observation is drawn as it is predicted: by the mean and
-    the variance of both cases.
+    A jump since the last observation enters by the mean and variance of both cases, as in
+    predictions.
 
     Args:
         running: The posterior of flat trials after the newest observation.
-        passage: Attenuation and chance of a jump since then, `T x K` each.
+        passage: Attenuation and probability of a jump since then, `T x K` each.
         normal: Standard normal variates, `T x (1 + r + 1)`.
 
     Returns:
-        Weights of features per lengthscale, `T x (r + 1)`; zero for the lengthscales not drawn.
+        Weights of features per lengthscale, `T x (r + 1)`; zero for the other lengthscales.
     """
     cumulative, members = running.weights.flatten(-2).cumsum(-1), running.scale.shape[-1]
     uniform = torch.special.ndtr(normal[:, :1]) * cumulative[:, -1:]
@@ -202,10 +201,10 @@ def drawn(
     a, H = (part.expand(len(trial), members)[own].unsqueeze(1) for part in passage)
     every = zip(running.mean, running.covariance, running.variances.unbind(1))
     for number, (mean, covariance, s2) in enumerate(every):
-        z, P, scale = (one[own].unsqueeze(1) for one in (mean, covariance, s2))
+        z, P, scale = (part[own].unsqueeze(1) for part in (mean, covariance, s2))
         ((centre, C),) = _of_lengthscale(z, P, torch.ones_like(scale), scale, [(a, H)])
         C = C / scale.unsqueeze(-1)
-        # Where much was measured the covariance is singular to rounding.
+        # Many measurements make the covariance singular up to rounding.
         C.diagonal(dim1=-2, dim2=-1).add_(1e-10)
         root = torch.linalg.cholesky_ex(C).L
         noise = (root @ normal[:, 1 : 1 + C.shape[-1]].unsqueeze(-1)).squeeze(-1)
@@ -220,15 +219,15 @@ class MixturePosterior(PointPosterior):
     """Posteriors of some trials at any points of a box, in units of the starts.
 
     Attributes:
-        prior: Features.
-        parts: Moments.
-        expected: Those that are expected of a choice.
-        X: Points measured lately, `T x n x (d + c)`.
-        live: Which did not fail, `T x n`.
-        offset: The starts' mean, `T`.
-        context: Centre and spread of the context, `T x c`.
-        information_gain: `T`.
-        path: A function drawn, where one was asked for: weights of features per lengthscale.
+        prior: The prior, with features.
+        parts: Moments for choices.
+        expected: Moments for predictions.
+        X: The newest points measured, `T x n x (d + c)`.
+        live: Whether each measurement succeeded, `T x n`.
+        offset: Mean of the starts, `T`.
+        context: Centre and spread of the context, `T x c` each.
+        information_gain: Information gain of the measurements, `T`.
+        path: A sample, if requested: weights of features per lengthscale.
     """
 
     shared = ("prior",)
@@ -244,12 +243,12 @@ class MixturePosterior(PointPosterior):
     path: tuple[Tensor, ...] | None = None
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        # Features of points that are the same for all trials are found once.
+        # Features of points that all trials share are computed once.
         same = X.stride(0) == 0 and not self.prior.context_dim
         return self._at(X[0] if same else X, self.parts)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        # A context, which is not chosen, comes behind.
+        # The context, which is not chosen, comes last.
         dim, U = len(self.prior.lower), self.prior.unit(X, *self.context)
         mean, sd, pull = self._stacked.slopes(U, self.prior.stacked)
         return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
@@ -279,15 +278,15 @@ class MixturePosterior(PointPosterior):
 
 
 class MixtureInference(Inference):
-    """What is the same on any domain.
+    """The mixture as an inference on any domain.
 
     Args:
-        process: Its retention has been checked to keep everything.
-        samples: As for all.
-        starts: Measurements that set the units.
-        choosing: Whether it is to choose by. No jump is then taken to have come since the newest of
-            them, and what features leave out, which is much beyond three coordinates, counts as
-            known: no measurement ever tells of it.
+        process: The process; its rules must retain all observations.
+        samples: As for :class:`Inference`.
+        starts: Number of measurements that set the units.
+        choosing: Whether moments are for choices. They then assume no jump since the newest
+            measurement. In more than three coordinates, where features miss much variance, they
+            also ignore the missing variance, which no measurement reduces.
     """
 
     def __init__(
@@ -301,16 +300,16 @@ class MixtureInference(Inference):
         return mixture_prior(prior, batch_shape)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        running, told, history = running_mixture(before).flat(), after.rounds, after.history
+        running, rounds, history = running_mixture(before).flat(), after.rounds, after.history
         running, anew = self._in_units(after, running)
-        first = told - 1 if anew is None else 0
-        for number in range(first, told):
+        first = rounds - 1 if anew is None else 0
+        for number in range(first, rounds):
             choice, y, time, noise = (
                 part.row(number)
                 for part in (history.choice, history.y, history.time, history.noise)
             )
             ratio = noise.reshape(-1)
-            takes = running.units.known if anew is None or number == told - 1 else anew
+            takes = running.units.ready if anew is None or number == rounds - 1 else anew
             running = advanced(
                 bank_prior(after),
                 running,
@@ -319,7 +318,7 @@ class MixtureInference(Inference):
                 time.reshape(-1),
                 ratio,
                 ratio.isfinite() & takes,
-                # The posterior after the measurement before is nobody else's.
+                # Intermediate posteriors are not shared.
                 consume=consume or number > first,
             )
         return after._replace(running=running.view(after.time.shape))
@@ -327,7 +326,7 @@ class MixtureInference(Inference):
     def _in_units(
         self, data: Data, running: RunningMixture
     ) -> tuple[RunningMixture, Tensor | None]:
-        """Trials in their units, and which begin anew, as these have changed; None for none."""
+        """Trials with updated units, and the trials that relearn all measurements, or None."""
         log, n, prior = data.history, data.rounds, bank_prior(data)
         if running.settled and not checks_clock(n):
             return running, None
@@ -343,12 +342,12 @@ class MixtureInference(Inference):
         return (restarted(prior, running, anew), anew) if bool(anew.any()) else (running, None)
 
     def moments(self, data: Data, now: Tensor) -> Moments:
-        """Of flat trials at time ``now``, `batch_shape`."""
+        """Moments of flat trials at time ``now``, `batch_shape`."""
         running, passage = running_mixture(data).flat(), self._assumed_passage(data, now)
         return self._for_choosing(moments(running, [passage])[0], bank_prior(data))
 
     def _for_choosing(self, parts: Moments, prior: BankPrior) -> Moments:
-        """Moments for choosing, without the variance that features leave out where it is large."""
+        """Moments for choices; without the variance that features miss if it is large."""
         if not self.choosing or len(prior.lower) + prior.context_dim <= WELL_APPROXIMATED:
             return parts
         return parts._replace(residual=torch.zeros_like(parts.residual))
@@ -379,10 +378,10 @@ class MixtureInference(Inference):
         every = bank_prior(data).at(
             choice.reshape(trials, groups * q, *columns), units.context_centre, units.context_spread
         )
-        for n, (phi, left) in enumerate(every):
+        for n, (phi, missing) in enumerate(every):
             each = phi.view(trials, groups, q, -1)
             means.append((each @ parts.mean[n][:, None, :, None]).squeeze(-1))
-            rest = parts.residual[:, n, None, None] * left.view(trials, groups, q)
+            rest = parts.residual[:, n, None, None] * missing.view(trials, groups, q)
             within = each @ parts.covariance[n].unsqueeze(1) @ each.mT
             covariances.append(within + torch.diag_embed(rest))
         weight = parts.weight.mT.view(-1, trials, 1, 1)
@@ -410,7 +409,7 @@ class MixtureInference(Inference):
 
 
 class ArmMixture(MixtureInference, ArmInference):
-    """On the arms of a grid."""
+    """The mixture on the arms of a grid."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         running, tables = running_mixture(data), bank_prior(data).tables
@@ -434,21 +433,20 @@ class ArmMixture(MixtureInference, ArmInference):
 
 
 class PointMixture(MixtureInference):
-    """At points of a box."""
+    """The mixture at points of a box."""
 
     def predict(
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> MixturePosterior:
         """The posterior at present, of flattened trials, in units of the starts.
 
-        What is to be expected of a choice takes jumps, and what features leave out, into account
-        where it is to choose by, too.
+        The moments for predictions always include jumps and the variance that features miss.
 
         Args:
             data: The observations.
-            present: When; nothing ages.
-            normal: Random numbers for a function drawn from it; None for none.
-            most: Not looked at.
+            present: The time of the decision.
+            normal: Random numbers for a sample; None for no sample.
+            most: Not used.
         """
         prior, running = bank_prior(data), running_mixture(data).flat()
         trials, first = len(running.shape), max(0, data.rounds - NEWEST)
@@ -480,7 +478,7 @@ def bank_prior(data: Data) -> BankPrior:
 
 
 def running_mixture(data: Data) -> RunningMixture:
-    """The posterior of its members."""
+    """The posterior of the bank's members."""
     assert isinstance(data.running, RunningMixture)
     return data.running
 
@@ -489,4 +487,4 @@ def _passage_by(data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
     """The passage of time from the newest measurement to ``now``, of flat trials."""
     prior, running = bank_prior(data), running_mixture(data).flat()
     gap = (now.reshape(-1) - running.time) / running.units.clock
-    return passages(prior, torch.where(running.units.known, gap.clamp_min(0), 0.0))
+    return passages(prior, torch.where(running.units.ready, gap.clamp_min(0), 0.0))

@@ -23,7 +23,7 @@ from botorch_tv.files import read_cells
 from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 Moment = str | int | float | datetime | np.datetime64
-"""A time: a date for panels whose times are dates, else a number."""
+"""A time: a date for panels with dates, else a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Panel:
     """Readings of many arms, a row per round.
 
     Args:
-        values: Readings in their own unit, `rounds x arms`, float64; NaN where missing.
+        values: Readings in their own unit, `rounds x arms`, float64; NaN for missing readings.
         arms: A name for each arm.
         times: Time of each row, `rounds`, increasing; None if unknown.
         coordinates: Position of each arm, `arms x d`; None if unknown.
@@ -60,21 +60,21 @@ class Panel:
             part, length = getattr(self, name), self.values.shape[axis]
             require(
                 part is None or len(part) == length,
-                f"Panel: {name} has not as many entries as values of shape {self.values.shape}; "
-                f"give {length}.",
+                f"Panel: {name} does not fit values of shape {self.values.shape}; give {length} "
+                "entries.",
             )
         infinite = np.argwhere(np.isinf(self.values))
         require(
             not len(infinite),
             f"Panel: the readings at {infinite[:3].tolist()}, row and arm, are infinite; use NaN "
-            "where there is no reading.",
+            "for missing readings.",
         )
         if self.times is not None:
             late = 1 + np.flatnonzero(~(self.times[1:] > self.times[:-1]))
             require(
                 not len(late),
-                f"Panel: the times of rows {late[:3].tolist()} are not after those of the rows "
-                "before; sort the rows by time, with one row per time.",
+                f"Panel: the times of rows {late[:3].tolist()} are not after the preceding times; "
+                "sort the rows by time, with one row per time.",
             )
 
     def select(self, arms: Sequence[str] | Sequence[int] | np.ndarray) -> Panel:
@@ -87,13 +87,13 @@ class Panel:
             ValueError: If there is no arm of such a name, or no arm is selected.
             IndexError: If there is no arm of such a number.
         """
-        for one in arms:
-            if isinstance(one, str) and self.arms.count(one) != 1:
+        for arm in arms:
+            if isinstance(arm, str) and self.arms.count(arm) != 1:
                 raise ValueError(
-                    f"Panel.select: {self.arms.count(one)} arms are called {one!r}; give names of "
+                    f"Panel.select: {self.arms.count(arm)} arms are called {arm!r}; give names of "
                     f"single arms, or numbers from 0 to {len(self.arms) - 1}."
                 )
-        wanted = [self.arms.index(one) if isinstance(one, str) else one for one in arms]
+        wanted = [self.arms.index(arm) if isinstance(arm, str) else arm for arm in arms]
         columns = np.arange(len(self.arms))[np.array(wanted or [], dtype=None if wanted else int)]
         places = None if self.coordinates is None else self.coordinates[columns]
         names = tuple(self.arms[column] for column in columns)
@@ -103,7 +103,7 @@ class Panel:
         """The rows with ``start <= time < stop``.
 
         Args:
-            start: A time; by default that of the first row. Dates may be text, such as
+            start: A time; by default the time of the first row. Dates may be text, such as
                 ``"2019-03-16"``. In a panel without times, the number of a row, from 0.
             stop: A time; by default after the last row.
 
@@ -158,8 +158,8 @@ def make_panel(
     """Synthetic sensors on a plane: a daily cycle, a drifting field, and noise.
 
     The field is Markov: f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, with draws g of variance 1
-    and covariance exp(-|x - x'|² / (2 · 0.3²)) between sensors. The cycle is a sine that comes
-    earlier in the east, by a quarter of a day over the unit square.
+    and covariance exp(-|x - x'|² / (2 · 0.3²)) between sensors. The cycle is a sine; the east leads
+    the west by a quarter of a day.
 
     Args:
         rounds: Rows.
@@ -168,8 +168,8 @@ def make_panel(
         noise: Variance of the noise of a reading.
         cycle: Amplitude of the daily cycle; 0 for none.
         day: Rounds per day.
-        gaps: Share of readings that are missing, in [0, 1).
-        seed: Same seed, same panel.
+        gaps: Share of missing readings, in [0, 1).
+        seed: Seed; the same seed gives the same panel.
 
     Returns:
         A panel with times and coordinates.
@@ -177,8 +177,8 @@ def make_panel(
     Raises:
         ValueError: If a parameter is out of range.
     """
-    epsilon = require_number("make_panel: epsilon", epsilon, "[0, 1]", "0 keeps the field still.")
-    gaps = require_number("make_panel: gaps", gaps, "[0, 1)", "0 leaves no reading out.")
+    epsilon = require_number("make_panel: epsilon", epsilon, "[0, 1]", "0 is a static field.")
+    gaps = require_number("make_panel: gaps", gaps, "[0, 1)", "0 removes no reading.")
     noise = require_number("make_panel: noise", noise, "[0, inf)", "0 adds none.")
     random = np.random.default_rng(seed)
     places = random.random((arms, 2))
@@ -225,26 +225,25 @@ def load_panel(
 ) -> Panel:
     """Load a panel: a row per time, a column per arm.
 
-    In an ``.npz`` file the axes after the first are flattened, the last running fastest; other
-    arrays of the file may hold positions along each axis and the times of rows.
+    In an ``.npz`` file the axes after the first are flattened, with the last axis fastest; other
+    arrays of the file may have positions along each axis and the times of rows.
 
-    Columns of a ``.csv`` or ``.csv.gz`` file in UTF-8 are separated by commas, semicolons or tabs;
-    unless commas separate columns, they may be decimal commas. A column of dates becomes the
-    panel's times, and so does a column named date, datetime, time or timestamp, in which 20260301
-    and 2026030108 are dates, too. A first column without a name, such as the index of a data frame,
-    is skipped. The first line names the arms if it holds text, or if it is the only line of
-    distinct whole numbers, as in tables of numbered sensors. Missing readings are empty cells, NA
-    or NaN, and what a line lacks at its end. Thousands, decimals, dates and time zones that can be
-    read in two ways are refused, such as dates like 1/2/2026 throughout.
+    Columns of a ``.csv`` or ``.csv.gz`` file in UTF-8 are separated by commas, semicolons or tabs.
+    With semicolons or tabs, commas may be decimal commas. A column of dates becomes the panel's
+    times. So does a column named date, datetime, time or timestamp; there 20260301 and 2026030108
+    are dates, too. A first column without a name, such as the index of a data frame, is skipped.
+    The first line names the arms if it has text, or if it is the only line of distinct whole
+    numbers. Missing readings are empty cells, NA, NaN, and missing cells at the end of a line.
+    Ambiguous numbers, dates and time zones are refused, such as a column of dates like 1/2/2026.
 
     Args:
         path: The file.
-        key: Which array of an ``.npz`` file; by default the largest numeric one of at least two
-            dimensions.
-        axes: The arrays of an ``.npz`` file that hold positions along the axes after the first,
-            such as ``("lat", "lon")``. They become the coordinates of the arms, in this order.
-        times: The array of an ``.npz`` file that holds the time of each row, or the column of a
-            table, by its name or, without names, its number from 0; ``""`` if no column does.
+        key: Name of the array in an ``.npz`` file; by default the largest numeric array with at
+            least two dimensions.
+        axes: Arrays of an ``.npz`` file with the positions along the axes after the first, such as
+            ``("lat", "lon")``. They become the coordinates of the arms, in this order.
+        times: The array of an ``.npz`` file with the time of each row, or the column of a table, by
+            its name or, without names, its number from 0; ``""`` for no times.
         every: Stride along each axis after the first of an ``.npz`` file, for a coarser grid.
 
     Raises:
@@ -266,7 +265,7 @@ def load_panel(
     require(
         key is None and not axes and every == 1,
         f"{path.name} is a single table, but key is {key!r}, axes are {tuple(axes)} and every is "
-        f"{every}; leave them out, since they are for the arrays of .npz files.",
+        f"{every}; omit them, because they select arrays of .npz files.",
     )
     return _read_table(path, times)
 
@@ -274,7 +273,7 @@ def load_panel(
 def _read_arrays(
     path: Path, key: str | None, axes: Sequence[str], times: str | None, every: int
 ) -> Panel:
-    # numpy would take any other file for a pickle, and its error would mislead.
+    # numpy reads any other file as a pickle, with a misleading error.
     require(zipfile.is_zipfile(path), f"{path.name} is damaged or no .npz file; write it again.")
     arrays: dict[str, np.ndarray] = {}
     try:
@@ -309,7 +308,7 @@ def _read_arrays(
             array.shape == (length,) and array.dtype.kind in kinds,
             f"{path.name} has no array {name!r} of {length} numbers"
             f"{' or dates' if 'M' in kinds else ''}; it has "
-            f"{', '.join(f'{one} {it.dtype} {it.shape}' for one, it in arrays.items())}.",
+            f"{', '.join(f'{key} {array.dtype} {array.shape}' for key, array in arrays.items())}.",
         )
         return array
 
@@ -329,7 +328,7 @@ def _read_table(path: Path, times: str | None) -> Panel:
     first = cells.iloc[0]
     whole = cells.apply(lambda column: column.str.fullmatch(r"\d+")).all(axis=1)
     headed = any(_number(cell) is None and not _is_date(cell) for cell in first)
-    # Or numbers of sensors: distinct whole numbers above readings of which none are all whole.
+    # The names may be numbers of sensors: the only line with distinct whole numbers.
     headed |= len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
     names = [cell if headed else "" for cell in first]
     cells = cells.iloc[1 if headed else 0 :]
@@ -341,12 +340,12 @@ def _read_table(path: Path, times: str | None) -> Panel:
             for place, name in enumerate(names)
             if name.lower() in _TIME_NAMES or _is_date(cells[place].iloc[0])
         ]
-        require(len(timed) < 2, f"{file} has two columns of dates; leave one out.")
+        require(len(timed) < 2, f"{file} has two columns of dates; remove one of them.")
     else:
         timed = [place for place, name in enumerate(called) if name == times]
         require(
             not times or len(timed) == 1,
-            f"{file} does not have exactly one column {times!r} for times; its columns are "
+            f"{file} has no single column {times!r} for times; its columns are "
             f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
         )
     readings = {place: [_number(cell) for cell in cells[place]] for place in range(len(names))}
@@ -354,25 +353,25 @@ def _read_table(path: Path, times: str | None) -> Panel:
     if headed and names[0] == "" and None not in readings.get(0, [None]):
         del readings[0]  # the index of a data frame
     for place, column in readings.items():
-        wrong = cells[place][[one is None for one in column]]
-        _refuse(file, wrong, "is not a number; leave the cell empty where a reading is missing.")
+        wrong = cells[place][[number is None for number in column]]
+        _refuse(file, wrong, "is not a number; a missing reading is an empty cell.")
     labels = tuple(names[place] or str(number) for number, place in enumerate(readings))
     values = np.array(list(readings.values()), dtype=np.float64).T
     return Panel(np.ascontiguousarray(values), labels, moments[0] if moments else None)
 
 
 def _refuse(file: str, wrong: pd.Series, why: str) -> None:
-    """Refuse a table for the first of these cells, which have the numbers of their lines."""
+    """Raise an error about the first of these cells, which are indexed by line."""
     for line, cell in wrong.items():
         raise ValueError(f"{file} line {line}: {cell!r} {why}")
 
 
 def _number(cell: str) -> float | None:
-    """A reading, NaN where it is missing; None if the cell is neither."""
+    """The number in a cell, NaN for a missing reading; None for other text."""
     if cell.lower() in _GAPS:
         return float("nan")
     try:
-        return None if "_" in cell else float(cell)  # Python alone reads 1_000 as a number
+        return None if "_" in cell else float(cell)  # only Python reads 1_000 as a number
     except ValueError:
         return None
 
@@ -382,7 +381,7 @@ def _is_date(cell: str) -> bool:
 
 
 def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarray:
-    """A column as times, by its cells and their numbers.
+    """A column as times, from its cells and their numbers.
 
     Raises:
         ValueError: If they are no times, or can be read in two ways.
@@ -391,33 +390,33 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
         digits = len(cells.iloc[0])
         if digits in _COMPACT and cells.str.fullmatch(rf"\d{{{digits}}}").all():
             dates = pd.to_datetime(cells, format=_COMPACT[digits], errors="coerce")
-            # Seconds since 1970, read so, have earlier years or months above 12.
+            # Seconds since 1970 have no valid year and month in these formats.
             if dates.dt.year.between(1900, 2199).all():
                 return dates.to_numpy("datetime64[us]")
         return np.array(numbers, dtype=np.float64)
     readings = _dates(list(cells))
     if not readings:
         wrong = cells[[not _is_date(cell) for cell in cells]]
-        like = f"or not written like {cells.iloc[0]!r}; write all alike, such as 2026-03-01."
+        like = f"or its format differs from {cells.iloc[0]!r}; write all dates as 2026-03-01."
         _refuse(file, wrong if len(wrong) else cells[-1:], f"is not a date, {like}")
     if len(readings) > 1:
         unclear = cells[readings[0] != readings[1]]
         _refuse(file, unclear, "may begin with the month or the day; write 2026-03-01.")
     zoned = cells.str.fullmatch(_ZONE)
-    if zoned.any():  # those without one would be read as UTC
-        _refuse(file, cells[~zoned], "has no time zone, but others have; give all one, or none.")
+    if zoned.any():  # dates without a zone would be read as UTC
+        _refuse(file, cells[~zoned], "has no time zone, but others have; give all dates a zone.")
     return readings[0]
 
 
 def _dates(cells: list[str]) -> list[np.ndarray]:
-    """The possible meanings of dates: one for ISO dates, else month first and day first."""
+    """The possible meanings of dates: ISO dates, else month first and day first."""
     found: list[np.ndarray] = []
     options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
-    for one in options:
+    for option in options:
         with warnings.catch_warnings(), suppress(ValueError, OverflowError):
             warnings.simplefilter("ignore", UserWarning)  # pandas warns when it guesses a format
-            times = pd.to_datetime(cells, utc=True, **one).tz_convert(None).to_numpy()
-            if "format" in one:
+            times = pd.to_datetime(cells, utc=True, **option).tz_convert(None).to_numpy()
+            if "format" in option:
                 return [times]
             if not found or not np.array_equal(found[0], times):
                 found.append(times)

@@ -2,10 +2,10 @@
 
 ε is fitted by marginal likelihood, [B16] App. B. The model is y = vec(F) + noise with covariance
 K_time ⊗ K_arms + σ² I, where K_time is the Markov kernel (1 - ε)^(|t - t'| / 2). In the
-eigenvectors of K_arms it decouples into one series per eigenvalue λ, each with covariance
+eigenvectors of K_arms it decouples into a series per eigenvalue λ, each with covariance
 λ K_time + σ² I. Diagonalising K_time as well would cost rounds³ for every ε. Each series is a
 first-order autoregression observed with noise, so a scalar Kalman filter gives its likelihood
-exactly in one pass over the rounds, for many ε at once.
+exactly in a single pass over the rounds, for many ε at once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np
 
     Args:
         readings: Training rows, `rounds x arms`; NaN where missing.
-        center: ``"all"`` for one mean of all readings, ``"arm"`` for one per arm.
-        standardize: False keeps the unit of the readings, a scale of 1.
+        center: ``"all"`` for the mean of all readings, ``"arm"`` for a mean per arm.
+        standardize: False preserves the unit of the readings, a scale of 1.
 
     Returns:
-        The mean, one number or `arms`, and the scale, one positive number.
+        The mean, a scalar or `arms`, and the scale, a positive scalar.
 
     Raises:
         ValueError: If all readings equal their mean.
@@ -71,9 +71,10 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
 def sample_spectrum(values: np.ndarray) -> Spectrum:
     """The positive eigenvalues of :func:`sample_covariance`, and their eigenvectors.
 
-    Without gaps they come from the singular values of the readings, which is accurate, and fast if
-    there are fewer rows than arms. With gaps the covariance of two arms is that of the rows which
-    have both, 0 if none has. Such a matrix can have negative eigenvalues, which are dropped.
+    Without gaps they come from the singular values of the readings, which is accurate, and fast for
+    fewer rows than arms. With gaps the covariance of two arms is computed from the rows with both
+    readings, and is 0 without such rows. This matrix can have negative eigenvalues, which are
+    dropped.
 
     Args:
         values: Centred readings, `rounds x arms`; NaN where missing.
@@ -82,8 +83,8 @@ def sample_spectrum(values: np.ndarray) -> Spectrum:
     if read.all():
         _, singular, transposed = np.linalg.svd(values, full_matrices=False)
         return _positive(singular**2 / len(values), transposed.T)
-    known, counted = np.where(read, values, 0.0), read.astype(np.float64)
-    return _positive(*_eigen(_gram(known) / np.maximum(_gram(counted), 1.0)))
+    filled, counted = np.where(read, values, 0.0), read.astype(np.float64)
+    return _positive(*_eigen(_gram(filled) / np.maximum(_gram(counted), 1.0)))
 
 
 def spectrum(covariance: np.ndarray) -> Spectrum:
@@ -101,9 +102,9 @@ def spectrum(covariance: np.ndarray) -> Spectrum:
 def _gram(rows: np.ndarray) -> np.ndarray:
     """The Gram matrix of the columns.
 
-    With several threads, rounding depends on their number, and a resumed study would not recognise
-    its own world; hence one thread, here and below. On some processors rounding also depends on
-    memory alignment, which a copy in PyTorch's memory fixes.
+    A single thread, here and below, makes rounding independent of the number of threads, so a
+    resumed study recognises its world. On some processors rounding also depends on memory
+    alignment; a copy in PyTorch's memory is always aligned.
     """
     with torch_threads(1):
         tensor = torch.tensor(np.ascontiguousarray(rows), device="cpu")
@@ -127,12 +128,12 @@ def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Spectrum:
 def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> np.ndarray:
     """Replace missing readings by their mean given the other arms of the row.
 
-    With A = K + σ² I and P = A⁻¹, the gaps g of a row whose observed readings y_o are known have
-    the mean -(P_gg)⁻¹ P_go y_o.
+    With A = K + σ² I and P = A⁻¹, the gaps g of a row have the mean -(P_gg)⁻¹ P_go y_o, given its
+    readings y_o.
 
     Args:
-        values: `rounds x arms`, NaN where missing.
-        covariance: K.
+        values: `rounds x arms`, NaN for missing readings.
+        covariance: The spectrum of K.
         noise: Variance σ² of the noise of a reading, positive.
 
     Returns:
@@ -154,10 +155,10 @@ def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> n
 
 
 def carried_forward(values: np.ndarray) -> np.ndarray:
-    """Replace missing readings by the arm's previous reading, or at the start by its first one.
+    """Replace missing readings by the arm's previous reading, or at the start by its first reading.
 
     Args:
-        values: `rounds x arms`, NaN where missing; every arm has at least one reading.
+        values: `rounds x arms`, NaN for missing readings; every arm has at least one reading.
     """
     read = ~np.isnan(values)
     rows = np.arange(len(values))[:, None]
@@ -169,7 +170,7 @@ def carried_forward(values: np.ndarray) -> np.ndarray:
 # The rate of change.
 
 LOWEST = 1e-8
-"""Smallest ε that is distinguished from 0; it forgets one percent in a million rounds."""
+"""Smallest ε that is distinguished from 0; it forgets 1 % in a million rounds."""
 _GRID = np.concatenate([[0.0], np.logspace(math.log10(LOWEST), 0.0, 41)])
 _NARROWINGS = 6
 
@@ -177,9 +178,9 @@ _NARROWINGS = 6
 class RateFit(NamedTuple):
     """A fitted rate of change and its likelihood.
 
-    Args:
+    Attributes:
         epsilon: ε in [0, 1].
-        log_likelihood: Logarithm of the marginal likelihood there.
+        log_likelihood: Logarithm of the marginal likelihood at ε.
     """
 
     epsilon: float
@@ -201,7 +202,7 @@ def fit_epsilon(
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
         covariance: K_arms, `arms x arms`.
         noise: Variance σ² of the noise of a reading, positive.
-        groups: Rows per independent group of rows (say a day); one group by default.
+        groups: Rows per independent group of rows, such as a day; a single group by default.
 
     Raises:
         ValueError: If shapes do not fit, the noise is not positive, or no group has two rows with
@@ -212,7 +213,7 @@ def fit_epsilon(
 
 
 def fit_rate(values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None) -> RateFit:
-    """:func:`fit_epsilon` for a covariance whose eigenvalues are known."""
+    """:func:`fit_epsilon` for a covariance that is given by its spectrum."""
     filters = _Filters(values, covariance, noise, groups)
     grid = _GRID
     likelihood = filters.log_likelihood(grid)
@@ -259,7 +260,7 @@ def log_likelihood(
 
 
 class _Filters:
-    """One Kalman filter per eigenvalue of the covariance across arms."""
+    """A Kalman filter per eigenvalue of the covariance across arms."""
 
     def __init__(
         self, values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None
@@ -272,7 +273,7 @@ class _Filters:
             f"rounds x {len(vectors)}.",
         )
         noise = require_number(
-            "noise", noise, "(0, inf)", "it tells signal from noise; 5 % of the variance is usual."
+            "noise", noise, "(0, inf)", "5 % of the variance of the readings is usual."
         )
         values = filled_from_row(values, covariance, noise)
         self._read = ~np.isnan(values).any(1)
@@ -282,8 +283,8 @@ class _Filters:
         self._starts = np.diff(group, prepend=-1) > 0
         require(
             bool(np.bincount(group[self._read], minlength=1).max(initial=0) >= 2),
-            f"none of the {group[-1] + 1} groups has two rows with readings, as a rate of change "
-            "needs; give more rows, or larger groups.",
+            f"none of the {group[-1] + 1} groups has two rows with readings, but a rate of change "
+            "needs two; give more rows, or larger groups.",
         )
         series = values @ vectors
         self._series = series / np.sqrt(eigenvalues)
@@ -302,12 +303,11 @@ class _Filters:
     def log_likelihood(self, epsilon: np.ndarray) -> np.ndarray:
         """The log likelihood of each ε, `k -> k`.
 
-        Series are scaled to prior variance 1. Every row is predicted (the mean is multiplied by
-        √(1-ε), the variance becomes 1 - (1-ε)(1 - variance)), compared with its reading, and the
-        state is updated.
+        Series are scaled to prior variance 1. For every row the mean is multiplied by √(1-ε), the
+        variance becomes 1 - (1-ε)(1 - variance), and the reading updates both.
         """
-        keep = 1 - epsilon[:, None]
-        stay = np.sqrt(keep)
+        squared = 1 - epsilon[:, None]
+        attenuation = np.sqrt(squared)
         mean = np.zeros((len(epsilon), self._series.shape[1]))
         variance = np.ones_like(mean)
         total = np.zeros_like(mean)
@@ -315,8 +315,8 @@ class _Filters:
             if starts:
                 mean[:], variance[:] = 0.0, 1.0
             else:
-                mean *= stay
-                variance = 1 - keep * (1 - variance)
+                mean *= attenuation
+                variance = 1 - squared * (1 - variance)
             if not read:
                 continue
             spread = variance + self._noise

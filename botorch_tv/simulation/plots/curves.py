@@ -33,46 +33,46 @@ LINES = ("solid", "dashed", "dotted", "dashdot")
 
 
 LineStyle = tuple[str, str]
-"""How one strategy is drawn: a colour and a line."""
+"""The colour and line style of a strategy."""
 
 
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
-    """A colour and a line for every strategy of a plot.
+    """A colour and a line style for every strategy of a plot.
 
-    Presets have those of their list, by name, short name or function. The colour of any other
-    label is derived from the label; if it is taken, the next free one is used. The order of the
-    labels does not matter.
+    Names, short names and functions of presets have fixed styles. The colour of any other label is
+    derived from the label; if it is taken, the next free colour is used. The result does not depend
+    on the order of the labels.
 
     Args:
         labels: Labels of all strategies of the study, whether drawn or not.
     """
     labels = list(labels)
     styles: dict[str, LineStyle] = {}
-    for label in sorted(set(labels), key=lambda one: (_key(one) not in _KNOWN, one)):
+    for label in sorted(set(labels), key=lambda name: (_key(name) not in _PRESET_STYLES, name)):
         taken = set(styles.values())
-        own = _KNOWN.get(_key(label))
+        own = _PRESET_STYLES.get(_key(label))
         styles[label] = _free(label, taken) if own is None or own in taken else own
     return {label: styles[label] for label in labels}
 
 
 def _key(label: str) -> str:
-    """A key that spellings of a name share, such as ET-GP-UCB and et_gp_ucb."""
+    """A common key for all spellings of a name, such as ET-GP-UCB and et_gp_ucb."""
     return re.sub(r"[^a-z0-9]", "", label.lower())
 
 
-_KNOWN: dict[str, LineStyle] = {
-    _key(name): (getattr(drawing, one.style.split()[0].upper()), one.style.split()[1])
-    for function, one in PRESETS.items()
-    for name in (*one.names, function)
+_PRESET_STYLES: dict[str, LineStyle] = {
+    _key(name): (getattr(drawing, preset.style.split()[0].upper()), preset.style.split()[1])
+    for function, preset in PRESETS.items()
+    for name in (*preset.names, function)
 }
 
 
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:
-    """The first style with a free colour, else the first free style, from one set by the label."""
+    """The first style with a free colour, else the first free style; the label sets the start."""
     first = int(hashlib.sha256(label.encode()).hexdigest(), 16) % len(COLORS)
     styles = [(color, line) for line in LINES for color in COLORS[first:] + COLORS[:first]]
     colors = {color for color, _ in taken}
-    return min(styles, key=lambda one: (one in taken, one[0] in colors))
+    return min(styles, key=lambda style: (style in taken, style[0] in colors))
 
 
 LABEL_HEIGHT = 0.155  # inches per line of a label
@@ -111,7 +111,7 @@ def draw_curves(
     axes: Axes, rounds: np.ndarray, curves: Mapping[str, Curve], styles: Mapping[str, LineStyle]
 ) -> None:
     """Draw every curve with a band of one standard error."""
-    marker = "o" if len(rounds) == 1 else ""  # a line of one point shows nothing
+    marker = "o" if len(rounds) == 1 else ""  # a line through one point is invisible
     for label, (mean, error) in curves.items():
         color, line = styles[label]
         axes.plot(rounds, mean, color=color, linestyle=line, linewidth=1.6, marker=marker)
@@ -120,13 +120,13 @@ def draw_curves(
     lighten(axes)
 
 
-def settle_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None:
+def fit_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None:
     """Scale the vertical axis from 0 to the top of all curves.
 
     Args:
         axes: The axes.
         curves: Curves that must fit.
-        skipped: Share of the first rounds that need not fit. Normalised regret starts at the level
+        skipped: Share of initial rounds that need not fit. Normalised regret starts at the level
             of random choices, several times the later values.
     """
     tops = [
@@ -152,7 +152,7 @@ def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, Li
     names = sorted(heights, key=heights.__getitem__)
     inches = axes.get_window_extent().height / axes.figure.dpi
     lines = [name.count("\n") + 1 for name in names]
-    gaps = [LABEL_HEIGHT / inches * (one + other) / 2 for one, other in pairwise(lines)]
+    gaps = [LABEL_HEIGHT / inches * (first + second) / 2 for first, second in pairwise(lines)]
     beside: dict[str, Any] = {"xycoords": "axes fraction", "fontsize": 9, "va": "center"}
     line = {"arrowstyle": "-", "linewidth": 0.7, "relpos": (0, 0.5), "shrinkA": 0, "shrinkB": 2}
     for name, place in zip(names, spread_apart([heights[name] for name in names], gaps)):
@@ -164,11 +164,11 @@ def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, Li
 def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list[float]:
     """Move sorted positions apart until neighbours are at least a gap from each other.
 
-    Neighbours that collide form a block which keeps its centre, so labels stay near their curves.
+    Neighbours that overlap form a block with a fixed centre, so labels stay near their curves.
 
     Args:
         places: Positions in increasing order.
-        gaps: Smallest distance between neighbours: one for all, or one for each pair.
+        gaps: Smallest distance between neighbours: a number for all, or a number for each pair.
     """
     from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
 
@@ -188,13 +188,13 @@ def plot_regret(
 ) -> Figure:
     """Normalised and cumulative regret, with resets as ticks below.
 
-    Lines are means over trials, with bands of one standard error to either side. Each strategy
-    that resets gets a strip of ticks: a row for each of the first 25 trials, a tick per reset.
+    Lines are means over trials, with bands of ± 1 standard error. Each strategy that resets has a
+    strip of ticks: a row for each of the first 25 trials, and a tick per reset.
 
     Args:
         result: The study.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes to draw one kind of regret on, without resets; their figure is returned.
+        ax: Axes to draw a single kind of regret on, without resets; their figure is returned.
         normalized: Which kind: normalised if True, else cumulative.
 
     Raises:
@@ -227,12 +227,12 @@ def plot_panels(
     one_scale: bool = True,
     logarithmic: bool = False,
 ) -> Figure:
-    """Normalised regret of several studies side by side, or cumulative regret on logarithmic axes.
+    """Normalised regret of several studies in panels, or cumulative regret on logarithmic axes.
 
     Args:
         results: The studies by the titles of their panels; at least one.
         path: Where to write the figure; its extension selects the format.
-        one_scale: Whether all panels share one scale; False if their units differ.
+        one_scale: Whether all panels share the vertical scale; False if their units differ.
         logarithmic: Whether to draw cumulative regret on two logarithmic axes, for curves that
             differ by orders of magnitude over many rounds.
     """
@@ -251,8 +251,8 @@ def plot_panels(
         if logarithmic:
             axes.set(xscale="log", yscale="log")
         else:
-            settle_scale(axes, every if one_scale else of_panel.values(), UNSETTLED)
-    for axes, of_panel in zip(panels.flat, curves):  # on the scale of all
+            fit_scale(axes, every if one_scale else of_panel.values(), UNSETTLED)
+    for axes, of_panel in zip(panels.flat, curves):  # after all scales are final
         name_curves(axes, of_panel, line_styles(of_panel))
     for axes in panels[:, 0]:
         axes.set_ylabel("cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$")
@@ -269,7 +269,7 @@ def plot_first_reset(
     """Histogram of the round of the event trigger's first reset, [ET] Figure 4.
 
     Args:
-        results: The studies by rate of change ε; the first strategy of each resets.
+        results: The studies by rate of change ε, each with an event-triggered strategy first.
         periods: The period of R-GP-UCB for the same ε, drawn as a vertical line.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw on instead; their figure is returned.
@@ -308,7 +308,7 @@ def plot_first_reset(
 def _draw_regret(axes: Axes, result: StudyRecord, normalized: bool) -> None:
     styles, curves = line_styles(result.strategies), regret_curves(result, normalized)
     draw_curves(axes, result.data["round"].values, curves, styles)
-    settle_scale(axes, curves.values(), UNSETTLED if normalized else 0.0)
+    fit_scale(axes, curves.values(), UNSETTLED if normalized else 0.0)
     name_curves(axes, curves, styles)
     title = "Normalised regret $R_t / t$" if normalized else "Cumulative regret $R_t$"
     axes.set_title(title, loc="left")
@@ -342,8 +342,8 @@ def plot_simple_regret(
 ) -> Figure:
     """Simple regret over time, next to the regret of the arms played.
 
-    Simple regret is that of the arm with the best posterior mean before the round's observation.
-    The difference from the regret of the arms played is the cost of exploration.
+    Simple regret is the regret of the arm with the best posterior mean before the round's
+    observation. Its difference from the regret of the arms played is the cost of exploration.
 
     Args:
         result: A diagnosed study.
@@ -356,7 +356,7 @@ def plot_simple_regret(
     simple = result.simple_regret
     styles = line_styles(result.strategies)
     curves = {
-        label: mean_curve(one.values for one in blocks(simple.sel(strategy=label)))
+        label: mean_curve(block.values for block in blocks(simple.sel(strategy=label)))
         for label in styles
     }
     if ax is not None:
@@ -373,7 +373,7 @@ def plot_simple_regret(
 def _draw_simple_regret(axes: Axes, result: StudyRecord, curves: Mapping[str, Curve]) -> None:
     styles = line_styles(result.strategies)
     draw_curves(axes, result.data["round"].values, curves, styles)
-    settle_scale(axes, curves.values(), UNSETTLED_SIMPLE)
+    fit_scale(axes, curves.values(), UNSETTLED_SIMPLE)
     axes.set_title("Regret of the arm recommended in each round", loc="left", fontsize=10.5)
     axes.set(xlabel="round", ylabel="simple regret")
     name_curves(axes, curves, styles)
@@ -382,7 +382,7 @@ def _draw_simple_regret(axes: Axes, result: StudyRecord, curves: Mapping[str, Cu
 def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle]) -> None:
     """A row per strategy with the regret of arms recommended and arms played, lowest on top."""
     recommended, played = (
-        result.over_trials(by_trial(values, lambda one: one.mean("round")))
+        result.over_trials(by_trial(values, lambda value: value.mean("round")))
         for values in (result.simple_regret, result.regret)
     )
     order = sorted(styles, key=lambda label: played[label].mean)

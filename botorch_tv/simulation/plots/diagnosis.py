@@ -1,4 +1,4 @@
-"""Plot reliability diagrams, and one trial over time with its trigger's predictions and alarms."""
+"""Plot reliability diagrams, and one trial over time with its predictions and triggered resets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def plot_calibration(
     left, middle, right = figure.subplots(1, 3)
     _draw_reliability(left, shares, "objective", styles)
     _draw_reliability(middle, shares, "observation", styles)
-    curves = _known_curves(by_round, "objective")
+    curves = _curves_with_predictions(by_round, "objective")
     draw_curves(right, by_round["round"].values, curves, styles)
     right.axhline(level, color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
     right.set(ylim=(0, 1), xlabel="round", ylabel="share of trials inside")
@@ -78,9 +78,9 @@ def plot_calibration(
     right.set_title(f"Objective in its {level:.0%} band, through time", loc="left", fontsize=10.5)
     trials = result.data.sizes["trial"]
     over = f"{trials:,} trials; bands: ± 1 standard error" if trials > 1 else "One trial"
-    together = f", {block} rounds counted together" if block > 1 else ""
+    together = f", {block} rounds averaged together" if block > 1 else ""
     caption = (
-        f"{over}{together}. Dotted: as promised; curves below it are too sure. "
+        f"{over}{together}. Dotted: nominal; curves below it are overconfident. "
         "Dots: the band played, mean ± √β sd."
     )
     return written(figure, path, caption)
@@ -91,7 +91,7 @@ def _draw_reliability(
 ) -> None:
     levels = shares["level"].values
     axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
-    curves = _known_curves(shares, name)
+    curves = _curves_with_predictions(shares, name)
     draw_curves(axes, levels, curves, styles)
     last = float(levels[-1])
     axes.set(xlim=(0, last), ylim=(0, 1), xlabel="nominal level of the band")
@@ -102,14 +102,14 @@ def _draw_reliability(
     axes.set_title(f"{name.title()} in mean ± z {spread}", loc="left", fontsize=10.5)
     if name == "objective":
         axes.set_ylabel("share of rounds inside")
-        for label, (color, _) in styles.items():  # a dot for the band played, mean ± √β sd
-            one = shares.sel(strategy=label)
-            ends = float(one["played_level"]), float(one["played"])
+        for label, (color, _) in styles.items():  # the band played, mean ± √β sd, is a dot
+            own = shares.sel(strategy=label)
+            ends = float(own["played_level"]), float(own["played"])
             axes.plot(*ends, "o", color=color, markeredgecolor="white", clip_on=False)
 
 
-def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
-    """Shares and their errors by label, without strategies that make no predictions."""
+def _curves_with_predictions(shares: xr.Dataset, name: str) -> dict[str, Curve]:
+    """Shares and their standard errors by label, for strategies that make predictions."""
     curves = {}
     for label in map(str, shares["strategy"].values):
         share = shares[name].sel(strategy=label).values
@@ -126,16 +126,16 @@ def plot_triggers(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """One trial of one strategy over time: predictions, observations, and resets with their causes.
+    """One trial of a strategy over time: predictions, observations, and resets with their causes.
 
-    The upper panel shows, at every round's arm and in the units of y, the mean, the band inside
-    which there is no alarm, the objective and the observation. The lower panel is divided by the
-    band: an alarm is a dot beyond ± 1, with a line that shows the error of the model and the noise.
+    The upper panel shows, for every round's choice and in the units of y, the mean, the trigger's
+    band, the objective and the observation. The lower panel shows residuals divided by the band: a
+    triggered reset is a dot beyond ± 1, with a line for the error of the model and the noise.
 
     Args:
         result: A diagnosed study.
-        strategy: A strategy with a trigger; the first one by default.
-        trial: Number of the trial; by default one with the typical number of resets.
+        strategy: Label of a strategy with a trigger; by default the first.
+        trial: Number of the trial; by default a trial with the typical number of resets.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw the upper panel on; their figure is returned.
 
@@ -152,25 +152,25 @@ def plot_triggers(
         f"{', '.join(armed) or 'none'}, or add a strategy such as et_gp_ucb.",
     )
     number = int(data["trial"].values[typical_trial(data, label)]) if trial is None else trial
-    one = data.sel(trial=[number])
-    alarms = trigger_table(one.sel(strategy=[label]))
+    own = data.sel(trial=[number])
+    triggers = trigger_table(own.sel(strategy=[label]))
     names = ("observation", "objective", "mean", "sd", "band")
-    values = {name: recorded(one, name, label)[0] for name in names}
+    values = {name: recorded(own, name, label)[0] for name in names}
     rounds = data["round"].values
     if ax is not None:
         figure = figure_of(ax, path)
-        _draw_predictions(ax, rounds, values, alarms)
+        _draw_predictions(ax, rounds, values, triggers)
         ax.set_xlabel("round")
         ax.set_title(f"{label}, trial {number}", loc="left", fontsize=11.5)
         ax.legend(frameon=False, fontsize=8)  # inside, because the axes may be narrow
         return figure
     figure = canvas(11, 6.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
-    _draw_predictions(above, rounds, values, alarms)
-    _draw_residuals(below, rounds, values, recorded(one, MODEL_NOISE, label)[0] ** 0.5, alarms)
-    counts = alarms["cause"].value_counts()
-    causes = ", ".join(f"{counts[one]} by {one}" for one in CAUSES if one in counts)
-    headline = f"{label}, trial {number}: alarms {len(alarms)}{causes and f' ({causes})'}"
+    _draw_predictions(above, rounds, values, triggers)
+    _draw_residuals(below, rounds, values, recorded(own, MODEL_NOISE, label)[0] ** 0.5, triggers)
+    counts = triggers["cause"].value_counts()
+    causes = ", ".join(f"{counts[cause]} by {cause}" for cause in CAUSES if cause in counts)
+    headline = f"{label}, trial {number}: resets {len(triggers)}{causes and f' ({causes})'}"
     figure.suptitle(headline, x=0.01, ha="left", fontsize=11.5)
     trials = data.sizes["trial"]
     caption = ""
@@ -181,19 +181,19 @@ def plot_triggers(
 
 
 def _draw_predictions(
-    axes: Axes, rounds: np.ndarray, values: dict[str, np.ndarray], alarms: pd.DataFrame
+    axes: Axes, rounds: np.ndarray, values: dict[str, np.ndarray], triggers: pd.DataFrame
 ) -> None:
     mean, band, objective = values["mean"], values["band"], values["objective"]
-    _fill(axes, rounds, mean - band, mean + band, alpha=0.15, label="band: no alarm inside")
-    edges = np.append(rounds, rounds[-1] + 1) - 0.5  # a round spans a unit of the axis
+    _fill(axes, rounds, mean - band, mean + band, alpha=0.15, label="band of the trigger")
+    edges = np.append(rounds, rounds[-1] + 1) - 0.5  # a round has width 1
     for line, color, label in ((mean, BLUE, "predicted mean"), (objective, BLACK, "objective")):
         axes.stairs(line, edges, baseline=None, color=color, linewidth=1.1, label=label)
     axes.plot(rounds, values["observation"], ".", color=GRAY, markersize=4, label="observation")
-    if len(alarms):
-        when, seen = alarms["round"], alarms["observation"]
-        axes.plot(when, seen, "D", color=VERMILION, markersize=5, label="alarm")
+    if len(triggers):
+        when, seen = triggers["round"], triggers["observation"]
+        axes.plot(when, seen, "D", color=VERMILION, markersize=5, label="reset")
     axes.set_ylabel("at the arm played, units of y")
-    for when in alarms["round"]:
+    for when in triggers["round"]:
         axes.axvline(when, color=VERMILION, linewidth=0.7, alpha=0.55, zorder=0.5)
     axes.set_xlim(edges[0], edges[-1])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
@@ -206,22 +206,22 @@ def _draw_residuals(
     rounds: np.ndarray,
     values: dict[str, np.ndarray],
     noise_sd: np.ndarray,
-    alarms: pd.DataFrame,
+    triggers: pd.DataFrame,
 ) -> None:
     mean, band, sd = values["mean"], values["band"], values["sd"]
     axes.axhspan(-1, 1, color=BLUE, alpha=0.15, linewidth=0, label="band: noise's part")
     part = sd / (sd + noise_sd)
     _fill(axes, rounds, -part, part, alpha=0.25, label="model's part")
-    surprise = (values["observation"] - mean) / band
-    axes.plot(rounds, surprise, ".", color=GRAY, markersize=4)
-    when, limit = alarms["round"].to_numpy(), alarms["band"].to_numpy(dtype=float)
-    objective = (alarms["objective"] - alarms["mean"]).to_numpy(dtype=float) / limit
-    observed = (alarms["observation"] - alarms["mean"]).to_numpy(dtype=float) / limit
-    if len(alarms):
+    residual = (values["observation"] - mean) / band
+    axes.plot(rounds, residual, ".", color=GRAY, markersize=4)
+    when, limit = triggers["round"].to_numpy(), triggers["band"].to_numpy(dtype=float)
+    objective = (triggers["objective"] - triggers["mean"]).to_numpy(dtype=float) / limit
+    observed = (triggers["observation"] - triggers["mean"]).to_numpy(dtype=float) / limit
+    if len(triggers):
         axes.vlines(when, 0, objective, color="black", linewidth=2.2, label="error of the model")
         axes.vlines(when, objective, observed, color=ORANGE, linewidth=2.2, label="noise")
     axes.plot(when, observed, "D", color=VERMILION, markersize=5)
-    reach = 1.3 * float(np.nanmax(np.abs(surprise), initial=1.15))
+    reach = 1.3 * float(np.nanmax(np.abs(residual), initial=1.15))
     axes.set(ylim=(-reach, reach), ylabel="(y − mean) / band", xlabel="round")
     lighten(axes)
     axes.legend(ncols=5, frameon=False, fontsize=8.5, loc="lower left", bbox_to_anchor=(0, 1))

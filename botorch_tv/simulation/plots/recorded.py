@@ -11,7 +11,7 @@ from matplotlib import colormaps
 from matplotlib.ticker import MaxNLocator
 
 from botorch_tv.drawing import VERMILION, Where, canvas, figure_of, lighten, panel, written
-from botorch_tv.simulation.plots.curves import draw_curves, line_styles, name_curves, settle_scale
+from botorch_tv.simulation.plots.curves import draw_curves, fit_scale, line_styles, name_curves
 from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.validation import require
@@ -27,9 +27,9 @@ ABREAST = 4
 TOP = 99.5
 """Percentile of all errors at which the colour scale ends, so that a few arms do not dominate."""
 DARKEST, LIGHTEST = 0.0, 0.85
-"""Ends of the colour map that are told from each other and from paper."""
+"""Range of the colour map whose ends differ from each other and from white."""
 ELONGATED = 4.0
-"""Ratio of the sides above which a map is stretched to fill its panel."""
+"""Aspect ratio above which a map is stretched to fill its panel."""
 
 
 def plot_prediction_error(
@@ -44,8 +44,8 @@ def plot_prediction_error(
 ) -> Figure:
     """Squared prediction errors over the arms, strategies ordered by their means.
 
-    Arms on a lattice are drawn as an image, others as dots; all panels share one colour scale. Arms
-    with a single coordinate give a curve per strategy instead.
+    Arms on a lattice are drawn as an image, others as dots; all panels share a colour scale. Arms
+    with a single coordinate give a curve per strategy.
 
     Args:
         result: A study with prediction errors.
@@ -53,8 +53,9 @@ def plot_prediction_error(
         across: Which coordinate of the arms is horizontal.
         names: Names of the coordinates.
         aspect: Vertical unit in horizontal units; 1 / cos(latitude) for degrees.
-        ax: Axes to draw the map of one strategy on, or the curves of all; their figure is returned.
-        strategy: The strategy of that map; by default that of the smallest mean error.
+        ax: Axes for the map of a single strategy, or for the curves of all; their figure is
+            returned.
+        strategy: The strategy of this map; by default the best strategy.
 
     Raises:
         ValueError: If the study did not record them, its arms have more than two coordinates, there
@@ -109,7 +110,7 @@ def arrangement(maps: int) -> tuple[int, int]:
 
 
 def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The lattice that the arms form, if they form one.
+    """The lattice of the arms, if they form a lattice.
 
     Args:
         places: Horizontal and vertical coordinates, `arms x 2`.
@@ -137,7 +138,7 @@ def _height(places: np.ndarray, aspect: float) -> float | None:
 def _draw(
     axes: Axes, errors: np.ndarray, top: float, places: np.ndarray, aspect: float
 ) -> Collection:
-    """The map of one strategy, on a colour scale from 0 to ``top``."""
+    """The map of a strategy, on a colour scale from 0 to ``top``."""
     if _height(places, aspect) is not None:
         axes.set_aspect(aspect)
     crossing = lattice(places)
@@ -165,7 +166,7 @@ def _curves(
     draw_curves(axes, places[sorted_arms], curves, styles)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8))
     axes.set_xlim(float(places.min()), float(max(places.max(), places.min() + 1e-9)))
-    settle_scale(axes, curves.values())
+    fit_scale(axes, curves.values())
     name_curves(axes, curves, styles)
     axes.set(xlabel=name, ylabel="squared prediction error")
 
@@ -184,8 +185,8 @@ def _caption(result: StudyRecord) -> str:
 TITLES = {
     "rate": "Rate of change ε",
     "hazard": "Hazard of a jump h",
-    "lengthscale": "Lengthscale ℓ, in sides of the domain",
-    "noise_ratio": "Noise ratio ρ, variance in those of the objective",
+    "lengthscale": "Lengthscale ℓ, as a fraction of the range",
+    "noise_ratio": "Noise ratio ρ, noise variance over objective variance",
 }
 EDGES = 0.25, 0.75
 """Quantiles over trials at the edges of a band; wider bands would hide each other."""
@@ -203,7 +204,7 @@ def plot_weights(
 
     Args:
         result: A study with ``record=(Weights(),)``.
-        strategy: Label of a strategy with that bank; the first one by default.
+        strategy: Label of a strategy with this bank; by default the first.
         trial: Number of the trial; by default the mean and the middle half of all trials.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw the weights of rates on; their figure is returned.
@@ -218,7 +219,9 @@ def plot_weights(
         "This study has no weights; run it with run_study(..., record=(Weights(),)).",
     )
     first = data["weight_rate"].isel(trial=0, round=0, rate=0).values
-    able = [str(one) for one, weight in zip(data["strategy"].values, first) if np.isfinite(weight)]
+    able = [
+        str(label) for label, weight in zip(data["strategy"].values, first) if np.isfinite(weight)
+    ]
     label = able[0] if able and strategy is None else str(strategy)
     require(
         label in able,
@@ -240,7 +243,7 @@ def plot_weights(
     below.set_title("A jump came before the measurement", loc="left", fontsize=10.5)
     below.set(ylabel="chance", xlabel="round")
     figure.align_ylabels()
-    title = f'What "{label}" came to believe: the weight of every value'
+    title = f'Posterior weights of "{label}"'
     figure.suptitle(title, x=0.01, ha="left", fontsize=11.5)
     caption = "One trial." if trial is None else f"Trial {trial}."
     if own.sizes["trial"] > 1:
@@ -250,10 +253,10 @@ def plot_weights(
 
 
 def _draw_weights(axes: Axes, own: xr.Dataset, name: str) -> None:
-    """The weights of the values of one quantity, from the smallest value to the largest."""
+    """The weights of the values of a quantity, from the smallest value to the largest."""
     values = own.sortby(name)
     labels = [f"{value:g}" for value in values[name].values]
-    shades = [colormaps[COLORS](one) for one in np.linspace(LIGHTEST, DARKEST, len(labels))]
+    shades = [colormaps[COLORS](shade) for shade in np.linspace(LIGHTEST, DARKEST, len(labels))]
     _draw_bands(axes, values[f"weight_{name}"], shades, labels)
     axes.set_title(TITLES[name], loc="left", fontsize=10.5)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
@@ -263,7 +266,7 @@ def _draw_weights(axes: Axes, own: xr.Dataset, name: str) -> None:
 def _draw_bands(
     axes: Axes, values: xr.DataArray, colors: Sequence[Any], labels: Sequence[str]
 ) -> None:
-    """Mean and, of several trials, the middle half of `trial x round x curve`."""
+    """Mean over trials of `trial x round x curve`, and the middle half if there are several."""
     rounds, whole = values["round"].values, values.values
     for color, label, curve in zip(colors, labels, np.moveaxis(whole, -1, 0)):
         axes.plot(rounds, curve.mean(0), color=color, linewidth=1.6, label=label)

@@ -28,8 +28,8 @@ class Objective(ABC):
         """Values at some choices.
 
         Args:
-            choice: One choice or q choices per trial, as in the log: arms, `trials` or
-                `trials x q`, int64; on a box points, `trials x d` or `trials x q x d`.
+            choice: One choice or q choices per trial: arms, `trials` or `trials x q`, int64; on a
+                box points, `trials x d` or `trials x q x d`.
 
         Returns:
             `trials` or `trials x q`.
@@ -114,39 +114,41 @@ class World(ABC):
             stream: Random numbers of the trials, with their dtype and device.
 
         Yields:
-            The objectives of all trials; each may invalidate the previous one.
+            The objectives of all trials; each may invalidate the previous objective.
+
+        Raises:
+            ValueError: If the world has no objectives for these trials.
         """
 
     def opening(self, stream: Stream) -> Tensor | None:
         """The first points of every strategy, `trials x q x d`; None if strategies choose them.
 
         Args:
-            stream: Random numbers of the trials, separate from those of :meth:`objectives`.
+            stream: Random numbers of the trials, independent of the stream for :meth:`objectives`.
         """
         return None
 
     def available(self, step: int, choice: Tensor) -> Tensor | None:
-        """Which choices can be measured.
+        """Whether the choices can be measured, bool of shape `trials`; None if all can.
 
         Args:
             step: The round, counted from 0.
-            choice: One per trial, as stored in the log: arms, `trials`, or points, `trials x d`.
-
-        Returns:
-            A bool per trial, on the device of ``choice``; None if all can be measured.
+            choice: The choice of each trial: arms, `trials`, or points, `trials x d`.
         """
         return None
 
 
 def arguments_shown(made: object) -> str:
-    """An object with its public attributes, which are mostly the arguments it was made of."""
+    """The text of an object with its public attributes, which are mostly its arguments."""
     parts = {
-        name: describe_kernel(one) if isinstance(one, Kernel) else repr(one).partition("(\n")[0]
-        for name, one in vars(made).items()
-        if not (name.startswith("_") or isinstance(one, Tensor | np.ndarray))
+        name: describe_kernel(value)
+        if isinstance(value, Kernel)
+        else repr(value).partition("(\n")[0]
+        for name, value in vars(made).items()
+        if not (name.startswith("_") or isinstance(value, Tensor | np.ndarray))
         and not isinstance(getattr(type(made), name, None), cached_property)
     }
-    return f"{type(made).__name__}({', '.join(f'{name}={one}' for name, one in parts.items())})"
+    return f"{type(made).__name__}({', '.join(f'{name}={text}' for name, text in parts.items())})"
 
 
 class GridWorld(World):
@@ -203,7 +205,7 @@ class GridWorld(World):
         trials = require_integer(f"{name}: trials", trials, 1, "give the number of trials.")
         seed = require_integer(f"{name}: seed", seed, 0, "give the seed of a study.")
         stream = Stream(seed, "world", 0, trials, dtype=torch.float64, device=torch.device("cpu"))
-        # Copied one by one, since a world may reuse the memory of a round.
+        # Copies, because a world may reuse the memory of a round.
         seen = [values.detach().clone() for values in islice(self._checked_rounds(stream), rounds)]
         require(
             len(seen) == rounds,
@@ -217,23 +219,23 @@ class GridWorld(World):
         return xr.DataArray(values, numbers, tuple(numbers), "objective").assign_coords(places)
 
     def _checked_rounds(self, stream: Stream) -> Iterator[Tensor]:
-        """The values of :meth:`rounds`, checked for one value per trial and arm."""
+        """The values of :meth:`rounds`, after a check of their shape."""
         wanted = (stream.trials, len(self.domain))
         for t, values in enumerate(self.rounds(stream), start=1):
             given = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             require(
                 given == wanted,
                 f"{type(self).__name__}.rounds yields {given} in round {t}, but {self.domain!r} "
-                f"and {stream.trials} trials need a tensor of shape {wanted}, trials x arms; where "
-                "all trials are alike, values.expand(stream.trials, -1).",
+                f"and {stream.trials} trials need a tensor of shape {wanted}, trials x arms; if "
+                "all trials are alike, yield values.expand(stream.trials, -1).",
             )
             yield values
 
     def first_arm(self, stream: Stream) -> Tensor | None:
-        """The first arm of every strategy, `trials`, int64; None if strategies choose it.
+        """The first arm of every strategy, int64 of shape `trials`; None if strategies choose it.
 
         Args:
-            stream: Random numbers of the trials, separate from those of :meth:`rounds`.
+            stream: Random numbers of the trials, independent of the stream for :meth:`rounds`.
         """
         return None
 

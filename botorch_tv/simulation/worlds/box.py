@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from gmpb import GMPB, GMPBConfig
 
 PROBES = 64
-"""Number of points and times whose values identify a test function."""
+"""Number of points and times; the values there identify a test function."""
 
 
 class BoxWorld(World):
     """A test function as a world: strategies choose any point of its box.
 
-    Round k is at time k. A problem with a single function is used in all trials, which then differ
-    in noise and, with ``random_rounds``, in their first points. A problem with ``batch_shape=(n,)``
-    provides function i to trial i, for studies of up to n trials. Regret is relative to
-    ``optimal_value_at``.
+    Round k is at time k. A problem with a single function gives all trials this function; trials
+    then differ in noise and, with ``random_rounds``, in their first points. A problem with
+    ``batch_shape=(n,)`` provides function i to trial i, for studies of up to n trials. Regret is
+    relative to ``optimal_value_at``.
 
     Args:
         problem: The test function; its coordinates are the domain.
-        noise: Variance of the observation noise, in scaled units; by default the problem's own,
-            ``noise_std**2 / scale**2``.
+        noise: Variance of the observation noise, in scaled units; by default
+            ``problem.noise_std**2 / scale**2``.
         shift: Subtracted from the values of the problem, for a prior mean of 0.
         scale: Divisor of the shifted values, positive, for a kernel of variance 1.
         random_rounds: Number of initial rounds in which all strategies of a trial play the same
-            random points, as in experiments with an initial design; they count like any other.
+            random points, as in experiments with an initial design; their regret counts.
         search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
 
     Attributes:
         problem: The test function, a copy.
-        probe: Some of its values, by which a resumed study recognises it.
+        probe: Some of its values, which identify it in a resumed study.
 
     Raises:
         ValueError: If a number is out of range, the problem has batches of batches, or no noise is
@@ -77,15 +77,15 @@ class BoxWorld(World):
             f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but trials have one "
             "dimension; give () or (n,).",
         )
-        shift = require_number("BoxWorld: shift", shift, "(-inf, inf)", "0 leaves the values.")
-        scale = require_number("BoxWorld: scale", scale, "(0, inf)", "1 keeps the unit.")
+        shift = require_number("BoxWorld: shift", shift, "(-inf, inf)", "0 is no shift.")
+        scale = require_number("BoxWorld: scale", scale, "(0, inf)", "1 is no scaling.")
         if noise is None:
             require(
                 problem.noise_std is not None,
                 f"BoxWorld: {name} has no noise of its own; give noise=0.0 or another variance.",
             )
             noise = (problem.noise_std / scale) ** 2
-        fix = "0 lets strategies begin."
+        fix = "0 is no initial design."
         random_rounds = require_integer("BoxWorld: random_rounds", random_rounds, 0, fix)
         super().__init__(Box(problem.spatial_bounds, search=search), noise)
         self.problem = copy.deepcopy(problem)
@@ -116,7 +116,7 @@ class BoxWorld(World):
                 X = torch.cat([X, X.new_full((*X.shape[:-1], 1), time)], -1)
                 if not shape:
                     return problem(X, noise=False)  # type: ignore[no-any-return]
-                # The functions of other trials are evaluated as well, at arbitrary points.
+                # The functions of other trials are evaluated, too, at arbitrary points.
                 filled = X[:1].expand(*shape, *X.shape[1:]).clone()
                 filled[trials] = X
                 return problem(filled, noise=False)[trials]  # type: ignore[no-any-return]
@@ -148,10 +148,10 @@ class _OnBox(Objective):
     """The functions of some trials in one round, in the units of the world.
 
     Args:
-        world: Has shift and scale.
-        stream: Has dtype and device of the results.
-        values: Values before scaling, `trials x q x d -> trials x q`.
-        best: The best of them, `trials`.
+        world: Gives shift and scale.
+        stream: Gives dtype and device of the results.
+        values: Maps points to values before scaling, `trials x q x d` to `trials x q`.
+        best: Returns the best values before scaling, `trials`.
     """
 
     def __init__(
@@ -191,10 +191,10 @@ class Played(TypedDict, total=False):
 
 
 class PeaksWorld(World, Generic[Landscape]):
-    """Landscapes that change at intervals and are constant in between, one for each trial.
+    """Landscapes that change at regular intervals and are constant in between, one per trial.
 
     The domain is the unit cube, whatever the coordinates of the landscape. Values are maximised;
-    regret is relative to the highest peak, which these benchmarks know.
+    regret is relative to the highest peak, which these benchmarks report.
 
     Args:
         dim: Number of coordinates d.
@@ -226,41 +226,60 @@ class PeaksWorld(World, Generic[Landscape]):
         bounds = torch.tensor([[0.0] * dim, [1.0] * dim], dtype=torch.float64, device="cpu")
         super().__init__(Box(bounds, search=search), noise)
         self.period = require_integer(f"{name}: period", period, 1, "1 changes in every round.")
-        self.shift = require_number(f"{name}: shift", shift, "(-inf, inf)", "0 leaves the values.")
-        self.scale = require_number(f"{name}: scale", scale, "(0, inf)", "1 keeps the unit.")
+        self.shift = require_number(f"{name}: shift", shift, "(-inf, inf)", "0 is no shift.")
+        self.scale = require_number(f"{name}: scale", scale, "(0, inf)", "1 is no scaling.")
 
     @abstractmethod
     def landscape(self, seed: int) -> Landscape:
-        """The first landscape of a trial."""
+        """The first landscape of a trial.
+
+        Args:
+            seed: Seed of the trial.
+        """
 
     @abstractmethod
     def change(self, landscape: Landscape) -> None:
-        """Advance a landscape to its next state, in place."""
+        """Advance a landscape to its next state, in place.
+
+        Args:
+            landscape: The landscape of a trial.
+        """
 
     @abstractmethod
     def values(self, landscape: Landscape, X: np.ndarray) -> np.ndarray:
-        """The values at points of the unit cube, `q x d` to `q`."""
+        """The values at points of the unit cube, `q`.
+
+        Args:
+            landscape: The landscape of a trial.
+            X: Points of the unit cube, `q x d`.
+        """
 
     @abstractmethod
     def highest(self, landscape: Landscape) -> float:
-        """The largest value of the landscape."""
+        """The largest value of the landscape.
+
+        Args:
+            landscape: The landscape of a trial.
+        """
 
     def objectives(self, stream: Stream) -> Iterator[Objective]:
         landscapes = [self.landscape(seed) for seed in stream.seeds()]
 
         def values(X: Tensor) -> Tensor:
             points = zip(landscapes, X.cpu().double().numpy())
-            return torch.from_numpy(np.stack([self.values(one, x) for one, x in points])).double()
+            return torch.from_numpy(
+                np.stack([self.values(landscape, x) for landscape, x in points])
+            ).double()
 
         def best() -> Tensor:
-            highest = [self.highest(one) for one in landscapes]
+            highest = [self.highest(landscape) for landscape in landscapes]
             return torch.tensor(highest, dtype=torch.float64, device="cpu")
 
         while True:
             for _ in range(self.period):
                 yield _OnBox(self, stream, values, best)
-            for one in landscapes:
-                self.change(one)
+            for landscape in landscapes:
+                self.change(landscape)
 
 
 class GMPBWorld(PeaksWorld["GMPB"]):
@@ -269,12 +288,10 @@ class GMPBWorld(PeaksWorld["GMPB"]):
     Peaks are rotated, asymmetric and irregular. It is used in competitions at CEC.
 
     Args:
-        config: Its settings, a ``gmpb.GMPBConfig``; ``change_frequency`` is the number of rounds
-            between changes.
-        noise: Variance of the observation noise, in scaled units.
-        shift: See :class:`PeaksWorld`; values are up to 70, and far below 0 away from all peaks.
-        scale: See :class:`PeaksWorld`.
-        search: See :class:`PeaksWorld`.
+        config: Settings of the benchmark; ``change_frequency`` is the number of rounds between
+            changes.
+        **played: ``noise``, ``shift``, ``scale``, ``search``; see :class:`PeaksWorld`. Values are
+            up to 70, and far below 0 away from all peaks.
 
     Raises:
         ValueError: If a number is out of range.
@@ -288,7 +305,7 @@ class GMPBWorld(PeaksWorld["GMPB"]):
     def landscape(self, seed: int) -> GMPB:
         from gmpb import GMPB
 
-        # This class changes the landscape, not the number of evaluations.
+        # The world decides when the landscape changes, not the number of evaluations.
         return GMPB(replace(self.config, auto_step=False), seed)
 
     def change(self, landscape: GMPB) -> None:
@@ -310,10 +327,8 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
         dim: Number of coordinates d.
         scenario: 1 (five smooth hills), 2 (ten cones) or 3 (fifty cones).
         period: Rounds between changes; the scenarios have 5,000, 5,000 and 1,000.
-        noise: Variance of the observation noise, in scaled units.
-        shift: See :class:`PeaksWorld`; peaks are 30 to 70 high.
-        scale: See :class:`PeaksWorld`.
-        search: See :class:`PeaksWorld`.
+        **played: ``noise``, ``shift``, ``scale``, ``search``; see :class:`PeaksWorld`. Peaks are 30
+            to 70 high.
 
     Raises:
         ValueError: If a number is out of range.

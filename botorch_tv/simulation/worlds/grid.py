@@ -25,7 +25,7 @@ class DrawnWorld(GridWorld):
 
     Args:
         domain: The arms.
-        functions: The distribution of all functions, or one for each, in order.
+        functions: The distribution of all functions, or a distribution for each, in order.
         count: Number of functions per trial.
         noise: Variance of the observation noise.
 
@@ -33,8 +33,8 @@ class DrawnWorld(GridWorld):
         functions: The distribution of each function, `count` of them.
 
     Raises:
-        ValueError: If the number of distributions differs from that of the functions, or a single
-            user-defined function would be repeated.
+        ValueError: If the number of distributions is not ``count``, or a single user-defined
+            function would be repeated.
     """
 
     def __init__(
@@ -50,22 +50,22 @@ class DrawnWorld(GridWorld):
         self.functions = tuple(each)
         require(
             len(self.functions) == count,
-            f"{name}: functions has {len(self.functions)} distributions, but this world is made of "
-            f"{count} functions; give one for each, or a single one for all.",
+            f"{name}: functions has {len(self.functions)} distributions, but this world has "
+            f"{count} functions; give {count} distributions, or a single distribution for all.",
         )
         require(
             count == 1 or isinstance(functions, Sequence) or functions.fresh,
-            f"{name}: functions is {functions!r}, the same function {count} times over; give "
-            f"[FixedFunctions(first), FixedFunctions(second), ...], one for each of {count}.",
+            f"{name}: functions is {functions!r}, the same function {count} times; give "
+            f"{count} functions as [FixedFunctions(first), FixedFunctions(second), ...].",
         )
 
     def draw(self, stream: Stream) -> list[FunctionDraw]:
-        """The functions of every trial, in order, as :meth:`rounds` draws them.
+        """The functions of every trial, in order; :meth:`rounds` uses the same draws.
 
         Args:
             stream: Random numbers of the trials, with their dtype and device.
         """
-        return [one.draw(self.domain, stream) for one in self.functions]
+        return [functions.draw(self.domain, stream) for functions in self.functions]
 
 
 class StaticWorld(DrawnWorld):
@@ -94,14 +94,14 @@ class AbruptWorld(DrawnWorld):
 
     Args:
         domain: The arms.
-        functions: Distribution of the functions: one for all, or one for each.
-        changes: The first round of every function except f1, counted from 1, so 2 or more and
-            increasing; (100, 200) in the paper.
+        functions: Distribution of all functions, or a list with a distribution for each.
+        changes: The first rounds of f2, f3, ..., counted from 1, at least 2 and increasing;
+            (100, 200) in the paper.
         noise: Variance of the observation noise.
 
     Raises:
-        ValueError: If ``changes`` do not increase from 2 on, ``noise`` is negative or not finite,
-            or the functions are not one more than the changes.
+        ValueError: If ``changes`` are below 2 or do not increase, ``noise`` is negative or not
+            finite, or the number of functions is not the number of changes plus 1.
     """
 
     def __init__(
@@ -112,11 +112,11 @@ class AbruptWorld(DrawnWorld):
         changes: Sequence[int],
         noise: float,
     ) -> None:
-        fix = "a change names the first round of a function."
+        fix = "a change is the first round of a function."
         changes = tuple(require_integer("AbruptWorld: changes", t, 2, fix) for t in changes)
         require(
             all(earlier < later for earlier, later in pairwise(changes)),
-            f"AbruptWorld: changes is {changes}, but each must come after the one before.",
+            f"AbruptWorld: changes is {changes}, but must increase; sort the rounds.",
         )
         super().__init__(domain, functions, len(changes) + 1, noise)
         self.changes = changes
@@ -130,15 +130,16 @@ class AbruptWorld(DrawnWorld):
 
 
 class DriftWorld(DrawnWorld):
-    """f_t = f1 + (f2 - f1) t / T, [W22] §7, or such legs one after the other, [W22] §E.
+    """f_t = f1 + (f2 - f1) t / T, [W22] §7, or several such legs in sequence, [W22] §E.
 
     With L legs and p = L t / T the objective interpolates linearly between function ⌊p⌋ and the
-    next, at the fraction p - ⌊p⌋, so f_T is the last function and f_1 is not quite the first.
+    next function, at the fraction p - ⌊p⌋. So f_T is the last function, and f_1 is close to the
+    first.
 
     Args:
         domain: The arms.
-        functions: Distribution of the functions: one for all, or one for each.
-        horizon: Total rounds T, at least 1, after which the world ends; 500 in the paper.
+        functions: Distribution of all functions, or a list with a distribution for each.
+        horizon: Number of rounds T, at least 1; the world ends after T. 500 in the paper.
         legs: Number L of linear segments, between L + 1 functions; 1 in the paper, 2 in its
             appendix.
         noise: Variance of the observation noise.
@@ -148,7 +149,7 @@ class DriftWorld(DrawnWorld):
 
     Raises:
         ValueError: If ``horizon`` or ``legs`` is no integer of at least 1, ``noise`` is negative or
-            not finite, or the functions are not one more than the legs.
+            not finite, or the number of functions is not the number of legs plus 1.
     """
 
     horizon: int
@@ -162,9 +163,9 @@ class DriftWorld(DrawnWorld):
         legs: int = 1,
         noise: float,
     ) -> None:
-        legs = require_integer("DriftWorld: legs", legs, 1, "one leg joins two functions.")
+        legs = require_integer("DriftWorld: legs", legs, 1, "1 joins two functions.")
         super().__init__(domain, functions, legs + 1, noise)
-        fix = "give the rounds of the whole way."
+        fix = "give the number of rounds of all legs."
         self.horizon = require_integer("DriftWorld: horizon", horizon, 1, fix)
         self.legs = legs
 
@@ -172,7 +173,7 @@ class DriftWorld(DrawnWorld):
         ends = [drawn.values for drawn in self.draw(stream)]
         values = torch.empty_like(ends[0], memory_format=torch.contiguous_format)
         for t in range(1, self.horizon + 1):
-            # In whole numbers, so that a leg ends at its function whatever the rounding.
+            # Whole numbers avoid rounding, so a leg ends exactly at its function.
             leg, rest = divmod(self.legs * t, self.horizon)
             if rest == 0:
                 values.copy_(ends[leg])
@@ -185,7 +186,7 @@ class MarkovWorld(GridWorld):
     """Draws from a Gaussian process that drifts by the Markov model, [B16] §2.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the
-    kernel's Gaussian process. Each round uses one normal variate per feature of the kernel.
+    kernel's Gaussian process. Each round uses a normal variate per feature of the kernel.
 
     Args:
         domain: The arms.
@@ -203,7 +204,7 @@ class MarkovWorld(GridWorld):
         super().__init__(domain, noise)
         self._draw = GaussianDraw(kernel)
         self.kernel = self._draw.kernel
-        fix = "0 keeps the objective still."
+        fix = "0 is a static objective."
         self.epsilon = require_number("MarkovWorld: epsilon", epsilon, "[0, 1]", fix)
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
@@ -217,14 +218,14 @@ class MarkovWorld(GridWorld):
         if type(self).rounds is not MarkovWorld.rounds or not isinstance(basis, ProductBasis):
             return super().objectives(stream)
         values = basis.variance.new_empty(stream.trials, basis.arms)
-        return (InFeatures(basis, one, values) for one in self._positions(basis, stream))
+        return (InFeatures(basis, position, values) for position in self._positions(basis, stream))
 
     def _positions(self, basis: FeatureBasis, stream: Stream) -> Iterator[Tensor]:
         """Coordinates of the objective in features at rounds 1, 2, ..., `trials x r`."""
         position = self._draw.coordinates(basis, stream)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
-            # Converting many draws to features at once is cheaper.
+            # Converting many draws to coordinates at once is cheaper.
             normals = stream.leading_normals_ahead(basis.normals, basis.arms)
             steps = basis.draw_from_prior(normals.to(basis.variance.dtype)).mul_(move)
             for step in steps.unbind(1):
@@ -236,14 +237,14 @@ class SineWorld(GridWorld):
     """f_t = Σ_i a_i(t) k(·, c_i), a(t) = (scale / λ_max) u(t) / |u(t)|, [M] §4.1.
 
     u_i(t) = sin(frequency t + i) for i = 1, ..., n, and λ_max is the largest eigenvalue of the
-    kernel among the centers. Trials differ in their noise alone. The norm of f_t in the kernel's
-    space is at most scale / √λ_max, which is below the paper's bound, scale, only where λ_max >= 1;
-    with the paper's own parameters λ_max is 0.71 and the norm reaches 5.48 in its 500 rounds.
+    kernel among the centers. Trials differ only in their noise. The norm of f_t in the kernel's
+    space is at most scale / √λ_max. This satisfies the paper's bound, scale, only for λ_max >= 1;
+    with the parameters of the paper λ_max is 0.71, and the norm reaches 5.48 in 500 rounds.
 
-    As the centers are evenly spaced, f is a wave that travels along the line at a constant speed,
-    ``frequency`` times their distance per round. Measurements therefore lose their value at a
-    constant rate. At the paper's speed a memory of two rounds works well, so this world does not
-    test whether a strategy detects that its data are outdated.
+    Because the centers are evenly spaced, f is a wave that travels along the line at a constant
+    speed, ``frequency`` times their distance per round. Measurements therefore lose their value at
+    a constant rate. At the paper's speed a memory of two rounds works well, so this world does not
+    test whether a strategy detects outdated data.
 
     Args:
         domain: The arms.
@@ -277,7 +278,7 @@ class SineWorld(GridWorld):
         require(
             domain.dim == 1,
             f"SineWorld: domain has {domain.dim} dimensions, but centers are evenly spaced on a "
-            "line; give a domain of one.",
+            "line; give a domain with 1 dimension.",
         )
         first, last = domain.X.double().aminmax()
         line = torch.linspace(float(first), float(last), centers, dtype=torch.float64, device="cpu")
@@ -309,8 +310,8 @@ class FunctionDraw(NamedTuple):
 
     Attributes:
         values: On all arms, `trials x M`.
-        squared_norm: Squared norm in the kernel's function space, `trials`; None where unknown.
-        weights: a of f = Σ_m a_m k(·, x_m), `trials x M`; None where unknown.
+        squared_norm: Squared norm in the kernel's function space, shape `trials`; None if unknown.
+        weights: a of f = Σ_m a_m k(·, x_m), `trials x M`; None if unknown.
     """
 
     values: Tensor
@@ -322,14 +323,14 @@ class FunctionDistribution(ABC):
     """A distribution over functions on the arms of a domain."""
 
     fresh: bool = True
-    """Whether two draws in one trial differ."""
+    """Whether two draws in the same trial differ."""
 
     def __repr__(self) -> str:
         return arguments_shown(self)
 
     @abstractmethod
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
-        """One function for every trial of the stream.
+        """Draw a function for every trial of the stream.
 
         Args:
             domain: The arms.
@@ -349,14 +350,20 @@ class GaussianDraw(FunctionDistribution):
 
     def __init__(self, kernel: Kernel | Tensor) -> None:
         self.kernel = copy.deepcopy(kernel)
-        self._bases: dict[tuple[object, ...], Basis] = {}  # a grid asks a matrix each time
+        self._bases: dict[tuple[object, ...], Basis] = {}  # a grid recomputes those of a matrix
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = self.basis(domain, stream.dtype, stream.device)
         return FunctionDraw(basis.expand(self.coordinates(basis, stream)))
 
     def basis(self, domain: Grid, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
-        """Features of the kernel over the arms."""
+        """Features of the kernel over the arms.
+
+        Args:
+            domain: The arms.
+            dtype: Type of the features.
+            device: Device of the features.
+        """
         at = domain, dtype, device
         if at not in self._bases:
             self._bases[at] = domain.basis(self.kernel, "features", dtype=dtype, device=device)
@@ -366,7 +373,12 @@ class GaussianDraw(FunctionDistribution):
 
     @staticmethod
     def coordinates(basis: FeatureBasis, stream: Stream) -> Tensor:
-        """A draw in coordinates of the features, `trials x r`."""
+        """A draw in coordinates of the features, `trials x r`.
+
+        Args:
+            basis: The features, r of them.
+            stream: Random numbers of the trials.
+        """
         normal = stream.leading_normals(basis.normals, basis.arms)
         return basis.draw_from_prior(normal.to(basis.variance.dtype))
 
@@ -375,10 +387,10 @@ class SmoothedDraw(GaussianDraw):
     """The posterior mean fitted to a draw from the Gaussian process, [C17] §6.
 
     With g ~ N(0, K) on the arms, f = K a with a = (K + λ I)⁻¹ g, and the squared norm is aᵀ K a.
-    From the same stream :class:`GaussianDraw` draws g itself, so the two can be compared.
+    With the same stream :class:`GaussianDraw` draws g itself, so the two can be compared.
 
     Args:
-        kernel: As in :class:`GaussianDraw`.
+        kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
         noise: Variance λ assumed in the fit, positive.
 
     Raises:
@@ -410,7 +422,7 @@ class SmoothedDraw(GaussianDraw):
 class RKHSFunctions(FunctionDistribution):
     """f = Σ_i α_i k(·, x_i), α_i uniform on [-1, 1] and x_i among the arms, [W22] §7.
 
-    The paper only says that the x_i are arms; here they are uniform and may repeat.
+    Here the x_i are uniform and may repeat; the paper only states that they are arms.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
@@ -438,7 +450,7 @@ class FixedFunctions(FunctionDistribution):
     """User-defined functions, the same in every study.
 
     Args:
-        values: One function for all trials, `M`, or one for each trial of a study, `trials x M`.
+        values: A function for all trials, `M`, or a function for each trial, `trials x M`.
     """
 
     fresh = False

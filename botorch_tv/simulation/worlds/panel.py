@@ -37,40 +37,38 @@ First = int | Literal["random", "each"] | None
 class PanelWorld(GridWorld):
     """Recorded readings of many arms: the first rows fit a model, the rest is replayed, [B16] §5.2.
 
-    One mean and one standard deviation of the training rows scale all readings:
+    The mean and the standard deviation of the training rows scale all readings:
     (reading - mean) / scale. The model's kernel is the covariance across arms of the training rows
-    about that mean, its noise is a share of their variance, and its rate of change ε maximises the
+    about this mean, its noise is a share of their variance, and its rate of change ε maximises the
     marginal likelihood of these rows. Every trial replays the same test rows; trials differ in
     their first arm, which is the same for all strategies. Build strategies from ``world.kernel``,
     ``world.model_noise`` and ``world.epsilon``.
 
-    A single ε describes patterns of all scales, most of which are small. Since the covariance
-    includes the noise of the readings, ε of a slow world is overestimated (0.06 instead of 0.01
-    from 300 rows of 20 arms, where the true covariance gives 0.01). Pass another ε to strategies if
-    you know it.
+    The covariance includes the noise of the readings, so ε of a slow world is overestimated: 0.06
+    instead of 0.01 for 300 rows of 20 arms, where the true covariance gives 0.01. Give strategies
+    a better ε if available.
 
     Rows are assumed to be rounds of equal length; a panel with other times causes a warning.
 
-    Missing readings are NaN. The covariance of two arms uses the rows that have both. In test rows
-    an arm without a reading has its last previous value, and playing it yields no observation.
+    Missing readings are NaN. The covariance of two arms uses the rows with readings of both. An arm
+    without a reading in a test row has its previous value, and playing it yields no observation.
 
     Args:
-        values: A panel, or readings, `rounds x arms`, NaN where missing.
+        values: A panel, or readings of shape `rounds x arms`, NaN for missing readings.
         train: Number of initial rows for fitting, at least 2; the remaining rows are replayed.
-        center: ``"all"`` subtracts one mean from all readings. ``"arm"`` subtracts each arm's own
-            mean, so the objective is an arm's excess over its usual reading.
-        standardize: False keeps the unit of the readings (scale 1), also for regret.
+        center: ``"all"`` subtracts the mean of all readings. ``"arm"`` subtracts the mean of each
+            arm, so the objective is an arm's excess over its usual reading.
+        standardize: False preserves the unit of the readings (scale 1), also for regret.
         noise_share: Noise variance of the model relative to the variance of the training rows.
-        groups: For fitting ε, the number of rows per independent group of training rows (say a
-            day). By default all rows are one group.
+        groups: For fitting ε, the number of rows per independent group of training rows, such as a
+            day. By default all rows are in the same group.
         observation_noise: Variance, in units of the objective, of noise added to the readings that
             strategies observe. Pass strategies ``model_noise`` plus this value.
-        first_arm: The first arm of every strategy: ``"random"`` draws one per trial, ``"each"``
-            starts trial i at arm i, cyclically, an index is that arm, and None leaves the choice to
-            the strategies. If nothing else is random, because ``observation_noise`` is 0 and
-            strategies draw nothing, trials with the same first arm are identical; use ``"each"``
-            with as many trials as arms to count none twice.
-        coordinates: Positions of the arms, `arms x d`; by default those of the panel, or
+        first_arm: The first arm of every strategy: ``"random"`` draws an arm per trial, ``"each"``
+            starts trial i at arm i, cyclically, an index is that arm, and with None strategies
+            choose. Without observation noise and random strategies, trials with the same first arm
+            are identical; use ``"each"`` with as many trials as arms to count no trial twice.
+        coordinates: Positions of the arms, `arms x d`; by default the positions in the panel, or
             0, 1, 2, ....
 
     Attributes:
@@ -78,17 +76,17 @@ class PanelWorld(GridWorld):
         kernel: Covariance across arms, `arms x arms`, float64, in squared units of the objective.
         model_noise: Noise variance of a reading assumed by the model.
         epsilon: Rate of change ε per round, fitted on first access.
-        mean: Mean subtracted from the readings: a number, or one per arm, `arms`.
+        mean: Mean subtracted from the readings: a scalar, or a mean per arm, `arms`.
         scale: Divisor of the readings.
-        training: The scaled training rows, `train x arms`, float64, NaN where missing.
+        training: The scaled training rows, `train x arms`, float64, NaN for missing readings.
         objective: The scaled test rows, gaps filled, `horizon x arms`, float64.
-        measured: Whether each is an actual reading of its round, `horizon x arms`.
+        measured: Whether each value of ``objective`` is a reading of its row, `horizon x arms`.
         horizon: Number of test rows.
         noise: Variance of the noise added to readings, 0 unless ``observation_noise`` is given.
 
     Raises:
-        ValueError: If ``train`` leaves too few rows, an arm has no reading in the training rows, or
-            a parameter is out of range.
+        ValueError: If there are too few training or test rows, an arm has no reading in the
+            training rows, or a parameter is out of range.
     """
 
     horizon: int
@@ -156,24 +154,24 @@ class PanelWorld(GridWorld):
             return trials % arms
         return torch.full((stream.trials,), self.start, device=stream.device)
 
-    def available(self, step: int, index: Tensor) -> Tensor | None:
+    def available(self, step: int, choice: Tensor) -> Tensor | None:
         if self._measured is None:
             return None
-        return self._measured.on(torch.bool, index.device)[step][index]
+        return self._measured.on(torch.bool, choice.device)[step][choice]
 
 
 def _warn_if_uneven(times: np.ndarray | None) -> None:
     if times is None or len(times) < 2:
         return
-    # Dates are whole numbers of units, so that the division by a step is exact.
+    # Dates are whole numbers of units, so the division by a step is exact.
     lengths = np.diff(times).astype(np.float64)
     steps = lengths / np.median(lengths)
     worst = int(np.abs(steps - 1).argmax())
     if abs(steps[worst] - 1) > UNEVEN:
         warnings.warn(
-            f"PanelWorld: rows are taken for rounds of equal length, but {times[worst]} to "
-            f"{times[worst + 1]} are {steps[worst]:.3g} usual steps; give rows of NaN for rounds "
-            "that are missing, or replace(panel, times=None) where times do not matter.",
+            f"PanelWorld: rows are assumed to be rounds of equal length, but {times[worst]} to "
+            f"{times[worst + 1]} are {steps[worst]:.3g} usual steps; add rows of NaN for missing "
+            "rounds, or use replace(panel, times=None) if times do not matter.",
             stacklevel=3,
         )
 
@@ -191,7 +189,7 @@ def _as_panel(
 def _numbers(values: np.ndarray | Tensor) -> np.ndarray:
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
-    refuse_masked("PanelWorld: an array", values, "values.filled(nan), where readings are missing")
+    refuse_masked("PanelWorld: an array", values, "values.filled(nan) for missing readings")
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
@@ -200,16 +198,16 @@ def _check_rows(panel: Panel, train: int) -> None:
     train = require_integer("PanelWorld: train", train, 2, "a covariance needs two rows.")
     require(
         train < rows,
-        f"PanelWorld: train is {train}, but there are {rows} rows and at least one must be left to "
-        f"play; train on at most {rows - 1}.",
+        f"PanelWorld: train is {train}, but there are {rows} rows and at least 1 test row is "
+        f"needed; give train of at most {rows - 1}.",
     )
     read = ~np.isnan(panel.values[:train])
     silent = [arm for arm, any_read in zip(panel.arms, read.any(0)) if not any_read]
     require(
         not silent and int(read.any(1).sum()) >= 2,
-        f"PanelWorld: of the {train} training rows {int(read.any(1).sum())} have readings, where a "
-        f"covariance needs 2, and these arms have none: {', '.join(silent[:8]) or '-'}; train on "
-        "more rows, or leave arms out (Panel.select, or --without on the command line).",
+        f"PanelWorld: {int(read.any(1).sum())} of {train} training rows have readings, but a "
+        f"covariance needs 2; arms without readings: {', '.join(silent[:8]) or '-'}. Train on "
+        "more rows, or remove arms (Panel.select, or --without on the command line).",
     )
 
 
@@ -219,7 +217,7 @@ def _domain(panel: Panel, device: torch.device) -> Grid:
         places = np.arange(len(panel.arms))[:, None]
     require(
         len(np.unique(places, axis=0)) == len(panel.arms),
-        "PanelWorld: some arms have the same coordinates, so that points do not identify arms; "
+        "PanelWorld: some arms have the same coordinates, so points do not identify arms; "
         "give distinct coordinates, or none.",
     )
     return Grid(torch.tensor(np.ascontiguousarray(places), dtype=torch.float64, device=device))

@@ -91,7 +91,7 @@ def test_a_jump_that_the_next_readings_refute_is_not_told_of():
     for number in range(29):
         (x,) = loop.ask().point
         loop.tell(90 - 40 * (x - 0.4) ** 2 - 6 * (number == 20) + 0.1 * math.sin(99 * number))
-        told.append("It jumped between" in loop.describe())
+        told.append("Change point between" in loop.describe())
     assert [number for number, jumped in enumerate(told) if jumped] == [20]
     assert loop.recommend()[0] == pytest.approx(0.4, abs=0.1)
 
@@ -103,5 +103,5 @@ def test_a_second_reading_of_the_kind_makes_it_a_jump():
         level = 90 if number < 20 else 50
         best = 0.4 if number < 20 else 0.8
         loop.tell(level - 40 * (x - best) ** 2 + 0.1 * math.sin(99 * number))
-    assert "It jumped between" in loop.describe()
+    assert "Change point between" in loop.describe()
     assert loop.recommend()[0] == pytest.approx(0.8, abs=0.1)

@@ -77,7 +77,7 @@ def test_arms_that_are_not_there(arms, message):
 
 
 @pytest.mark.parametrize(
-    ("start", "stop", "kept"),
+    ("start", "stop", "retained"),
     [
         (None, None, [0, 1, 2, 3]),
         ("2019-03-02", None, [1, 2, 3]),

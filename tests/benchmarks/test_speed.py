@@ -1,0 +1,102 @@
+"""The timings: bytes and flops by hand, live observations, and small runs of the scripts."""
+
+import json
+from dataclasses import replace
+from multiprocessing import dummy
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from gpytorch.kernels import RBFKernel
+
+from benchmarks.speed import figure4, limits, rates
+from benchmarks.speed.count import product_flops, round_count, world_count
+from benchmarks.speed.memory import state_bytes
+from benchmarks.speed.runs import STRATEGIES, play, rewards
+from benchmarks.speed.shares import distinct
+from benchmarks.speed.traffic import Traffic
+from botorch_tv.gp.basis import FeatureBasis, ProductBasis
+from botorch_tv.papers import worlds as markov
+from botorch_tv.strategies import Grid, gp_ucb
+
+N, M, K = 3, 5, 7
+A, B, C = (torch.ones(shape, dtype=torch.float64) for shape in ((N, M), (N, M), (M, K)))
+OUT, INDEX = torch.empty(N, M, dtype=torch.float64), torch.zeros(N, 1, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("work", "numbers", "multiplications"),
+    [
+        (lambda: A + B, 3 * N * M, 0),
+        (lambda: OUT.add_(B), 3 * N * M, 0),
+        (lambda: OUT.addcmul_(A, B), 4 * N * M, 0),
+        (lambda: OUT.copy_(A), 2 * N * M, 0),
+        (lambda: A.amax(-1), N * M + N, 0),
+        (lambda: A.view(M, N).T.unsqueeze(0)[:, 1:].expand(4, -1, -1), 0, 0),
+        (lambda: A.gather(-1, INDEX), 3 * N, 0),  # int64 indices are as wide as the numbers
+        (lambda: OUT.scatter_add_(-1, INDEX, A[:, :1]), 4 * N, 0),
+        (lambda: A @ C, N * M + M * K + N * K, N * M * K),
+        (lambda: torch.einsum("nm,mk->nk", A, C), N * M + M * K + N * K, N * M * K),
+    ],
+)
+def test_traffic(work, numbers, multiplications):
+    with Traffic() as traffic:
+        work()
+    assert (traffic.bytes, traffic.flops) == (8 * numbers, 2 * multiplications)
+
+
+def test_least_work_of_a_round():
+    basis = FeatureBasis(torch.randn(100, 8, dtype=torch.float64))
+    vectors, product = 6 * 100, 2 * 100 * 8
+    assert round_count(basis, 3, None) == (vectors + 4 * 8, product + 4 * 3 * 8)  # rows
+    assert round_count(basis, 50, None) == (vectors + 64, product + 128)  # matrix
+    assert round_count(basis, 50, 2) == (vectors + 8, product + 16 + 32)  # arms
+    assert world_count(basis) == (200, product)
+    assert world_count(basis).seconds(8 * 200, 1e12, 8) == 1
+    factors = [torch.randn(20, 3, dtype=torch.float64), torch.randn(10, 4, dtype=torch.float64)]
+    assert product_flops(ProductBasis(factors, torch.arange(12))) == 2 * (20 * 3 * 4 + 20 * 4 * 10)
+
+
+def test_live_observations_and_their_arms():
+    resets = np.zeros((2, 6), dtype=bool)
+    resets[0, [2, 4]] = True  # the observation of a reset is retained
+    live = figure4.live_observations(resets)
+    assert live.tolist() == [[0, 1, 2, 1, 2, 1], [0, 1, 2, 3, 4, 5]]
+    indices = torch.tensor([[1, 4], [1, 4], [2, 5], [3, 4]])
+    assert distinct(indices, torch.tensor([[0, 0], [1, 1], [2, 1], [1, 3]])) == [0, 1, 1, 1.5]
+    world = rewards(points=5, epsilon=0.03, trials=2, seed=0)
+    played = play(STRATEGIES["R-GP-UCB"](), Grid.regular(points=5, dim=2), world, 40)
+    assert played.live[:, 0].tolist() == [number % 29 for number in range(40)]
+
+
+def test_bytes_of_a_state():
+    strategy, domain = gp_ucb(kernel=RBFKernel().double(), noise=0.02), Grid.regular(7, 2)
+    few, many = (state_bytes(strategy.init(domain, batch_shape=(n,))) for n in (1, 11))
+    assert many == 11 * few
+    assert few >= 2 * 49 * 8  # mean and variance
+
+
+def test_limits_and_figure_4(tmp_path, monkeypatch):
+    monkeypatch.setattr(rates, "SHORTEST", 1e-4)
+    monkeypatch.setattr(rates, "BEYOND_CACHE", {"cpu": 8000})
+    monkeypatch.setattr(limits, "LARGE", 16)
+    monkeypatch.setattr(figure4, "LARGE", 16)
+    monkeypatch.setattr(figure4, "FIGURE_4", replace(figure4.FIGURE_4, horizon=4))
+    monkeypatch.setattr(markov, "POINTS", 5)
+    threads = SimpleNamespace(get_context=lambda method: dummy)  # in place of processes
+    monkeypatch.setattr(limits, "multiprocessing", threads)
+    path = tmp_path / "limits.json"
+    small = "--trials 2 --horizon 3 --points 5 --repeats 1 --rounds 2 4 --late-trials 2 --window 1"
+    small += f" --largest 8000 --strategies TV-GP-UCB --devices cpu --threads 1 --out {path}"
+    found = limits.main(small.split())["devices"]["cpu"]
+    assert json.loads(path.read_text())["devices"]["cpu"] == found
+    shares = found["strategies"]["TV-GP-UCB"]
+    assert shares["live"] == 1  # 0, 1 and 2
+    assert shares["engine_bytes"] > shares["count_bytes"] > 6 * 25 * 8
+    early, late = found["late"]["TV-GP-UCB"]
+    assert (early["round"], late["round"]) == (2, 4)
+    assert late["log_bytes_per_trial"] == 2 * early["log_bytes_per_trial"]
+    assert path.with_suffix(".png").stat().st_size > 1000
+    cases = figure4.main(f"--trials 2 --device cpu --threads 1 --out {path}".split())["cases"]
+    assert all(0 < case["least_seconds"] < case["seconds"] for case in cases.values())

@@ -1,0 +1,160 @@
+"""The statistics: their worlds, their comparisons, and small runs of every script."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("optuna")
+from benchmarks.statistics import (
+    adaptive,
+    adaptive_grid,
+    adaptive_wider,
+    detection,
+    later,
+    optuna_drift,
+    wider_worlds,
+)
+from benchmarks.statistics.common import ADAPTIVE
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.forgetting import EventTrigger, GLRTrigger
+from botorch_tv.papers.recordings import Recordings
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import GPStrategy, Grid
+from botorch_tv.test_functions import DriftingBranin
+
+
+def test_two_peaks_follow_their_formula():
+    played = adaptive.world("two peaks", range(3), 60)
+    X = torch.rand(3, 7, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for t in (1, 31, 60):
+        angle = 2 * math.pi * (t - 1) / 120
+        centre = torch.tensor([0.5 + 0.3 * math.cos(angle), 0.5 + 0.3 * math.sin(angle)])
+        moving = 10 * torch.exp(-(X - centre).square().sum(-1) / 0.08)
+        static = 6 * torch.exp(-(X - 0.2).square().sum(-1) / 0.045)
+        torch.testing.assert_close(played.value(X, t), 50 + moving + static, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["markov", "abrupt", "narrow peaks"])
+def test_a_seed_is_the_same_world_in_any_batch(name):
+    both, second = (adaptive.world(name, range(low, 9), 6) for low in (7, 8))
+    X = torch.full((1, 1, 2), 0.3, dtype=torch.float64)
+    for t in (1, 6):
+        value = both.value(X.expand(2, -1, -1), t)
+        torch.testing.assert_close(value[1:], second.value(X, t))
+        assert bool((both.highest(t) >= value.squeeze(-1)).all())
+
+
+def test_rate_of_the_switching_world():
+    """Neighbouring rounds correlate by the root of 1 - ε, and each is a draw of the kernel."""
+    grid = Grid.regular(points=4, dim=1, bounds=[(0.0, 9.0)])
+    settings = {"rates": (0.0, 0.75), "change": 4, "noise": 0.0}
+    world = adaptive_grid.SwitchingWorld(grid, kernel=unit_kernel("se", 0.2), **settings)
+    stream = Stream(0, "world", 0, 4000, dtype=torch.float64, device=torch.device("cpu"))
+    at = [f.clone() for f, _ in zip(world.rounds(stream), range(6))]
+    torch.testing.assert_close(at[2], at[0], rtol=0, atol=0)
+    for before, after in itertools.pairwise(at[2:]):
+        assert float((before * after).mean()) == pytest.approx(0.5, abs=0.04)
+        assert float(after.square().mean()) == pytest.approx(1, abs=0.06)
+
+
+@pytest.mark.parametrize("problem", [wider_worlds.hartmann, DriftingBranin])
+def test_no_value_exceeds_the_optimum_of_an_orbit(problem):
+    trial = wider_worlds.drifting(problem, 3, 5)
+    U = torch.rand(500, trial.dim, dtype=torch.float64)
+    function = problem(motion=wider_worlds.Orbit(period=wider_worlds.PERIOD), horizon=999.0)
+    lower, upper = function.spatial_bounds
+    for t in (1, 5):
+        best = (function.path(3.0 * wider_worlds.APART + t) - lower) / (upper - lower)
+        if problem is not DriftingBranin:  # which has three optima
+            assert float(trial.value(best[None], t)) == pytest.approx(trial.highest(t), abs=1e-8)
+        assert float(trial.value(U, t).max()) < trial.highest(t)
+
+
+def test_records_are_played_as_they_were_read():
+    records = Recordings()
+    trial = wider_worlds.traffic(records, 1, 84, usual=False)
+    rows = records.traffic().values.reshape(7, 288, -1)[6, 72:156]  # Wednesday from six o'clock on
+    for t in (1, 84):
+        played = trial.value(trial.arms, t)
+        assert float(played.max()) == pytest.approx(trial.highest(t))
+        assert np.isin(played.numpy().round(6), rows[t - 1].round(6)).all()
+
+
+@pytest.mark.parametrize("rule", [EventTrigger(0.5), GLRTrigger(0.5)], ids=repr)
+def test_first_triggers_are_first_resets(rule):
+    observed = detection.play(0.8, "GP-UCB", 12, seed=1)
+    strategy = GPStrategy(kernel=unit_kernel("se", 0.2), noise=detection.NOISE)
+    strategy = replace(strategy, width=Logarithmic(c1=0.4, c2=4.0), retention=rule)
+    state = strategy.init(Grid.regular(points=20, dim=2), batch_shape=(12,))
+    first = torch.full((12,), torch.inf, dtype=torch.float64)
+    for t in range(detection.BEFORE + detection.AFTER):
+        state, info = strategy.tell(state, strategy.ask(state), observed.y[:, t])
+        first = torch.where(info.reset & first.isinf(), t + 1.0, first)
+    assert torch.equal(detection.first_triggers(rule, observed), first)
+    assert bool(first.isfinite().any())
+
+
+def test_optuna_runs_resume_and_are_reproducible(tmp_path, monkeypatch):
+    path, played = tmp_path / "drift.json", []
+    play = optuna_drift.play
+    monkeypatch.setattr(optuna_drift, "play", lambda run: played.append(run) or play(run))
+    small = ["--trials", "4", "--worlds", "static", "--samplers", "drift", "tpe"]
+    small += ["--seeds", "2", "--out", str(path)]
+    record = optuna_drift.main(small)
+    figures = record["worlds"]["static"]
+    regret = {
+        name: [run["regret"] for run in record["runs"] if run["sampler"] == name]
+        for name in ("drift", "tpe")
+    }
+    gaps = np.subtract(regret["tpe"], regret["drift"])
+    assert figures["tpe minus drift"]["mean"] == pytest.approx(gaps.mean())
+    assert figures["tpe minus drift"]["standard error"] == pytest.approx(gaps.std(ddof=1) / 2**0.5)
+    path.write_text(json.dumps(record | {"runs": record["runs"][:-1]}))  # stopped before the end
+    played.clear()
+    again = optuna_drift.main(small)
+    assert [(run.sampler, run.seed) for run in played] == [("tpe", 1)]
+    assert [run["regret"] for run in again["runs"]] == [run["regret"] for run in record["runs"]]
+    with pytest.raises(SystemExit, match="'trials': 4"):
+        optuna_drift.main(["--trials", "5", "--out", str(path)])
+
+
+@pytest.mark.parametrize("name", optuna_drift.WORLDS)
+def test_no_value_is_below_the_best(name):
+    world, random = optuna_drift.World(name, seed=1, trials=30), np.random.default_rng(0)
+    for trial in (0, 11, 29):
+        points = [(random.uniform(size=2), int(random.integers(3))) for _ in range(300)]
+        assert min(world.value(*point, trial) for point in points) > world.best(trial) - 0.01
+
+
+SMALL = {
+    adaptive: ["--worlds", "two peaks", "--seeds", "2", "--horizon", "6"],
+    adaptive_grid: ["--worlds", "switching", "sine", "--trials", "2", "--horizon", "6"],
+    adaptive_wider: ["--worlds", "levy", "--seeds", "1", "--horizon", "5"],
+    later: ["--trials", "2", "--horizon", "6"],
+    detection: ["--trials", "30"],
+}
+
+
+@pytest.mark.parametrize("script", SMALL, ids=lambda script: script.__name__)
+def test_a_script_writes_its_record(script, tmp_path, monkeypatch):
+    monkeypatch.setattr(adaptive_grid, "POINTS", 5)
+    monkeypatch.setattr(later, "POINTS", 5)
+    monkeypatch.setattr(detection, "SIZES", (1.0,))
+    monkeypatch.setattr(detection, "DELTAS", (0.01, 0.5))
+    branin = adaptive_wider._function(DriftingBranin)
+    monkeypatch.setitem(adaptive_wider.WORLDS, "levy", branin)
+    path = tmp_path / "found.json"
+    record = script.main([*SMALL[script], "--out", str(path)])
+    assert json.loads(path.read_text(encoding="utf-8")).keys() == record.keys()
+    for world in record["worlds"].values() if script not in (later, detection) else ():
+        assert ADAPTIVE in world["runs"]
+        assert all(figures["mean"] > 0 for figures in world["regret per round"].values())
+    if script in (adaptive, adaptive_wider):
+        monkeypatch.setattr(script, "play", None)  # nothing is played again
+        assert script.main([*SMALL[script], "--out", str(path)])["worlds"] == record["worlds"]
