@@ -22,7 +22,7 @@ COMPARE = {
     "horizon": (["--horizon", "0"], "0", "at least 1", "reset_period"),
     "seed": (["--seed", "-1"], "-1", "at least 0", "give a seed of 0 or more"),
     "chunk": (["--chunk", "0"], "0", "at least 1", "run together"),
-    "strategies": (["--strategies", "no-such"], "NO-SUCH", "known:", "GP, IGP"),
+    "strategies": (["--strategies", "no-such"], "NO-SUCH", "choose from", "GP, IGP"),
     "period": (["--period", "0", "--strategies", "R"], "0", "at least 1", "whole rounds"),
     "window": (["--window", "0", "--strategies", "SW"], "0", "at least 1", "whole rounds"),
     "gamma": (["--gamma", "2", "--strategies", "WGP"], "2.0", "(0, 1]", "1 forgets nothing"),
@@ -31,7 +31,7 @@ COMPARE = {
     "delta": (["--delta", "1", "--strategies", "ET"], "1.0", "between 0 and 1", "papers use 0.1"),
     "c1": (["--c1", "-1"], "-1.0", "[0, 1e100]", "0 never explores"),
     "c2": (["--c2", "0"], "0.0", "[1e-100, 1e100]", "the papers use 4"),
-    "device": (["--device", "tpu9"], "'tpu9'", "but PyTorch knows no such device", "give 'cpu'"),
+    "device": (["--device", "tpu9"], "'tpu9'", "no such device", "give 'cpu'"),
     "dtype": (["--dtype", "float16"], "'float16'", "choose from", "--help"),
     "option": (["--speed", "9"], "--speed", "unrecognized", "botorch-tv --help"),
     "panel missing": (["--panel", "none.csv"], "none.csv", "There is no", "file"),
@@ -40,7 +40,7 @@ COMPARE = {
 OTHERS = {
     "no command": ([], "COMMAND", "required", "--help"),
     "command": (["play"], "'play'", "choose from", "--help"),
-    "paper": (["paper", "no-such"], "no-such", "known:", "et-table2"),
+    "paper": (["paper", "no-such"], "no-such", "choose from", "et-table2"),
     "plot missing": (["plot", "none.nc"], "none.nc", "There is no file", "check the path"),
     "plot folder": (["plot", "."], ".", "There is no file", "save_to=FOLDER"),
 }

@@ -66,7 +66,7 @@ PARTS = {
     ),
     "window by time": (lambda v: SlidingWindow(v, by="time"), (0.0, -3.0, NAN), "positive", "rou"),
     "EventTrigger delta": (EventTrigger, CHANCE, STRICTLY, "0.1"),
-    "MarkovKernel epsilon": (MarkovKernel, (-0.1, 1.1, NAN, 1 - 1e-8), "1 - 1e-6", "0 keeps"),
+    "MarkovKernel epsilon": (MarkovKernel, (-0.1, 1.1, NAN, 1 - 1e-8), "1 - 1e-6", "static"),
     "WienerKernel sigma_w2": (WienerKernel, (-0.1, NAN, INF), UP_TO, "static"),
     "Logarithmic c1": (lambda v: widths.Logarithmic(c1=v), SIZE, UP_TO, "never explores"),
     "Logarithmic c2": (lambda v: widths.Logarithmic(c2=v), POSITIVE, FROM, "papers use 4"),
@@ -175,7 +175,7 @@ study = partial(
     **dict.fromkeys(("trials", "horizon", "chunk", "workers"), 1),
 )
 WORLDS = {
-    "MarkovWorld epsilon": (markov("epsilon"), RATE, UNIT, "0 keeps the obj"),
+    "MarkovWorld epsilon": (markov("epsilon"), RATE, UNIT, "static"),
     "MarkovWorld noise": (markov("noise"), NOISE, UP_TO, "0 measures exactly"),
     "Static": (lambda v: StaticWorld(LINE, functions=DRAW, noise=v), NOISE, UP_TO, "0 measures"),
     "Abrupt": (
@@ -194,9 +194,9 @@ WORLDS = {
     "horizon": (study("horizon"), WHOLE, ONE, "number of rounds"),
     "seed": (study("seed"), (-1, 0.5), AT_LEAST + "0", "0 or more"),
     "noise_share": (replacing(PANEL, "noise_share", train=8), (0.0, 1.1, NAN), "(0, 1]", "0.05"),
-    "make_panel epsilon": (lambda v: make_panel(epsilon=v), RATE, UNIT, "0 keeps the field"),
+    "make_panel epsilon": (lambda v: make_panel(epsilon=v), RATE, UNIT, "static"),
     "make_panel gaps": (lambda v: make_panel(gaps=v), (-0.1, 1.0, NAN), "[0, 1)"),
-    "MarkovFunction epsilon": (function("epsilon"), RATE, UNIT, "0 keeps the function"),
+    "MarkovFunction epsilon": (function("epsilon"), RATE, UNIT, "static"),
     "MarkovFunction horizon": (function("horizon"), WHOLE, ONE, "in rounds"),
     "features": (function("features"), WHOLE, ONE, "512"),
     "Ackley": (lambda v: DriftingAckley(horizon=v), (0, NAN, INF), FINITE, "1000 is usual"),

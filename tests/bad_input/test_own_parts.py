@@ -135,7 +135,7 @@ ROWS = {
         "in-p",
     ),
     "variances": (lambda: kernel(alone=1.0), "Squared(", "variances with diag=True"),
-    "covariances": (lambda: kernel(steady=False), "Squared(", "covariances of trials together"),
+    "covariances": (lambda: kernel(steady=False), "Squared(", "covariances for a batch of trials"),
     **{
         f"inflation {name}": (
             lambda factors=factors: strategy(inflation=Listed(*factors)),

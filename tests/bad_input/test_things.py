@@ -105,7 +105,7 @@ ROWS = {
     "first_arm": (lambda: panel("first_arm")(4), "is 4", "0 to 3"),
     "bounds": (
         lambda: MarkovFunction(KERNEL, epsilon=0.1, dim=1, horizon=3, bounds=[(1.0, 0.0)]),
-        *("(1.0, 0.0)", "must be finite", "swap"),
+        *("(1.0, 0.0)", "finite"),
     ),
 }
 ROWS |= {
