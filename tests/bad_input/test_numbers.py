@@ -118,33 +118,12 @@ def preset(name, parameter):
     return replacing(make, parameter, kernel=KERNEL, noise=0.02, **PRESETS[name])
 
 
-OF_PRESETS = [
-    *((name, "noise", (0.0, -0.02, NAN, INF), FINITE, "1e-6") for name in PRESETS),
-    *((name, "delta", (0.0, 1.0, 1.5), SHARE, "0.1") for name in ("igp_ucb", "gp_ts")),
-    *((name, "period", (0, 2.5), ONE, "whole rounds") for name in ("r_gp_ucb", "br_gp_ucb")),
-    *(("ui_gp_ucb", name, (-1.0,), NOT_NEGATIVE, "is usual") for name in ("alpha", "kappa")),
-    ("gp_ts", "B", (-1.0, NAN), UP_TO, "norm"),
-    ("sw_gp_ucb", "window", (0, 2.5), ONE, "whole rounds"),
-    ("tv_gp_ucb", "epsilon", (-0.1, 1.1), UNIT, "0 keeps"),
-    ("w_gp_ucb", "gamma", (0.0, 1.01), "(0, 1]", "1 forgets nothing"),
-    ("ui_tvbo", "sigma_w2", (-1.0,), UP_TO, "0 keeps"),
-    ("et_gp_ucb", "delta", (0.0, 1.0), STRICTLY, "0.1"),
-    ("w_sparq_gp_ucb", "alpha", (-1.0, INF), NOT_NEGATIVE, "is usual"),
-    ("sparq_gp_ucb", "c_Q", (0.0, NAN), FINITE, "1 is usual"),
-    ("gp_ucb", "mean", (NAN, INF), "finite", "'estimated'"),
-]
-PARTS |= {f"{name} {given}": (preset(name, given), *rest) for name, given, *rest in OF_PRESETS}
+NOISE = ((0.0, -0.02, NAN, INF), FINITE, "1e-6")
+PARTS |= {f"{name} noise": (preset(name, "noise"), *NOISE) for name in PRESETS}
+PARTS |= {"mean": (preset("gp_ucb", "mean"), (NAN, INF), "finite", "'estimated'")}
 
-RESETTING = {"T": 10, "period": 5, "gain": 1, "epsilon": 0.1, "noise": 0.5, "delta": 0.1, "dim": 1}
-RESETTING |= {"r": 1, "a0": 1, "b0": 1, "a1": 1, "b1": 1}
-bound = partial(replacing, theory.r_gp_ucb_regret, **RESETTING)
 DOC = "docstring"
 THEORY = {
-    "bound delta": (bound("delta"), CHANCE, STRICTLY, DOC),
-    "bound epsilon": (bound("epsilon"), RATE, UNIT, DOC),
-    "bound period": (bound("period"), WHOLE, ONE, DOC),
-    "bound dim": (bound("dim"), WHOLE, ONE, DOC),
-    "bound a0": (bound("a0"), (-1.0, NAN, INF), NOT_NEGATIVE, DOC),
     "reset_period epsilon": (lambda v: theory.reset_period(v, 10), RATE, UNIT, DOC),
     "reset_period horizon": (lambda v: theory.reset_period(0.1, v), WHOLE, ONE, DOC),
     "budget": (lambda v: theory.budget_period(10, v, 1.0), (0, -1.0, NAN, INF), FINITE, DOC),
@@ -157,12 +136,8 @@ THEORY = {
     "markov": (lambda v: theory.markov_information_gain(EYE, 0.1, v, 3), RATE, UNIT, DOC),
     "closed": (lambda v: theory.closed_form_information_gain(10, v, "se"), WHOLE, ONE, DOC),
 }
-TENSORS_TOO = {
-    "bound T": (bound("T"), (0, 2.5, NAN, INF), "of at least 1", "whole number"),
-    "necessary T": (lambda v: theory.necessary_side_queries(v, 2.0), (0, 2.5), "of at least 1"),
-}
 
-DRAW, NOISE = GaussianDraw(KERNEL), (-0.1, NAN, INF, 1e101)
+DRAW, AT_LEAST_0 = GaussianDraw(KERNEL), (-0.1, NAN, INF, 1e101)
 WORLD = MarkovWorld(LINE, kernel=KERNEL, epsilon=0.1, noise=0.1)
 PANEL = partial(PanelWorld, np.random.default_rng(0).standard_normal((12, 4)))
 markov = partial(replacing, partial(MarkovWorld, LINE, kernel=KERNEL), epsilon=0.1, noise=0.1)
@@ -176,15 +151,20 @@ study = partial(
 )
 WORLDS = {
     "MarkovWorld epsilon": (markov("epsilon"), RATE, UNIT, "static"),
-    "MarkovWorld noise": (markov("noise"), NOISE, UP_TO, "0 measures exactly"),
-    "Static": (lambda v: StaticWorld(LINE, functions=DRAW, noise=v), NOISE, UP_TO, "0 measures"),
+    "MarkovWorld noise": (markov("noise"), AT_LEAST_0, UP_TO, "0 measures exactly"),
+    "Static": (
+        lambda v: StaticWorld(LINE, functions=DRAW, noise=v),
+        AT_LEAST_0,
+        UP_TO,
+        "0 measures",
+    ),
     "Abrupt": (
         lambda v: AbruptWorld(LINE, functions=DRAW, changes=[v], noise=0.1),
         *((1, 2.5), AT_LEAST + "2", "first round"),
     ),
     "DriftWorld horizon": (drift("horizon"), WHOLE, ONE),
     "DriftWorld legs": (drift("legs"), WHOLE, ONE, "leg"),
-    "SineWorld scale": (sine("scale"), NOISE, UP_TO, "the paper uses 5"),
+    "SineWorld scale": (sine("scale"), AT_LEAST_0, UP_TO, "the paper uses 5"),
     "SineWorld frequency": (sine("frequency"), (NAN, INF), "must be finite", "paper uses 0.3"),
     "RKHS terms": (lambda v: RKHSFunctions(KERNEL, terms=v), WHOLE, ONE, "the paper uses 20"),
     "SmoothedDraw": (lambda v: SmoothedDraw(KERNEL, v), (0.0, NAN), "positive", "GaussianDraw"),
@@ -207,7 +187,6 @@ NONE_TOO = {  # None leaves the choice to the study
 }
 CASES = [
     *numbers(PARTS | THEORY | WORLDS),
-    *(case for case in numbers(TENSORS_TOO) if "tensor" not in case.id),
     *(case for case in numbers(NONE_TOO) if "None" not in case.id),
 ]
 
