@@ -27,7 +27,7 @@ GOOD = double(0.1, -0.2, 0.3)
 TRIALS = len(GOOD)
 LATE = double(4.0, 2.5, 4.0)  # the newest of three rounds is at time 3
 SOME = torch.tensor([False, True, True])
-TELL: list[dict[str, Any]] = [
+WRONG: list[dict[str, Any]] = [
     *({"y": y} for y in (GOOD[:2], GOOD.unsqueeze(-1), GOOD[0], GOOD.float(), GOOD.long())),
     *({"y": y} for y in (GOOD.to("meta"), double(0.1, NAN, 0.3), double(0.1, -INF, 0.3))),
     {"y": double(NAN, NAN, 0.3), "ok": SOME},
@@ -37,6 +37,7 @@ TELL: list[dict[str, Any]] = [
     *({"noise": noise} for noise in (0.0, -0.02, NAN, INF, double(0.1, 0.1))),
     *({"noise": double(0.1, noise, 0.1)} for noise in (0.0, -0.1, NAN, INF)),
 ]
+TELL = {str(wrong): wrong for wrong in WRONG}
 
 
 @pytest.fixture(
@@ -68,7 +69,7 @@ def test_tell(run: tuple[Any, Any, Any], consume: bool) -> None:
     """Also where the state may be consumed."""
     strategy, state, _ = run
     suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(9))
-    for wrong in TELL:
+    for wrong in WRONG:
         arguments = {"y": GOOD, "consume": consume} | wrong
         assert_refused(run, lambda a=arguments: strategy.tell(state, suggestion, **a))
 
