@@ -60,9 +60,9 @@ def presets(listed: Mapping[str, Preset] = PRESETS) -> str:
         groups.setdefault(forgetting, []).append((f"`{name}`", paper))
     table = ["presets | forgetting | papers", "---|---|---"]
     for forgetting, group in groups.items():
-        names, papers = zip(*group)
-        papers = dict.fromkeys(filter(None, papers))  # without repetitions
-        table.append(" | ".join([", ".join(names), forgetting, "; ".join(papers)]).strip())
+        names = ", ".join(name for name, _ in group)
+        papers = "; ".join(dict.fromkeys(paper for _, paper in group if paper))
+        table.append(f"{names} | {forgetting} | {papers}".strip())
     return "\n".join([*table, ""])
 
 

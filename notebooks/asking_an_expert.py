@@ -373,12 +373,12 @@ plt.show()
 
 # %% [markdown]
 # Five questions a round (`c_Q = 1`) reduce regret from 80, the best forgetter's, to 46; four times
-# as many reduce it to 35. W-SparQ with α = 2 asks in every other round, and pays for the rounds in
-# between: for about as many questions in all, SparQ has 46 against 55 at about 950 questions (`c_Q
-# = 1` against 2) and 36 against 48 at about 1800 (2 against 4). With fewer than three questions a
-# round the order is reversed: W-SparQ, which asks five in every other round, pays 64, and SparQ,
-# which asks three in every round, 83. Longer windows (α = 1, α~ above 0.1) save few questions and
-# cost much. Standard errors are 1 to 2, so these differences are significant.
+# as many reduce it to 34.5. W-SparQ with α = 2 asks in every other round, and pays for the rounds
+# in between: for about as many questions in all, SparQ has 46 against 55 at about 950 questions
+# (`c_Q = 1` against 2) and 36 against 48 at about 1800 (2 against 4). With fewer than three
+# questions a round the order is reversed: W-SparQ, which asks five in every other round, pays 64,
+# and SparQ, which asks three in every round, 83. Longer windows (α = 1, α~ above 0.1) save few
+# questions and cost much. Standard errors are 1 to 2, so these differences are significant.
 #
 # Asking does not always pay: with few questions, or long windows, an expert is worth less than the
 # right way of forgetting.

@@ -101,7 +101,11 @@ plt.show()
 # %% [markdown]
 # ## What it reports
 #
-# DESCRIBE
+# `loop.describe()` reports the posterior. A probability below 0.95 is followed by the prior's. "or
+# less" and "or more" mark an estimate at the edge of the bank: the true value may lie beyond.
+# After hour 39 the report is close to the prior, since nothing has changed. After hour 89 it is
+# sure of the drift; its change point, with probability 0.51, is false. After hour 129 it dates the
+# change of the filter correctly, 90 hours after the start.
 
 # %%
 for hour, line in reports.items():
@@ -110,8 +114,8 @@ for hour, line in reports.items():
 # %% [markdown]
 # ## One prediction, before and after
 #
-# The same loop with the measurements up to some hour. In the hour after the jump it has lost the
-# shape, but not the level, the scale and the lengthscale.
+# The same loop with the measurements up to some hour. In the hours after the jump the old peak is
+# gone from the posterior, which returns to the mean with a wide band.
 
 # %%
 table = loop.table()
@@ -200,5 +204,6 @@ result.plot()
 result.plot_weights()
 
 # %% [markdown]
-# `result.data` holds all of it. No regret bound is proved for a bank. If rate, kernel and noise
-# are given, TV-GP-UCB has less regret.
+# `result.data` holds all of it. With the average rate, the kernel and the noise given, TV has 2.6
+# ± 2.4 less regret than the adaptive strategy, which is no significant difference; without
+# forgetting, regret more than doubles. No regret bound is proved for a bank.

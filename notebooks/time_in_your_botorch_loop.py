@@ -312,7 +312,7 @@ plt.show()
 
 # %% [markdown]
 # The loop without time pays nearly twice as much as `TimeVaryingGP`. Time as an ordinary input
-# makes up for nearly all of that: 0.11 ± 0.21 a round is no significant difference in six runs.
+# makes up for nearly all of that: 0.20 ± 0.20 a round is no significant difference in six runs.
 # This hill moves smoothly and constantly, as BoTorch's kernel assumes of every input. Elsewhere
 # two things speak against it. Its priors are made for parameters in a unit cube; and `Normalize`
 # stretches that cube as time passes, so a lengthscale in time means something else in every round.

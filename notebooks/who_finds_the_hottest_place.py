@@ -107,7 +107,7 @@ for ax in axes:
 axes[0].set_ylabel(directions[1])
 plt.show()
 print(f"{(share > 0).sum()} of {len(share)} places are hottest at some time;")
-print(f"the one that is most often, in {share.max():.0%} of the hours")
+print(f"the most frequent place in {share.max():.0%} of the hours")
 
 # %% [markdown]
 # The star is the warmest place of each hour of the day, on average: at night it is at sea, in the
@@ -143,7 +143,7 @@ axes[2].plot(lags, np.array(agreement) / agreement[0], color="black", label="the
 for rate, colour in ((world.epsilon, "#D55E00"), (0.03, "#0072B2")):
     axes[2].plot(lags, (1 - rate) ** (lags / 2), color=colour, label=f"Markov, ε = {rate:.2f}")
 axes[2].set(xlabel="hours apart", xticks=lags[::24], ylim=(0, 1.02))
-axes[2].set_title("correlation of a reading with a later one", fontsize=10, loc="left")
+axes[2].set_title("correlation of two readings, by lag", fontsize=10, loc="left")
 axes[2].spines[["top", "right"]].set_visible(False)
 axes[2].legend(frameon=False)
 plt.show()
@@ -209,7 +209,7 @@ small(result.plot())
 # %% [markdown]
 # `regret_per_round` is the cost of an hour, in kelvin; `t_ratio` is the difference to the best
 # strategy in standard errors. Gradual forgetting at the *slower* rate wins, by 6 standard errors
-# over the next and 12 over never forgetting, which costs 0.7 K more an hour. Forgetting everything
+# over the next and 17 over never forgetting, which costs 0.7 K more an hour. Forgetting everything
 # at set times is no better: each time the search starts anew.
 #
 # ## Where they measured, and what they predict
@@ -246,8 +246,8 @@ small(result.plot_prediction_error(names=directions, aspect=stretch))
 # *finding the hottest place* and *predicting the temperature everywhere* are two tasks. The winner
 # of the contest predicts no better than chance: it reads where it may be warm, and errors about
 # cold places do not matter to it. TV with the fast rate draws the best map: where it has not
-# measured for some hours it returns to the mean, while GP and ET, at the end of the row, predict
-# readings from another time of the day.
+# measured for some hours it returns to the mean, while GP, SW and ET, the last in the figure,
+# predict readings from another time of the day.
 #
 # ## Would another week say the same?
 #

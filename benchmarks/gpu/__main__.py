@@ -1,4 +1,4 @@
-"""Measurements on a GPU, in at most ten minutes and without internet access.
+"""Measurements on a GPU, within a limit of time and without internet access.
 
     python -m benchmarks.gpu --out DIR [--device cuda] [--minutes 9.5] [--parts NAME ...]
         [--quick] [--commit HASH]

@@ -80,12 +80,12 @@ def bytes_of(strategy: Strategy, state: State, rounds: int, loops: int) -> int:
 def measure(strategy: Strategy, options: argparse.Namespace, bandwidth: float) -> dict[str, Any]:
     """Costs of the rounds of a strategy; ``bandwidth`` of the device is in bytes per second."""
     device, on_gpu = options.device, options.device.type == "cuda"
-    one, room = begun(strategy, 1, device), MEMORY_SHARE * free_bytes(device)
+    alone, memory = begun(strategy, 1, device), MEMORY_SHARE * free_bytes(device)
 
     def needed(loops: int) -> int:
-        return bytes_of(strategy, one, options.rounds + 1, loops)
+        return bytes_of(strategy, alone, options.rounds + 1, loops)
 
-    fitting = max(1, bisect_right(range(1, options.loops + 1), room, key=needed))
+    fitting = max(1, bisect_right(range(1, options.loops + 1), memory, key=needed))
     if on_gpu:
         torch.cuda.reset_peak_memory_stats(device)
     loops = Loops(strategy, fitting, device)

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -44,10 +43,10 @@ def run_parts(
     out.mkdir(parents=True, exist_ok=True)
     device = torch.device(size.device)
     index: dict[str, Any] = {"benchmark": "gpu", "quick": size.quick}
-    index |= environment(seed=0, device=device)
+    index |= environment(seed=0, device=device, packages=PACKAGES)
     if commit is not None:
         index["commit"] = commit
-    index |= {"card": card(device), "packages": packages(), "parts": []}
+    index |= {"card": card(device), "parts": []}
     end = time.monotonic() + seconds
     for part in parts:
         print(f"{part.name} ...", flush=True)
@@ -130,14 +129,3 @@ def _driver() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.splitlines()[0].strip() if done.stdout else None
-
-
-def packages() -> dict[str, str | None]:
-    """Versions of other packages; None for missing packages."""
-    found: dict[str, str | None] = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = None
-    return found

@@ -35,7 +35,9 @@ Some records of the papers are replaced by others; `botorch_tv/papers/recordings
 and `--data FOLDER` reads them. The papers print addresses of theirs:
 [sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs](https://github.com/sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs)
 has 29 stocks over 823 days and light sensors of CMU, without a licence, so this library does not
-ship them. `python -m benchmarks.paper.collect` writes this page.
+ship them. `python -m benchmarks.paper.collect` writes this page. The pictures of
+c17-functions, et-table1 and w22-* (except w22-stocks) have colours of an earlier version until they
+are run anew.
 """
 Study = Mapping[str, Any]
 
@@ -104,10 +106,11 @@ def _counts(claims: pd.DataFrame) -> list[str]:
     sentences = []
     for name, rows in readings:
         holds = rows["holds"].astype(bool)
-        sentence = f"{f'With {name}: ' if name else ''}{holds.sum()} of {len(rows)} claims hold"
+        sentence = f"{f'With {name!s}: ' if name else ''}{holds.sum()} of {len(rows)} claims hold"
         orders = rows[rows["t_ratio"].notna()]
         if holds.all() and len(orders):
-            closest = orders.loc[(orders["t_ratio"] - orders["required"]).idxmin()]
+            spare = (orders["t_ratio"] - orders["required"]).to_numpy()
+            closest = orders.iloc[int(spare.argmin())]
             sentence += (
                 f", the closest {closest['lower']} < {closest['higher']} at {closest['case']} by "
                 f"{closest['t_ratio']:.1f} standard errors"

@@ -207,7 +207,7 @@ def main() -> None:
     worlds = summary(runs, retained.get("worlds"))
     failed = retained.get("failed", {})
     failed |= {path.stem: path.read_text().strip() for path in folder.glob("*.failed")}
-    about = {name: entry.what for name, entry in PEERS.items()}
+    about = {name: entry.about for name, entry in PEERS.items()}
     record = {**environment(seed=0), "peers": about, "worlds": worlds, "failed": failed}
     write(record, RECORD)
 

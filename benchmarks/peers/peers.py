@@ -13,13 +13,13 @@ class Entry(NamedTuple):
 
     Attributes:
         loop: Its class, `module:name`.
-        what: A description in a line.
+        about: A description in a line.
         requirements: Packages of an environment of its own; empty for the library's environment.
         versions: Packages whose versions are recorded.
     """
 
     loop: str
-    what: str
+    about: str
     requirements: tuple[str, ...] = ()
     versions: tuple[str, ...] = ("numpy",)
 

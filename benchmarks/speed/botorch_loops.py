@@ -191,11 +191,11 @@ def time_all(contest: Contest, played: Play, rounds: set[int]) -> dict[str, floa
         contest.study(2)  # compiles
     passes: dict[str, list[list[float]]] = {}
     for _ in range(options.repeats):
-        many, one, *_ = trials
+        many, alone, *_ = trials
         seconds = replay(contest.contender, contest.domain, played, options.threads)
         horizon = options.horizon
         passes.setdefault(many, []).append([seconds / horizon] * horizon)
-        passes.setdefault(one, []).append(contest.play(1).seconds)
+        passes.setdefault(alone, []).append(contest.play(1).seconds)
         for loop in LOOPS:
             timed = time_peer(loop(contest.problem), played, rounds)
             passes.setdefault(loop.name, []).append(timed)

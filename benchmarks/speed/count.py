@@ -3,27 +3,27 @@
 Everything is per trial and round, on M arms, with a kernel of r features and n observations live.
 
 *Vectors over the arms.* A posterior is a mean and a variance, M numbers each. A matrix product
-brings the covariance between the arm measured and all arms out of r coordinates and writes it; one
-pass then reads it, reads and writes both vectors, and finds the next choice on the way. That is
-6 M numbers. A study plays against a world besides, whose values another product writes and one
-pass reads, finding their maximum and the choice's value: 2 M.
+computes the covariance of the measured arm with all arms from r coordinates and writes it. A pass
+then reads it, reads and writes both vectors, and finds the next choice: 6 M numbers. The values of
+the world are written by another product and read by another pass: 2 M.
 
-*Coordinates of that covariance.* Three forms, of which the cheapest counts:
+*Coordinates of that covariance.* There are three forms; the cheapest counts:
 
 ========  ==========================================  ===========  =================
-form      what is read                                numbers      multiplications
+form      reads                                       numbers      multiplications
 ========  ==========================================  ===========  =================
-rows      the n live rows, and one is written         (n + 1) r    2 n r
+rows      the n live rows; writes a row               (n + 1) r    2 n r
 matrix    the r x r covariance                        r²           r²
 arms      of a static objective: (K_AA + N)⁻¹ of the  2 a²         2 a² + a r
           a arms that the live observations are of,
           read and written
 ========  ==========================================  ===========  =================
 
-A program may apply many rank-one steps to the matrix at once, so it need not write it every round.
+A program may apply many rank-one steps to the matrix at once, so it need not write the matrix in
+every round.
 
-*Product over the arms.* M r multiplications with all features; on a grid, where they are a product,
-one dimension after the other.
+*Product over the arms.* M r multiplications with all features. On a grid the features are a
+product, and the dimensions are multiplied in turn.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def product_flops(basis: Basis) -> int:
     whole = 2 * basis.arms * basis.size
     if not isinstance(basis, ProductBasis):
         return whole
-    # One dimension after the other turns an array of r_1 x ... x r_d into one of n_1 x ... x n_d.
+    # The dimensions in turn: an array r_1 x ... x r_d becomes an array n_1 x ... x n_d.
     shape = [factor.shape[1] for factor in basis.factors]
     flops = 0
     for dim, factor in enumerate(basis.factors):

@@ -35,7 +35,7 @@ from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, cores, device_title, write
 from benchmarks.speed.late import Late
 from benchmarks.speed.late import measure as measure_late
-from benchmarks.speed.limits_report import draw, print_device
+from benchmarks.speed.limits_report import draw
 from benchmarks.speed.rates import BEYOND_CACHE, bandwidths, matmul_rates
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
 from benchmarks.speed.shares import Rates, Size, measure
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     devices = {}
     for name in options.devices:
         devices[name] = examine(torch.device(name), options)
-        print_device(devices[name])
+        print(name, devices[name]["strategies"], devices[name]["late"], flush=True)
     record = {
         "benchmark": "limits",
         **facts,

@@ -1,4 +1,4 @@
-"""The results of `benchmarks.speed.limits` as a table and a picture."""
+"""The picture of `benchmarks.speed.limits`."""
 
 from __future__ import annotations
 
@@ -17,23 +17,6 @@ SHARES = {
     "bandwidth_reached": "bandwidth\nreached",
     "matmul_reached": "matmul rate\nreached",
 }
-
-
-def print_device(found: Mapping[str, Any]) -> None:
-    """Print the measurements on a device."""
-    rates = found["rates"]
-    print(f"\n{found['name']}, {found['trials']} trials, {found['features']} features")
-    print(
-        f"memory {rates['bandwidth'] / 1e9:.1f} GB/s "
-        f"(tensors like the engine's vectors {rates['bandwidth_of_vectors'] / 1e9:.1f}); matmul "
-        + ", ".join(f"{name} {rate / 1e9:.0f} GF/s" for name, rate in rates["matmul"].items())
-    )
-    for label, row in found["strategies"].items():
-        shares = ", ".join(f"{name} {row[name]:.1%}" for name in SHARES)
-        print(f"{label}: {row['us']:.2f} µs, least {row['least_us']:.2f}; {shares}")
-    for label, entries in found["late"].items():
-        cells = (f"round {row['round']:,}: {row['median_us']:.1f} µs" for row in entries)
-        print(f"{label}, {found['late_trials']} trials: {', '.join(cells)}")
 
 
 def draw(devices: Mapping[str, Mapping[str, Any]], path: Path) -> None:

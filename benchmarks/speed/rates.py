@@ -19,7 +19,7 @@ BEYOND_CACHE = {"cpu": 128 * MEBIBYTE, "cuda": 512 * MEBIBYTE}
 class Timed(NamedTuple):
     """A rate with its operation and size."""
 
-    what: str
+    operation: str
     size: tuple[int, ...]
     per_second: float
 
@@ -42,9 +42,9 @@ def bandwidths(device: torch.device, sizes: Sequence[int], *, repeats: int = 5) 
         def triad(a: Tensor = a, b: Tensor = b, c: Tensor = c) -> None:
             torch.add(b, c, alpha=0.5, out=a)
 
-        for what, work, tensors in (("copy", copy, 2), ("triad", triad, 3)):
+        for operation, work, tensors in (("copy", copy, 2), ("triad", triad, 3)):
             seconds = fastest(work, device, repeats=repeats)
-            found.append(Timed(what, (size,), tensors * a.nbytes / seconds))
+            found.append(Timed(operation, (size,), tensors * a.nbytes / seconds))
     return found
 
 

@@ -117,4 +117,4 @@ def distinct(indices: Tensor, live: Tensor) -> list[float]:
         [len(set(chosen[number - retained : number])) for number, retained in enumerate(in_use)]
         for chosen, in_use in zip(indices.T.tolist(), live.T.tolist(), strict=True)
     ]
-    return [fmean(one) for one in zip(*counts, strict=True)]
+    return [fmean(each) for each in zip(*counts, strict=True)]

@@ -1,4 +1,4 @@
-"""Regret of the adaptive strategy on the unit square, beside strategies given their kernel.
+"""Regret of the adaptive strategy on the unit square, against strategies with a given kernel.
 
     python -m benchmarks.statistics.adaptive [--worlds NAME ...] [--seeds 40] [--first 10000]
         [--horizon 100] [--out FILE]

@@ -1,4 +1,4 @@
-"""Regret of the adaptive strategy on 50 x 50 arms, beside strategies given their kernel.
+"""Regret of the adaptive strategy on 50 x 50 arms, against strategies with a given kernel.
 
     python -m benchmarks.statistics.adaptive_grid [--worlds NAME ...] [--trials 20]
         [--horizon 400] [--seed 0] [--out FILE]

@@ -139,20 +139,23 @@ def draw(curves: Sequence[dict[str, Any]], path: Path) -> None:
     """Plot delay over false triggers, a panel per size of change."""
     figure = canvas(3.1 * len(SIZES), 3.4)
     panels = figure.subplots(1, len(SIZES), sharey=True, squeeze=False)[0]
-    colors = line_styles([f"{detector}-GP-UCB" for detector in DETECTORS])
+    styles = line_styles([f"{detector}-GP-UCB" for detector in DETECTORS])
     for panel, size in zip(panels, SIZES):
         for curve in curves:
             if curve["size"] == size:
                 points = list(curve["points"].values())
                 forced = "forced" in curve["exploration"]
+                color, line = styles[f"{curve['detector']}-GP-UCB"]
                 panel.errorbar(
                     [100 * point["false_triggers"] for point in points],
                     [point["delay"] for point in points],
                     [point["delay_error"] for point in points],
                     label=f"{curve['detector']}{', forced exploration' if forced else ''}",
-                    linestyle="dashed" if forced else "solid",
-                    color=colors[f"{curve['detector']}-GP-UCB"][0],
-                    marker=".",
+                    linestyle=line,
+                    color=color,
+                    alpha=0.4 if forced else 1.0,
+                    marker="s" if forced else "o",
+                    markersize=4,
                 )
         panel.set_title(f"size of change s = {size:g}", fontsize=9)
         panel.set_ylim(0, AFTER + 5)

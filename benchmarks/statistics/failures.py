@@ -70,8 +70,8 @@ def furnace(seed: int) -> Cost:
     def cost(i: int, point: Mapping[str, Any]) -> float:
         heat = (point["temperature"] - 20) / 60 - at[0] - 0.004 * i
         flow = 1 + math.log10(point["rate"]) / 4 - at[1]
-        beside = 0.4 * (point["layers"] - layers) ** 2 + 3 * (point["kind"] != kind)
-        return float(10 * (heat**2 / 0.09 + flow**2 / 0.12) + beside)
+        others = 0.4 * (point["layers"] - layers) ** 2 + 3 * (point["kind"] != kind)
+        return float(10 * (heat**2 / 0.09 + flow**2 / 0.12) + others)
 
     return cost
 
@@ -240,7 +240,7 @@ SHAPES: dict[str, Callable[[float, float], bool]] = {
 def forbidden(seeds: range) -> dict[str, Any]:
     """Suggestions and recommendations where measurements fail in a region."""
     found: dict[str, Any] = {}
-    side = np.linspace(0, 1, 201)
+    mesh = np.linspace(0, 1, 201)
     for shape, fails in SHAPES.items():
         inside, recommended, short = [], 0, []
         for seed in seeds:
@@ -261,7 +261,7 @@ def forbidden(seeds: range) -> dict[str, Any]:
                 if number >= 20 and number % 5 == 4:
                     x, y = loop.recommend().values()
                     recommended += fails(x, y)
-            best = max(f(x, y) for x in side for y in side if not fails(x, y))
+            best = max(f(x, y) for x in mesh for y in mesh if not fails(x, y))
             inside.append(count / 40)
             short.append((best - f(x, y)) / 40)
         found[shape] = {

@@ -50,7 +50,6 @@ CATEGORIES = ("sand", "salt", "soap")
 WIDTH = 0.25
 SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
     "drift": lambda seed: DriftSampler(time_key="time", seed=seed),
-    "drift4": lambda seed: DriftSampler(time_key="time", seed=seed, n_startup_trials=4),
     "learning": lambda seed: DriftSampler(learning_strategy(), time_key="time", seed=seed),
     "tpe": lambda seed: TPESampler(seed=seed),
     "gp": lambda seed: GPSampler(seed=seed),

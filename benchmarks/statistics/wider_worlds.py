@@ -163,8 +163,8 @@ def temperature(records: Recordings, seed: int, horizon: int) -> Trial:
 def traffic(records: Recordings, seed: int, horizon: int, *, usual: bool) -> Trial:
     """Speeds on roads drawn for the seed on a morning, or their excess over the usual speed."""
     panel, places = records.traffic(), road_places(records)
-    known = np.flatnonzero(np.isfinite(places).all(-1))
-    chosen = known[cells(len(known), ROADS, [2016, seed])]
+    located = np.flatnonzero(np.isfinite(places).all(-1))
+    chosen = located[cells(len(located), ROADS, [2016, seed])]
     rows, length = mornings(panel.values[:, chosen], PLAYED_DAYS[seed % len(PLAYED_DAYS)])
     return recorded(
         rows,

@@ -73,8 +73,8 @@ class WassersteinRemoval(Retention):
             f"WassersteinRemoval: nu is {shown(self.nu)}; choose 0.5, 1.5, 2.5 or math.inf.",
         )
         lengthscale = self.lengthscale
-        for value in lengthscale if isinstance(lengthscale, tuple) else (lengthscale,):
-            require_number("WassersteinRemoval: lengthscale", value, "(0, inf)", "1 is usual.")
+        for each in lengthscale if isinstance(lengthscale, tuple) else (lengthscale,):
+            require_number("WassersteinRemoval: lengthscale", each, "(0, inf)", "use the kernel's.")
 
     def init(self, batch_shape: Size) -> tuple[Tensor, Tensor]:
         none = torch.zeros((*batch_shape, 0), dtype=torch.bool, device="cpu")

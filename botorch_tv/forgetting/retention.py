@@ -39,9 +39,9 @@ def _settle_length(rule: PeriodicReset | SlidingWindow, name: str) -> None:
 
 @dataclass(frozen=True)
 class PeriodicReset(Retention):
-    """Forget all observations every N rounds, before round t if (t - 1) mod N = 0, as in [B16].
+    """Forget all observations every N rounds, before round t if (t - 1) mod N = 0.
 
-    Algorithm 1, R-GP-UCB.
+    R-GP-UCB, [B16] Algorithm 1.
 
     Args:
         period: N, in rounds (at least 1), or in units of time since the first observation.

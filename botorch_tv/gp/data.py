@@ -40,7 +40,7 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
     retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
     if not isinstance(retained, Retained):
         raise InputDataError(
-            f"a retention returned {shown(answer)}, but keep() must return a Retained, such as "
+            f"a retention returned {shown(answer)}, but keep() returns a Retained, such as "
             "Retained(newest=20), or a bool tensor of shape batch_shape x n."
         )
     newest, where, each = retained.newest, retained.where, time.shape
@@ -51,19 +51,19 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
         found = (mask.dtype, mask.shape, mask.device) if isinstance(mask, Tensor) else shown(mask)
         if found != (torch.bool, shape, time.device):
             raise InputDataError(
-                f"a retention returned {name} {found}, but it must be a bool tensor of shape "
+                f"a retention answered with {name} {found}, but it must be a bool tensor of shape "
                 f"{tuple(shape)} on {time.device}; compare log.time, which is batch_shape x n, "
                 "with log.now.unsqueeze(-1)."
             )
     if newest is not None and (type(newest) is not int or newest < 0):
         raise InputDataError(
-            f"a retention returned newest={shown(newest)}, but newest must be a whole number of at "
-            "least 0; return rows=, a bool per row, if trials differ."
+            f"a retention returned newest={shown(newest)}, but newest must be a whole number from "
+            "0 on; return rows=, a bool per row, if trials differ."
         )
     if (where is not None and newest is None) or (newest is not None and retained.rows is not None):
         raise InputDataError(
-            "a retention returned rows= with newest=, or where= without newest=; return rows= or "
-            "newest=, and newest= with where=, for example newest=0 to forget all rows there."
+            "a retention answered with rows= beside newest=, or with where= alone; return rows= or "
+            "newest=, and newest= beside where=, for example newest=0 to forget all rows there."
         )
     return retained
 

@@ -134,8 +134,8 @@ def recovery(results: Results) -> Outcome:
     paid = at_the_end.regret.mean(("trial", "round"))
     each = ", ".join(f"{label} {regret:.3f}" for label, regret in paid.to_series().items())
     return outcome._replace(
-        verdict=f"{outcome.verdict} Regret per round in the {_LAST}: {each}; keeping the gain that "
-        f"was best before the change costs {stale_regret():.3f}."
+        verdict=f"{outcome.verdict} Regret per round in the {_LAST}: {each}; of the gains that "
+        f"were best before the change {stale_regret():.3f}."
     )
 
 

@@ -2,7 +2,7 @@
 
 [W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] repeats this in its Table 1, with
 ET-GP-UCB added and less noise. Functions are drawn anew for every trial; the papers' numbers depend
-on the functions drawn there, so that only orders can be compared.
+on the functions drawn there, so only orders can be compared.
 
 Settings that theory derives from the functions hold for a whole study. B_T is the mean over trials
 of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not give B, so there are
@@ -343,6 +343,7 @@ STOCKS = Experiment(
         judge_readings,
         {"raw prices": _stock_claims("raw"), "standardised prices": _stock_claims("stocks")},
     ),
+    picture=partial(draw_panels, _STOCK_CASES, one_scale=False),
     remark="20 stocks over the last 823 days of another record, where the paper has 29 (48 in the "
     "table of [ET]); a trial starts from each stock. One stock is the best on 814 days, so "
     "strategies that never forget have the least regret.",

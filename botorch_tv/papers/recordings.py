@@ -10,7 +10,7 @@ They are read from a folder of the user, under these names:
 - ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days, in
   place of the 29 of [W22].
 
-Without a folder, synthetic records replace them, so that every experiment runs.
+Without a folder, synthetic records replace them, so every experiment runs.
 """
 
 from __future__ import annotations

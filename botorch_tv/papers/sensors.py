@@ -127,8 +127,8 @@ def _judge_temperature(results: Results) -> Outcome:
     gain = (paid["Random"] - paid["GP-UCB"]) / (paid["Random"] - paid["TV-GP-UCB"])
     barely = gain < BARELY
     verdict = (
-        f"{orders.verdict} In the last {LAST} rounds GP-UCB gains {gain:.0%} of what TV-GP-UCB "
-        f"gains over chance{'' if barely else ', which is more than barely'}."
+        f"{orders.verdict} In the last {LAST} rounds the gain of GP-UCB over random search is "
+        f"{gain:.0%} of the gain of TV-GP-UCB{'' if barely else '; the paper has barely any'}."
     )
     return Outcome(orders.table, verdict, bool(orders.holds) and barely)
 

@@ -61,7 +61,7 @@ class Factors(NamedTuple):
     """Φ₂ᵀ, `r_2 x n_2`."""
     mirrored: bool
     """Whether reversing the rows of Φ₁ preserves the first half of its columns and negates the
-    others, so that half of the rows determine a product."""
+    others; then half of the rows determine a product."""
     rows: np.ndarray
     """The second factor of the rows of K, Φ₂ or K₂, `n_2 x r_2`; the first is Φ₁."""
     first: np.ndarray

@@ -62,7 +62,7 @@ class BlockMoments:
 
     @classmethod
     def together(cls, parts: Iterable[BlockMoments]) -> BlockMoments:
-        """The moments of all trials from those of disjoint parts.
+        """The moments of all trials from the moments of disjoint parts.
 
         As in the analysis of variance, the total scatter is the scatter within the parts plus the
         scatter between their means, weighted by their counts.
@@ -139,8 +139,8 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
                     until = first + block.sizes["trial"]
                     rows = {"trial": slice(first, until)}
                     index = tuple(rows.get(str(dim), slice(None)) for dim in variable.dims)
-                    variable = file.variables[name]
-                    variable[index] = block.values.astype(variable.dtype, copy=False)
+                    stored = file.variables[name]
+                    stored[index] = block.values.astype(stored.dtype, copy=False)
                     first = until
     return path
 

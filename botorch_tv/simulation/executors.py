@@ -173,8 +173,8 @@ def play_elsewhere(
 ) -> None:
     """Let the workers of an executor play blocks.
 
-    Workers that see the folder of the study save their blocks there, so that they survive the death
-    of the calling process. Other workers send their blocks back, and this process saves them.
+    Workers with access to the folder of the study save their blocks there; these blocks survive the
+    death of the calling process. Other workers send their blocks back, and this process saves them.
 
     Args:
         executor: Its workers play.

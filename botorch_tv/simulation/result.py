@@ -34,7 +34,7 @@ class StudyResult(StudyRecord):
     """Every trial of a regret study, labelled.
 
     All strategies of a study face the same worlds and the same noise, so they are compared trial
-    by trial: the standard error of a paired difference is much smaller than that of either mean.
+    by trial: a paired difference has a much smaller standard error than either mean.
 
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables

@@ -125,7 +125,7 @@ class Records:
     def __init__(self, settings: StudySettings, labels: Sequence[str], trials: int) -> None:
         self._labels, self._horizon = labels, settings.horizon
         dtype, device, strategies = settings.dtype, settings.device, len(labels)
-        # Rounds come first, so that a round is contiguous.
+        # Rounds are the first dimension, so a round is contiguous in memory.
         self._rounds = {
             name: torch.empty(
                 (self._horizon, strategies, trials, *variable.shape),

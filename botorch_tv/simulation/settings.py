@@ -69,7 +69,7 @@ class StudySettings:
         given = {
             setting.name: getattr(self, setting.name) for setting in fields(self) if setting.init
         }
-        return {**given, "_states": {}, "_known": {}}
+        return {**given, "_states": {}, "_compilable": {}}
 
     # ------------------------------------------------------------ recorded variables
 

@@ -176,7 +176,7 @@ class Store:
             stop: Ends the wait once it is set.
 
         Yields:
-            Whether the block is to be computed here; False if another process is computing it.
+            Whether to compute the block here; False if another process is computing it.
 
         Raises:
             OSError: If nothing can be written in the folder.

@@ -109,7 +109,7 @@ class _Sequence:
         stream: Stream,
         draw: Callable[[Tensor, Tensor, Tensor], Tensor],
     ) -> None:
-        # The space separates seed and purpose, so that no two pairs collide.
+        # The space separates seed and purpose, so different pairs have different text.
         digest = hashlib.sha256(f"{seed} {purpose}".encode()).digest()
         self._first, self._second = (
             signed(int.from_bytes(digest[place : place + 8], "little")) for place in (0, 8)

@@ -31,7 +31,7 @@ REQUIRED = ("regret", "resets")
 class StudyRecord:
     """The data of a study, for tables and plots; :class:`StudyResult` is a subclass.
 
-    Computations over all trials load a few trials at a time, so that the data may stay on disk.
+    Computations over all trials load a few trials at a time, so the data may stay on disk.
 
     Args:
         data: As in :class:`StudyResult`.
@@ -95,8 +95,8 @@ class StudyRecord:
     def simple_regret(self) -> xr.DataArray:
         """Regret of the arm that ``recommend`` returns in each round, `strategy x trial x round`.
 
-        The arm is recommended before the round's observation. Its regret may exceed that of the arm
-        played, which is chosen by mean and width.
+        The arm is recommended before the round's observation. Its regret may exceed the regret of
+        the arm played, which depends on mean and width.
 
         Raises:
             ValueError: If the study was not diagnosed.

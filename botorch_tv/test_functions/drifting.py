@@ -131,7 +131,7 @@ class Moving(TypedDict, total=False):
 
 
 class DriftingFunction(TimeVaryingTestFunction):
-    """f_t(x) = g(x − p(t) + p*): a static function g shifted so that p* moves to p(t).
+    """f_t(x) = g(x − p(t) + p*): a static function g, shifted from p* to p(t).
 
     The box is fixed and the function moves. The best value is always exactly g(p*) if no point,
     inside or outside the box of g, is better than p*. This is true for the four functions below;

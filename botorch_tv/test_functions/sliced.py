@@ -134,7 +134,7 @@ _POINTS = 2**13
 class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
     """Schwefel's function, 418.9829 d − Σ_i x_i sin √|x_i| on [-500, 500]^d.
 
-    The constant has full precision, so that the minimum is 0.
+    The constant has full precision, so the minimum is 0.
 
     Args:
         dim: Number of coordinates d.

@@ -16,6 +16,7 @@ from botorch_tv.strategies import Grid
 
 CPU = torch.device("cpu")
 FAST = Size("cpu", quick=True)
+arguments = {part.name: part.arguments for part in PARTS}
 
 
 def script(folder: Path, name: str, body: str, seconds: float = 60, **more: object) -> Part:
@@ -57,28 +58,14 @@ def test_other_parts_run_after_a_failure(tmp_path: Path, monkeypatch) -> None:
     assert retained == {"index.json", "dies.json", "hangs.json", "good.json"}
 
 
-def test_every_part_is_written_down_before_the_next_begins(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    look = f"import json, os\njson.dump(sorted(os.listdir({str(out)!r})), open(out, 'w'))"
-    parts = [script(tmp_path, "one", "open(out, 'w').write('[1]')"), script(tmp_path, "two", look)]
-    session.run_parts(parts, FAST, out, seconds=60)
-    assert json.loads((out / "two.json").read_text()) == ["index.json", "one.json"]
-
-
-def test_no_part_is_started_when_time_is_over(tmp_path: Path) -> None:
-    index = session.run_parts(PARTS, FAST, tmp_path, seconds=0.0)
-    assert {part["ended"] for part in index["parts"]} == {"not started"}
-    assert [path.name for path in tmp_path.iterdir()] == ["index.json"]
-
-
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_part_understands_its_arguments(quick: bool) -> None:
     size = Size("cpu", quick)
     given = {part.name: [*part.arguments(size), "--out", "file"] for part in PARTS}
     assert choices.parse(given["choices"]).device == CPU
     assert rounds.parse(given["rounds"]).device == CPU
-    assert figure4.parse(given["figure4-float64"]).dtype == "float64"
-    assert figure4.parse(given["figure4-float32"]).dtype == "float32"
+    for dtype in ("float64", "float32"):
+        assert figure4.parse(given[f"figure4-{dtype}"]).dtype == dtype
     assert limits.parse(given["limits"]).devices == ["cpu"]
     assert loops.parse(given["loops"]).loops == (2 if quick else 4096)
     assert sum(part.seconds for part in PARTS) <= 30 * 60
@@ -97,9 +84,8 @@ def test_the_command_runs_without_a_gpu(tmp_path: Path) -> None:
 def test_eager_and_captured_rounds_are_compared(tmp_path: Path, monkeypatch) -> None:
     assert set(graphs.PLAYED) <= set(choices.presets())
     monkeypatch.setattr(graphs, "PLAYED", ("TV-GP-UCB", "SW-GP-UCB"))
-    small = PARTS[[part.name for part in PARTS].index("rounds")].arguments(FAST)
+    small = arguments["rounds"](FAST)
     record = rounds.main([*small, "--out", str(tmp_path / "found.json")])
-    assert json.loads((tmp_path / "found.json").read_text()) == record
     assert record["all_equal"]
     assert set(record["captured"]) == set(graphs.PLAYED)
     assert set(record["experts"]) == set(rounds.experts())
@@ -108,36 +94,15 @@ def test_eager_and_captured_rounds_are_compared(tmp_path: Path, monkeypatch) -> 
         assert found["captured"]["seconds"] > 0
 
 
-def test_loops_are_played_as_one_batch(tmp_path: Path, monkeypatch) -> None:
-    small = PARTS[[part.name for part in PARTS].index("loops")].arguments(FAST)
+def test_loops_are_played_as_a_batch(tmp_path: Path) -> None:
+    small = arguments["loops"](FAST)
     record = loops.main([*small, "--out", str(tmp_path / "found.json")])
-    assert json.loads((tmp_path / "found.json").read_text()) == record
     assert set(record["strategies"]) == {"adaptive", "given"}
     for found in record["strategies"].values():
         assert found["loops"] == 2
         assert len(found["seconds"]["ask"]) == len(found["seconds"]["tell"]) == 4
         assert all(call["megabytes"] > 0 for call in found["calls_late"].values())
         assert 0 < found["state_bytes_per_loop"] * 2 <= found["estimated_bytes"]
-    # As many as half of the memory holds.
-    strategy = loops.STRATEGIES["given"]()
-    each = loops.bytes_of(strategy, loops.begun(strategy, 1, CPU), 5, 1)
-    monkeypatch.setattr(loops, "free_bytes", lambda device: 2 * each)
-    options = loops.parse([*small, "--out", "nowhere"])
-    assert loops.measure(strategy, options, 1e9)["loops"] == 1
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_missing_gpu_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        command.main(["--out", str(tmp_path)])
-    assert "--device cpu --quick" in capsys.readouterr().err
-
-
-def test_missing_packages_are_named(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(command, "NEEDED", ("torch", "no_such_package"))
-    with pytest.raises(SystemExit):
-        command.main(["--out", "nowhere"])
-    assert "no_such_package not installed here; without the internet" in capsys.readouterr().err
 
 
 def test_different_runs_are_reported() -> None:

@@ -8,17 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import RBFKernel
 
 from benchmarks.speed import figure4, limits, rates
 from benchmarks.speed.count import product_flops, round_count, world_count
-from benchmarks.speed.memory import state_bytes
-from benchmarks.speed.runs import STRATEGIES, play, rewards
 from benchmarks.speed.shares import distinct
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.gp.basis import FeatureBasis, ProductBasis
 from botorch_tv.papers import worlds as markov
-from botorch_tv.strategies import Grid, gp_ucb
 
 N, M, K = 3, 5, 7
 A, B, C = (torch.ones(shape, dtype=torch.float64) for shape in ((N, M), (N, M), (M, K)))
@@ -29,10 +25,8 @@ OUT, INDEX = torch.empty(N, M, dtype=torch.float64), torch.zeros(N, 1, dtype=tor
     ("work", "numbers", "multiplications"),
     [
         (lambda: A + B, 3 * N * M, 0),
-        (lambda: OUT.add_(B), 3 * N * M, 0),
         (lambda: OUT.addcmul_(A, B), 4 * N * M, 0),
         (lambda: OUT.copy_(A), 2 * N * M, 0),
-        (lambda: A.amax(-1), N * M + N, 0),
         (lambda: A.view(M, N).T.unsqueeze(0)[:, 1:].expand(4, -1, -1), 0, 0),
         (lambda: A.gather(-1, INDEX), 3 * N, 0),  # int64 indices are as wide as the numbers
         (lambda: OUT.scatter_add_(-1, INDEX, A[:, :1]), 4 * N, 0),
@@ -65,16 +59,6 @@ def test_live_observations_and_their_arms():
     assert live.tolist() == [[0, 1, 2, 1, 2, 1], [0, 1, 2, 3, 4, 5]]
     indices = torch.tensor([[1, 4], [1, 4], [2, 5], [3, 4]])
     assert distinct(indices, torch.tensor([[0, 0], [1, 1], [2, 1], [1, 3]])) == [0, 1, 1, 1.5]
-    world = rewards(points=5, epsilon=0.03, trials=2, seed=0)
-    played = play(STRATEGIES["R-GP-UCB"](), Grid.regular(points=5, dim=2), world, 40)
-    assert played.live[:, 0].tolist() == [number % 29 for number in range(40)]
-
-
-def test_bytes_of_a_state():
-    strategy, domain = gp_ucb(kernel=RBFKernel().double(), noise=0.02), Grid.regular(7, 2)
-    few, many = (state_bytes(strategy.init(domain, batch_shape=(n,))) for n in (1, 11))
-    assert many == 11 * few
-    assert few >= 2 * 49 * 8  # mean and variance
 
 
 def test_limits_and_figure_4(tmp_path, monkeypatch):
@@ -89,8 +73,8 @@ def test_limits_and_figure_4(tmp_path, monkeypatch):
     path = tmp_path / "limits.json"
     small = "--trials 2 --horizon 3 --points 5 --repeats 1 --rounds 2 4 --late-trials 2 --window 1"
     small += f" --largest 8000 --strategies TV-GP-UCB --devices cpu --threads 1 --out {path}"
-    found = limits.main(small.split())["devices"]["cpu"]
-    assert json.loads(path.read_text())["devices"]["cpu"] == found
+    limits.main(small.split())
+    found = json.loads(path.read_text())["devices"]["cpu"]
     shares = found["strategies"]["TV-GP-UCB"]
     assert shares["live"] == 1  # 0, 1 and 2
     assert shares["engine_bytes"] > shares["count_bytes"] > 6 * 25 * 8

@@ -22,7 +22,6 @@ from benchmarks.statistics import (
 from benchmarks.statistics.common import ADAPTIVE
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import EventTrigger, GLRTrigger
-from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import GPStrategy, Grid
@@ -38,16 +37,6 @@ def test_two_peaks_follow_their_formula():
         moving = 10 * torch.exp(-(X - centre).square().sum(-1) / 0.08)
         static = 6 * torch.exp(-(X - 0.2).square().sum(-1) / 0.045)
         torch.testing.assert_close(played.value(X, t), 50 + moving + static, atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("name", ["markov", "abrupt", "narrow peaks"])
-def test_a_seed_is_the_same_world_in_any_batch(name):
-    both, second = (adaptive.world(name, range(low, 9), 6) for low in (7, 8))
-    X = torch.full((1, 1, 2), 0.3, dtype=torch.float64)
-    for t in (1, 6):
-        value = both.value(X.expand(2, -1, -1), t)
-        torch.testing.assert_close(value[1:], second.value(X, t))
-        assert bool((both.highest(t) >= value.squeeze(-1)).all())
 
 
 def test_rate_of_the_switching_world():
@@ -74,16 +63,6 @@ def test_no_value_exceeds_the_optimum_of_an_orbit(problem):
         if problem is not DriftingBranin:  # which has three optima
             assert float(trial.value(best[None], t)) == pytest.approx(trial.highest(t), abs=1e-8)
         assert float(trial.value(U, t).max()) < trial.highest(t)
-
-
-def test_records_are_played_as_they_were_read():
-    records = Recordings()
-    trial = wider_worlds.traffic(records, 1, 84, usual=False)
-    rows = records.traffic().values.reshape(7, 288, -1)[6, 72:156]  # Wednesday from six o'clock on
-    for t in (1, 84):
-        played = trial.value(trial.arms, t)
-        assert float(played.max()) == pytest.approx(trial.highest(t))
-        assert np.isin(played.numpy().round(6), rows[t - 1].round(6)).all()
 
 
 @pytest.mark.parametrize("rule", [EventTrigger(0.5), GLRTrigger(0.5)], ids=repr)
@@ -122,14 +101,6 @@ def test_optuna_runs_resume_and_are_reproducible(tmp_path, monkeypatch):
     assert [run["regret"] for run in again["runs"]] == [run["regret"] for run in record["runs"]]
     with pytest.raises(SystemExit, match="'trials': 4"):
         optuna_drift.main(["--trials", "5", "--out", str(path)])
-
-
-@pytest.mark.parametrize("name", optuna_drift.WORLDS)
-def test_no_value_is_below_the_best(name):
-    world, random = optuna_drift.World(name, seed=1, trials=30), np.random.default_rng(0)
-    for trial in (0, 11, 29):
-        points = [(random.uniform(size=2), int(random.integers(3))) for _ in range(300)]
-        assert min(world.value(*point, trial) for point in points) > world.best(trial) - 0.01
 
 
 SMALL = {

@@ -141,7 +141,7 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
     ("argv", "message"),
     [
         ([], "COMMAND"),
-        (["compare", "--strategies", "GP,ETT"], "Unknown strategy 'ETT'; known: .*ET"),
+        (["compare", "--strategies", "GP,ETT"], "Unknown strategy 'ETT'; choose from .*ET"),
         (["compare", "--trials", "many"], "--trials: invalid int value: 'many'"),
         (["compare", "--trials", "0"], "trials is 0"),
         (["compare", "--seed", "-1"], "seed is -1, but it must be an integer of at least 0"),
@@ -157,12 +157,12 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--dim", "9"], r"--dim 9: [\d,]+ arms; take .* at most"),
         (
             ["compare", "--device", "abacus"],
-            "device is 'abacus', but PyTorch knows no such device; give 'cpu'",
+            "device is 'abacus', but PyTorch has no such device; give 'cpu'",
         ),
         (["compare", "--device", "cuda:99"], "CUDA devices; give 'cpu'"),
         (
             ["paper", "et-fig5"],
-            "Unknown experiment 'et-fig5'; known: b16-fig2a.*et-fig",
+            "Unknown experiment 'et-fig5'; choose from b16-fig2a.*et-fig",
         ),
         (["paper", "et-fig3", "--data", "absent"], "absent has no era5"),
         (["plot", "absent.nc"], "no file absent.nc"),

@@ -1,4 +1,4 @@
-"""SparQ-GP-UCB and W-SparQ-GP-UCB for one trial by dense formulas, given what the expert said."""
+"""SparQ-GP-UCB and W-SparQ-GP-UCB for a single trial by dense formulas, given the answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> list[int]:
 
 @dataclass(frozen=True)
 class Answers:
-    """What an expert said about f at a time, after a round."""
+    """Answers of an expert about f at a time, after a round."""
 
     arms: list[int]
     y: list[float]
@@ -32,7 +32,7 @@ class Answers:
 
 @dataclass
 class Sparse:
-    """A learner that regresses on the newest answers and on what it observed since.
+    """A learner that regresses on the newest answers and on all later observations.
 
     Args:
         K: Kernel matrix of the arms.
@@ -55,8 +55,8 @@ class Sparse:
     def rows(self) -> tuple[list[int], list[float], list[float]]:
         """Arms, values and times in use."""
         since = 0 if self.answers is None else self.answers.round
-        told = [row for row in self.log[since:] if not math.isnan(row[1])]
-        arms, y, time = ([row[part] for row in told] for part in range(3))
+        observed = [row for row in self.log[since:] if not math.isnan(row[1])]
+        arms, y, time = ([row[part] for row in observed] for part in range(3))
         if self.answers is not None:
             arms = [*self.answers.arms, *arms]
             y = [*self.answers.y, *y]

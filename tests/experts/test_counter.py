@@ -7,8 +7,8 @@ from botorch_tv.experts.dpp import KEY_PARTS, draw_keys
 
 
 def test_numbers_lie_inside_0_and_1_and_as_far_from_both(monkeypatch):
-    words = torch.tensor([0, -1, 2**62, ~(2**62), 12345 << 12, ~(12345 << 12)])
-    monkeypatch.setattr(counter, "mixed", lambda word: words)
+    bits = torch.tensor([0, -1, 2**62, ~(2**62), 12345 << 12, ~(12345 << 12)])
+    monkeypatch.setattr(counter, "mixed", lambda word: bits)
     numbers = counter.uniforms(torch.zeros(6, dtype=torch.int64), torch.arange(6))
     assert numbers[:2].tolist() == [2.0**-53, 1 - 2.0**-53]
     assert torch.equal(numbers[::2] + numbers[1::2], torch.ones(3, dtype=torch.float64))

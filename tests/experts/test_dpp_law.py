@@ -1,7 +1,7 @@
 """The parts of both k-DPP samplers against determinants, without random numbers.
 
-Where a part takes uniform numbers it is fed a net that fills the cube evenly: 2^14 points know a
-probability to about 1e-3, where as many random ones know it to 8e-3.
+Uniform numbers come from a net of 2^14 points that fills the cube evenly, which estimates
+probabilities to about 1e-3.
 """
 
 import itertools
@@ -65,11 +65,11 @@ def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> 
     """P(z_1, ..., z_k) = det K_Z / k! Σ det K_Z': in any order, also where k is K's rank."""
     factor = np.random.default_rng(2).standard_normal((6, columns))
     whole, kernel = torch.from_numpy(factor).expand(NET, 6, columns), factor @ factor.T
-    one = torch.ones(NET, dtype=torch.int64)
+    item = torch.ones(NET, dtype=torch.int64)
     seen = shares(
         [
             tuple(row)
-            for row in sample_by_eigenvalues(whole, columns * one, size * one, net(size)).tolist()
+            for row in sample_by_eigenvalues(whole, columns * item, size * item, net(size)).tolist()
         ]
     )
     orders = list(itertools.permutations(range(6), size))
@@ -81,7 +81,7 @@ def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> 
 
 
 def test_ratios_of_all_swaps_are_ratios_of_determinants() -> None:
-    """ρ = det K_Z' / det K_Z; a second trial holds one point and a place not in use."""
+    """ρ = det K_Z' / det K_Z; the second trial has a single point and unused entries."""
     K = 0.7 * line(7, 0.3) + 0.1 * np.eye(7)
     sizes, chosen = [3, 1], torch.tensor([[5, 0, 2], [4, 0, 0]])
     used = torch.arange(3) < torch.tensor(sizes).unsqueeze(-1)
@@ -94,9 +94,9 @@ def test_ratios_of_all_swaps_are_ratios_of_determinants() -> None:
         )
         for place, into in itertools.product(range(size), set(range(7)) - set(subset)):
             entering, leaving = torch.tensor([[into]]), torch.tensor([[place]])
-            one = slice(trial, trial + 1)
+            item = slice(trial, trial + 1)
             ratio, u = _consider(
-                covariance[one], inverse[one], chosen[one], used[one], entering, leaving
+                covariance[item], inverse[item], chosen[item], used[item], entering, leaving
             )
             after = list(subset)
             after[place] = into
@@ -104,7 +104,7 @@ def test_ratios_of_all_swaps_are_ratios_of_determinants() -> None:
             assert float(ratio) == pytest.approx(wanted, rel=1e-9)
             # The swap is made: the inverse is that of the new subset; elsewhere nothing moves.
             for moves in (True, False):
-                fresh = inverse[one].clone()
+                fresh = inverse[item].clone()
                 _swap_(fresh, u[:, 0], ratio[:, 0], leaving[0], torch.tensor([moves]))
                 now = after if moves else subset
                 np.testing.assert_allclose(

@@ -31,9 +31,11 @@ def test_answers_start_the_clock_where_the_first_measurement_failed(place: str) 
     state, _ = strategy.tell(state, at, y, ok=torch.tensor([False, False, True]))
     asked = strategy.consult(state)
     assert asked is not None
-    said = torch.tensor([True, False, True]).unsqueeze(-1)
+    answered = torch.tensor([True, False, True]).unsqueeze(-1)
     with pytest.warns(match="no answer at all in 1 of 3 trials"):
-        state = strategy.absorb(state, asked, torch.full((3, 1), 0.6, dtype=torch.float64), ok=said)
+        state = strategy.absorb(
+            state, asked, torch.full((3, 1), 0.6, dtype=torch.float64), ok=answered
+        )
     assert state.data.origin.tolist() == [3.0, torch.inf, 3.0]
     posterior = strategy.posterior(state, GRID.X.expand(3, 25, 2), now=7.0)
     weight = 1 / (1 + NOISE)  # K_aa = 1, and the answer is at the origin

@@ -13,19 +13,10 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.experts import SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.forgetting.sparq_windows import window_starts
-from botorch_tv.simulation import (
-    BoxWorld,
-    MarkovWorld,
-    PanelWorld,
-    StudyResult,
-    World,
-    run_study,
-    settings,
-)
+from botorch_tv.simulation import MarkovWorld, PanelWorld, StudyResult, World, run_study, settings
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import DiscreteSearch, Grid, MultiStart, Strategy, gp_ucb, tv_gp_ucb
-from botorch_tv.test_functions import TimeVaryingTestFunction
+from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
 
 GRID = Grid.regular(points=6, dim=2)
 KERNEL = unit_kernel("se", 0.3)
@@ -84,7 +75,7 @@ def test_a_trial_does_not_notice_other_trials_or_strategies() -> None:
 
 
 def test_every_purpose_has_its_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Strategies that draw and ask experts besides share none, with each other or themselves."""
+    """Strategies that draw, and their experts, share no random numbers."""
     purposes: dict[str, torch.Tensor] = {}
 
     class Noted(Stream):
@@ -98,7 +89,7 @@ def test_every_purpose_has_its_own_numbers(monkeypatch: pytest.MonkeyPatch) -> N
     curious = replace(strategies()["SparQ"], exploration=Thompson())
     study({"a": curious, "b": curious, "expert a": curious}, trials=3, horizon=2)
     assert set(purposes) >= {"world", "noise"}
-    assert len(purposes) >= 2 + 2 * 3  # a stream to choose and one for the expert each
+    assert len(purposes) >= 2 + 2 * 3  # a stream to choose and a stream for the expert
     numbers = torch.cat(list(purposes.values())).flatten()
     assert len(numbers.unique()) == len(numbers)
 
@@ -118,52 +109,8 @@ def test_an_expert_has_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen["ask"] != seen["consult"]
 
 
-class Hill(TimeVaryingTestFunction):
-    """1 - 3 |x - (0.2 + 0.05 t, 0.6)|² on the unit square."""
-
-    def __init__(self) -> None:
-        super().__init__([(0.0, 1.0), (0.0, 1.0)], horizon=20.0, noise_std=0.02**0.5, negate=True)
-
-    def _evaluate_true(self, X: torch.Tensor) -> torch.Tensor:
-        x, y, t = X.unbind(-1)
-        return 3 * (x - 0.2 - 0.05 * t) ** 2 + 3 * (y - 0.6) ** 2 - 1
-
-    def _best_at(self, t: torch.Tensor) -> torch.Tensor:
-        return torch.full_like(t, -1.0)
-
-    def optimizers_at(self, t: float) -> torch.Tensor:
-        raise NotImplementedError
-
-
-@pytest.mark.parametrize("place", ["grid", "candidates", "box"])
-def test_both_inferences_make_the_same_choices(place: str) -> None:
-    """Same draws, same answers: on a grid bit for bit the same arms, and on a box the same points.
-
-    On a box ``"features"`` and ``"exact"`` are one, because there are no arms to factor.
-    """
-    ours = strategies()
-    both = [
-        {label: replace(ours[label], inference=inference) for label in ("SparQ", "W-SparQ")}
-        for inference in ("exact", "features")
-    ]
-    world: World | None = None
-    if place != "grid":
-        quick = MultiStart(raw_samples=16, restarts=1, evaluations=5)
-        search = DiscreteSearch(GRID.X) if place == "candidates" else quick
-        world = BoxWorld(Hill(), search=search)
-    rounds = 6 if place == "box" else ROUNDS
-    exact, features = (study(one, world=world, trials=3, horizon=rounds) for one in both)
-    where = "index" if place == "grid" else "X"
-    np.testing.assert_array_equal(exact.data[where], features.data[where])
-    np.testing.assert_array_equal(exact.side_queries, features.side_queries)
-    np.testing.assert_allclose(exact.regret, features.regret, rtol=0, atol=1e-10)
-    asking = [t in window_starts(rounds, 1.0, 0.25) for t in range(1, rounds + 1)]
-    for label, due in (("SparQ", [True] * rounds), ("W-SparQ", asking)):
-        assert ((exact.side_queries.sel(strategy=label) > 0).values == due).all()
-
-
 class Silent(SparQ):
-    """Notes what its expert says, and about when."""
+    """Records the answers of its expert."""
 
     received: list = []  # noqa: RUF012 - shared by all copies on purpose
 
@@ -186,7 +133,7 @@ def test_experts_answer_with_the_present_objective() -> None:
     for t, (asked, y, ok) in enumerate(Silent.received):
         assert asked.told == t + 1
         truth = world.objective[t][asked.choice]
-        assert torch.equal(y, truth)  # a panel has no errors besides its own
+        assert torch.equal(y, truth)  # a panel adds no errors
         out = torch.tensor([3]) if 2 <= t < 6 else torch.tensor([-1])
         assert torch.equal(ok, asked.choice != out)
         missing += int((~ok & asked.mask).sum())

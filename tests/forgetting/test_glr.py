@@ -108,4 +108,4 @@ def test_residuals_after_a_reset_by_another_rule_count() -> None:
         state, info = strategy.tell(state, suggestion, value)
         assert bool(info.reset) == (over or (count == 1 and t > 0))
         fired.append(over)
-    assert fired == [False] * 5 + [True]  # by two errors, one of which came with the period
+    assert fired == [False] * 5 + [True]  # by two residuals, the first at the start of the period

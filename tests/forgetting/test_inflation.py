@@ -35,9 +35,7 @@ def test_zero_to_the_power_zero_is_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    "inflation",
-    [Static(), ExponentialWeights(1.0), UncertaintyInjection(2.0, kappa=0.0)],
-    ids=repr,
+    "inflation", [Static(), ExponentialWeights(1.0), UncertaintyInjection(2.0, kappa=0.0)], ids=repr
 )
 def test_no_growth(inflation: Inflation) -> None:
     assert torch.equal(factor(inflation), torch.ones_like(LAGS))

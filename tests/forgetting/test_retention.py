@@ -30,7 +30,7 @@ D = torch.float64
 
 
 def log_of(times: list[float], now: float | None = None, **more: Any) -> Log:
-    """A log of one trial; before a choice at ``now``, after an observation unless given."""
+    """A log of a single trial, before a choice at ``now`` or else after an observation."""
     time = torch.tensor([times], dtype=D)
     at = time[:, -1] if now is None else torch.tensor([now], dtype=D)
     unit = torch.ones_like(at)

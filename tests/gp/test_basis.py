@@ -3,9 +3,10 @@
 import pytest
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
+from live_numbers import LiveNumbers
 from torch import Tensor
+from torch.testing import assert_close
 
-from benchmarks.speed.live_numbers import LiveNumbers
 from botorch_tv.gp.basis import ArmBasis, Basis, FeatureBasis, ProductBasis
 from botorch_tv.gp.covariance import factor
 from botorch_tv.strategies import Grid
@@ -43,35 +44,23 @@ def test_answers_are_those_of_the_matrix(number: int, shape: tuple[int, ...]) ->
     weights = torch.randn(*shape, 6, generator=generator, dtype=torch.float64)
     rows = basis.row(arms)
     close = {"rtol": 0, "atol": 1e-9}
-    torch.testing.assert_close(basis.variance, K.diagonal(), **close)
-    torch.testing.assert_close(basis.expand(rows), K[arms], **close)
-    torch.testing.assert_close(
-        basis.inner(rows, index), K[index.unsqueeze(-1), arms.unsqueeze(-2)], **close
-    )
-    torch.testing.assert_close(basis.between(index, arms), basis.inner(rows, index), **close)
-    torch.testing.assert_close(basis.gram(arms), K[arms.unsqueeze(-1), arms.unsqueeze(-2)], **close)
-    torch.testing.assert_close(
-        basis.mixture(arms, weights), (weights.unsqueeze(-1) * K[arms]).sum(-2), **close
-    )
-    torch.testing.assert_close(basis.sum_of_squares(rows), K[arms].square().sum(-2), **close)
+    assert_close(basis.variance, K.diagonal(), **close)
+    assert_close(basis.expand(rows), K[arms], **close)
+    assert_close(basis.inner(rows, index), K[index.unsqueeze(-1), arms.unsqueeze(-2)], **close)
+    assert_close(basis.between(index, arms), basis.inner(rows, index), **close)
+    assert_close(basis.gram(arms), K[arms.unsqueeze(-1), arms.unsqueeze(-2)], **close)
+    assert_close(basis.mixture(arms, weights), (weights.unsqueeze(-1) * K[arms]).sum(-2), **close)
+    assert_close(basis.sum_of_squares(rows), K[arms].square().sum(-2), **close)
 
 
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize(("trials", "rows"), [(1, 3), (4, 20), (30, 2)])
-def test_squares_take_the_memory_that_is_said(number: int, trials: int, rows: int) -> None:
+def test_squares_take_the_estimated_memory(number: int, trials: int, rows: int) -> None:
     basis = bases()[number][0]
     terms = torch.ones(trials, rows, basis.size, dtype=torch.float64)
     with LiveNumbers() as live:
         basis.sum_of_squares(terms)
     assert 0.5 < basis.numbers_of_squares(rows, trials) / live.most < 2.1
-
-
-def test_results_may_be_written_to_given_memory() -> None:
-    for basis, K in bases()[:3]:
-        out = torch.full((2, basis.arms), torch.nan, dtype=torch.float64)
-        index = torch.tensor([3, 5])
-        assert basis.expand(basis.row(index), out=out) is out
-        torch.testing.assert_close(out, K[index], rtol=0, atol=1e-9)
 
 
 def test_low_rank_kernels_become_features_and_others_stay() -> None:
@@ -87,27 +76,24 @@ def test_low_rank_kernels_become_features_and_others_stay() -> None:
         assert isinstance(exact, ArmBasis)
         assert isinstance(forced, FeatureBasis)
         arms = torch.arange(len(grid))
-        torch.testing.assert_close(forced.gram(arms), K, rtol=0, atol=1e-9)
+        assert_close(forced.gram(arms), K, rtol=0, atol=1e-9)
     assert kinds == {RBFKernel: ProductBasis, MaternKernel: ArmBasis}
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_the_unit_of_the_objective_decides_on_no_feature(unit: float) -> None:
-    """Also where the rank is high, but not full."""
     scattered = Grid(torch.rand(60, 2, generator=torch.Generator().manual_seed(0)).double())
     for lengthscale in (0.4, 0.8):
         K = matrix(scattered, lengthscale)
-        basis, other = (factor(one, inference="features") for one in (K, unit * K))
+        basis, other = (factor(item, inference="features") for item in (K, unit * K))
         assert basis.size == other.size < 60
-        torch.testing.assert_close(
-            other.row(torch.arange(60)).square().sum(-1), unit * K.diagonal()
-        )
+        assert_close(other.row(torch.arange(60)).square().sum(-1), unit * K.diagonal())
 
 
-def test_a_product_is_recognised_only_where_it_is_one() -> None:
+def test_only_a_product_kernel_is_recognised_as_such() -> None:
     grid = Grid.regular(9, 2)
     turned = grid.X @ torch.tensor([[1.0, 0.5], [0.0, 1.0]], dtype=torch.float64)
     K = torch.exp(-0.5 * torch.cdist(turned, turned).square())
     basis = factor(K, grid.shape, "features")
     assert type(basis) is FeatureBasis
-    torch.testing.assert_close(basis.gram(torch.arange(81)), K, rtol=0, atol=1e-9)
+    assert_close(basis.gram(torch.arange(81)), K, rtol=0, atol=1e-9)

@@ -1,4 +1,4 @@
-"""What is left of a log, trial by trial, against lists of rows."""
+"""Retained rows of a log, trial by trial, against lists of rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Row:
 
 @dataclass
 class Trial:
-    """Rows kept, oldest first, and the two clocks."""
+    """Retained rows, oldest first, and the two clocks."""
 
     rows: list[Row] = field(default_factory=list)
     since: int = 1
@@ -35,7 +35,7 @@ class Trial:
 
     @property
     def live(self) -> list[Row]:
-        """Those not left out for now."""
+        """Rows that are not set aside."""
         return [row for row in self.rows if row.number not in self.aside]
 
     def observe(self, row: Row) -> None:
@@ -54,13 +54,13 @@ class Trial:
 
 
 def an_answer(data: Data, draw: random.Random) -> tuple[Retained, list[set[int]], list[bool]]:
-    """An answer, the rows that each trial keeps by it, and which trials it resets."""
+    """An answer, the rows that each trial retains by it, and which trials it resets."""
     length, some = data.rounds - data.dropped, [draw.random() < 0.3 for _ in range(TRIALS)]
     numbers = range(data.dropped, data.rounds)
     everything, none, where = set(numbers), [False] * TRIALS, torch.tensor(some)
     newest, kind = draw.choice([0, 1, 1, 1, 2, 4]), draw.randrange(6)
-    left = set(numbers[max(0, length - newest) :])
-    in_some = [left if one else everything for one in some]
+    rest = set(numbers[max(0, length - newest) :])
+    in_some = [rest if item else everything for item in some]
     if kind == 0:
         return Retained(newest=max(newest, 1)), [set(numbers[-max(newest, 1) :])] * TRIALS, none
     if kind == 1:
@@ -70,7 +70,7 @@ def an_answer(data: Data, draw: random.Random) -> tuple[Retained, list[set[int]]
     if kind == 3:
         retained = [[draw.random() < 0.8 for _ in numbers] for _ in range(TRIALS)]
         rows = torch.tensor(retained, dtype=torch.bool).view(TRIALS, length)
-        by_trial = [{n for n, one in zip(numbers, row) if one} for row in retained]
+        by_trial = [{n for n, item in zip(numbers, row) if item} for row in retained]
         return Retained(rows=rows, reset=where), by_trial, some
     if kind == 4 and draw.random() < 0.3:
         return Retained(newest=0, reset=True), [set()] * TRIALS, [True] * TRIALS
@@ -78,33 +78,33 @@ def an_answer(data: Data, draw: random.Random) -> tuple[Retained, list[set[int]]
 
 
 def set_aside(data: Data, draw: random.Random) -> tuple[Retained, list[set[int]]]:
-    """An answer that leaves rows out until another does not, and which in each trial."""
+    """An answer that sets rows aside, and these rows in each trial."""
     numbers, share = range(data.dropped, data.rounds), draw.choice([0.0, 0.2, 1.0])
     rows = [[draw.random() < share for _ in numbers] for _ in range(TRIALS)]
     aside = torch.tensor(rows, dtype=torch.bool).view(TRIALS, len(numbers))
-    return Retained(aside=aside), [{n for n, one in zip(numbers, row) if one} for row in rows]
+    return Retained(aside=aside), [{n for n, item in zip(numbers, row) if item} for row in rows]
 
 
 def asked(data: Data, trials: list[Trial], draw: random.Random, all_good: bool | None) -> Data:
     answers = [an_answer(data, draw) for _ in range(draw.choice([1, 1, 2]))]
     asides = [set_aside(data, draw) for _ in range(draw.choice([0, 0, 1, 1, 2]))]
-    for number, one in enumerate(trials):
+    for number, item in enumerate(trials):
         resets = any(reset[number] for _, _, reset in answers)
-        left_out = set().union(*(some[number] for _, some in asides))
-        one.keep([numbers[number] for _, numbers, _ in answers], resets, left_out)
+        set_aside_rows = set().union(*(some[number] for _, some in asides))
+        item.keep([numbers[number] for _, numbers, _ in answers], resets, set_aside_rows)
     given = [*(answer for answer, _, _ in answers), *(answer for answer, _ in asides)]
     return data.keep(given, all_good=all_good)[0]
 
 
 def require_same(data: Data, trials: list[Trial]) -> None:
     retained = [
-        [row + data.dropped for row, some in enumerate(one) if some]
-        for one in data.retained.tolist()
+        [row + data.dropped for row, some in enumerate(item) if some]
+        for item in data.retained.tolist()
     ]
-    assert retained == [[row.number for row in one.live] for one in trials]
-    assert data.since.tolist() == [one.since for one in trials]
-    assert data.origin.tolist() == [one.origin for one in trials]
-    empty = [not any(row.good for row in one.live) for one in trials]
+    assert retained == [[row.number for row in item.live] for item in trials]
+    assert data.since.tolist() == [item.since for item in trials]
+    assert data.origin.tolist() == [item.origin for item in trials]
+    empty = [not any(row.good for row in item.live) for item in trials]
     assert (data.empty is None and not any(empty)) or (
         data.empty is not None and data.empty.tolist() == empty
     )
@@ -112,8 +112,7 @@ def require_same(data: Data, trials: list[Trial]) -> None:
 
 @pytest.mark.parametrize("looks", [True, False], ids=["looked at", "not waited for"])
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_left(seed: int, looks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is answered, of failed measurements too, before a choice and after it."""
+def test_retained_rows(seed: int, looks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_looks", lambda data: looks)
     draw = random.Random(seed)
     strategy = gp_ucb(kernel=torch.eye(4, dtype=torch.float64), noise=0.1)
@@ -125,10 +124,10 @@ def test_what_is_left(seed: int, looks: bool, monkeypatch: pytest.MonkeyPatch) -
         good = [draw.random() < 0.7 for _ in range(TRIALS)]
         all_good = draw.random() < 0.5
         good = [True] * TRIALS if all_good else good
-        noise = torch.tensor([0.1 if one else math.inf for one in good], dtype=torch.float64)
+        noise = torch.tensor([0.1 if item else math.inf for item in good], dtype=torch.float64)
         data = data.observed(y.long(), y, noise, y.double() + number, 0.1, all_good=all_good)
-        for one, is_good in zip(trials, good):
-            one.observe(Row(number, float(number), is_good))
+        for item, is_good in zip(trials, good):
+            item.observe(Row(number, float(number), is_good))
         require_same(data, trials)
         data = asked(data, trials, draw, all_good)
         require_same(data, trials)

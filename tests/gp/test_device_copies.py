@@ -27,17 +27,17 @@ def test_copies_are_not_saved() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (0,), (3,), (2, 3)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64])
-def test_a_repeated_number_stays_what_it_is(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_a_repeated_number_is_read_only(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     given = Size(shape), dtype, torch.device("cpu")
     with torch.inference_mode():
-        one = repeated(2.0, *given)
-    assert one.dtype == dtype
-    assert torch.equal(one, torch.full(shape, 2, dtype=dtype))
-    if one.numel() > 1:  # what all may have is no tensor of inference, and not written to
-        assert not one.is_inference()
+        number = repeated(2.0, *given)
+    assert number.dtype == dtype
+    assert torch.equal(number, torch.full(shape, 2, dtype=dtype))
+    if number.numel() > 1:  # shared, so neither a tensor of inference mode nor writable
+        assert not number.is_inference()
         with pytest.raises(RuntimeError, match="single memory location"):
-            one.add_(1)
-        assert repeated(2.0, *given).data_ptr() == one.data_ptr()
-    else:  # this one is the caller's own
+            number.add_(1)
+        assert repeated(2.0, *given).data_ptr() == number.data_ptr()
+    else:
         repeated(2.0, *given).add_(1)
     assert torch.equal(repeated(2.0, *given), torch.full(shape, 2, dtype=dtype))

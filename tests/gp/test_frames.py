@@ -6,6 +6,7 @@ import pytest
 import torch
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel
 from torch import Tensor
+from torch.testing import assert_close
 
 from botorch_tv.gp import covariance as factoring
 from botorch_tv.gp.basis import Basis, FeatureBasis
@@ -65,27 +66,17 @@ def drawn(basis: Basis, form: str) -> Tensor:
     return basis.expand(posterior.draw(basis, None, unit))
 
 
-@pytest.mark.parametrize("form", ["prior", "few rows", "many rows"])
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [("features", form) for form in ("prior", "few rows", "many rows")] + [("exact", "few rows")],
+)
 @pytest.mark.parametrize("name", NAMES)
-def test_samples_do_not_depend_on_eigenvectors(
-    name: str, form: str, request: pytest.FixtureRequest
-) -> None:
+def test_samples_do_not_depend_on_eigenvectors(name: str, kind: str, form: str, request) -> None:
     K = covariance(name)
-    before = drawn(factor(K, SQUARE.shape, "features"), form)
+    before = drawn(factor(K, SQUARE.shape, kind), form)
     request.getfixturevalue("other_eigenvectors")
-    after = drawn(factor(K, SQUARE.shape, "features"), form)
-    torch.testing.assert_close(after, before, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_samples_of_arms_do_not_depend_on_eigenvectors(
-    name: str, request: pytest.FixtureRequest
-) -> None:
-    K = covariance(name)
-    before = drawn(factor(K, SQUARE.shape, "exact"), "few rows")
-    request.getfixturevalue("other_eigenvectors")
-    after = drawn(factor(K, SQUARE.shape, "exact"), "few rows")
-    torch.testing.assert_close(after, before, rtol=0, atol=1e-8)
+    after = drawn(factor(K, SQUARE.shape, kind), form)
+    assert_close(after, before, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("form", ["prior", "few rows", "many rows"])
@@ -98,12 +89,11 @@ def test_samples_have_the_covariance_of_prior_and_posterior(name: str, form: str
         times = 1 if form == "few rows" else 6
         noisy = K[PLAYED][:, PLAYED] + NOISE / times * torch.eye(len(PLAYED), dtype=torch.float64)
         expected = K - K[:, PLAYED] @ torch.linalg.solve(noisy, K[PLAYED])
-    torch.testing.assert_close(samples.T @ samples, expected, rtol=0, atol=1e-9)
+    assert_close(samples.T @ samples, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_and_their_information_draw_the_same(name: str) -> None:
-    """So that it does not matter to a sample at which number of rows the form changes."""
     basis = factor(covariance(name), SQUARE.shape, "features")
     posterior = drawn(basis, "many rows")
     index = PLAYED.repeat(6)
@@ -115,4 +105,4 @@ def test_rows_and_their_information_draw_the_same(name: str) -> None:
     assert regress(basis, observations).is_posterior
     unit = torch.eye(basis.normals, dtype=torch.float64)
     expected = basis.expand(basis.draw(lost.expand(basis.normals, -1, -1), None, unit))
-    torch.testing.assert_close(posterior, expected, rtol=0, atol=1e-8)
+    assert_close(posterior, expected, rtol=0, atol=1e-8)

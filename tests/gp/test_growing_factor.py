@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import RBFKernel
+from gp.kernels import made
 from oracles.dense import regression, squared_exponential
+from torch.testing import assert_close
 
 from botorch_tv.forgetting import (
     ExponentialWeights,
@@ -35,39 +36,25 @@ LENGTHSCALE, NOISE, TRIALS = 0.4, 0.02, 2
 QUERY = torch.rand(5, 2, dtype=D, generator=torch.Generator().manual_seed(9))
 
 
-def kernel() -> RBFKernel:
-    made = RBFKernel().double()
-    made.lengthscale = torch.tensor(LENGTHSCALE, dtype=D)
-    return made
-
-
-BASE = gp_ucb(kernel=kernel(), noise=NOISE, inference="exact")
+COMMON = {"kernel": made("rbf", LENGTHSCALE), "noise": NOISE, "inference": "exact"}
+BASE = gp_ucb(**COMMON)
 MOVING = replace(BASE, decay=Markov(0.05))
-SAMPLER = gp_ts(kernel=kernel(), noise=NOISE, B=1.0, R=0.1, inference="exact")
-TRIGGER = et_gp_ucb(kernel=kernel(), noise=NOISE, inference="exact")
+SAMPLER = gp_ts(B=1.0, R=0.1, **COMMON)
+TRIGGER = et_gp_ucb(**COMMON)
+STAYS, MOVES, WALKS = {}, {"decay": ("markov", 0.05)}, {"decay": ("wiener", 0.1)}
+REMOVAL = WassersteinRemoval(0.05, LENGTHSCALE, alpha=2.0)
+WALK, AGES = Wiener(0.1), ExponentialWeights(0.97)
 CASES = {
-    "static": (BASE, {}),
-    "markov": (MOVING, {"decay": ("markov", 0.05)}),
-    "wiener": (replace(BASE, decay=Wiener(0.1)), {"decay": ("wiener", 0.1)}),
+    "static": (BASE, STAYS),
+    "markov": (MOVING, MOVES),
+    "wiener": (replace(BASE, decay=WALK), WALKS),
     "estimated mean": (replace(BASE, mean="estimated"), {"mean": "estimated"}),
-    "aged": (
-        replace(BASE, inflation=ExponentialWeights(0.97)),
-        {"inflation": ("exponential", 0.97)},
-    ),
-    "window": (replace(BASE, retention=SlidingWindow(11)), {}),
-    "moving, window by time": (
-        replace(MOVING, retention=SlidingWindow(9.5, by="time")),
-        {"decay": ("markov", 0.05)},
-    ),
-    "wiener, periods": (
-        replace(BASE, decay=Wiener(0.1), retention=PeriodicReset(13)),
-        {"decay": ("wiener", 0.1)},
-    ),
-    "trigger": (TRIGGER, {}),
-    "removal": (
-        replace(MOVING, retention=WassersteinRemoval(0.05, LENGTHSCALE, alpha=2.0)),
-        {"decay": ("markov", 0.05)},
-    ),
+    "aged": (replace(BASE, inflation=AGES), {"inflation": ("exponential", 0.97)}),
+    "window": (replace(BASE, retention=SlidingWindow(11)), STAYS),
+    "window by time": (replace(MOVING, retention=SlidingWindow(9.5, by="time")), MOVES),
+    "periods": (replace(BASE, decay=WALK, retention=PeriodicReset(13)), WALKS),
+    "trigger": (TRIGGER, STAYS),
+    "removal": (replace(MOVING, retention=REMOVAL), MOVES),
 }
 
 
@@ -79,8 +66,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "FACTOR_BLOCK", 4)
 
 
-def told(strategy: Strategy, state: State, rounds: int, seed: int = 0, *, asks: bool) -> State:
-    """A state told of points by chance, whose objective jumps; one measurement failed."""
+def played(strategy: Strategy, state: State, rounds: int, seed: int = 0, *, asks: bool) -> State:
+    """A state after measurements at random points; the objective jumps, one measurement fails."""
     draw = torch.Generator().manual_seed(seed)
     for _ in range(rounds):
         X = torch.rand(TRIALS, 2, dtype=D, generator=draw)
@@ -95,21 +82,20 @@ def told(strategy: Strategy, state: State, rounds: int, seed: int = 0, *, asks: 
 
 @pytest.mark.parametrize("name", CASES)
 def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
-    """In every third of 27 rounds; a copy begins with nothing that was computed before."""
     strategy, parts = CASES[name]
-    state, left = strategy.init(SQUARE, batch_shape=(TRIALS,)), []
+    state, rest = strategy.init(SQUARE, batch_shape=(TRIALS,)), []
     for third in range(9):
-        state = told(strategy, state, 3, third, asks=True)
+        state = played(strategy, state, 3, third, asks=True)
         now = state.time + 0.7
         found = strategy.posterior(state, QUERY, now=now)
         fresh = strategy.posterior(copy.deepcopy(state), QUERY, now=now)
-        torch.testing.assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
-        torch.testing.assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
+        assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
+        assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
         data = strategy.decision(state, now).data
         for trial in range(TRIALS):
             retained = data.retained[trial].nonzero().squeeze(-1) + data.dropped
-            X, y, noise, time = (one.tensor()[trial, retained].numpy() for one in data.history)
-            left.append(len(y))
+            X, y, noise, time = (item.tensor()[trial, retained].numpy() for item in data.history)
+            rest.append(len(y))
             K = squared_exponential(np.concatenate([X, QUERY.numpy()]), LENGTHSCALE)
             mean, variance = regression(
                 K, range(len(y)), time, y, float(now[trial]), noise=noise,
@@ -118,8 +104,8 @@ def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
             gap = found.mean[trial, :, 0].numpy() - mean[len(y) :]
             assert np.abs(gap).max() < 1e-10
             assert np.abs(found.variance[trial, :, 0].numpy() - variance[len(y) :]).max() < 1e-10
-    assert max(left) >= 8  # two whole blocks
-    assert (min(left[-2:]) < 27) == bool(strategy.process.retention)
+    assert max(rest) >= 8  # two whole blocks
+    assert (min(rest[-2:]) < 27) == bool(strategy.process.retention)
 
 
 @pytest.mark.parametrize("strategy", [BASE, MOVING, SAMPLER])
@@ -133,34 +119,34 @@ def test_a_round_computes_the_rows_that_are_new(
         return usual(lower, inverse, gram, last)
 
     monkeypatch.setattr(cholesky, "_block", watched)
-    state = told(strategy, strategy.init(SQUARE, batch_shape=(TRIALS,)), 29, asks=False)
+    state = played(strategy, strategy.init(SQUARE, batch_shape=(TRIALS,)), 29, asks=False)
     strategy.ask(state)
     computed.clear()
     for _ in range(8):
-        state = told(strategy, state, 1, asks=True)
+        state = played(strategy, state, 1, asks=True)
     # Two looks and a choice a round: what is behind the last whole block, and two blocks once.
     assert sum(computed) <= 2 * 8 * 3 + 2 * 4
 
 
 def test_histories_that_part_do_not_meet_again() -> None:
     strategy = MOVING
-    root = told(strategy, strategy.init(SQUARE, batch_shape=(TRIALS,)), 9, asks=True)
+    root = played(strategy, strategy.init(SQUARE, batch_shape=(TRIALS,)), 9, asks=True)
     early = strategy.inference_for(SQUARE, root.basis).predict(
         root.data, Present(root.time, root.time)
     )
     X = QUERY.expand(TRIALS, -1, -1)
-    before = [one.clone() for one in early.at(X)]
-    futures = [told(strategy, root, 11, seed, asks=True) for seed in (1, 2, 3)]
-    futures += [told(strategy, futures[0], 5, 7, asks=True)]
+    before = [item.clone() for item in early.at(X)]
+    futures = [played(strategy, root, 11, seed, asks=True) for seed in (1, 2, 3)]
+    futures += [played(strategy, futures[0], 5, 7, asks=True)]
     for state in (*futures, root, *reversed(futures)):
-        found, fresh = (strategy.posterior(one, QUERY) for one in (state, copy.deepcopy(state)))
-        torch.testing.assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
-        torch.testing.assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
+        found, fresh = (strategy.posterior(item, QUERY) for item in (state, copy.deepcopy(state)))
+        assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
+        assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
     assert all(torch.equal(*pair) for pair in zip(before, early.at(X)))
 
 
 def test_nothing_of_it_is_saved() -> None:
-    state = told(BASE, BASE.init(SQUARE, batch_shape=(TRIALS,)), 40, asks=False)
+    state = played(BASE, BASE.init(SQUARE, batch_shape=(TRIALS,)), 40, asks=False)
     sizes = []
     for _ in range(2):
         packed = io.BytesIO()
@@ -171,7 +157,7 @@ def test_nothing_of_it_is_saved() -> None:
 
 
 class Log(NamedTuple):
-    """What a factor depends on besides the kernel's values."""
+    """Inputs of a factor other than the kernel's values."""
 
     prior: object
     root: torch.Tensor
@@ -187,27 +173,33 @@ def problem(n: int, trials: int = 3) -> tuple[torch.Tensor, Log]:
     return root.unsqueeze(-1) * K * root.unsqueeze(-2), Log("prior", root, X)
 
 
+def rows_of(matrix: torch.Tensor, firsts: list[int] | None = None):
+    def gram(first: int, last: int) -> torch.Tensor:
+        if firsts is not None:
+            firsts.append(first)
+        return matrix[:, first:last, :last].clone()
+
+    return gram
+
+
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 17, 40, 43])
 def test_products_are_those_of_the_inverse(n: int) -> None:
     matrix, log = problem(n)
-    factor = factor_of(lambda first, last: matrix[:, first:last, :last].clone(), log.root)
+    factor = factor_of(rows_of(matrix), log.root)
     dense = torch.linalg.cholesky(matrix + torch.eye(n, dtype=D))
     inverse = torch.linalg.inv(dense)
     columns = torch.rand(3, 6, n, dtype=D)
     close = {"rtol": 1e-11, "atol": 1e-12}
-    torch.testing.assert_close(factor.whitened(columns), columns @ inverse.mT, **close)
-    torch.testing.assert_close(factor.returned(columns), columns @ inverse, **close)
+    assert_close(factor.whitened(columns), columns @ inverse.mT, **close)
+    assert_close(factor.returned(columns), columns @ inverse, **close)
     gain = dense.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    torch.testing.assert_close(factor.log_diagonal, gain, **close)
+    assert_close(factor.log_diagonal, gain, **close)
     some = factor.select(torch.tensor([2, 0]))
-    torch.testing.assert_close(
-        some.whitened(columns[[2, 0]]), (columns @ inverse.mT)[[2, 0]], **close
-    )
+    assert_close(some.whitened(columns[[2, 0]]), (columns @ inverse.mT)[[2, 0]], **close)
 
 
 @pytest.mark.parametrize("changed", ["prior", "root", "beside"])
 def test_another_log_is_another_factor(changed: str) -> None:
-    """From the row that differs in one trial on, or from the first where the kernel does."""
     matrix, log = problem(20)
     other = matrix.clone()
     other[1, 13], other[1, :, 13] = 0.5 * other[1, 13], 0.5 * other[1, :, 13]
@@ -217,24 +209,15 @@ def test_another_log_is_another_factor(changed: str) -> None:
         part = getattr(log, changed).clone()
         part[1, 13] += 0.25
         second = log._replace(**{changed: part})
-    growing, asked = GrowingFactor(), []
-
-    def rows(of: torch.Tensor):
-        def gram(first: int, last: int) -> torch.Tensor:
-            asked.append(first)
-            return of[:, first:last, :last].clone()
-
-        return gram
-
-    growing.factor(*log, rows(matrix))
-    asked.clear()
-    found = growing.factor(*second, rows(other))
-    assert min(asked, default=None) == (0 if changed == "prior" else 12)
-    torch.testing.assert_close(found.base, factor_of(rows(other), log.root).base, rtol=0, atol=0)
+    growing, firsts = GrowingFactor(), []
+    growing.factor(*log, rows_of(matrix))
+    found = growing.factor(*second, rows_of(other, firsts))
+    assert min(firsts) == (0 if changed == "prior" else 12)
+    assert torch.equal(found.base, factor_of(rows_of(other), log.root).base)
 
 
 def test_threads_that_grow_at_once_do_not_write_over_each_other() -> None:
-    """Two futures of one past, the second asked for while the first is being computed."""
+    """The second of two futures is requested while the first is computed."""
     n, past = 40, 36
     matrix, log = problem(n)
     others = matrix.clone()
@@ -242,21 +225,16 @@ def test_threads_that_grow_at_once_do_not_write_over_each_other() -> None:
     second = log._replace(root=log.root.clone())
     second.root[:, past:] *= 0.5
     growing, begun, done = GrowingFactor(), threading.Event(), threading.Event()
-    growing.factor(
-        "prior",
-        log.root[:, :past],
-        log.beside[:, :past],
-        lambda first, last: matrix[:, first:last, :last].clone(),
-    )
+    growing.factor("prior", log.root[:, :past], log.beside[:, :past], rows_of(matrix))
 
     def slow(first: int, last: int) -> torch.Tensor:
         begun.set()
-        done.wait(0.2)  # in vain where threads take turns
+        done.wait(0.2)  # times out where threads take turns
         return matrix[:, first:last, :last].clone()
 
     def beside() -> Factor:
         begun.wait()
-        found = growing.factor(*second, lambda first, last: others[:, first:last, :last].clone())
+        found = growing.factor(*second, rows_of(others))
         done.set()
         return found
 
@@ -264,5 +242,4 @@ def test_threads_that_grow_at_once_do_not_write_over_each_other() -> None:
         other = pool.submit(beside)
         found = growing.factor(*log, slow)
     for factor, of in ((found, matrix), (other.result(), others)):
-        alone = factor_of(lambda first, last, of=of: of[:, first:last, :last].clone(), log.root)
-        torch.testing.assert_close(factor.base, alone.base, rtol=0, atol=0)
+        assert torch.equal(factor.base, factor_of(rows_of(of), log.root).base)

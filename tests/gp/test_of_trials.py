@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -43,8 +42,3 @@ def test_every_part_is_that_of_the_trials_wanted() -> None:
     assert torch.equal(some.more[0], wanted + 1)
     assert some.none is None
     assert torch.equal(whole.inner.value, value)
-
-
-def test_what_cannot_say_what_its_trials_are_is_no_part() -> None:
-    with pytest.raises(AttributeError, match="select"):
-        Outer(torch.ones(2), Inner(torch.ones(2)), (), ["two"]).select(torch.tensor([0]))  # type: ignore[list-item]

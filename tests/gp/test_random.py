@@ -1,4 +1,4 @@
-"""Words against SplittableRandom in exact integers, and what is made of the extreme ones."""
+"""64-bit words against SplittableRandom in exact integers, and their variates."""
 
 import math
 
@@ -7,9 +7,7 @@ import torch
 
 from botorch_tv.gp.random import (
     GOLDEN,
-    mixed,
     normals,
-    shifted,
     signed,
     trial_keys,
     uniforms,
@@ -43,15 +41,8 @@ def mix_gamma(word: int) -> int:
 
 
 def test_the_published_sequence() -> None:
-    """SplitMix64 from state 1234567: the first words of its reference implementation."""
-    expected = [
-        6457827717110365317,
-        3203168211198807973,
-        9817491932198370423,
-        4593380528125082431,
-        16408922859458223821,
-    ]
-    found = words(torch.tensor(1234567), torch.tensor(GOLDEN), torch.arange(5))
+    found = words(torch.tensor(1234567), torch.tensor(GOLDEN), torch.arange(3))
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     assert [word % FULL for word in found.tolist()] == expected
 
 
@@ -62,29 +53,20 @@ def test_keys_and_words_are_those_of_exact_integers() -> None:
     golden = 0x9E3779B97F4A7C15
     starts = [mix64((first + (t + 1) * golden) % FULL) for t in trials.tolist()]
     steps = [mix_gamma((second + (t + 1) * golden) % FULL) for t in trials.tolist()]
-    assert [one % FULL for one in start.tolist()] == starts
-    assert [one % FULL for one in step.tolist()] == steps
+    assert [item % FULL for item in start.tolist()] == starts
+    assert [item % FULL for item in step.tolist()] == steps
     uncorrected = [odd((second + (t + 1) * golden) % FULL) for t in trials.tolist()]
-    assert 0 < sum(one != other for one, other in zip(steps, uncorrected)) < 100
+    assert 0 < sum(item != other for item, other in zip(steps, uncorrected)) < 100
     numbers = torch.tensor([0, 1, 2, 10**12])
     found = words(start[:, None], step[:, None], numbers)
-    for row, one, by in zip(found.tolist(), starts, steps):
-        wanted = [mix64((one + (n + 1) * by) % FULL) for n in numbers.tolist()]
+    for row, item, by in zip(found.tolist(), starts, steps):
+        wanted = [mix64((item + (n + 1) * by) % FULL) for n in numbers.tolist()]
         assert [word % FULL for word in row] == wanted
 
 
-def test_arguments_are_left_alone() -> None:
-    word = torch.tensor([5, LEAST, -1])
-    before = word.clone()
-    mixed(word), shifted(word, 3), uniforms(word), normals(word, word), trial_keys(1, 2, word)
-    words(word, word, word)
-    assert torch.equal(word, before)
-
-
-def test_uniforms_lie_below_one() -> None:
+def test_uniforms_lie_below_1() -> None:
     found = uniforms(torch.tensor([0, 2**11 - 1, 2**11, LEAST, MOST, -1]))
-    expected = [0, 0, 2.0**-53, 0.5, 0.5 - 2.0**-53, 1 - 2.0**-53]
-    assert found.tolist() == expected
+    assert found.tolist() == [0, 0, 2.0**-53, 0.5, 0.5 - 2.0**-53, 1 - 2.0**-53]
 
 
 def test_normals_are_those_of_box_and_muller() -> None:

@@ -31,19 +31,14 @@ def test_rows_come_back_in_order_beyond_the_first_capacity() -> None:
     assert torch.equal(rows.row(5), given[5])
 
 
-def test_two_futures_of_one_past_do_not_see_each_other() -> None:
+def test_two_futures_of_a_state_are_independent() -> None:
     past = empty(capacity=16).append(torch.zeros(3, 2, dtype=torch.float64))
-    one = past.append(torch.ones(3, 2, dtype=torch.float64))
+    item = past.append(torch.ones(3, 2, dtype=torch.float64))
     other = past.append(2 * torch.ones(3, 2, dtype=torch.float64))
+    assert item.tensor().data_ptr() == past.tensor().data_ptr() != other.tensor().data_ptr()
     assert len(past) == 1
-    assert torch.equal(one.row(1), torch.ones(3, 2, dtype=torch.float64))
+    assert torch.equal(item.row(1), torch.ones(3, 2, dtype=torch.float64))
     assert torch.equal(other.row(1), 2 * torch.ones(3, 2, dtype=torch.float64))
-
-
-def test_appending_shares_memory_instead_of_copying() -> None:
-    past = empty(capacity=16).append(torch.zeros(3, 2, dtype=torch.float64))
-    future = past.append(torch.ones(3, 2, dtype=torch.float64))
-    assert future.tensor().data_ptr() == past.tensor().data_ptr()
 
 
 def test_a_copy_has_memory_of_its_own() -> None:
@@ -54,15 +49,14 @@ def test_a_copy_has_memory_of_its_own() -> None:
 
 
 def test_a_row_of_several_sequences_at_a_time() -> None:
-    """Of other dtypes, one broadcast; a sequence that another future has continued is copied."""
     first = Rows.empty(torch.Size([2]), dtype=torch.float64, device=torch.device("cpu"), capacity=1)
     other = Rows.empty(torch.Size([2]), dtype=torch.float32, device=torch.device("cpu"))
     rows = [torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor(3.0)]
-    one, two = append_together([first, other], rows)
+    item, two = append_together([first, other], rows)
     again, _ = append_together([first, other], [7 * rows[0], rows[1]])
-    longer, _ = append_together([one, two], [rows[0] + 1, rows[1]])
-    assert one.tensor().tolist() == [[1.0], [2.0]]
+    longer, _ = append_together([item, two], [rows[0] + 1, rows[1]])
+    assert item.tensor().tolist() == [[1.0], [2.0]]
     assert two.tensor().tolist() == [[3.0], [3.0]]
     assert again.tensor().tolist() == [[7.0], [14.0]]
     assert longer.tensor().tolist() == [[1.0, 2.0], [2.0, 3.0]]
-    assert (len(first), len(one), len(longer)) == (0, 1, 2)
+    assert (len(first), len(item), len(longer)) == (0, 1, 2)

@@ -14,7 +14,7 @@ from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit
 from botorch_tv.learning.layout import KNEE, ParameterLayout
 
-SIDES = (1.0, 4.0, 0.5)
+RANGES = (1.0, 4.0, 0.5)
 LENGTHS, SCALE, NOISE, RATE = (0.2, 1.7, 0.6), 2.5, 0.01, 0.07
 UNIT = 0.25
 
@@ -31,8 +31,8 @@ def logarithmic(median, deviation):
 
 def density(refit, decay, ard=True):
     """That of the hyperparameters above, and the layout."""
-    sides = torch.tensor(SIDES, dtype=torch.float64)
-    ordered = ParameterLayout(refit, LearnableKernel(kernel_of(ard)), decay, 0.05, sides)
+    ranges = torch.tensor(RANGES, dtype=torch.float64)
+    ordered = ParameterLayout(refit, LearnableKernel(kernel_of(ard)), decay, 0.05, ranges)
     rate = -math.log1p(-RATE) if isinstance(decay, Markov) else RATE
     lengths = LENGTHS if ard else LENGTHS[:1]
     entries = [*np.log(lengths), math.log(SCALE), math.log(NOISE), math.log1p(rate / KNEE)]
@@ -42,12 +42,12 @@ def density(refit, decay, ard=True):
 
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize("decay", [Markov(0.1), Wiener(0.1)], ids=repr)
-def test_all_of_them(decay, ard):
-    """Lengthscales in the sides of the domain, scales in the kernel's, rates over the gap."""
-    sides = SIDES if ard else [math.prod(SIDES) ** (1 / 3)]
+def test_all_priors(decay, ard):
+    """Lengthscales in the ranges of the domain, scales in the kernel's, rates over the gap."""
+    ranges = RANGES if ard else [math.prod(RANGES) ** (1 / 3)]
     wanted = sum(
-        logarithmic(0.2 * math.sqrt(3) * side, 0.75).logpdf(one)
-        for side, one in zip(sides, LENGTHS)
+        logarithmic(0.2 * math.sqrt(3) * side, 0.75).logpdf(item)
+        for side, item in zip(ranges, LENGTHS)
     )
     wanted += logarithmic(1.6, 1.0).logpdf(SCALE)
     wanted += logarithmic(1.6 * math.exp(-4), 1.0).logpdf(NOISE)
@@ -55,19 +55,19 @@ def test_all_of_them(decay, ard):
     assert density(Refit(), decay, ard) == pytest.approx(wanted, abs=1e-10)
 
 
-def test_of_what_is_held_fixed_or_left_to_the_data_there_is_none():
-    one = {name: None for name in ("lengthscale", "outputscale", "noise", "epsilon", "sigma_w2")}
+def test_fixed_or_free_hyperparameters_have_no_prior():
+    item = {name: None for name in ("lengthscale", "outputscale", "noise", "epsilon", "sigma_w2")}
     for name, prior in (
         ("outputscale", logarithmic(1.6, 1.0).logpdf(SCALE)),
         ("noise", logarithmic(1.6 * math.exp(-4), 1.0).logpdf(NOISE)),
         ("epsilon", halfnorm(scale=0.25).logpdf(RATE)),
     ):
-        alone = Refit(**{**one, name: Free()})
+        alone = Refit(**{**item, name: Free()})
         assert density(alone, Markov(0.1)) == pytest.approx(prior, abs=1e-10)
-        assert density(Refit(**{**one, name: Free(prior=None)}), Markov(0.1)) == 0.0
+        assert density(Refit(**{**item, name: Free(prior=None)}), Markov(0.1)) == 0.0
 
 
-def test_a_prior_of_the_rate_of_ones_own_is_per_unit_of_the_user():
+def test_a_custom_rate_prior_is_per_unit_of_the_user():
     """Over the gap of 0.25 the vector says 0.07; over the user's unit four times as much."""
     own = Refit(
         lengthscale=None, outputscale=None, noise=None, sigma_w2=Free(prior=GammaPrior(2.0, 3.0))
@@ -77,11 +77,11 @@ def test_a_prior_of_the_rate_of_ones_own_is_per_unit_of_the_user():
 
 
 def test_bounds_of_the_noise():
-    """From 1e-4 to 100 times the kernel's variance, or as far as what was given."""
+    """From 1e-4 to 100 times the kernel's variance, extended to the given value."""
     for given, low, high in ((0.05, 1.6e-4, 160.0), (1e-6, 1e-6, 160.0), (500.0, 1.6e-4, 500.0)):
-        sides = torch.tensor(SIDES, dtype=torch.float64)
+        ranges = torch.tensor(RANGES, dtype=torch.float64)
         ordered = ParameterLayout(
-            Refit(), LearnableKernel(kernel_of(True)), Markov(0.1), given, sides
+            Refit(), LearnableKernel(kernel_of(True)), Markov(0.1), given, ranges
         )
         lower, upper = ordered.bounds(torch.ones(1, dtype=torch.float64))
         assert lower[0, 4].exp().item() == pytest.approx(low, rel=1e-12)

@@ -37,7 +37,7 @@ def all_of(y):
 
 
 @pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03), Static()], ids=repr)
-def test_a_batch_is_its_loops_one_by_one(decay):
+def test_a_batch_is_its_loops(decay):
     X, times, y = observed(4, 25, 0.05)
     live = torch.rand(4, 25, generator=torch.Generator().manual_seed(1)) < 0.6
     live[2, 3:] = False  # too few to learn from
@@ -52,15 +52,15 @@ def test_a_batch_is_its_loops_one_by_one(decay):
         pairs = [(together.vector[i], alone.vector), (together.noise[i], alone.noise)]
         for name in decay.parameters:
             pairs.append((together.decay.value(name)[i], alone.decay.value(name)))
-        for one, other in pairs:
-            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)
+        for item, other in pairs:
+            torch.testing.assert_close(item, other, rtol=1e-6, atol=1e-8)
         wanted = alone.kernel(X[i]).to_dense()
         torch.testing.assert_close(together.kernel(X).to_dense()[i], wanted, rtol=1e-6, atol=1e-8)
     assert float(together.noise[2]) == pytest.approx(0.05)
     assert bool((together.noise[[0, 1, 3]] != 0.05).all())
 
 
-def test_batch_dimensions_are_kept_and_parts_taken_one_after_another(monkeypatch):
+def test_batch_dimensions_and_pieces(monkeypatch):
     X, times, y = observed(6, 20, 0.05)
     kernel = unit_kernel("se", 0.3)
     whole = learn(Refit(), kernel, Markov(0.01), 0.05, X, times, y, all_of(y))
@@ -113,7 +113,7 @@ def test_parameters_of_simulated_loops_return_within_their_error():
         assert abs(float(values.mean()) - truth) < 3 * error, name
 
 
-def test_standstill_is_found_and_the_prior_does_not_hide_it():
+def test_static_objectives_are_recognised():
     X, times, y = observed(4, 150, 0.0)
     refit = Refit(lengthscale=None, noise=None)
     learned = learn(refit, unit_kernel("se", 0.2), Markov(0.05), 0.02, X, times, y, all_of(y))
@@ -121,7 +121,7 @@ def test_standstill_is_found_and_the_prior_does_not_hide_it():
     assert float(learned.decay.value("epsilon").min()) == 0.0
 
 
-def test_what_is_not_free_stays():
+def test_fixed_hyperparameters_stay():
     X, times, y = observed(2, 30, 0.05)
     kernel = ScaleKernel(unit_kernel("matern52", 0.3)).double()
     kernel.outputscale = torch.tensor(1.4, dtype=torch.float64)
@@ -130,9 +130,9 @@ def test_what_is_not_free_stays():
     wanted = kernel(X).to_dense().detach()
     torch.testing.assert_close(learned.kernel(X).to_dense(), wanted, rtol=0, atol=1e-12)
     torch.testing.assert_close(learned.noise, torch.full((2,), 0.07, dtype=torch.float64))
-    still = learn(Refit(epsilon=None), kernel, Markov(0.25), 0.07, X, times, y, all_of(y))
+    static = learn(Refit(epsilon=None), kernel, Markov(0.25), 0.07, X, times, y, all_of(y))
     torch.testing.assert_close(
-        still.decay.value("epsilon"), torch.full((2,), 0.25, dtype=torch.float64)
+        static.decay.value("epsilon"), torch.full((2,), 0.25, dtype=torch.float64)
     )
     gone = learn(Refit(epsilon=None), kernel, Markov(1.0), 0.07, X, times, y, all_of(y))
     torch.testing.assert_close(gone.decay.value("epsilon"), torch.ones(2, dtype=torch.float64))
@@ -158,7 +158,7 @@ def test_without_data_parameters_stay():
     torch.testing.assert_close(learned.kernel.lengthscale, torch.full((2, 1, 1), 0.3).double())
 
 
-def test_an_estimated_mean_does_not_matter_to_shifted_data():
+def test_estimated_mean_of_shifted_data():
     X, times, y = observed(2, 40, 0.05)
     kernel = unit_kernel("se", 0.3)
     arguments = (Refit(), kernel, Markov(0.01), 0.05, X, times)
@@ -179,17 +179,10 @@ def test_inputs_in_other_units_give_the_same_in_those_units():
     torch.testing.assert_close(found, unit.kernel.lengthscale, rtol=1e-3, atol=0)
 
 
-def test_single_precision_is_kept():
+def test_single_precision():
     X, times, y = observed(2, 30, 0.05)
     learned = learn(
-        Refit(),
-        unit_kernel("se", 0.3),
-        Markov(0.01),
-        0.05,
-        X.float(),
-        times,
-        y.float(),
-        all_of(y),
+        Refit(), unit_kernel("se", 0.3), Markov(0.01), 0.05, X.float(), times, y.float(), all_of(y)
     )
     assert {learned.noise.dtype, learned.kernel.dtype} == {torch.float32}
     of_time = {learned.vector.dtype, learned.decay.value("epsilon").dtype}
@@ -209,7 +202,7 @@ def test_a_prior_decides_where_data_do_not():
     assert float(learned.kernel.lengthscale) == pytest.approx(4.2, rel=1e-2)
 
 
-def test_inflated_noise_does_not_pass_for_small_noise():
+def test_inflated_noise_is_not_small_noise():
     """Where old rows are inflated a thousand times, their likelihood as noise says σ² = 0."""
     X, times, y = observed(4, 60, 0.0, noise=0.05)
     growth = torch.where(times < 40, 1000.0, 1.0)

@@ -1,4 +1,4 @@
-"""Densities are computed where the data lie, whatever the prior is made of."""
+"""Priors move to the device of the data."""
 
 import pytest
 import torch
@@ -56,7 +56,7 @@ def test_a_rate_prior_is_a_density():
 
 
 def test_no_rate_is_drawn_at_the_end_of_the_support(monkeypatch):
-    """However near to 1 the probability is of which it is the quantile."""
+    """Not even at a probability of 1 - 2^-53."""
     monkeypatch.setattr(torch, "rand", lambda shape, **like: torch.full(shape, 1 - 2**-53, **like))
     for mode in torch.logspace(-3, 0, 50).tolist():
         for prior in (RatePrior(mode, upper=1.0).double(), RatePrior(mode, upper=1.0).float()):

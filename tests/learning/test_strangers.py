@@ -1,7 +1,7 @@
-"""A decay of a user's own is learned as those of the package are, or refused."""
+"""Custom decays are learned like the decays of the package, or refused."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def observed(loops=3, rounds=40, decay=DECAY, unit=1.0, seed=0):
     D = np.exp(-decay.rate * apart) * np.cos(6.2832 * apart / decay.period)
     K = np.exp(-squares / (2 * 0.5**2)) * D + NOISE * np.eye(rounds)
     y = np.einsum("bij,bj->bi", np.linalg.cholesky(K), random.standard_normal((loops, rounds)))
-    return tuple(torch.from_numpy(one) for one in (X, unit * times, y))
+    return tuple(torch.from_numpy(item) for item in (X, unit * times, y))
 
 
 def textbook(X, times, y, rate, period):
@@ -67,13 +67,7 @@ def objective(refit=None, decay=DECAY):
     )
     loops = torch.arange(3)
     at = ordered.searched(ordered.given.expand(3, -1), unit)
-    return (
-        ordered,
-        found,
-        at,
-        loops,
-        (X, times, y),
-    )
+    return (ordered, found, at, loops, (X, times, y))
 
 
 def test_value_and_prior_by_the_textbook():
@@ -87,7 +81,7 @@ def test_value_and_prior_by_the_textbook():
     own = Refit(**FIXED, decay={"rate": Free(prior=GammaPrior(2.0, 30.0)), "period": None})
     _, found, at, loops, _ = objective(own)
     prior = gamma(2.0, scale=1 / 30).logpdf(0.05)  # per unit of the user's
-    wanted = [one - halfnorm(scale=0.25).logpdf(0.05 * 0.8) + prior for one in wanted]
+    wanted = [item - halfnorm(scale=0.25).logpdf(0.05 * 0.8) + prior for item in wanted]
     np.testing.assert_allclose(-found(at, loops)[0].numpy(), wanted, rtol=0, atol=1e-9)
 
 
@@ -111,76 +105,11 @@ def test_it_is_found_in_any_unit():
         live = torch.ones_like(y, dtype=torch.bool)
         learned = learn(refit, unit_kernel("se", 0.5), start, NOISE, X, times, y, live).decay
         found[unit] = learned.value("rate") * unit, learned.value("period") / unit
-    for one, other in zip(*found.values(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-6)
+    for item, other in zip(*found.values(), strict=True):
+        torch.testing.assert_close(item, other, rtol=1e-2, atol=1e-6)
     rate, period = found[1.0]
     assert float(period.median()) == pytest.approx(10.0, rel=0.03)
     assert 0.02 < float(rate.median()) < 0.12
-
-
-def test_bounds_declared_and_bounds_of_ones_own():
-    ordered, *_ = objective(Refit(decay={"period": Free(lower=8.0, upper=12.0)}))
-    gap = torch.full((1,), 0.5, dtype=D)
-    lower, upper = ordered.bounds(gap)
-    assert lower[0, -1].item() == pytest.approx(16.0)  # in gaps of half a unit
-    assert upper[0, -1].item() == pytest.approx(24.0)
-    ordered, *_ = objective()
-    lower, upper = ordered.bounds(gap)
-    assert (lower[0, -1].item(), upper[0, -1].item()) == (2.0, 100.0)
-    with pytest.raises(ValueError, match="period starts from"):
-        objective(Refit(decay={"period": Free(lower=11.0)}))
-
-
-def test_a_strategy_learns_it_and_uses_what_it_learned():
-    domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
-    strategy = GPStrategy(
-        kernel=unit_kernel("se", 0.5).double(),
-        noise=NOISE,
-        decay=Seasonal(rate=0.2, period=11.5),
-        learning=Refit(**FIXED, every=40),
-    )
-    X, times, y = observed(loops=2)
-    state = strategy.init(domain, batch_shape=(2,))
-    for t in range(40):
-        suggestion = strategy.suggestion_at(state, X[:, t], now=times[:, t])
-        state, _ = strategy.tell(state, suggestion, y[:, t])
-    decay, query = state.basis.decay, torch.rand(5, 2, dtype=D)
-    posterior = strategy.posterior(state, query, now=times[:, -1] + 0.7)
-    for i in range(2):
-        rate, period = (float(decay.value(name)[i]) for name in ("rate", "period"))
-        assert rate != pytest.approx(0.2)
-        told = replace(strategy, decay=Seasonal(rate, period), learning=None)
-        alone = told.init(domain)
-        for t in range(40):
-            suggestion = told.suggestion_at(alone, X[i, t], now=times[i, t])
-            alone, _ = told.tell(alone, suggestion, y[i, t])
-        wanted = told.posterior(alone, query, now=times[i, -1] + 0.7)
-        torch.testing.assert_close(posterior.mean[i], wanted.mean, rtol=0, atol=1e-9)
-        torch.testing.assert_close(posterior.variance[i], wanted.variance, rtol=0, atol=1e-9)
-
-
-@dataclass(frozen=True)
-class Capped(Decay):
-    """A share of the variance stays for ever, at most half: beyond, the formula is level."""
-
-    share: float = 0.25
-    parameters = {"share": Parameter(upper=1.0)}  # noqa: RUF012
-
-    def attenuation(self, elapsed):
-        share = torch.as_tensor(self.share, dtype=elapsed.dtype).clamp_max(0.5)
-        return torch.where(elapsed == 0, 1.0, share)
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        *(Markov(0.1), Wiener(0.1), PeriodicMarkov(0.1, 7.0, 1.0), DECAY, Capped()),
-        *(ExponentialWeights(0.9), UncertaintyInjection(0.5, 0.3)),
-    ],
-    ids=repr,
-)
-def test_what_is_declared_rightly_is_taken(part):
-    require_learnable(part)
 
 
 @dataclass(frozen=True)
@@ -198,10 +127,47 @@ class Stretched(Decay):
         return torch.exp(-self.kappa * elapsed**self.alpha)
 
 
-def test_a_prior_of_what_has_no_unit_of_its_own_is_refused():
-    settings = Refit(decay={"kappa": Free(prior=HalfNormalPrior(1.0))}, every=2)
-    with pytest.raises(ValueError, match="the unit of kappa depends on other parameters"):
-        objective(settings, Stretched())
+def test_declared_and_custom_bounds():
+    ordered, *_ = objective(Refit(decay={"period": Free(lower=8.0, upper=12.0)}))
+    gap = torch.full((1,), 0.5, dtype=D)
+    lower, upper = ordered.bounds(gap)
+    assert lower[0, -1].item() == pytest.approx(16.0)  # in gaps of half a unit
+    assert upper[0, -1].item() == pytest.approx(24.0)
+    ordered, *_ = objective()
+    lower, upper = ordered.bounds(gap)
+    assert (lower[0, -1].item(), upper[0, -1].item()) == (2.0, 100.0)
+    prior = Free(prior=HalfNormalPrior(1.0))
+    for decay, free, message in (
+        (DECAY, {"period": Free(lower=11.0)}, "period starts from"),
+        (DECAY, {"speed": Free()}, r"decay has \['speed'\], but .* declares \['rate', 'per"),
+        (Stretched(), {"kappa": prior}, "the unit of kappa depends on other parameters"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            objective(Refit(decay=free), decay)
+
+
+@dataclass(frozen=True)
+class Capped(Decay):
+    """A fraction of the variance stays for ever, at most half."""
+
+    share: float = 0.25
+    parameters = {"share": Parameter(upper=1.0)}  # noqa: RUF012
+
+    def attenuation(self, elapsed):
+        share = torch.as_tensor(self.share, dtype=elapsed.dtype).clamp_max(0.5)
+        return torch.where(elapsed == 0, 1.0, share)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(Markov(0.1), Wiener(0.1), PeriodicMarkov(0.1, 7.0, 1.0), DECAY, Capped()),
+        *(ExponentialWeights(0.9), UncertaintyInjection(0.5, 0.3)),
+    ],
+    ids=repr,
+)
+def test_correct_declarations_are_accepted(part):
+    require_learnable(part)
 
 
 @dataclass(frozen=True)
@@ -212,7 +178,7 @@ class Wrong(Decay):
 
 @dataclass(frozen=True)
 class Elsewhere(Wrong):
-    """Computed from what was there when it was made."""
+    """Uses a value derived at construction."""
 
     def __post_init__(self):
         object.__setattr__(self, "half", 0.5 * self.rate)
@@ -255,17 +221,17 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
-def test_what_cannot_be_learned_is_refused(kind):
+def test_wrong_declarations_are_refused(kind):
     strategy = GPStrategy(kernel=RBFKernel().double(), noise=NOISE, decay=kind(), learning=Refit())
     with pytest.raises(ValueError, match=REFUSED[kind]):
         strategy.init(Box(torch.tensor([[0.0], [1.0]], dtype=D)))
 
 
-def test_what_declares_nothing_is_refused_unless_it_is_kept():
-    parts, sides = LearnableKernel(unit_kernel("se", 0.5).double()), torch.ones(2, dtype=D)
+def test_undeclared_parameters_are_refused_unless_fixed():
+    parts, ranges = LearnableKernel(unit_kernel("se", 0.5).double()), torch.ones(2, dtype=D)
     with pytest.raises(ValueError, match=r"declares no parameters.*Refit\(decay=None\)"):
-        ParameterLayout(Refit(), parts, DampedDrift(), NOISE, sides)
-    assert ParameterLayout(Refit(), parts, Static(), NOISE, sides).size == 3
+        ParameterLayout(Refit(), parts, DampedDrift(), NOISE, ranges)
+    assert ParameterLayout(Refit(), parts, Static(), NOISE, ranges).size == 3
     X, times, y = observed()
     live = torch.ones_like(y, dtype=torch.bool)
     retained = learn(
@@ -276,8 +242,3 @@ def test_what_declares_nothing_is_refused_unless_it_is_kept():
     torch.testing.assert_close(
         retained.decay.covariance(at.unsqueeze(-1), at.unsqueeze(-2)), wanted
     )
-
-
-def test_names_that_are_not_declared_are_refused():
-    with pytest.raises(ValueError, match=r"decay has \['speed'\], but .* declares \['rate', 'per"):
-        objective(Refit(decay={"speed": Free()}))

@@ -37,8 +37,8 @@ def test_a_first_fit_is_no_worse_than_any_rate_held_fixed():
     assert (found().log_posterior.numpy() >= best - 1e-3).all()
 
 
-def test_a_bad_last_result_does_not_hold_a_later_fit():
-    """From lengthscale 0.03 alone, one of these loops stays 4 below the search from the given."""
+def test_a_bad_last_result_does_not_trap_a_later_fit():
+    """From lengthscale 0.03 alone, a loop ends 4 below the search from the given values."""
     given = found(start=vector(0.3, 0.02, -math.log1p(-0.003)))
     later = found(start=vector(0.03, 0.02, 0.0))
     assert bool((later.log_posterior >= given.log_posterior - 1e-3).all())

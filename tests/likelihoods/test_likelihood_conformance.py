@@ -1,9 +1,4 @@
-"""GPyTorch's own test case for likelihoods, with each inflation.
-
-The case compares closed forms with 512 samples, which a small noise spreads too far: the noise is
-that of GPyTorch's own likelihoods, ln 2, rather than BoTorch's 0.007. It calls likelihoods without
-inputs, which then stand for the training data: five rows, as the case has them.
-"""
+"""GPyTorch's own test case for likelihoods, with each inflation, on five rows of training data."""
 
 import unittest
 
@@ -14,27 +9,24 @@ from botorch_tv.forgetting import ExponentialWeights, Static, UncertaintyInjecti
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 
 
-def told(likelihood):
-    likelihood.set_training_data(torch.linspace(2.0, 3.0, 5).unsqueeze(-1).to(likelihood.noise))
-    return likelihood.initialize(noise=0.693)
-
-
-class TestExponential(BaseLikelihoodTestCase, unittest.TestCase):
+class Case(BaseLikelihoodTestCase):
     seed = 0
+    parts: tuple = ()
 
     def create_likelihood(self, **kwargs):
-        return told(AgeNoiseLikelihood(ExponentialWeights(0.9), **kwargs))
+        likelihood = AgeNoiseLikelihood(*self.parts, now=3.0, **kwargs)
+        likelihood.set_training_data(torch.linspace(2.0, 3.0, 5).unsqueeze(-1).to(likelihood.noise))
+        # The noise of GPyTorch's likelihoods, ln 2, for which 512 samples are enough.
+        return likelihood.initialize(noise=0.693)
 
 
-class TestInjection(BaseLikelihoodTestCase, unittest.TestCase):
-    seed = 0
-
-    def create_likelihood(self, **kwargs):
-        return told(AgeNoiseLikelihood(UncertaintyInjection(1.0, 0.5), now=3.0, **kwargs))
+class TestExponential(Case, unittest.TestCase):
+    parts = (ExponentialWeights(0.9),)
 
 
-class TestConstant(BaseLikelihoodTestCase, unittest.TestCase):
-    seed = 0
+class TestInjection(Case, unittest.TestCase):
+    parts = (UncertaintyInjection(1.0, 0.5),)
 
-    def create_likelihood(self, **kwargs):
-        return told(AgeNoiseLikelihood(Static(), **kwargs))
+
+class TestConstant(Case, unittest.TestCase):
+    parts = (Static(),)

@@ -34,6 +34,17 @@ def test_out_of_bounds(make, name, values):
         assert torch.equal(getattr(module, name), before)
 
 
+@pytest.mark.parametrize(
+    ("make", "name", "value"),
+    [(ExponentialAging, "gamma", value) for value in (0.0, 1e-7, 1.5)]
+    + [(MarkovKernel, "epsilon", value) for value in (-0.1, 1.0 - 1e-8, 1.1, NAN)]
+    + [(WienerKernel, "sigma_w2", value) for value in (-0.1, INF)],
+)
+def test_a_start_that_cannot_be_learned(make, name, value):
+    with pytest.raises(ValueError, match=f"{name} is"):
+        make(value)
+
+
 def test_a_prior_that_reaches_beyond_is_drawn_from_again():
     kernel = MarkovKernel(0.1, epsilon_prior=UniformPrior(0.0, 4.0))
     torch.manual_seed(0)

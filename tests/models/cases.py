@@ -1,14 +1,10 @@
 """Data and forgettings that the tests of models share."""
 
+from functools import partial
+
 import torch
 
-from botorch_tv.forgetting import (
-    ExponentialWeights,
-    Markov,
-    Static,
-    UncertaintyInjection,
-    Wiener,
-)
+from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.models import TimeVaryingGP
 
 FORGETTINGS = {
@@ -20,6 +16,7 @@ FORGETTINGS = {
     "markov and weights": (Markov(0.05), ExponentialWeights(0.9)),
     "wiener and injection": [UncertaintyInjection(1.5, 0.1), Wiener(0.05)],
 }
+plain = partial(TimeVaryingGP, outcome_transform=None)
 AGED = ["weights", "injection", "markov and weights", "wiener and injection"]
 
 
@@ -46,13 +43,13 @@ def present(model, q=5, batch=(), seed=1):
     return test_X
 
 
-def build(forgetting="markov", *, known=False, **options):
+def build(forgetting="markov", *, fixed=False, **options):
     """A model without an outcome transform, unless the options say otherwise."""
     size = {
         key: options.pop(key) for key in ("n", "d", "m", "batch", "seed", "dtype") if key in options
     }
     X, Y = data(**size)
-    Yvar = (0.02 + 0.1 * Y.abs()).detach() if known else None
+    Yvar = (0.02 + 0.1 * Y.abs()).detach() if fixed else None
     options.setdefault("outcome_transform", None)
     return TimeVaryingGP(X, Y, Yvar, forgetting=FORGETTINGS[forgetting], **options)
 

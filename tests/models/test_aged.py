@@ -9,16 +9,10 @@ from botorch.exceptions import UnsupportedError
 from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
 from oracles.dense import noise_factor
 
-from botorch_tv.forgetting import (
-    ExponentialWeights,
-    Markov,
-    Static,
-    UncertaintyInjection,
-    Wiener,
-)
+from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.models.aging_gp import rates
@@ -32,25 +26,25 @@ LAST = {
 }
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", AGED)
-def test_predicted_measurements_have_the_noise_of_their_age(forgetting, known):
-    """Now and later as new ones, in the past by their lag; the mean of known variances."""
-    model = build(forgetting, known=known, now=20.0)
+def test_noise_of_predicted_measurements(forgetting, fixed):
+    """Present and future observations have lag 0, past observations their own lag."""
+    model = build(forgetting, fixed=fixed, now=20.0)
     test_X = present(model, q=4)
     test_X[:, -1] = torch.tensor([20.0, 23.0, 18.5, 5.0], dtype=torch.float64)
     plain = model.posterior(test_X).variance
     added = (model.posterior(test_X, observation_noise=True).variance - plain).squeeze(-1)
     factor = noise_factor(LAST[forgetting], [0.0, 0.0, 1.5, 15.0])
-    base = (0.02 + 0.1 * data()[1].abs()).mean() if known else model.likelihood.noise
+    base = (0.02 + 0.1 * data()[1].abs()).mean() if fixed else model.likelihood.noise
     expected = base.item() * torch.from_numpy(factor)
     assert torch.allclose(added, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("forgetting", AGED)
-def test_as_many_test_points_as_observations_are_still_test_points(forgetting):
+def test_noise_is_not_matched_by_shape(forgetting):
     """Noise is not matched by shape."""
-    model = build(forgetting, known=True)
+    model = build(forgetting, fixed=True)
     test_X = present(model, q=12)
     plain = model.posterior(test_X).variance
     added = model.posterior(test_X, observation_noise=True).variance - plain
@@ -58,22 +52,21 @@ def test_as_many_test_points_as_observations_are_still_test_points(forgetting):
 
 
 @pytest.mark.parametrize("forgetting", AGED)
-@pytest.mark.parametrize("known", [False, True])
-def test_leave_one_out_is_a_refit_without_the_one(forgetting, known):
-    model = build(forgetting, known=known, now=20.0)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_leave_one_out_equals_a_model_without_the_row(forgetting, fixed):
+    model = build(forgetting, fixed=fixed, now=20.0)
     X, Y = data()
-    Yvar = 0.02 + 0.1 * Y.abs() if known else None
+    Yvar = 0.02 + 0.1 * Y.abs() if fixed else None
     model.eval()
     fast = {noise: efficient_loo_cv(model, observation_noise=noise) for noise in (False, True)}
     for row in range(12):
         rest = [other for other in range(12) if other != row]
-        without = TimeVaryingGP(
+        without = plain(
             X[rest],
             Y[rest],
-            Yvar[rest] if known else None,
+            Yvar[rest] if fixed else None,
             forgetting=FORGETTINGS[forgetting],
             now=20.0,
-            outcome_transform=None,
         )
         if "wiener" in forgetting:
             without.covar_module.temporal.origin.fill_(X[0, -1])
@@ -81,16 +74,16 @@ def test_leave_one_out_is_a_refit_without_the_one(forgetting, known):
         found = fast[False].posterior
         assert torch.allclose(found.mean[row], posterior.mean, rtol=0, atol=1e-9)
         assert torch.allclose(found.variance[row], posterior.variance, rtol=0, atol=1e-9)
-        if not known:
+        if not fixed:
             noisy = without.posterior(X[row : row + 1], observation_noise=True)
             assert torch.allclose(fast[True].posterior.variance[row], noisy.variance, rtol=1e-9)
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_cross_validation_in_a_batch(forgetting, known):
+def test_cross_validation_in_a_batch(forgetting, fixed):
     X, Y = data(n=7)
-    folds = gen_loo_cv_folds(X, Y, 0.05 + 0 * Y if known else None)
+    folds = gen_loo_cv_folds(X, Y, 0.05 + 0 * Y if fixed else None)
     results = batch_cross_validation(
         TimeVaryingGP,
         ExactMarginalLogLikelihood,
@@ -108,10 +101,7 @@ def test_cross_validation_in_a_batch(forgetting, known):
     assert results.posterior.variance.isfinite().all()
 
 
-@pytest.mark.parametrize(
-    "forgetting",
-    ["static", "markov", "weights", "markov and weights"],
-)
+@pytest.mark.parametrize("forgetting", ["static", "markov", "weights", "markov and weights"])
 def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
     """Their update asks for noise without inputs. Within 4 standard errors of 1,000 paths,
     and the error of the features."""
@@ -168,92 +158,16 @@ def test_features_have_the_covariance_of_the_kernel(spatial, epsilon, columns):
     assert error < 4 / 2**7
 
 
-def test_features_that_are_not_known():
-    from botorch.sampling.pathwise.features import gen_kernel_features
-
-    walk = SpatioTemporalKernel(RBFKernel(), WienerKernel(0.1))
-    with pytest.raises(UnsupportedError, match="features are known for WienerKernel"):
-        gen_kernel_features(walk, num_inputs=3, num_outputs=64)
-    redrawn = build("markov").covar_module
-    redrawn.temporal = MarkovKernel(1.0).double()
-    with pytest.raises(UnsupportedError, match="epsilon = 1"):
-        gen_kernel_features(redrawn, num_inputs=3, num_outputs=64)
-
-
-def test_an_objective_redrawn_all_the_time_is_known_only_where_it_is_measured_now():
-    """epsilon = 1 leaves the prior, but for what was measured at the time of the prediction."""
-    X, Y = data()
-    model = TimeVaryingGP(X, Y, forgetting=Markov(1.0), outcome_transform=None)
-    later = model.posterior(present(model))
-    assert torch.equal(later.mean, torch.zeros(5, 1).double())
-    assert torch.allclose(later.variance, torch.ones(5, 1).double(), atol=1e-12)
-    alone = TimeVaryingGP(X[-1:], Y[-1:], forgetting=Static(), outcome_transform=None)
-    at = X[-1:].expand(4, 3).clone()
-    at[:, :2] = torch.rand(4, 2, dtype=torch.float64)
-    assert_same(model.posterior(at), alone.posterior(at), atol=1e-12)
-    mll = ExactMarginalLogLikelihood(model.likelihood, model)
-    model.train()
-    mll(model(X), model.train_targets, X).backward()
-    gradients = [p.grad for p in model.parameters() if p.requires_grad]
-    assert all(g is None or g.isfinite().all() for g in gradients)
-    assert model.covar_module.temporal.epsilon.item() == 1.0
-
-
-def test_a_present_for_each_member_of_a_batch():
-    X, Y = data(batch=(3,))
-    now = torch.tensor([20.0, 30.0, 60.0], dtype=torch.float64)
-    model = TimeVaryingGP(
-        X, Y, forgetting=ExponentialWeights(0.95), now=now, outcome_transform=None
-    )
-    test_X = present(model, batch=(3,))
-    posterior = model.posterior(test_X)
-    for member in range(3):
-        alone = TimeVaryingGP(
-            X[member],
-            Y[member],
-            forgetting=ExponentialWeights(0.95),
-            now=now[member].item(),
-            outcome_transform=None,
-        )
-        single = alone.posterior(test_X[member])
-        assert torch.allclose(posterior.mean[member], single.mean, rtol=0, atol=1e-12)
-        assert torch.allclose(posterior.variance[member], single.variance, rtol=0, atol=1e-12)
-    fantasies = torch.randn(2, 3, 5, 1, dtype=torch.float64)
-    model.set_now(now + 5.0)
-    assert model.condition_on_observations(test_X, fantasies).batch_shape == torch.Size([2, 3])
-
-
-def test_new_training_data_is_aged_by_its_own_times():
+def test_new_training_data_have_their_own_ages():
     X, Y = data(n=14)
-    model = TimeVaryingGP(X[:6], Y[:6], forgetting=ExponentialWeights(0.8), outcome_transform=None)
+    model = plain(X[:6], Y[:6], forgetting=ExponentialWeights(0.8))
     model.posterior(X)
     model.set_train_data(X, Y.squeeze(-1), strict=False)
-    full = TimeVaryingGP(X, Y, forgetting=ExponentialWeights(0.8), outcome_transform=None)
+    full = plain(X, Y, forgetting=ExponentialWeights(0.8))
     assert_same(model.posterior(X + 1), full.posterior(X + 1))
 
 
-def test_limits():
-    """γ = 1, κ = 0 and ε = 0 forget nothing, to the last digit; γ → 0 leaves the newest point."""
-    X, Y = data()
-    test_X = X + 0.1
-    static = build("static").posterior(test_X)
-    for forgetting in (
-        ExponentialWeights(1.0),
-        UncertaintyInjection(1.0, 0.0),
-        Markov(0.0),
-        Wiener(0.0),
-    ):
-        model = TimeVaryingGP(X, Y, forgetting=forgetting, outcome_transform=None)
-        assert_same(model.posterior(test_X), static, atol=1e-9)
-    X = X * torch.tensor([1.0, 1.0, 10.0], dtype=torch.float64)
-    newest = TimeVaryingGP(X, Y, forgetting=ExponentialWeights(1e-6), outcome_transform=None)
-    alone = TimeVaryingGP(
-        X[-1:], Y[-1:], forgetting=ExponentialWeights(0.5), outcome_transform=None
-    )
-    assert_same(newest.posterior(test_X), alone.posterior(test_X), atol=1e-9)
-
-
-def test_a_model_that_listens_learns_in_the_unit_of_the_data_it_has_now():
+def test_listen_uses_the_unit_of_the_present_data():
     random = torch.Generator().manual_seed(0)
     arms = torch.rand(12, 2, dtype=torch.float64, generator=random)
     times = torch.arange(12, dtype=torch.float64).unsqueeze(-1)
@@ -265,3 +179,28 @@ def test_a_model_that_listens_learns_in_the_unit_of_the_data_it_has_now():
     model.listen()
     assert float(part.unit) == 10
     assert float(part.epsilon) == pytest.approx(before)
+
+
+class Cubed(MarkovKernel):
+    def forward(self, x1, x2, diag=False, last_dim_is_batch=False):
+        return super().forward(x1, x2, diag, last_dim_is_batch) ** 3
+
+
+class Own(SpatioTemporalKernel):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (SpatioTemporalKernel(RBFKernel(), WienerKernel(0.1)), "WienerKernel"),
+        (SpatioTemporalKernel(RBFKernel(), MarkovKernel(1.0)), "epsilon = 1"),
+        (SpatioTemporalKernel(RBFKernel(), Cubed(0.1)), "Cubed"),
+        (Own(RBFKernel(), MarkovKernel(0.1)), "Own"),
+    ],
+)
+def test_kernels_without_features(kernel, message):
+    from botorch.sampling.pathwise.features import gen_kernel_features
+
+    with pytest.raises(UnsupportedError, match=message):
+        gen_kernel_features(kernel.double(), num_inputs=3, num_outputs=64)

@@ -27,7 +27,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
@@ -40,14 +40,8 @@ pytestmark = [
 ]
 SHAPES = list(itertools.product([(), (2,)], [1, 2]))
 every_forgetting = pytest.mark.parametrize("forgetting", FORGETTINGS)
-PAIRS = [name for name in FORGETTINGS if " and " in name]  # of two ways to forget
-with_pairs_in_the_suite = pytest.mark.parametrize(
-    "forgetting",
-    [
-        pytest.param(name, marks=() if name in PAIRS else (pytest.mark.slow,))
-        for name in FORGETTINGS
-    ],
-)
+PAIRS = [name for name in FORGETTINGS if " and " in name]
+pairs_of_forgettings = pytest.mark.parametrize("forgetting", PAIRS)
 
 
 def fit(model, maxiter=5):
@@ -84,10 +78,10 @@ def test_parts_and_shapes(forgetting, batch, m):
 
 
 @every_forgetting
-@pytest.mark.parametrize("known", [False, True])
-def test_fitting_improves_the_likelihood_and_moves_what_is_learned(forgetting, known):
+@pytest.mark.parametrize("fixed", [False, True])
+def test_fitting_improves_the_likelihood(forgetting, fixed):
     X, Y = data(n=25)
-    model = TimeVaryingGP(X, Y, 0.05 + 0 * Y if known else None, forgetting=FORGETTINGS[forgetting])
+    model = TimeVaryingGP(X, Y, 0.05 + 0 * Y if fixed else None, forgetting=FORGETTINGS[forgetting])
     mll = ExactMarginalLogLikelihood(model.likelihood, model)
 
     def value():
@@ -105,32 +99,16 @@ def test_fitting_improves_the_likelihood_and_moves_what_is_learned(forgetting, k
     for key, name in named.items():
         if forgetting == key:
             assert any(found.endswith(name) for found in moved), moved
-    assert any(name.endswith("raw_noise") for name in learned) != known
+    assert any(name.endswith("raw_noise") for name in learned) != fixed
     assert model.posterior(present(model)).variance.isfinite().all()
 
 
-@with_pairs_in_the_suite
+@pairs_of_forgettings
 def test_five_points_do_not_run_off(forgetting):
     """Without priors raw parameters went to 1e4 and the fit raised."""
     X, Y = data(n=5)
     model = fit(TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting]), maxiter=200)
     assert all(p.abs().max() < 100 for p in model.parameters())
-
-
-@pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_batches_fit_as_their_members(forgetting):
-    """One step of gradient on each: the loss of a batch is the sum of its members'."""
-    model = build(forgetting, batch=(2,))
-    mll = ExactMarginalLogLikelihood(model.likelihood, model)
-    X, Y = data(batch=(2,))
-    together = mll(model(X), model.train_targets, X)
-    for member in range(2):
-        single = TimeVaryingGP(
-            X[member], Y[member], forgetting=FORGETTINGS[forgetting], outcome_transform=None
-        )
-        alone = ExactMarginalLogLikelihood(single.likelihood, single)
-        value = alone(single(X[member]), single.train_targets, X[member])
-        assert together[member].item() == pytest.approx(value.item(), rel=1e-10)
 
 
 def test_learn_forgetting_false_fixes_it():
@@ -147,7 +125,7 @@ def test_learn_forgetting_false_fixes_it():
     assert model.likelihood.aging.log_factor(lag).exp().item() == pytest.approx(1.4, rel=1e-14)
 
 
-def test_parameters_start_exactly_where_they_are_told():
+def test_initial_values_are_exact():
     """In float64, not by way of float32."""
     X, Y = data()
     model = TimeVaryingGP(X, Y, forgetting=(Markov(0.03), ExponentialWeights(0.97)))
@@ -178,21 +156,16 @@ def test_transforms_of_space_and_outcomes(forgetting, m):
     )
     scaled = Normalize(3, indices=[0, 1])
     standard = Standardize(m)
-    plain = TimeVaryingGP(
-        scaled(X[:12]),
-        standard(Y[:12])[0],
-        forgetting=FORGETTINGS[forgetting],
-        outcome_transform=None,
-    )
+    bare = plain(scaled(X[:12]), standard(Y[:12])[0], forgetting=FORGETTINGS[forgetting])
     scaled.eval(), standard.eval()
     test_X = present(model)
     test_X[:, :2] = 3.0 + 5.0 * test_X[:, :2]
     for noise in (False, True):
-        expected = standard.untransform_posterior(plain.posterior(scaled(test_X), None, noise))
+        expected = standard.untransform_posterior(bare.posterior(scaled(test_X), None, noise))
         assert_same(model.posterior(test_X, observation_noise=noise), expected, atol=1e-9)
     grown = model.condition_on_observations(X[12:], Y[12:])
-    plain = plain.condition_on_observations(scaled(X[12:]), standard(Y[12:])[0])
-    expected = standard.untransform_posterior(plain.posterior(scaled(test_X)))
+    bare = bare.condition_on_observations(scaled(X[12:]), standard(Y[12:])[0])
+    expected = standard.untransform_posterior(bare.posterior(scaled(test_X)))
     assert_same(grown.posterior(test_X), expected, atol=1e-9)
     grown.train()
     assert torch.equal(grown.train_inputs[0].reshape(-1, 14, 3)[0], X)
@@ -205,24 +178,22 @@ def test_a_transform_for_each_member_of_a_batch(forgetting):
     X[1, :, :2] = 10 + 5 * X[1, :, :2]
     test_X = X[:, :4] + 0.1
     new_X, new_Y = X[:, -2:], Y[:, -2:]
-    model = TimeVaryingGP(
+    model = plain(
         X[:, :8],
         Y[:, :8],
         forgetting=FORGETTINGS[forgetting],
         input_transform=Normalize(3, indices=[0, 1], batch_shape=torch.Size([2])),
-        outcome_transform=None,
         now=30.0,
     )
     loss = ExactMarginalLogLikelihood(model.likelihood, model)
     together = loss(model(*model.train_inputs), model.train_targets, *model.train_inputs)
     grown = model.condition_on_observations(new_X, new_Y)
     for member, output in itertools.product(range(2), range(2)):
-        alone = TimeVaryingGP(
+        alone = plain(
             X[member, :8],
             Y[member, :8, output : output + 1],
             forgetting=FORGETTINGS[forgetting],
             input_transform=Normalize(3, indices=[0, 1]),
-            outcome_transform=None,
             now=30.0,
         )
         single = ExactMarginalLogLikelihood(alone.likelihood, alone)
@@ -244,11 +215,11 @@ def test_a_nonlinear_outcome_transform():
     """exp of a normal variable: moments of the log-normal, of the model of ln y; data come as y."""
     X, Y = data()
     model = TimeVaryingGP(X, Y.exp(), outcome_transform=Log(), forgetting=Markov(0.1))
-    plain = TimeVaryingGP(X, Y, outcome_transform=None, forgetting=Markov(0.1))
+    bare = plain(X, Y, forgetting=Markov(0.1))
     new_X, new_Y = X[:1] + torch.tensor([0.1, 0.1, 30.0], dtype=X.dtype), Y[:1]
     grown = model.condition_on_observations(new_X, new_Y.exp())
     assert isinstance(grown, TimeVaryingGP)
-    pairs = ((model, plain), (grown, plain.condition_on_observations(new_X, new_Y)))
+    pairs = ((model, bare), (grown, bare.condition_on_observations(new_X, new_Y)))
     for ours, logarithm in pairs:
         found, expected = ours.posterior(present(model)), logarithm.posterior(present(model))
         assert isinstance(found, TransformedPosterior)
@@ -259,10 +230,10 @@ def test_a_nonlinear_outcome_transform():
 
 
 def test_a_learned_input_transform():
-    """The warp is learned with the rest, and what it gives is what the kernel sees."""
+    """The warp is learned, and the kernel sees its output."""
     X, Y = data()
     warp = Warp(d=3, indices=[0, 1])
-    model = fit(TimeVaryingGP(X, Y, input_transform=warp, outcome_transform=None))
+    model = fit(plain(X, Y, input_transform=warp))
     assert not torch.equal(warp.concentration0, torch.ones_like(warp.concentration0))
     at = present(model)
     with torch.no_grad():
@@ -279,15 +250,15 @@ def test_a_learned_input_transform():
     torch.testing.assert_close(posterior.variance.squeeze(-1), variance, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_construct_inputs(forgetting, known):
+def test_construct_inputs(forgetting, fixed):
     X, Y = data()
     X = X.roll(1, -1)  # time first
     dataset = SupervisedDataset(
         X,
         Y,
-        Yvar=0.1 + 0 * Y if known else None,
+        Yvar=0.1 + 0 * Y if fixed else None,
         feature_names=["t", "a", "b"],
         outcome_names=["y"],
     )
@@ -296,7 +267,7 @@ def test_construct_inputs(forgetting, known):
     )
     assert torch.equal(inputs["train_X"], X)
     assert torch.equal(inputs["train_Y"], Y)
-    assert ("train_Yvar" in inputs) == known
+    assert ("train_Yvar" in inputs) == fixed
     model = TimeVaryingGP(**inputs)
     assert model.time_dim == 0
     assert model.now.item() == 50.0
@@ -304,12 +275,12 @@ def test_construct_inputs(forgetting, known):
 
 
 @every_forgetting
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("batch", [(), (2,)])
-def test_subset_output(forgetting, known, batch):
+def test_subset_output(forgetting, fixed, batch):
     model = build(
         forgetting,
-        known=known,
+        fixed=fixed,
         m=3,
         batch=batch,
         outcome_transform=Standardize(3, batch_shape=batch),
@@ -339,9 +310,9 @@ def test_subset_output(forgetting, known, batch):
 
 @every_forgetting
 @pytest.mark.parametrize(("batch", "m"), SHAPES)
-@pytest.mark.parametrize("known", [False, True])
-def test_fantasize(forgetting, batch, m, known):
-    model = build(forgetting, batch=batch, m=m, known=known)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_fantasize(forgetting, batch, m, fixed):
+    model = build(forgetting, batch=batch, m=m, fixed=fixed)
     X = present(model, q=2, batch=batch)
     sampler = SobolQMCNormalSampler(torch.Size([4]), seed=0)
     fantasy = model.fantasize(X, sampler)
@@ -355,8 +326,8 @@ def test_fantasize(forgetting, batch, m, known):
     added = (noisy.variance - before.variance).mean(-2)
     seen = fantasy.train_targets[..., -2:]
     assert seen.isfinite().all()
-    # A measurement at now is as noisy as a new one, however old the others are.
-    if not known:
+    # A measurement at now has lag 0 at any age of the others.
+    if not fixed:
         expected = model.likelihood.noise.squeeze(-1)
         expected = expected.unsqueeze(-1) if m == 1 else expected
     else:
@@ -368,7 +339,7 @@ def test_fantasize(forgetting, batch, m, known):
         assert empty.posterior(X).mean.shape == (4, 2, m)
 
 
-def test_fantasies_with_a_noise_of_ones_own():
+def test_fantasies_with_given_noise():
     for forgetting in ("markov", "weights"):
         model = build(forgetting)
         X = present(model, q=1)
@@ -394,9 +365,9 @@ def test_posterior_options():
 
 
 @every_forgetting
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("m", [1, 2])
-def test_state_dict_with_transforms(forgetting, known, m):
+def test_state_dict_with_transforms(forgetting, fixed, m):
     """Loaded onto the same data and onto fewer rows; the outcome scale comes along."""
     X, Y = data(n=14, m=m)
     Y = 3.0 + 2.0 * Y
@@ -405,7 +376,7 @@ def test_state_dict_with_transforms(forgetting, known, m):
         return TimeVaryingGP(
             X[rows],
             Y[rows],
-            0.05 + 0 * Y[rows] if known else None,
+            0.05 + 0 * Y[rows] if fixed else None,
             forgetting=FORGETTINGS[forgetting],
             input_transform=Normalize(3, indices=[0, 1]),
             now=30.0,
@@ -419,16 +390,16 @@ def test_state_dict_with_transforms(forgetting, known, m):
     fewer = make(slice(0, 9))
     fewer.load_state_dict(fitted.state_dict())
     assert torch.equal(fewer.outcome_transform.stdvs, fitted.outcome_transform.stdvs)
-    noise = 0.05 * torch.ones(5, m, dtype=torch.float64) if known else None
-    options = {"noise": noise / fitted.outcome_transform.stdvs**2} if known else {}
+    noise = 0.05 * torch.ones(5, m, dtype=torch.float64) if fixed else None
+    options = {"noise": noise / fitted.outcome_transform.stdvs**2} if fixed else {}
     regrown = fewer.condition_on_observations(X[9:], Y[9:], **options)
     assert_same(regrown.posterior(test_X), fitted.posterior(test_X), atol=1e-8)
 
 
 @every_forgetting
-@pytest.mark.parametrize("known", [False, True])
-def test_pickle_and_copies(forgetting, known):
-    model = build(forgetting, known=known, now=20.0)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_pickle_and_copies(forgetting, fixed):
+    model = build(forgetting, fixed=fixed, now=20.0)
     test_X = present(model)
     expected = model.posterior(test_X, observation_noise=True)
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
@@ -443,14 +414,8 @@ def test_custom_mean_and_covariance(forgetting):
     X, Y = data()
     kernel = ScaleKernel(MaternKernel(ard_num_dims=3))
     decay, inflation = FORGETTINGS["markov and weights"]
-    mean = ZeroMean()
-    model = TimeVaryingGP(
-        X,
-        Y,
-        covar_module=kernel,
-        mean_module=mean,
-        forgetting=None if forgetting == "markov" else inflation,
-    )
+    mean, given = ZeroMean(), None if forgetting == "markov" else inflation
+    model = TimeVaryingGP(X, Y, covar_module=kernel, mean_module=mean, forgetting=given)
     assert model.covar_module is kernel
     assert model.mean_module is mean
     assert kernel.raw_outputscale.dtype == torch.float64
@@ -511,14 +476,7 @@ def test_device(forgetting):
     assert built.posterior(test_X.cuda()).mean.is_cuda
 
 
-def test_moving_a_model_drops_what_it_computed():
-    model = build("markov and weights")
-    model.posterior(present(model))
-    model.float()
-    assert model.posterior(present(model).float()).mean.dtype == torch.float32
-
-
-@with_pairs_in_the_suite
+@pairs_of_forgettings
 def test_acquisition_at_the_present(forgetting):
     model = fit(build(forgetting))
     now = model.train_inputs[0][:, -1].max().item() + 1

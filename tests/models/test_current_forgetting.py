@@ -5,9 +5,8 @@ import math
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
-from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from models.cases import FORGETTINGS, assert_same, build, data, present
+from models.cases import FORGETTINGS, assert_same, build, data, plain, present
 
 from botorch_tv.forgetting import Decay, ExponentialWeights, Markov, UncertaintyInjection, Wiener
 from botorch_tv.models import TimeVaryingGP
@@ -17,25 +16,23 @@ pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWar
 
 @pytest.mark.parametrize("forgetting", FORGETTINGS)
 @pytest.mark.parametrize("learn", [True, False])
-def test_it_starts_as_it_was_told_and_makes_the_same_model(forgetting, learn):
+def test_it_can_be_passed_to_another_model(forgetting, learn):
     model = build(forgetting, learn_forgetting=learn)
-    told = FORGETTINGS[forgetting]
-    wanted = () if forgetting == "static" else told
+    given = FORGETTINGS[forgetting]
+    wanted = () if forgetting == "static" else given
     found = model.forgetting
     if isinstance(wanted, (tuple, list)):
-        assert {type(one) for one in found} == {type(one) for one in wanted}
+        assert {type(item) for item in found} == {type(item) for item in wanted}
     else:
         assert type(found) is type(wanted)
     X, Y = data()
-    again = TimeVaryingGP(
-        X, Y, forgetting=found or told, learn_forgetting=learn, outcome_transform=None
-    )
+    again = plain(X, Y, forgetting=found or given, learn_forgetting=learn)
     assert_same(model.posterior(present(model)), again.posterior(present(again)))
 
 
-def test_it_says_what_was_learned_per_unit_of_time_as_told():
+def test_learned_rates_are_per_unit_of_the_data():
     X, Y = data(n=30)
-    X[..., -1] *= 60  # told in minutes, learned in the usual gap
+    X[..., -1] *= 60  # minutes
     model = TimeVaryingGP(X, Y, forgetting=Markov(0.001))
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     learned = model.forgetting
@@ -65,23 +62,12 @@ def test_it_follows_every_parameter(part, name, value):
     home = model.covar_module.temporal if isinstance(part, Decay) else model.likelihood.aging
     setattr(home, name, value)
     assert math.isclose(getattr(model.forgetting, name), value, rel_tol=1e-12)
-    assert getattr(part, name) != value  # what was given stays what it was
+    assert getattr(part, name) != value
 
 
-def test_each_member_of_a_batch_has_its_own():
-    model = build("markov", batch=(2,))
-    model.covar_module.temporal.epsilon = torch.tensor([0.1, 0.2]).view(2, 1, 1)
-    assert torch.allclose(model.forgetting.epsilon, torch.tensor([0.1, 0.2]).double())
-
-
-def test_a_kernel_over_all_columns_is_asked_too():
+def test_a_rate_that_rounds_to_1_is_refused():
     X, Y = data()
-    assert TimeVaryingGP(X, Y, covar_module=RBFKernel()).forgetting == ()
-
-
-def test_a_rate_that_no_number_tells_in_that_unit_is_refused():
-    X, Y = data()
-    X[..., -1] *= 1e-4  # steps of milliseconds, told in units of ten seconds
+    X[..., -1] *= 1e-4  # steps of milliseconds in units of ten seconds
     model = TimeVaryingGP(X, Y, forgetting=Markov(0.01))
     model.covar_module.temporal.set_epsilon_per(1e-4, 0.5)
     with pytest.raises(ValueError, match="measure time in a shorter unit"):

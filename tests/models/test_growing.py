@@ -1,4 +1,4 @@
-"""Conditioning on new observations: what a refit would be, at the cost of their rows."""
+"""Conditioning on new observations equals a model of all data, at the cost of the new rows."""
 
 import gc
 import weakref
@@ -6,59 +6,45 @@ import weakref
 import pytest
 import torch
 from gpytorch.kernels import RBFKernel
-from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
 
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.models.growing_gp import GrowingRegression
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", FORGETTINGS)
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize("batch", [(), (3,)])
-def test_equals_a_refit(forgetting, known, m, batch):
-    full = build(forgetting, known=known, m=m, batch=batch)
+def test_equals_a_refit(forgetting, fixed, m, batch):
+    full = build(forgetting, fixed=fixed, m=m, batch=batch)
     X, Y = data(m=m, batch=batch)
     Yvar = 0.02 + 0.1 * Y.abs()
-    grown = TimeVaryingGP(
+    grown = plain(
         X[..., :6, :],
         Y[..., :6, :],
-        Yvar[..., :6, :] if known else None,
+        Yvar[..., :6, :] if fixed else None,
         forgetting=FORGETTINGS[forgetting],
-        outcome_transform=None,
     )
     before = grown.posterior(present(full))
     first = grown
     for rows in (slice(6, 7), slice(7, 10), slice(10, 12)):
-        noise = Yvar[..., rows, :] if known else None
+        noise = Yvar[..., rows, :] if fixed else None
         grown = grown.condition_on_observations(X[..., rows, :], Y[..., rows, :], noise)
     assert grown.batch_shape == full.batch_shape
     assert torch.equal(grown.train_targets, full.train_targets)
-    for noise in (False, True) if not known else (False,):
+    for noise in (False, True) if not fixed else (False,):
         ours = grown.posterior(present(full), observation_noise=noise)
         assert_same(ours, full.posterior(present(full), observation_noise=noise), atol=1e-11)
-    # Without its factor the grown model is what a new one would be, noises included.
+    # Without its factor the grown model equals a new model, including noise.
     grown.set_now(None)
     assert_same(grown.posterior(present(full)), full.posterior(present(full)), atol=1e-11)
     assert_same(first.posterior(present(full)), before, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("forgetting", "n"),
-    [
-        pytest.param("markov", 1_000, marks=pytest.mark.slow),
-        pytest.param("weights", 1_000, marks=pytest.mark.slow),
-        pytest.param("markov and weights", 1_000, marks=pytest.mark.slow),
-        pytest.param("markov and weights", 300, marks=pytest.mark.slow),
-        ("markov and weights", 120),
-    ],
-)
-def test_many_chained_calls(forgetting, n):
-    """With ``now`` set, so that age noise does not change under the factor.
-
-    The factor is told from a refit's, and so are predictions; no call leaves anything behind.
-    """
+@pytest.mark.parametrize("n", [120, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_many_chained_calls(n):
+    """Factor and predictions equal those of a refit, and no parent stays in memory."""
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(n + 1, 3, dtype=torch.float64, generator=generator)
     X[:, 2] = torch.arange(n + 1) * 0.1
@@ -66,7 +52,7 @@ def test_many_chained_calls(forgetting, n):
     spatial = RBFKernel().double()
     spatial.lengthscale = torch.tensor(0.3, dtype=torch.float64)
     options = {
-        "forgetting": FORGETTINGS[forgetting],
+        "forgetting": FORGETTINGS["markov and weights"],
         "now": 120.0,
         "spatial_module": spatial,
         "outcome_transform": None,
@@ -95,7 +81,7 @@ def test_many_chained_calls(forgetting, n):
 
 
 def test_no_call_factors_the_old_rows_again(monkeypatch):
-    """The largest matrix factored in a call is that of the new rows, while now stands still."""
+    """With a fixed now, the largest matrix factored in a call has the size of the new rows."""
     from botorch_tv.gp import cholesky
 
     sizes = []
@@ -119,26 +105,12 @@ def test_no_call_factors_the_old_rows_again(monkeypatch):
         sizes.clear()
 
 
-def test_age_noise_that_follows_the_newest_is_factored_anew():
-    """The reference moves, so every noise is another: O(n^3), and right."""
-    X, Y = data(n=10)
-    model = TimeVaryingGP(X[:9], Y[:9], forgetting=ExponentialWeights(0.8), outcome_transform=None)
-    before = model.likelihood.noise_covar.of_training().clone()
-    grown = model.condition_on_observations(X[9:], Y[9:])
-    after = grown.likelihood.noise_covar.of_training()
-    elapsed = X[9, -1] - X[8, -1]
-    assert torch.allclose(after[:9], before * 0.8**-elapsed, rtol=1e-12)
-    assert torch.equal(model.likelihood.noise_covar.of_training(), before)
-
-
 @pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_an_answer_out_of_order_is_one_of_the_past(forgetting):
+def test_observations_out_of_order(forgetting):
     X, Y = data(n=10)
     order = [0, 1, 2, 3, 5, 6, 7, 9, 8, 4]
-    full = TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting], outcome_transform=None)
-    grown = TimeVaryingGP(
-        X[order[:8]], Y[order[:8]], forgetting=FORGETTINGS[forgetting], outcome_transform=None
-    )
+    full = plain(X, Y, forgetting=FORGETTINGS[forgetting])
+    grown = plain(X[order[:8]], Y[order[:8]], forgetting=FORGETTINGS[forgetting])
     for row in order[8:]:
         grown = grown.condition_on_observations(X[row : row + 1], Y[row : row + 1])
     assert_same(grown.posterior(present(full)), full.posterior(present(full)))
@@ -164,7 +136,7 @@ def test_alternatives_at_the_same_inputs_share_the_factor(forgetting):
 
 
 @pytest.mark.parametrize("m", [1, 2])
-def test_inputs_of_their_own_for_each_member_of_a_batch(m):
+def test_inputs_per_member_of_a_batch(m):
     model = build(m=m)
     new = present(model, q=2, batch=(3,))
     answers = torch.randn(4, 3, 2, m, dtype=torch.float64)
@@ -194,44 +166,23 @@ def test_gradients_reach_new_inputs_and_answers():
     assert model.prediction_strategy.triangle.grad_fn is None
 
 
-def test_given_noise_of_single_observations_is_remembered():
-    """Beside one learned variance, in the factor and after it is dropped."""
-    for forgetting in ("markov", "weights"):
-        X, Y = data(n=8)
-        model = TimeVaryingGP(X[:6], Y[:6], forgetting=FORGETTINGS[forgetting], now=30.0)
-        exact = model.condition_on_observations(
-            X[6:], Y[6:], noise=torch.full((2, 1), 1e-6, dtype=torch.float64)
-        )
-        plain = model.condition_on_observations(X[6:], Y[6:])
-        at = X[6:]
-        sharp = exact.posterior(at).variance.max()
-        assert sharp < 0.2 * plain.posterior(at).variance.min()
-        retained = exact.posterior(at)
-        exact.set_now(30.0)
-        assert_same(exact.posterior(at), retained, atol=1e-9)
-        later = exact.condition_on_observations(X[:1] + 0.01, Y[:1])
-        now_known = later.posterior(at)
-        later.set_now(30.0)
-        assert_same(later.posterior(at), now_known, atol=1e-9)
-
-
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize("batch", [(), (3,)])
-def test_given_noise_of_single_observations_counts_in_a_fit(m, batch):
-    """A marginal likelihood adds what the likelihood learned, which is not theirs."""
+def test_given_noise_counts_in_a_fit(m, batch):
+    """The marginal likelihood uses given variances instead of the learned noise."""
     X, Y = data(m=m, batch=batch)
     noise = 0.02 + Y[..., 8:, :].abs()
-    model = TimeVaryingGP(
-        X[..., :8, :], Y[..., :8, :], forgetting=Markov(0.1), outcome_transform=None
-    ).condition_on_observations(X[..., 8:, :], Y[..., 8:, :], noise)
+    model = plain(X[..., :8, :], Y[..., :8, :], forgetting=Markov(0.1)).condition_on_observations(
+        X[..., 8:, :], Y[..., 8:, :], noise
+    )
     model.likelihood.noise = 0.3
     model.train()
     (inputs,) = model.train_inputs
     found = model.likelihood(model(inputs), inputs).log_prob(model.train_targets)
     learned = model.likelihood.noise.detach().flatten()[0].requires_grad_()
-    known = torch.cat([learned.expand_as(Y[..., :8, :]), noise], -2)
-    known = known.mT if m > 1 else known.squeeze(-1)
-    covariance = model.covar_module(inputs).to_dense() + torch.diag_embed(known)
+    fixed = torch.cat([learned.expand_as(Y[..., :8, :]), noise], -2)
+    fixed = fixed.mT if m > 1 else fixed.squeeze(-1)
+    covariance = model.covar_module(inputs).to_dense() + torch.diag_embed(fixed)
     textbook = torch.distributions.MultivariateNormal(model.mean_module(inputs), covariance)
     expected = textbook.log_prob(model.train_targets)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
@@ -249,24 +200,8 @@ def test_a_model_in_training_mode_can_be_conditioned():
     assert torch.equal(model.outcome_transform.stdvs, scale)
 
 
-def test_regression_extends_an_empty_one():
-    empty = GrowingRegression(
-        torch.zeros(0, 2), torch.zeros(0, 0), torch.zeros(0), torch.zeros(0), attached=False
-    )
-    one = GrowingRegression(
-        torch.zeros(1, 2),
-        torch.ones(1, 1),
-        torch.full((1,), 0.25),
-        torch.tensor([2.0]),
-        attached=False,
-        before=empty,
-        across=torch.zeros(0, 1),
-    )
-    assert one.whitened.item() == pytest.approx(2.0 / 1.25**0.5)
-
-
 @pytest.mark.parametrize("forgetting", AGED)
-def test_time_passes_by_set_now_alone(forgetting):
+def test_set_now(forgetting):
     model = build(forgetting)
     test_X = present(model)
     test_X[..., -1] = 40.0

@@ -1,12 +1,15 @@
-"""What a model refuses, with the model as it was."""
+"""Errors and warnings about bad arguments, after which the model is unchanged."""
 
 import copy
+import math
 import re
+import warnings
 
 import pytest
 import torch
 from botorch.acquisition import PosteriorMean
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms import ChainedInputTransform, Normalize
 from botorch.models.transforms.input import AppendFeatures, InputPerturbation, Log10, Round
 from gpytorch.kernels import RBFKernel
@@ -20,6 +23,8 @@ from botorch_tv.models import TimeVaryingGP, adaptive_model
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 X, Y = data()
 LATE = X[-1, -1].item()
+NAN, INF = math.nan, math.inf
+HUGE = [1.7e308, -1.7e308, 1.1e150, INF]
 
 
 def altered(tensor, row, column, value):
@@ -28,247 +33,181 @@ def altered(tensor, row, column, value):
     return tensor
 
 
+def at_times(times):
+    return torch.cat([X[:, :2], times.double().unsqueeze(-1)], -1)
+
+
+UNIT, WHOLE = at_times(torch.linspace(0, 1, 12)), at_times(torch.arange(12))
+ROUND = Round(integer_indices=[2], approximate=False)
+
+
 @pytest.mark.parametrize(
-    "transform",
+    ("transform", "train_X"),
     [
-        Normalize(3),
-        Normalize(3, indices=[0, 2]),
-        Normalize(3, indices=[-1]),
-        Log10(indices=[2]),
-        Round(integer_indices=[2], approximate=False),
-        ChainedInputTransform(a=Normalize(3, indices=[0]), b=Normalize(3)),
-        AppendFeatures(torch.ones(1, 1).double()),
-        InputPerturbation(torch.zeros(2, 3).double()),
+        (Normalize(3), X),
+        (Normalize(3, indices=[0, 2]), X),
+        (Normalize(3, indices=[-1]), X),
+        (Normalize(3), UNIT),  # bounds of time happen to be 0 and 1
+        (Log10(indices=[2]), X),
+        (ROUND, X),
+        (ROUND, WHOLE),  # times happen to be whole
+        (ChainedInputTransform(a=Normalize(3, indices=[0]), b=Normalize(3)), X),
+        (AppendFeatures(torch.ones(1, 1).double()), X),
+        (InputPerturbation(torch.zeros(2, 3).double()), X),
     ],
 )
-def test_a_transform_that_touches_time(transform):
+def test_a_transform_that_changes_time(transform, train_X):
     before = copy.deepcopy(transform.state_dict())
-    with pytest.raises(InputDataError, match="exclude column 2"):
-        TimeVaryingGP(X, Y, input_transform=transform)
+    with pytest.raises(InputDataError, match="exclude column 2") as caught:
+        TimeVaryingGP(train_X, Y, input_transform=transform)
     after = transform.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-def test_bounds_of_time_that_happen_to_be_zero_and_one():
-    unit = X.clone()
-    unit[:, -1] = torch.linspace(0, 1, 12)
-    with pytest.raises(InputDataError, match=r"indices=\[0, 1\]"):
-        TimeVaryingGP(unit, Y, input_transform=Normalize(3))
-
-
-def test_rounding_of_times_that_happen_to_be_whole():
-    """Predictions between two of them were those of the nearer one."""
-    whole = X.clone()
-    whole[:, -1] = torch.arange(12.0)
-    with pytest.raises(InputDataError, match="Round changes the time"):
-        TimeVaryingGP(whole, Y, input_transform=Round(integer_indices=[2], approximate=False))
-
-
-@pytest.mark.parametrize("forgetting", [Markov(0.1), ExponentialWeights(0.9)])
-def test_now_before_the_data(forgetting):
-    with pytest.raises(InputDataError, match=f"{LATE - 1:.2f}.*later.*{LATE:.2f}"):
-        TimeVaryingGP(X, Y, forgetting=forgetting, now=LATE - 1)
-    model = TimeVaryingGP(X, Y, forgetting=forgetting, now=LATE + 5)
-    before = model.posterior(X)
-    for bad in (LATE - 1, float("nan"), float("inf")):
-        with pytest.raises(InputDataError):
-            model.set_now(bad)
-    assert model.now.item() == LATE + 5
-    assert_same(model.posterior(X), before, atol=0)
-
-
-def test_future_observations():
-    model = build("weights", now=LATE)
-    before = model.posterior(X)
-    late = altered(X[:1], 0, 2, LATE + 1)
-    with pytest.raises(InputDataError, match="call set_now"):
-        model.condition_on_observations(late, Y[:1])
-    assert_same(model.posterior(X), before, atol=0)
-    model.set_now(LATE + 1)
-    assert model.condition_on_observations(late, Y[:1]).train_targets.shape == (13,)
-
-
-def test_the_trial_whose_now_is_too_early_is_named():
-    batch_X, batch_Y = data(batch=(3,))
-    now = batch_X[..., -1].amax(-1)
-    now[1] -= 1
-    with pytest.raises(InputDataError, match="of trial 1"):
-        TimeVaryingGP(batch_X, batch_Y, now=now)
-    with pytest.raises((InputDataError, RuntimeError)):
-        TimeVaryingGP(batch_X, batch_Y, now=now.new_full((2,), 100.0))
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_times_that_are_none(value):
-    with pytest.raises(InputDataError, match="X contains"):
-        TimeVaryingGP(altered(X, 3, 2, value), Y)
-    model = build("markov")
-    with pytest.raises(InputDataError, match="X contains"):
-        model.condition_on_observations(altered(X[:1], 0, 2, value), Y[:1])
-
-
-def test_unix_time_in_float32():
-    late = X.float()
-    late[:, -1] += 1.7e9
-    with pytest.raises(InputDataError, match="float64"):
-        TimeVaryingGP(late, Y.float())
-
-
-def test_nan_and_mixed_dtypes():
-    with pytest.raises(InputDataError, match=r"(?i)nan"):
-        TimeVaryingGP(X, altered(Y, 2, 0, float("nan")))
-    with pytest.raises(InputDataError, match="dtype"):
-        TimeVaryingGP(X, Y.float())
-    model = build("markov and weights")
-    before = model.posterior(X)
-    with pytest.raises(InputDataError, match="Y contains nan"):
-        model.condition_on_observations(X[:1], torch.full((1, 1), float("nan")).double())
-    with pytest.raises(InputDataError, match="dtype"):
-        model.condition_on_observations(X[:1], Y[:1].float())
-    assert_same(model.posterior(X), before, atol=0)
-
-
-@pytest.mark.parametrize("value", [1.7e308, -1.7e308, 1.1e150, float("inf")])
-@pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_values_whose_squares_overflow(value, forgetting):
-    said = r"within ±1e\+150 in torch.float64"
-    with pytest.raises(InputDataError, match="Y contains .*" + said):
-        TimeVaryingGP(X, altered(Y, 2, 0, value))
-    with pytest.raises(InputDataError, match="X contains .*" + said):
-        TimeVaryingGP(altered(X, 2, 0, value), Y)
-    model = build(forgetting)
-    before = model.posterior(X)
-    with pytest.raises(InputDataError, match="Y contains .*" + said):
-        model.condition_on_observations(X[-1:], torch.full((1, 1), value, dtype=X.dtype))
-    with pytest.raises(InputDataError, match="X contains .*" + said):
-        model.condition_on_observations(altered(X[-1:], 0, 0, value), Y[:1])
-    with pytest.raises(InputDataError, match="Y contains .*" + said):
-        model.set_train_data(X, altered(Y, 2, 0, value).squeeze(-1))
-    with pytest.raises(InputDataError, match="X contains .*" + said):
-        model.set_train_data(altered(X, 2, 0, value), Y.squeeze(-1))
-    assert_same(model.posterior(X), before, atol=0)
-    with pytest.raises(InputDataError, match=r"within ±1e\+15 in torch.float32"):
-        TimeVaryingGP(X.float(), altered(Y.float(), 2, 0, 2e15))
-
-
-def test_shapes_that_do_not_fit():
-    batch_X, batch_Y = data(batch=(3,))
-    for bad_X, bad_Y, bad_V in (
-        (batch_X, batch_Y[:2], None),
-        (X, Y[:-1], None),
-        (X, Y.squeeze(-1), None),
-        (X, Y, 0.1 + 0 * Y[:-1]),
-        (X[:, 0], Y, None),
-    ):
-        with pytest.raises(BotorchTensorDimensionError):
-            TimeVaryingGP(bad_X, bad_Y, bad_V)
-    model = build("markov")
-    before = model.posterior(X)
-    for bad_X, bad_Y in ((X[:2], Y[:1]), (X[:1, :2], Y[:1]), (X[:1], torch.zeros(1, 2).double())):
-        with pytest.raises(BotorchTensorDimensionError):
-            model.condition_on_observations(bad_X, bad_Y)
-    with pytest.raises(BotorchTensorDimensionError, match="noise is"):
-        model.condition_on_observations(X[:2], Y[:2], noise=torch.ones(1, 1).double())
-    with pytest.raises(BotorchTensorDimensionError, match=r"x 3"):
-        model.posterior(X[:, :2])
-    batch = build("markov", batch=(3,))
-    with pytest.raises(RuntimeError, match="broadcast"):
-        batch.condition_on_observations(batch_X[:2, :1], batch_Y[:2, :1])
-    assert_same(model.posterior(X), before, atol=0)
+    hint = re.search(r"Normalize\(d=3, indices=\[0, 1\]\)", str(caught.value))
+    model = TimeVaryingGP(train_X, Y, input_transform=eval(hint.group()))
+    assert model.posterior(present(model)).mean.isfinite().all()
 
 
 class Custom(Decay):
     def attenuation(self, elapsed):
         return elapsed
 
-    def prior_variance(self, elapsed):
-        return elapsed
+
+BATCH_X, BATCH_Y = data(batch=(3,))
+NOW = BATCH_X[..., -1].amax(-1) - torch.tensor([0.0, 1.0, 0.0]).double()
+WEIGHTS = ExponentialWeights(0.9)
+MARKOV = {"forgetting": Markov(0.1)}
+SHAPE = BotorchTensorDimensionError
+CONSTRUCTOR = [
+    ((X, Y), {"forgetting": "markov"}, ValueError, "at most one decay"),
+    ((X, Y), {"forgetting": [0.1]}, ValueError, "at most one decay"),
+    ((X, Y), {"forgetting": (Markov(0.1), Wiener(0.1))}, ValueError, "one decay"),
+    ((X, Y), {"forgetting": (WEIGHTS, UncertaintyInjection(1.0))}, ValueError, "one inflation"),
+    ((X, Y), {"forgetting": Custom()}, ValueError, "declares no parameters"),
+    ((X, Y), {"forgetting": Markov(1.0 - 1e-8)}, ValueError, "too close to 1 .* 1 - 1e-6 at most"),
+    ((X, Y), MARKOV | {"covar_module": RBFKernel()}, ValueError, "spatial_module"),
+    (
+        (X, Y),
+        {"spatial_module": RBFKernel(), "covar_module": RBFKernel()},
+        ValueError,
+        "spatial_module",
+    ),
+    (
+        (X, Y),
+        {"forgetting": WEIGHTS, "likelihood": AgeNoiseLikelihood(WEIGHTS)},
+        ValueError,
+        "give only one",
+    ),
+    ((X, Y), {"time_dim": 3}, ValueError, "time_dim is 3"),
+    ((X[:, 2:], Y), {}, ValueError, r"only a time column.* torch\.cat\(\[x, time\], -1\)"),
+    ((X, Y), MARKOV | {"now": LATE - 1}, InputDataError, f"{LATE - 1:.2f}.*later.*{LATE:.2f}"),
+    ((X, Y), {"forgetting": WEIGHTS, "now": LATE - 1}, InputDataError, "later"),
+    ((BATCH_X, BATCH_Y), {"now": NOW}, InputDataError, "of trial 1"),
+    ((altered(X, 3, 2, NAN), Y), {}, InputDataError, "X contains"),
+    ((altered(X, 3, 2, INF), Y), {}, InputDataError, "X contains"),
+    ((X.float() + 1.7e9, Y.float()), {}, InputDataError, "float64"),
+    ((X, altered(Y, 2, 0, NAN)), {}, InputDataError, "Y contains nan"),
+    ((X, Y.float()), {}, InputDataError, "dtype"),
+    *(((X, altered(Y, 2, 0, v)), {}, InputDataError, r"Y .*within ±1e\+150") for v in HUGE),
+    *(((altered(X, 2, 0, v), Y), {}, InputDataError, r"X .*within ±1e\+150") for v in HUGE),
+    ((X.float(), altered(Y.float(), 2, 0, 2e15)), {}, InputDataError, r"±1e\+15 in torch.float32"),
+    ((BATCH_X, BATCH_Y[:2]), {}, SHAPE, "Y is"),
+    ((X, Y[:-1]), {}, SHAPE, "Y is"),
+    ((X, Y.squeeze(-1)), {}, SHAPE, "Y is"),
+    ((X, Y, 0.1 + 0 * Y[:-1]), {}, SHAPE, "noise is"),
+    ((X[:, 0], Y), {}, SHAPE, "X is"),
+]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"forgetting": "markov"}, "at most one decay"),
-        ({"forgetting": [0.1]}, "at most one decay"),
-        ({"forgetting": (Markov(0.1), Wiener(0.1))}, "one decay"),
-        ({"forgetting": (ExponentialWeights(0.9), UncertaintyInjection(1.0))}, "one inflation"),
-        ({"forgetting": Custom()}, "declares no parameters"),
-        ({"forgetting": Markov(1.0 - 1e-8)}, r"too close to 1 to be learned; .* 1 - 1e-6 at most"),
-        ({"forgetting": Markov(0.1), "covar_module": RBFKernel()}, "spatial_module"),
-        ({"spatial_module": RBFKernel(), "covar_module": RBFKernel()}, "spatial_module"),
-        (
-            {
-                "forgetting": ExponentialWeights(0.9),
-                "likelihood": AgeNoiseLikelihood(ExponentialWeights(0.9)),
-            },
-            "give only one",
-        ),
-        ({"time_dim": 3}, "time_dim is 3"),
-    ],
-)
-def test_options_that_contradict_each_other(options, said):
-    with pytest.raises(ValueError, match=said):
-        TimeVaryingGP(X, Y, **options)
+@pytest.mark.parametrize(("data", "options", "error", "message"), CONSTRUCTOR)
+def test_constructor(data, options, error, message):
+    with pytest.raises(error, match=message):
+        TimeVaryingGP(*data, **options)
 
 
-def test_time_alone_is_nothing_to_choose():
-    with pytest.raises(ValueError, match=r"only a time column.* torch\.cat\(\[x, time\], -1\)"):
-        TimeVaryingGP(X[:, 2:], Y)
-
-
-@pytest.mark.parametrize("build", [TimeVaryingGP, adaptive_model])
-def test_points_without_their_time(build):
-    model = build(X, Y)
-    with pytest.raises(BotorchTensorDimensionError, match="add the time of each row"):
-        model.posterior(X[:, :2])
-    with pytest.raises(BotorchTensorDimensionError, match="including the time column"):
-        model.posterior(X[:, :1])
-    at = at_present(PosteriorMean(model), now=float(X[:, 2].max()))
-    assert at(X[:1, :2].unsqueeze(0)).shape == (1,)  # which the message advises
-
-
-def test_the_transform_named_in_the_message_works():
-    with pytest.raises(InputDataError) as caught:
-        TimeVaryingGP(X, Y, input_transform=Normalize(3))
-    advice = re.search(r"Normalize\(d=3, indices=\[0, 1\]\)", str(caught.value))
-    assert advice is not None
-    model = TimeVaryingGP(X, Y, input_transform=eval(advice.group()))
-    assert model.posterior(present(model)).mean.isfinite().all()
+ROW = X[-1:]
+METHODS = [
+    ("set_now", (LATE - 1,), InputDataError, "later"),
+    ("set_now", (NAN,), InputDataError, "finite"),
+    ("set_now", (INF,), InputDataError, "finite"),
+    ("posterior", (X[:, :2],), SHAPE, "add the time of each row"),
+    ("condition_on_observations", (ROW + 9, Y[:1]), InputDataError, "call set_now"),
+    ("condition_on_observations", (altered(ROW, 0, 2, NAN), Y[:1]), InputDataError, "X contains"),
+    ("condition_on_observations", (ROW, NAN * Y[:1]), InputDataError, "Y contains nan"),
+    ("condition_on_observations", (ROW, Y[:1].float()), InputDataError, "dtype"),
+    ("condition_on_observations", (ROW, 1e151 + Y[:1]), InputDataError, r"Y .*within ±1e\+150"),
+    ("condition_on_observations", (X[:2], Y[:1]), SHAPE, "Y is"),
+    ("condition_on_observations", (ROW[:, :2], Y[:1]), SHAPE, "X is"),
+    ("condition_on_observations", (ROW, torch.zeros(1, 2).double()), SHAPE, "Y is"),
+    ("condition_on_observations", (X[:2], Y[:2], Y[:1].abs()), SHAPE, "noise is"),
+    ("set_train_data", (altered(X, 4, 2, LATE + 1), Y[:, 0]), InputDataError, "call set_now"),
+    ("set_train_data", (altered(X, 4, 2, NAN), Y[:, 0]), InputDataError, "X contains"),
+    ("set_train_data", (altered(X, 4, 0, 1e151), Y[:, 0]), InputDataError, r"±1e\+150"),
+    ("set_train_data", (X, NAN * Y[:, 0]), InputDataError, "Y contains nan"),
+    ("set_train_data", (X, Y[:, 0].float()), InputDataError, "same dtype"),
+    ("set_train_data", (X, Y[:5, 0]), SHAPE, "12 inputs"),
+    ("set_train_data", (X[:, :2], Y[:, 0]), SHAPE, "x 3, including"),
+]
 
 
 @pytest.mark.parametrize("forgetting", ["markov", "markov and weights"])
-@pytest.mark.parametrize("known", [False, True])
-def test_training_data_that_cannot_be_set(forgetting, known):
-    """Another number of rows beside known variances, times ahead of now, NaN, mixed dtypes."""
-    model = build(forgetting, known=known, now=LATE)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_methods(forgetting, fixed):
+    model = build(forgetting, fixed=fixed, now=LATE)
     before = model.posterior(X)
-    late = altered(X, 4, 2, LATE + 1)
-    y = Y.squeeze(-1)
-    bad = [
-        (InputDataError, "call set_now", late, y),
-        (InputDataError, "X contains", altered(X, 4, 2, float("nan")), y),
-        (InputDataError, "(?i)nan", X, torch.full_like(y, float("nan"))),
-        (InputDataError, "same dtype", X, y.float()),
-        (BotorchTensorDimensionError, "12 inputs", X, y[:5]),
-        (BotorchTensorDimensionError, "x 3, including", X[:, :2], y),
-    ]
-    if known:
-        bad.append(
-            (BotorchTensorDimensionError, "12 given noise variances.*train_Yvar", X[:5], y[:5])
-        )
-    for error, said, inputs, targets in bad:
-        with pytest.raises(error, match=said):
-            model.set_train_data(inputs, targets, strict=False)
+    for name, arguments, error, message in METHODS:
+        with pytest.raises(error, match=message):
+            getattr(model, name)(*arguments)
         assert_same(model.posterior(X), before, atol=0)
-    if not known:
-        model.set_train_data(X[:5], y[:5], strict=False)
+    if fixed:
+        with pytest.raises(SHAPE, match=r"12 given noise variances.*train_Yvar"):
+            model.set_train_data(X[:5], Y[:5, 0], strict=False)
+        assert_same(model.posterior(X), before, atol=0)
+    else:
+        model.set_train_data(X[:5], Y[:5, 0], strict=False)
         assert model.posterior(X).mean.isfinite().all()
 
 
 @pytest.mark.parametrize("m", [1, 2])
-def test_test_points_of_another_batch(m):
+def test_other_batch_shapes(m):
     model = build(batch=(2,), m=m)
     wrong = torch.rand(3, 4, 3, dtype=torch.float64)
     with pytest.raises(RuntimeError, match=r"must match the size|trailing batch dimensions"):
         model.posterior(wrong)
     assert model.posterior(wrong[:1]).mean.shape == (2, 4, m)
+    with pytest.raises(RuntimeError, match="broadcast"):
+        model.condition_on_observations(BATCH_X[:3, :1] + 50, torch.zeros(3, 1, m).double())
+
+
+@pytest.mark.parametrize("build", [TimeVaryingGP, adaptive_model])
+def test_points_without_time(build):
+    model = build(X, Y)
+    for columns in (1, 2):
+        with pytest.raises(BotorchTensorDimensionError, match="including the time column"):
+            model.posterior(X[:, :columns])
+    at = at_present(PosteriorMean(model), now=LATE)
+    assert at(X[:1, :2].unsqueeze(0)).shape == (1,)  # the hint of the message
+
+
+@pytest.mark.parametrize("build", [TimeVaryingGP, adaptive_model])
+def test_a_warning_if_time_looks_like_a_parameter(build):
+    x = X[:, :2]
+    with pytest.warns(InputDataWarning, match=r"column 1 of train_X is used as time.* time_dim"):
+        build(x, Y)
+    for times in (X[:, 2:], X[:, 2:].flip(0), (X[:, 2:] - X[0, 2]) / (X[-1, 2] - X[0, 2])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", InputDataWarning)
+            build(torch.cat([x, times], -1), Y)
+            build(torch.cat([times, x], -1), Y, time_dim=0)
+
+
+@pytest.mark.parametrize(("dtype", "small"), [(torch.float64, 1e-6), (torch.float32, 1e-4)])
+def test_a_warning_of_small_outcomes(dtype, small):
+    x, y = X.to(dtype), Y.to(dtype)
+    with pytest.warns(InputDataWarning, match=r"deviation of .* Use a smaller unit"):
+        TimeVaryingGP(x, 5 + small * y)
+    factor = float(f"1e{math.ceil(-math.log10((small * y).std().item()))}")
+    same = torch.full_like(y, 0.1)
+    for fine in (factor * small * y, 1e6 * y, same, same + torch.finfo(dtype).eps * y, y[:1]):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="train_Y has")
+            TimeVaryingGP(x[: len(fine)], fine)

@@ -4,10 +4,10 @@ import unittest
 
 import torch
 from gpytorch.test.model_test_case import BaseModelTestCase
+from models.cases import plain
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection, Wiener
 from botorch_tv.likelihoods import AgeNoiseLikelihood
-from botorch_tv.models import TimeVaryingGP
 
 THREE = torch.Size([3])
 
@@ -18,12 +18,8 @@ class AgedModelTestCase(BaseModelTestCase):
     forgetting = None
 
     def create_model(self, train_x, train_y, likelihood):
-        return TimeVaryingGP(
-            train_x,
-            train_y.unsqueeze(-1),
-            likelihood=likelihood,
-            forgetting=self.forgetting[0],
-            outcome_transform=None,
+        return plain(
+            train_x, train_y.unsqueeze(-1), likelihood=likelihood, forgetting=self.forgetting[0]
         )
 
     def create_test_data(self):

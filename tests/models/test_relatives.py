@@ -1,4 +1,4 @@
-"""Models grown from one parent: what each holds is its own."""
+"""Models grown from a common parent share no mutable tensors."""
 
 import copy
 
@@ -12,47 +12,47 @@ FIRST, SECOND = (torch.full((3, 1), value, dtype=torch.float64) for value in (0.
 
 def tensors(model):
     """Every tensor that a model predicts from, its factor included."""
-    held = [*model.state_dict(keep_vars=True).values(), *model.train_inputs, model.train_targets]
+    found = [*model.state_dict(keep_vars=True).values(), *model.train_inputs, model.train_targets]
     covar = getattr(model.likelihood, "noise_covar", None)
     for name in ("train_X", "row_noise", "noise"):
-        held.append(getattr(covar, name, None))
-    held.append(model._row_noise)
+        found.append(getattr(covar, name, None))
+    found.append(model._row_noise)
     factor = model.prediction_strategy
     if factor is not None:
-        held += [factor.inputs, factor.scale, factor.triangle, factor.whitened]
-    return [one for one in held if isinstance(one, torch.Tensor) and one.numel()]
+        found += [factor.inputs, factor.scale, factor.triangle, factor.whitened]
+    return [item for item in found if isinstance(item, torch.Tensor) and item.numel()]
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", ["markov", "wiener", *AGED])
-def test_what_is_done_to_one_leaves_the_others(forgetting, known):
-    """Two children of one parent, then every tensor of one of them overwritten in place."""
-    parent = build(forgetting, known=known, now=40.0)
+def test_relatives_are_independent(forgetting, fixed):
+    """Overwrite every tensor of a child in place; its sibling and parent do not change."""
+    parent = build(forgetting, fixed=fixed, now=40.0)
     X = present(parent)
-    noise = {"noise": 0.3 * torch.ones_like(FIRST)} if known else {}
+    noise = {"noise": 0.3 * torch.ones_like(FIRST)} if fixed else {}
     before = parent.posterior(X)
     first = parent.condition_on_observations(NEW_X, FIRST, **noise)
     second = parent.condition_on_observations(NEW_X, SECOND, **noise)
     assert_same(parent.posterior(X), before, atol=0)
     alone = copy.deepcopy(parent).condition_on_observations(NEW_X, FIRST, **noise)
     assert_same(first.posterior(X), alone.posterior(X), atol=1e-10)
-    believed = first.posterior(X)
+    expected_first = first.posterior(X)
     with torch.no_grad():
         for tensor in tensors(second):
             tensor.fill_(0.5)
-    assert_same(first.posterior(X), believed, atol=0)
+    assert_same(first.posterior(X), expected_first, atol=0)
     assert_same(parent.posterior(X), before, atol=0)
-    for model, expected in ((first, believed), (parent, before)):
+    for model, expected in ((first, expected_first), (parent, before)):
         model.train()
-        model.eval()  # the factor is computed anew from what it holds
+        model.eval()  # the factor is recomputed
         assert model.prediction_strategy is None
         assert_same(model.posterior(X), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("chain", [(True, False, True), (False, True, False)])
 @pytest.mark.parametrize("batch", [(), (2,)])
-def test_rows_of_given_noise_among_those_of_learned(chain, batch):
-    """Dense regression, by the factor that grew and by one computed anew."""
+def test_given_and_learned_noise(chain, batch):
+    """Dense regression against the grown factor and a recomputed factor."""
     model = build("markov", batch=batch, n=9)
     X, Y = data(n=16, batch=batch)
     X, Y = X[..., 9:, :] + torch.tensor([0.0, 0.0, 20.0]), Y[..., 9:, :]

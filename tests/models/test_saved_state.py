@@ -1,11 +1,8 @@
 """The present in a state dict: restored, never turned back, and in no data's way."""
 
-import copy
-
 import pytest
 import torch
-from botorch.models import ModelListGP
-from models.cases import FORGETTINGS, assert_same, build, data, present
+from models.cases import FORGETTINGS, assert_same, build, data, plain, present
 
 from botorch_tv.models import TimeVaryingGP
 
@@ -17,7 +14,7 @@ def test_the_present_is_restored(forgetting, transform):
     X, Y = data()
     saved = TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting], now=30.0, **options)
     loaded = TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting], **options)
-    loaded.posterior(X)  # what was computed before does not stay
+    loaded.posterior(X)
     with torch.no_grad():
         for parameter in saved.covar_module.spatial.parameters():
             parameter.add_(0.3)
@@ -40,13 +37,13 @@ def test_a_present_that_follows_the_data_is_not_saved():
     assert other.now.item() == 50.0
 
 
-def test_time_does_not_run_back():
-    """Parameters of the last round are loaded onto the data of this one."""
+def test_loading_never_moves_time_back():
+    """Parameters of the last round are loaded onto newer data."""
     saved = build("weights", n=12, now=20.0).state_dict()
     X, Y = data(n=30)
     newest = X[-1, -1].item()
     assert newest > 20.0
-    more = TimeVaryingGP(X, Y, forgetting=FORGETTINGS["weights"], outcome_transform=None)
+    more = plain(X, Y, forgetting=FORGETTINGS["weights"])
     more.load_state_dict(saved)
     assert more.now.item() == newest
     again = more.condition_on_observations(X[-1:] + 5.0, Y[-1:])  # and goes on following
@@ -69,16 +66,7 @@ def test_a_present_for_each_member_of_a_batch(m):
         single.load_state_dict(state)
 
 
-def test_inside_other_modules():
-    """A list of models, and the rollback of a fit that failed."""
-    both = ModelListGP(build("weights", now=40.0), build("markov"))
-    assert both.state_dict()["models.0.now"].item() == 40.0
-    fresh = ModelListGP(build("weights"), build("markov"))
-    fresh.load_state_dict(copy.deepcopy(both.state_dict()))
-    assert fresh.models[0].now.item() == 40.0
-
-
-def test_a_state_dict_of_floats_keeps_its_dtype():
+def test_a_state_dict_of_floats():
     saved = build("weights", dtype=torch.float32, now=40.0).state_dict()
     loaded = build("weights")
     loaded.load_state_dict(saved)

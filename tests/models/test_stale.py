@@ -10,18 +10,17 @@ from botorch.optim.fit import fit_gpytorch_mll_torch
 from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import GPInputWarning
-from models.cases import FORGETTINGS, assert_same, build, data, present
+from models.cases import assert_same, build, data, plain, present
 
 from botorch_tv.acquisition.present import at_present
 from botorch_tv.forgetting import Wiener
-from botorch_tv.models import TimeVaryingGP
 from botorch_tv.strategies import Box, tv_gp_ucb
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.GPInputWarning")
 
 
 @pytest.mark.parametrize("forgetting", ["markov", "wiener", "weights"])
-def test_torch_goes_on_after_a_fit(forgetting):
+def test_a_fit_by_torch_after_a_fit_by_scipy(forgetting):
     model = build(forgetting, n=20)
     mll = ExactMarginalLogLikelihood(model.likelihood, model)
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 20}})
@@ -69,20 +68,17 @@ def test_changed_parameters_are_seen_after_train_and_loading(change, trains, for
     assert not torch.allclose(model.posterior(test_X).variance, before)
 
 
-def test_a_posterior_where_a_loss_wants_the_prior_is_told():
+def test_a_warning_where_a_loss_needs_the_prior():
     model = build("markov").eval()
     with pytest.warns(GPInputWarning, match=r"forget to call model.train\(\)"):
         model(*model.train_inputs)
 
 
-def test_a_walk_begins_at_the_earliest_row_wherever_it_stands():
+def test_a_walk_begins_at_the_earliest_row():
     X, Y = data()
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
     assert order[0] != 0
-    models = [
-        TimeVaryingGP(X[rows], Y[rows], forgetting=Wiener(0.1), outcome_transform=None)
-        for rows in (torch.arange(12), order)
-    ]
+    models = [plain(X[rows], Y[rows], forgetting=Wiener(0.1)) for rows in (torch.arange(12), order)]
     assert models[1].covar_module.temporal.origin.item() == X[0, -1].item()
     test_X = present(models[0])
     assert_same(models[0].posterior(test_X), models[1].posterior(test_X))
@@ -95,51 +91,7 @@ def at(time):
     return torch.cat([GRID, torch.full((80, 1), time).double()], 1)
 
 
-def predicted(model, X):
-    with torch.no_grad():
-        posterior = model.posterior(X.unsqueeze(1))
-        return posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
-
-
-def assert_fresh(model, X):
-    """As a copy predicts, which computes its own factor."""
-    for ours, theirs in zip(predicted(model, X), predicted(copy.deepcopy(model), X)):
-        assert torch.allclose(ours, theirs, rtol=0, atol=1e-11)
-
-
-def test_parameters_data_and_ages_that_change_are_not_overlooked():
-    model = build("markov and weights", now=20.0)
-    X, Y = data(n=13)
-    predicted(model, at(20.0))
-    before = predicted(model, at(20.0))[1]
-    model.set_now(25.0)
-    assert (predicted(model, at(25.0))[1] > before).all()
-    assert_fresh(model, at(25.0))
-    model.set_train_data(X + 0.1, Y.squeeze(-1), strict=False)
-    assert_fresh(model, at(25.0))
-    model.train()
-    with torch.no_grad():
-        model.covar_module.spatial.raw_lengthscale.add_(0.4)
-    assert_fresh(model, at(25.0))
-    state = copy.deepcopy(model.state_dict())
-    state["covar_module.spatial.raw_lengthscale"] -= 0.4
-    model.load_state_dict(state)
-    assert_fresh(model, at(25.0))
-
-
-def test_alternatives_are_each_what_it_is_alone():
-    model = build("markov")
-    predicted(model, at(30.0))
-    X, Y = at(29.0)[:2], torch.randn(3, 2, 1, dtype=torch.float64)
-    both = model.condition_on_observations(X, Y)
-    single = model.condition_on_observations(X, Y[1])
-    with torch.no_grad():
-        whole, alone = both.posterior(at(30.0)), single.posterior(at(30.0))
-    assert torch.allclose(whole.mean[1], alone.mean, rtol=0, atol=1e-12)
-    assert torch.allclose(whole.variance[1], alone.variance, rtol=0, atol=1e-12)
-
-
-def test_acquisition_functions_leave_the_factor_alone():
+def test_acquisition_functions_preserve_the_factor():
     """They send the model to the device of X in each call, where it is already."""
     model = build("markov")
     model.posterior(at(30.0))
@@ -151,38 +103,26 @@ def test_acquisition_functions_leave_the_factor_alone():
     assert model.prediction_strategy is None
 
 
-@pytest.mark.parametrize("forgetting", ["static", "markov", "markov and weights"])
-def test_relatives_rest_each_on_its_own_rows(forgetting):
-    """Two children of one parent, each with rows of its own, and the parent again."""
-    X, Y = data(n=16)
-    parent = TimeVaryingGP(X[:12], Y[:12], forgetting=FORGETTINGS[forgetting], now=60.0)
-    predicted(parent, at(60.0))
-    first = parent.condition_on_observations(X[12:14], Y[12:14])
-    second = parent.condition_on_observations(X[14:16], Y[14:16])
-    for model in (first, second, parent, first):
-        assert_fresh(model, at(60.0))
+def test_the_clock_of_the_caller_may_change_in_place():
 
-
-def test_a_clock_of_the_caller_may_go_on_in_place():
-    """Observations aged, and points moved on, without a word from the model."""
     clock = torch.tensor(20.0, dtype=torch.float64)
     model = build("weights", now=clock)
-    told = model.likelihood
+    likelihood = model.likelihood
     bound = at_present(UpperConfidenceBound(model, 4.0), now=clock)
     strategy = tv_gp_ucb(kernel=RBFKernel().double(), noise=0.02, epsilon=0.1)
     state = strategy.init(Box([(0.0, 1.0)]))
     state, _ = strategy.tell(state, strategy.ask(state), 1.0)
-    believed = strategy.as_model(state, now=clock)
+    posterior_model = strategy.as_model(state, now=clock)
     X = torch.tensor([[[0.2, 0.7]]], dtype=torch.float64)
 
     def values():
         model.train()
         model.eval()
-        return bound(X).detach(), believed.posterior(X[..., :1]).mean, told.now.clone()
+        return bound(X).detach(), posterior_model.posterior(X[..., :1]).mean, likelihood.now.clone()
 
     before = values()
     clock += 5.0
     assert all(map(torch.equal, before, values()))
-    told.set_now(clock)
+    likelihood.set_now(clock)
     clock += 5.0
-    assert told.now.item() == 25.0
+    assert likelihood.now.item() == 25.0

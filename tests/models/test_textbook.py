@@ -5,22 +5,17 @@ import pytest
 import torch
 from conformance.strangers import HalfLife, Seasonal, Settling
 from gpytorch.kernels import RBFKernel
-from models.cases import data
+from models.cases import data, plain
 from oracles.dense import joint_regression, squared_exponential
 
-from botorch_tv.forgetting import (
-    ExponentialWeights,
-    Markov,
-    Static,
-    UncertaintyInjection,
-    Wiener,
-)
+from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.models import TimeVaryingGP
 
 NOISE = 0.04
 DECAYS = [
     (Static(), ("static",)),
     (Markov(0.08), ("markov", 0.08)),
+    (Markov(1.0), ("markov", 1.0)),
     (Wiener(0.1), ("wiener", 0.1)),
     (Seasonal(0.05, 6.2832 / 0.6), ("quasi-periodic", 0.05, 0.6)),
     (Settling(0.2), ("damped", 0.2, 3.0)),
@@ -44,25 +39,24 @@ def spatial():
     return kernel
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("inflation", INFLATIONS, ids=lambda part: repr(part[0]))
 @pytest.mark.parametrize("decay", DECAYS, ids=lambda part: repr(part[0]))
-def test_equals_the_textbook(decay, inflation, known):
-    """Two trials at presents of their own, two outputs, one prior mean, uneven times."""
+def test_equals_the_textbook(decay, inflation, fixed):
+    """Two trials at different presents, two outputs, a prior mean and uneven times."""
     X, Y = data(n=10, m=2, batch=(2,))
     Yvar = 0.02 + 0.1 * Y.abs()
     now = X[..., -1].amax(-1) + torch.tensor([0.0, 3.5], dtype=torch.float64)
-    model = TimeVaryingGP(
+    model = plain(
         X,
         Y,
-        Yvar if known else None,
+        Yvar if fixed else None,
         forgetting=(decay[0], inflation[0]),
         now=now,
         spatial_module=spatial(),
-        outcome_transform=None,
     )
     model.mean_module.constant = double(0.3)
-    if not known:
+    if not fixed:
         model.likelihood.noise = double(NOISE)
     generator = torch.Generator().manual_seed(3)
     test_X = torch.rand(2, 6, 3, dtype=torch.float64, generator=generator)
@@ -79,7 +73,7 @@ def test_equals_the_textbook(decay, inflation, known):
                 X[trial, :, -1].tolist(),
                 Y[trial, :, output].tolist(),
                 test_X[trial, 0, -1].item(),
-                noise=Yvar[trial, :, output].numpy() if known else NOISE,
+                noise=Yvar[trial, :, output].numpy() if fixed else NOISE,
                 decay=decay[1],
                 inflation=inflation[1],
                 reference=now[trial].item(),
@@ -88,7 +82,7 @@ def test_equals_the_textbook(decay, inflation, known):
             )
             found = posterior.mean[trial, :, output].detach().numpy()
             np.testing.assert_allclose(found, mean[10:], rtol=0, atol=1e-10)
-            rows = slice(6 * output, 6 * output + 6)  # one output after the other
+            rows = slice(6 * output, 6 * output + 6)  # outputs are consecutive
             block = covariance[trial, rows, rows].numpy()
             np.testing.assert_allclose(block, expected[10:, 10:], rtol=0, atol=1e-10)
 
@@ -108,7 +102,7 @@ def test_without_forgetting_it_is_botorchs_own():
         assert torch.allclose(a.variance, b.variance, rtol=0, atol=1e-9)
 
 
-def test_many_points_at_once_are_what_they_are_apart():
+def test_many_points_at_once_equal_single_points():
     """Beyond 512 the covariance is lazy; as a batch of single points it is a solve of columns."""
     X, Y = data(n=15)
     model = TimeVaryingGP(X, Y)
@@ -124,7 +118,7 @@ def test_many_points_at_once_are_what_they_are_apart():
 @pytest.mark.parametrize("forgetting", [Markov(0.1), Wiener(0.1), ExponentialWeights(0.5)])
 def test_no_data_and_one_observation(n, forgetting):
     X, Y = data(n=max(n, 2))
-    model = TimeVaryingGP(X[:n], Y[:n], forgetting=forgetting, outcome_transform=None)
+    model = plain(X[:n], Y[:n], forgetting=forgetting)
     test_X = X[:2].clone()
     posterior = model.posterior(test_X, observation_noise=True)
     assert posterior.mean.isfinite().all()

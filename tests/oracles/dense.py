@@ -3,7 +3,7 @@
 Nothing here is clever or fast. Each round builds the full covariance of the retained observations
 and solves with it. The library is tested against this module, so it shares no code with it.
 
-A model is told by plain tuples:
+A model is given by plain tuples:
 
 * decay: ``("static",)``, ``("markov", epsilon)``, ``("wiener", sigma_w2)``,
   ``("quasi-periodic", rate, omega)``, ``("damped", rate, start)``,
@@ -11,11 +11,11 @@ A model is told by plain tuples:
 * inflation: ``("constant",)``, ``("exponential", gamma)``, ``("injection", alpha, kappa)``;
 * retention: ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``
   with ``by`` either ``"rounds"`` or ``"time"``; or a tuple of rules of :mod:`oracles.rules`;
-* exploration: ``"ucb"``, ``"ei"``, ``"pi"``, ``"directed"``, or any other word for one that draws;
+* exploration: ``"ucb"``, ``"ei"``, ``"pi"``, ``"directed"``, or any other for a rule that draws;
   ``"forced"`` is ``"ucb"`` in the rounds that do not;
 * mean: a number, or ``"estimated"``.
 
-An observation that failed is a row with infinite noise: it counts as a round and says nothing.
+A failed observation is a row with infinite noise: it counts as a round without information.
 """
 
 from __future__ import annotations
@@ -101,55 +101,10 @@ def noise_factor(inflation: Part, lag: Array) -> Array:
     raise ValueError(inflation)
 
 
-def regression(
-    K: Array,
-    index: Sequence[int],
-    times: Sequence[float],
-    y: Sequence[float],
-    now: float,
-    *,
-    noise: ArrayLike,
-    decay: Part = ("static",),
-    inflation: Part = ("constant",),
-    reference: float | None = None,
-    origin: float | None = None,
-    mean: Mean = 0.0,
-) -> tuple[Array, Array]:
-    """Posterior mean and variance of f_now at every arm from the given observations alone.
-
-        mean = m + k~' (K~ + N)^-1 (y - m),    var = k(x, x) D(now, now) - k~' (K~ + N)^-1 k~
-
-    Args:
-        K: kernel matrix of the arms, `M x M`.
-        index: arms observed, `n`.
-        times: when, `n`.
-        y: what, `n`.
-        now: time of the prediction.
-        noise: observation noise variance at lag 0, one for all or `n`; inf for a failed one.
-        decay: how covariance decays with time.
-        inflation: how noise grows with lag.
-        reference: lags count back from here; the newest of ``times`` where None.
-        origin: zero of the Wiener model's time; the oldest of ``times`` (``now`` without data)
-            where None.
-        mean: prior mean m, or ``"estimated"`` by generalised least squares.
-
-    Returns:
-        Mean and variance, `M` each.
-    """
-    posterior_mean, covariance = joint_regression(
-        K,
-        index,
-        times,
-        y,
-        now,
-        noise=noise,
-        decay=decay,
-        inflation=inflation,
-        reference=reference,
-        origin=origin,
-        mean=mean,
-    )
-    return posterior_mean, covariance.diagonal().copy()
+def regression(*data: Any, **options: Any) -> tuple[Array, Array]:
+    """As :func:`joint_regression`, with the variance of every arm, `M`."""
+    mean, covariance = joint_regression(*data, **options)
+    return mean, covariance.diagonal().copy()
 
 
 def joint_regression(
@@ -166,7 +121,27 @@ def joint_regression(
     origin: float | None = None,
     mean: Mean = 0.0,
 ) -> tuple[Array, Array]:
-    """As :func:`regression`, with the covariance between all arms, `M x M`."""
+    """Posterior mean and covariance of f_now at all arms from the given observations alone.
+
+        mean = m + k~' (K~ + N)^-1 (y - m),    cov = k(x, x') D(now, now) - k~' (K~ + N)^-1 k~
+
+    Args:
+        K: kernel matrix of the arms, `M x M`.
+        index: arms observed, `n`.
+        times: times of the observations, `n`.
+        y: observations, `n`.
+        now: time of the prediction.
+        noise: observation noise variance at lag 0, a number or `n`; inf for a failed observation.
+        decay: how covariance decays with time.
+        inflation: how noise grows with lag.
+        reference: lags count back from here; the newest of ``times`` where None.
+        origin: zero of the Wiener model's time; the oldest of ``times`` (``now`` without data)
+            where None.
+        mean: prior mean m, or ``"estimated"`` by generalised least squares.
+
+    Returns:
+        Mean, `M`, and covariance, `M x M`.
+    """
     t = np.asarray(times, dtype=np.float64)
     at = np.asarray([now], dtype=np.float64)
     if origin is None:
@@ -175,12 +150,12 @@ def joint_regression(
     if reference is None:
         reference = float(t.max()) if len(t) else now
     variance = np.broadcast_to(noise, t.shape) * noise_factor(inflation, reference - t)
-    heard = np.isfinite(variance)  # an infinitely noisy observation says nothing
-    if not heard.any():
+    usable = np.isfinite(variance)  # infinite noise means no information
+    if not usable.any():
         return np.full(len(K), 0.0 if mean == "estimated" else mean), prior
-    arms, t, values = np.asarray(index)[heard], t[heard], np.asarray(y, dtype=np.float64)[heard]
+    arms, t, values = np.asarray(index)[usable], t[usable], np.asarray(y, dtype=np.float64)[usable]
     among = K[np.ix_(arms, arms)] * decay_between(decay, t, t, origin)
-    among = among + np.diag(variance[heard])
+    among = among + np.diag(variance[usable])
     across = K[arms, :] * decay_between(decay, t, at, origin)
     level = generalised_least_squares(among, values) if mean == "estimated" else float(mean)
     solution = np.linalg.solve(among, np.column_stack([values - level, across]))
@@ -233,7 +208,7 @@ def log_improvement(u: Array) -> Array:
     below = -np.abs(u)
     ratio = math.sqrt(math.pi / 2.0) * erfcx(-below / math.sqrt(2.0))  # Phi / phi
     tail = -0.5 * u**2 - 0.5 * math.log(2.0 * math.pi) + np.log1p(below * ratio)
-    with np.errstate(divide="ignore"):  # where u is so low that h is no number, ln h still is one
+    with np.errstate(divide="ignore"):  # ln h is finite where h underflows
         return np.where(u > 0.0, np.log(np.maximum(u, 0.0) + np.exp(tail)), tail)
 
 
@@ -256,7 +231,7 @@ def probability_best(mean: Array, covariance: Array, draws: int, seed: int) -> A
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is believed about f_now, `M` and `M x M`, and the rows it rests on."""
+    """The posterior of f_now, `M` and `M x M`, and the rows behind it."""
 
     mean: Array
     covariance: Array
@@ -268,12 +243,12 @@ class Prediction:
 
     @property
     def sd(self) -> Array:
-        """Rounding may leave a variance a little below zero; it is zero then."""
+        """Variances that rounding made negative count as zero."""
         return np.sqrt(np.clip(self.variance, 0.0, None))
 
     @property
-    def heard(self) -> list[Row]:
-        """The rows that say something."""
+    def usable(self) -> list[Row]:
+        """The rows with finite noise."""
         return [row for row in self.rows if math.isfinite(row.noise)]
 
 
@@ -295,16 +270,16 @@ class DenseBandit:
 
     Args:
         K: kernel matrix of the arms, `M x M`.
-        noise: observation noise variance where a round does not bring its own.
+        noise: default observation noise variance.
         decay: see the module.
         inflation: see the module.
         retention: see the module.
-        sqrt_beta: √beta of (round counted from 1 over all told rounds, g, double-weighted g).
+        sqrt_beta: √beta of (round counted from 1 over all rounds, g, double-weighted g).
         exploration: see the module.
         maximize: whether the largest value is wanted; the smallest else.
         mean: prior mean of f; see the module.
-        consultant: an expert who is asked as soon as a round is told. The answers replace those
-            before and all rows told by then; an expert who says nothing replaces nothing.
+        consultant: an expert, queried after each observation. Its answers replace the earlier
+            answers and all rows so far; without answers nothing is replaced.
     """
 
     K: Array
@@ -328,18 +303,18 @@ class DenseBandit:
         self.rules = Rules(self.retention) if several else None
 
     def default_now(self) -> float:
-        """1 in the first round, else one after the newest time told."""
+        """1 in the first round, else the newest time plus 1."""
         return self.rows[-1].time + 1.0 if self.rows else 1.0
 
     def live(self, now: float) -> list[Row]:
         """The rows that count when the next round is decided at ``now``."""
         if self.rules is not None:
-            return [self.rows[one] for one in self.rules.before_choice(now)[0].live]
+            return [self.rows[item] for item in self.rules.before_choice(now)[0].live]
         kind = self.retention[0]
         if kind == "all":
             return [*self.answers, *self.rows[self.answered :]]
         if kind == "trigger":
-            return self.rows[max(0, self.triggered - 1) :]  # the triggering point is kept
+            return self.rows[max(0, self.triggered - 1) :]  # the triggering point is retained
         size, by = self.retention[1], self.retention[2]
         if kind == "period" and by == "rounds":
             # Round s begins with an empty memory when (s - 1) mod N = 0.
@@ -366,11 +341,11 @@ class DenseBandit:
             return now if origin is None else origin
         if self.retention[0] == "window":
             rows = self.rows
-        heard = [row.time for row in rows if math.isfinite(row.noise)]
-        return heard[0] if heard else now
+        usable = [row.time for row in rows if math.isfinite(row.noise)]
+        return usable[0] if usable else now
 
     def observations(self, now: float | None) -> tuple[float, list[Row], dict[str, Any]]:
-        """The time, the rows that count, and what both regression and gain need of them."""
+        """The time, the rows that count, and their arguments for regression and gain."""
         at = self.default_now() if now is None else now
         rows = self.live(at)
         newest = self.rows[-1].time if self.rows else at
@@ -416,26 +391,26 @@ class DenseBandit:
         """The best score with the tie rule; index 0 without data."""
         prediction, root_beta = self.predict(now), self._root_beta(now)
         index = 0
-        if prediction.heard:
+        if prediction.usable:
             score, unit = self._score(prediction, root_beta)
             index = winner(score, unit)
         return self._choice(index, prediction, root_beta, now)
 
     def _score(self, prediction: Prediction, root_beta: float) -> tuple[Array, float]:
-        """What is maximised, and the variance in whose standard deviations ties are counted.
+        """The maximised score, and the variance that sets the unit of ties.
 
-        ln EI and PI's argument have no unit: two of them tie within 1e-7.
+        ln EI and PI's argument have no unit; they tie within 1e-7.
         """
         sign = 1.0 if self.maximize else -1.0
         mean, sd = sign * prediction.mean, prediction.sd
         if self.exploration in ("ucb", "forced"):
             return mean + root_beta * sd, float(self.K.diagonal().max())
         if self.exploration == "directed":
-            # How far the best may be above, squared, over what is told; both by their logarithms.
+            # The squared possible regret over the information, by logarithms.
             regret = (mean + root_beta * sd).max() - (mean - root_beta * sd)
             with np.errstate(divide="ignore"):
                 return np.log(np.log1p(sd**2 / self.noise)) - 2 * np.log(regret), 1.0
-        incumbent = mean[[row.index for row in prediction.heard]].max()
+        incumbent = mean[[row.index for row in prediction.usable]].max()
         u = (mean - incumbent) / sd
         if self.exploration == "pi":
             return u, 1.0
@@ -457,9 +432,9 @@ class DenseBandit:
         ok: bool = True,
         noise: float | None = None,
     ) -> bool:
-        """Learn y; returns whether a trigger fired, or of several rules one was a reset.
+        """Observe y; returns whether a trigger fired, or any of several rules reset.
 
-        A failed measurement counts as a round in every way, and can neither teach nor trigger.
+        A failed measurement counts as a round; it neither teaches nor triggers.
         """
         variance = self.noise if noise is None else noise
         fired = False
@@ -474,11 +449,11 @@ class DenseBandit:
         self.rows.append(row)
         if self.rules is not None:
             seen = Seen(row.y, choice.mean, choice.sd, row.noise)
-            self.rules, fired = self.rules.told(row, seen)
+            self.rules, fired = self.rules.observed(row, seen)
         if self.consultant is not None and self.consultant.due(len(self.rows)):
-            heard = self.consultant.answers(self.K, self.rows, self.noise)
-            if heard:
-                self.answers, self.answered = heard, len(self.rows)
+            usable = self.consultant.answers(self.K, self.rows, self.noise)
+            if usable:
+                self.answers, self.answered = usable, len(self.rows)
         return fired
 
     def _root_beta(self, now: float | None) -> float:

@@ -11,7 +11,7 @@ from oracles.dense import Array, Mean, Part
 
 DIGITS = 50
 SILENT = 1e40
-"""An observation whose noise is this many times all other variances says nothing."""
+"""Noise of this many times all other variances counts as infinite."""
 
 
 def decay_between(decay: Part, first: float, second: float, origin: float) -> mpmath.mpf:
@@ -62,17 +62,17 @@ def joint_regression(
             for s in range(len(index))
         ]
         silent = SILENT * max(float(K.diagonal().max() or 1.0), min(variance, default=0.0))
-        heard = [s for s in range(len(index)) if variance[s] < silent]
+        usable = [s for s in range(len(index)) if variance[s] < silent]
         k = mpmath.matrix(K.tolist())
         at = decay_between(decay, now, now, origin)
         prior = k * at
         level = mpmath.mpf(0 if mean == "estimated" else mean)
-        if not heard:
+        if not usable:
             return rounded(mpmath.matrix([level] * len(K)))[:, 0], rounded(prior), 1.0
-        size, arms = len(heard), len(K)
+        size, arms = len(usable), len(K)
         among, across = mpmath.matrix(size, size), mpmath.matrix(size, arms)
-        for i, s in enumerate(heard):
-            for j, u in enumerate(heard):
+        for i, s in enumerate(usable):
+            for j, u in enumerate(usable):
                 among[i, j] = k[index[s], index[u]] * decay_between(
                     decay, times[s], times[u], origin
                 )
@@ -80,17 +80,17 @@ def joint_regression(
                 across[i, arm] = k[index[s], arm] * decay_between(decay, times[s], now, origin)
             among[i, i] += variance[s]
         inverse = among**-1
-        values = mpmath.matrix([y[s] for s in heard])
+        values = mpmath.matrix([y[s] for s in usable])
         if mean == "estimated":
             weights = inverse * mpmath.matrix([1] * size)
             level = (weights.T * values)[0] / sum(weights)
         seen = across.T * inverse
         posterior = seen * (values - level * mpmath.matrix([1] * size))
-        scale = np.array([float(1 / mpmath.sqrt(variance[s])) for s in heard])
+        scale = np.array([float(1 / mpmath.sqrt(variance[s])) for s in usable])
         spread = np.linalg.eigvalsh(scale[:, None] * rounded(among) * scale).max()
         shifted = rounded(posterior + level * mpmath.matrix([1] * arms))[:, 0]
         return shifted, rounded(prior - seen * across), float(spread)
 
 
 def rounded(matrix: mpmath.matrix) -> NDArray[np.float64]:
-    return np.array([[float(one) for one in row] for row in matrix.tolist()])
+    return np.array([[float(item) for item in row] for row in matrix.tolist()])

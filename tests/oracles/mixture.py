@@ -44,14 +44,14 @@ def member(
 
 def mixture(members: list[Member]) -> tuple[Array, Array, Array, float]:
     """Weights, mean and covariance of all members, and the variance of new noise."""
-    logs = np.array([one.log_evidence for one in members])
+    logs = np.array([item.log_evidence for item in members])
     weight = np.exp(logs - logsumexp(logs))
-    mean = np.einsum("k,ki->i", weight, [one.mean for one in members])
+    mean = np.einsum("k,ki->i", weight, [item.mean for item in members])
     covariance = sum(
-        w * (one.covariance + np.outer(one.mean - mean, one.mean - mean))
-        for w, one in zip(weight, members)
+        w * (item.covariance + np.outer(item.mean - mean, item.mean - mean))
+        for w, item in zip(weight, members)
     )
-    return weight, mean, covariance, float(weight @ [one.noise for one in members])
+    return weight, mean, covariance, float(weight @ [item.noise for item in members])
 
 
 def in_units_of_data(

@@ -1,26 +1,26 @@
-"""What is kept, by rules that are asked one row at a time: the textbook of composed retention.
+"""The retained rows under several rules: the textbook of composed retention.
 
-Rules are told by plain tuples, as in :mod:`oracles.dense`, and several of them by a tuple of those.
-Here nothing is known of how any of them may be followed cheaply: before every choice, and after
-every observation, each rule is asked about each row that is left.
+Rules are plain tuples, as in :mod:`oracles.dense`, and several rules are a tuple of these. Before
+every choice, and after every observation, each rule is evaluated for each retained row.
 
 * ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``;
 * ``("sessions", pause)``: a longer pause forgets everything, and is a reset;
-* ``("agreeing", reach)``: rows whose y is farther than this from the newest leave;
-* ``("near best", reach)``: so do rows further than this below the best;
-* ``("cusum", slack, limit)``: a reset once the surprises beyond the slack, in standard deviations
-  of the prediction, sum up to more than the limit; the newest stays;
+* ``("agreeing", reach)``: drops rows whose y differs by more than this from the newest;
+* ``("near best", reach)``: drops rows further than this below the best;
+* ``("cusum", slack, limit)``: a reset once the standardised residuals beyond the slack sum up to
+  more than the limit; the newest stays;
 * ``("confirmed", delta, c)``: a trigger that fires at the last of c + 1 contradictions in a row,
-  which stay; until then they are set aside, and if one agrees they leave; no failure counts;
+  which stay; until then they are set aside, and dropped if an observation agrees; failures do not
+  count;
 * ``("glr", delta, longest)``: a reset once the squared sum of the w newest standardised errors,
   halved and divided by w, exceeds ln(L pi^2 t'^2 / (6 delta)) for one of L = min(t', longest) w;
   the newest stays;
 * ``("replaced",)``: a newer reading takes the place of older ones at the same arm;
 * ``("thinned", newest)``: of older rows every third stays, counted from the newest and the round;
 * ``("restart", N)``: every N rounds a reset that forgets nothing;
-* ``("surprise", limit)``: an observation so far from its mean leaves no other row; no reset;
-* ``("panic", limit)``: it leaves no row at all, and is a reset;
-* ``("blank", N)``: every N rounds everything is forgotten; no reset.
+* ``("surprise", limit)``: an observation so far from its mean drops all other rows; no reset;
+* ``("panic", limit)``: it drops all rows, and is a reset;
+* ``("blank", N)``: every N rounds all rows are dropped; no reset.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Memory = float | tuple[float, ...]
 
 
 class Row(NamedTuple):
-    """One told round; its noise is infinite where the measurement failed."""
+    """A round; its noise is infinite if the measurement failed."""
 
     index: int
     time: float
@@ -42,12 +42,12 @@ class Row(NamedTuple):
     noise: float
 
     @property
-    def heard(self) -> bool:
+    def usable(self) -> bool:
         return math.isfinite(self.noise)
 
 
 class Seen(NamedTuple):
-    """An observation beside what had been predicted of it."""
+    """An observation and its prediction."""
 
     y: float
     mean: float
@@ -56,18 +56,18 @@ class Seen(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a rule is asked about: all rows ever told, and which of them are left."""
+    """The input of a rule: all rows, and the numbers of the retained rows."""
 
     rows: Sequence[Row]
-    left: Sequence[int]
+    rest: Sequence[int]
     now: float
     since: int
     newest: Seen | None
     memory: Memory
 
     @property
-    def heard(self) -> list[Row]:
-        return [self.rows[one] for one in self.left if self.rows[one].heard]
+    def usable(self) -> list[Row]:
+        return [self.rows[item] for item in self.rest if self.rows[item].usable]
 
 
 Answer = tuple[Callable[[int], bool], bool]
@@ -83,14 +83,14 @@ def nothing(number: int) -> bool:
 
 
 def answered(rule: tuple, asked: Question) -> Answer:
-    """What one rule says."""
-    kind, rows, told = rule[0], asked.rows, len(asked.rows)
+    """The answer of a rule."""
+    kind, rows, rounds = rule[0], asked.rows, len(asked.rows)
     before_choice = asked.newest is None
     if kind == "all":
         return everything, False
     if kind == "period" and rule[2] == "rounds":
         # Round s begins with an empty memory when (s - 1) mod N = 0.
-        begins = before_choice and told % int(rule[1]) == 0
+        begins = before_choice and rounds % int(rule[1]) == 0
         return (nothing if begins else everything), begins
     if kind == "period":
 
@@ -99,40 +99,40 @@ def answered(rule: tuple, asked: Question) -> Answer:
 
         present = block(asked.now)
         ended = before_choice and block(rows[-1].time) != present
-        return (lambda one: block(rows[one].time) == present), ended
+        return (lambda item: block(rows[item].time) == present), ended
     if kind == "window" and rule[2] == "rounds":
-        return (lambda one: one >= told - int(rule[1])), False
+        return (lambda item: item >= rounds - int(rule[1])), False
     if kind == "window":
-        return (lambda one: asked.now - rows[one].time <= rule[1]), False
+        return (lambda item: asked.now - rows[item].time <= rule[1]), False
     if kind == "sessions":
         fresh = asked.now - rows[-1].time > rule[1]
         return (nothing if fresh else everything), fresh
     if kind == "near best":
-        best = max((row.y for row in asked.heard), default=math.nan)
+        best = max((row.y for row in asked.usable), default=math.nan)
         if math.isnan(best):
             return everything, False
-        return (lambda one: rows[one].heard and rows[one].y >= best - rule[1]), False
+        return (lambda item: rows[item].usable and rows[item].y >= best - rule[1]), False
     if kind == "thinned":
-        return (lambda one: told - one <= rule[1] or (told - one + told) % 3 == 0), False
+        return (lambda item: rounds - item <= rule[1] or (rounds - item + rounds) % 3 == 0), False
     if kind == "restart":
-        return everything, before_choice and told % int(rule[1]) == 0
+        return everything, before_choice and rounds % int(rule[1]) == 0
     if kind == "blank":
-        return (nothing if before_choice and told % int(rule[1]) == 0 else everything), False
+        return (nothing if before_choice and rounds % int(rule[1]) == 0 else everything), False
     seen = asked.newest
     if seen is None or (math.isinf(seen.noise) and kind not in ("replaced", "cusum", "glr")):
         return everything, False
     if kind == "agreeing":
-        return (lambda one: not rows[one].heard or abs(rows[one].y - seen.y) <= rule[1]), False
+        return (lambda item: not rows[item].usable or abs(rows[item].y - seen.y) <= rule[1]), False
     if kind == "replaced":
-        return (lambda one: one == told - 1 or rows[one].index != rows[-1].index), False
+        return (lambda item: item == rounds - 1 or rows[item].index != rows[-1].index), False
     off = abs(seen.y - seen.mean)
     if kind == "confirmed":
         before, after = suspects(asked, False), suspects(asked, True, rule)
         fired = len(after) > rule[2]
         if fired:
-            return (lambda one: one >= after[0]), True
+            return (lambda item: item >= after[0]), True
         if before and not after:
-            return (lambda one: not before[0] <= one < told - 1), False
+            return (lambda item: not before[0] <= item < rounds - 1), False
         return everything, False
     fired = {
         "trigger": lambda: off > trigger_threshold(seen.sd, seen.noise, asked.since, rule[1]),
@@ -143,14 +143,14 @@ def answered(rule: tuple, asked: Question) -> Answer:
     }[kind]()
     if kind == "panic":
         return (nothing if fired else everything), fired
-    return (lambda one: not fired or one == told - 1), fired and kind != "surprise"
+    return (lambda item: not fired or item == rounds - 1), fired and kind != "surprise"
 
 
 def suspects(asked: Question, newest: bool, rule: tuple = ()) -> tuple[int, ...]:
     """Rows since the last reset that contradicted in a row, the newest included or not."""
     rounds = asked.since - (asked.newest is None)
     memory = asked.memory if isinstance(asked.memory, tuple) else ()
-    before = tuple(int(one) for one in memory if one >= len(asked.rows) - rounds)
+    before = tuple(int(item) for item in memory if item >= len(asked.rows) - rounds)
     seen = asked.newest
     if not newest or seen is None or math.isinf(seen.noise):
         return before
@@ -190,14 +190,14 @@ def likely_changed(rule: tuple, errors: tuple[float, ...], since: int) -> bool:
 
 
 def remembered(rule: tuple, asked: Question, expired: bool, forgot: bool) -> Memory:
-    """What a rule knows after a round, before which or in which there was a reset."""
+    """The memory of a rule after a round, given resets before or in the round."""
     memory, newest = asked.memory, asked.newest
     assert newest is not None
     if forgot:
         return 0.0
     if rule[0] == "confirmed":
         return suspects(asked, True, rule)
-    if rule[0] == "glr":  # what was predicted after a reset tells of what is now
+    if rule[0] == "glr":  # predictions after a reset are about the present
         return errors(0.0 if expired else memory, newest)
     if expired:
         return 0.0
@@ -206,69 +206,65 @@ def remembered(rule: tuple, asked: Question, expired: bool, forgot: bool) -> Mem
 
 @dataclass
 class Rules:
-    """What is left of all rows told, followed round by round.
-
-    Args:
-        rules: Several of them.
-    """
+    """The retained rows under several rules, round by round."""
 
     rules: tuple[tuple, ...]
     rows: list[Row] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
-    began: int = 0  # rounds told at the last reset
+    rest: list[int] = field(default_factory=list)
+    began: int = 0  # rounds at the last reset
     origin: float | None = None  # time of the first observation since then
     memory: list[Memory] = field(default_factory=list)
-    aside: Sequence[int] = ()  # rows that are left, but do not count for now
-    known: dict[float, tuple[Rules, bool]] = field(default_factory=dict, repr=False)
+    aside: Sequence[int] = ()  # retained rows that do not count for now
+    cached: dict[float, tuple[Rules, bool]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.memory = self.memory or [0.0] * len(self.rules)
 
     def before_choice(self, now: float) -> tuple[Rules, bool]:
-        """What is left when a round is decided, and whether that was a reset."""
-        if now not in self.known:
-            self.known[now] = self.asked(now, None)
-        return self.known[now]
+        """The retained rows at a choice, and whether there was a reset."""
+        if now not in self.cached:
+            self.cached[now] = self.asked(now, None)
+        return self.cached[now]
 
     def asked(self, now: float, newest: Seen | None) -> tuple[Rules, bool]:
-        """What is left after all rules have been asked, and whether that was a reset."""
+        """The rows that all rules retain, and whether there was a reset."""
         rows = self.rows
-        if not self.left:
+        if not self.rest:
             return self, False
         since = len(rows) - self.began + (newest is None)
         asked = [Question(rows, self.live, now, since, newest, memory) for memory in self.memory]
-        answers = [answered(*one) for one in zip(self.rules, asked)]
+        answers = [answered(*item) for item in zip(self.rules, asked)]
         aside: Sequence[int] = ()
-        for rule, one in zip(self.rules, asked):
-            suspected = suspects(one, True, rule) if rule[0] == "confirmed" else ()
+        for rule, item in zip(self.rules, asked):
+            suspected = suspects(item, True, rule) if rule[0] == "confirmed" else ()
             if 0 < len(suspected) <= rule[2]:
                 aside = range(suspected[0], len(rows))
-        left = [one for one in self.left if all(stays(one) for stays, _ in answers)]
+        rest = [item for item in self.rest if all(stays(item) for stays, _ in answers)]
         reset = any(resets for _, resets in answers)
         began, origin = self.began, self.origin
         if reset:
             began = len(rows)
-            origin = next((rows[one].time for one in left if rows[one].heard), None)
-        return Rules(self.rules, list(rows), left, began, origin, list(self.memory), aside), reset
+            origin = next((rows[item].time for item in rest if rows[item].usable), None)
+        return Rules(self.rules, list(rows), rest, began, origin, list(self.memory), aside), reset
 
     @property
     def live(self) -> list[int]:
-        """What counts of what is left."""
-        return [one for one in self.left if one not in self.aside]
+        """The retained rows that count."""
+        return [item for item in self.rest if item not in self.aside]
 
-    def told(self, row: Row, newest: Seen) -> tuple[Rules, bool]:
-        """After an observation: its time passes first, then it is looked at."""
+    def observed(self, row: Row, newest: Seen) -> tuple[Rules, bool]:
+        """The state after an observation: first its time passes, then rules see it."""
         before, expired = self.before_choice(row.time)
-        origin = row.time if before.origin is None and row.heard else before.origin
+        origin = row.time if before.origin is None and row.usable else before.origin
         rows = [*before.rows, row]
-        left = [*before.left, len(rows) - 1]
+        rest = [*before.rest, len(rows) - 1]
         with_it = Rules(
-            self.rules, rows, left, before.began, origin, list(before.memory), before.aside
+            self.rules, rows, rest, before.began, origin, list(before.memory), before.aside
         )
         after, forgot = with_it.asked(row.time, newest)
         since = len(rows) - before.began
         after.memory = [
-            remembered(rule, Question(rows, left, row.time, since, newest, memory), expired, forgot)
+            remembered(rule, Question(rows, rest, row.time, since, newest, memory), expired, forgot)
             for rule, memory in zip(self.rules, before.memory)
         ]
         return after, expired or forgot

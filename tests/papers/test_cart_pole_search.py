@@ -1,5 +1,3 @@
-"""The policy search of [ET] Figure 3 (d), its scales against scipy."""
-
 import itertools
 
 import numpy as np
@@ -18,7 +16,7 @@ SCALES = np.array([1 / 8, 1 / 4, 3, 1 / 8])
 
 
 def dynamics(friction: float) -> tuple[np.ndarray, np.ndarray]:
-    """A cart of 1 kg in all under 1 N s/m, that carries a pole of 80.4 g and 14.7 cm."""
+    """A total of 1 kg with friction 1 N s/m, and a pole of 80.4 g and 14.7 cm."""
     m, half = 0.0804, 0.0735
     mass = np.array([[1.0, m * half], [m * half, 4 / 3 * m * half**2]])
     A, B = np.zeros((4, 4)), np.zeros((4, 1))
@@ -43,7 +41,7 @@ def best_gain(friction: float) -> np.ndarray:
     return np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)[0]
 
 
-def test_unit_limit_and_stale_regret_are_the_textbooks() -> None:
+def test_unit_limit_and_stale_regret_by_textbook_formulas() -> None:
     before, after = 2.2e-3, 2.5 * 2.2e-3
     lowest = cost(best_gain(before), before)
     corners = [cost(np.array(c), before) / lowest for c in itertools.product(*zip(LOW, HIGH))]
@@ -64,13 +62,13 @@ def test_unit_limit_and_stale_regret_are_the_textbooks() -> None:
 
 
 def test_settings_of_the_paper() -> None:
-    one = EXPERIMENTS["et-fig3d"]
-    world = one.cases["friction"].world(0.02)
+    case = EXPERIMENTS["et-fig3d"].cases["friction"]
+    world = case.world(0.02)
     lower, upper = world.domain.bounds.numpy()
     np.testing.assert_allclose([lower * SCALES, upper * SCALES], [LOW, HIGH])
     assert (world.horizon, world.maximize, world.random_rounds) == (300, False, 1)
     assert (world.problem.change, world.problem.factor) == (100, 2.5)
-    players = one.cases["friction"].strategies(0.02)
+    players = case.strategies(0.02)
     assert {player.width for player in players.values()} == {Logarithmic(c1=0.8, c2=4.0)}
     assert players["R-GP-UCB"].retention.period == 29
     assert players["TV-GP-UCB"].decay.epsilon == 0.03

@@ -1,5 +1,3 @@
-"""[MK] Figure 1 by hand: which β pays least, how many pay less than the growing one."""
-
 import numpy as np
 import pytest
 from synthetic_results import make_result
@@ -12,7 +10,6 @@ FIGURE = EXPERIMENTS["mk-fig1"]
 
 
 def result(valley, growing, noise=0.0):
-    """Total regret over β is a valley; the growing β pays ``growing``."""
     random = np.random.default_rng(0)
     means = {f"β = {beta:g}": 10 + abs(beta - valley) for beta in BETAS} | {GROWING: growing}
     return make_result(
@@ -20,13 +17,13 @@ def result(valley, growing, noise=0.0):
     )
 
 
-def test_the_best_and_the_better():
+def test_best_and_better_betas():
     found = result(valley=5.0, growing=12.5)
     assert best_beta(found) == 5.0
     assert better_betas(found) == 5  # 3, 4, 5, 6 and 7
 
 
-def test_the_verdict_of_the_paper_and_of_another_world():
+def test_verdicts():
     theirs = {f"epsilon-{rate}": result(best, 15.0, 0.1) for rate, best in mandl2026.BEST.items()}
     assert FIGURE.score(theirs).holds is True
     growing_is_best = {name: result(5.0, 9.0, 0.1) for name in theirs}
@@ -36,10 +33,10 @@ def test_the_verdict_of_the_paper_and_of_another_world():
 
 
 @pytest.mark.parametrize("rate", mandl2026.BEST)
-def test_all_are_told_the_truth(rate):
+def test_strategies_have_the_true_rate(rate):
     world, strategies = FIGURE.cases[f"epsilon-{rate}"].stage()
     assert (len(world.domain), world.epsilon, world.noise) == (400, rate, 0.01)
-    assert {one.decay.epsilon for one in strategies.values()} == {rate}
+    assert {strategy.decay.epsilon for strategy in strategies.values()} == {rate}
     first = strategies["β = 4"]
     assert first.width.beta(WidthContext(t=9999, dim=2)) == pytest.approx(4.0)
     lengthscale = first.kernel.lengthscale.item()

@@ -1,5 +1,3 @@
-"""Experiments on records: which rows and arms they play, and what strategies are told."""
-
 import math
 
 import numpy as np
@@ -8,14 +6,7 @@ import torch
 from synthetic_results import make_result
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Fixed, Logarithmic
-from botorch_tv.papers import (
-    EXPERIMENTS,
-    bogunovic2016,
-    chowdhury2017,
-    deng2022,
-    mauduit,
-    sensors,
-)
+from botorch_tv.papers import EXPERIMENTS, bogunovic2016, chowdhury2017, deng2022, mauduit, sensors
 from botorch_tv.papers.mauduit import EXPERTS
 from botorch_tv.papers.recordings import ERA5, STOCKS, TRAFFIC, Recordings
 from botorch_tv.simulation import PanelWorld
@@ -27,7 +18,7 @@ CPU = {"dtype": torch.float64, "device": torch.device("cpu")}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Records of the right shapes, small where that does no harm."""
+    """Small records."""
     path = tmp_path_factory.mktemp("records")
     random = np.random.default_rng(0)
     hours = np.cumsum(random.standard_normal((744, 9, 13)), axis=0) * 30 + 28000
@@ -59,12 +50,12 @@ def test_records_in_their_units(folder):
     assert records.stocks().arms == ("A", "B", "C", "D")
 
 
-def test_a_record_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match=f"has no {TRAFFIC}; .* leave --data out"):
+def test_a_missing_record(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"has no {TRAFFIC}; .* omit --data"):
         Recordings(tmp_path).traffic()
 
 
-def test_temperature_rows_and_what_is_told(folder):
+def test_temperature(folder):
     case = EXPERIMENTS["b16-fig3-temperature"].cases["temperature"]
     world, strategies = case.stage(data=folder)
     values = Recordings(folder).temperature().values
@@ -82,9 +73,9 @@ def test_temperature_rows_and_what_is_told(folder):
     assert forgetting.decay.epsilon == world.epsilon
     period = reset_period(world.epsilon, 264)
     assert strategies["R-GP-UCB"].retention.period == period
-    told, given = EXPERIMENTS["et-fig3"].cases["temperature"].stage(data=folder)
-    assert told.horizon == 286
-    assert told.model_noise == pytest.approx(0.01)  # of standardised readings
+    other, given = EXPERIMENTS["et-fig3"].cases["temperature"].stage(data=folder)
+    assert other.horizon == 286
+    assert other.model_noise == pytest.approx(0.01)  # of standardised readings
     assert given["TV-GP-UCB"].decay.epsilon == 0.03
     assert given["R-GP-UCB"].retention.period == 15
 
@@ -102,19 +93,8 @@ def test_traffic_plays_one_morning(folder):
     assert usual.objective.numpy() == pytest.approx(morning - train.mean(0))
     assert players["GP-UCB"].width == Logarithmic(c1=0.2, c2=0.4)
     rows = np.concatenate([train, morning])
-    again = PanelWorld(
-        rows, train=252, center="all", standardize=False, groups=84
-    )  # no morning follows another
+    again = PanelWorld(rows, train=252, center="all", standardize=False, groups=84)
     assert raw.epsilon == again.epsilon
-
-
-def test_cells_are_drawn_once_and_for_all():
-    """By the seed with which the results that are kept were computed."""
-    chosen = sensors.cells(187, 46)
-    drawn = np.random.default_rng(2016).choice(187, 46, replace=False)
-    assert chosen.tolist() == sorted(drawn)
-    assert sensors.cells(5, 46).tolist() == [0, 1, 2, 3, 4]
-    assert sensors.cells(187, 46, 1).tolist() != chosen.tolist()
 
 
 def test_stocks_by_hand(folder):
@@ -132,7 +112,7 @@ def test_stocks_by_hand(folder):
     )
 
 
-def test_sensors_that_stand_still(folder):
+def test_static_sensors(folder):
     world = chowdhury2017.temperature(Recordings(folder))
     values = Recordings(folder).temperature().values.reshape(31, 24, -1)
     chosen = sensors.cells(values.shape[2], 54)
@@ -170,7 +150,6 @@ def test_standard_functions_by_hand():
 
 
 def test_mauduit_is_fitted(folder, monkeypatch):
-    """The lengthscale is that of the largest likelihood, by another way than a Kalman filter."""
     world = mauduit.anomalies(Recordings(folder))
     panel = Recordings(folder).temperature(every=4)
     train = panel.values[:480]
@@ -196,16 +175,16 @@ def test_mauduit_is_fitted(folder, monkeypatch):
     assert own[EXPERTS[1]].inflation.alpha == 1.0
 
 
-def test_table_1_has_the_papers_numbers_beside_ours():
+def test_table_1():
     labels = ("IGP-UCB", "BR-GP-UCB", "SW-GP-UCB", "WGP-UCB", "ET-GP-UCB")
-    one = make_result({label: [[9 - i], [9.5 - 2 * i]] for i, label in enumerate(labels)})
+    regret = make_result({label: [[9 - i], [9.5 - 2 * i]] for i, label in enumerate(labels)})
     table = EXPERIMENTS["et-table1"]
-    outcome = table.score(dict.fromkeys(table.cases, one))
+    outcome = table.score(dict.fromkeys(table.cases, regret))
     row = outcome.table[outcome.table["strategy"] == "ET-GP-UCB"].iloc[0]
     assert (row["case"], row["paper"], row["here"]) == ("abrupt", 55.8, (5 + 1.5) / 2)
     last = outcome.table[outcome.table["strategy"] == "ET-GP-UCB"]
     assert last.set_index("case").loc["slow-100", "paper"] == 86.3
-    assert outcome.holds is False  # two trials do not reach three standard errors
+    assert outcome.holds is False
 
 
 def test_periods_are_judged_by_mean_and_spread():
@@ -228,7 +207,6 @@ def test_periods_are_judged_by_mean_and_spread():
 
 @pytest.mark.parametrize(("static", "holds"), [(1.9, True), (1.7, False)])
 def test_static_strategy_must_end_barely_better_than_chance(static, holds):
-    """Chance pays 2 and TV-GP-UCB 1 in the last rounds; the quarter between is at 1.75."""
     flat = np.ones((3, 60))
     jitter = np.random.default_rng(0).standard_normal((3, 60)) * 1e-3
     levels = {"TV-GP-UCB": 1.0, "R-GP-UCB": 1.5, "GP-UCB": static, "Random": 2.0}

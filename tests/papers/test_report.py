@@ -1,5 +1,3 @@
-"""What `botorch-tv paper` prints: every claim, every number, no gap."""
-
 import math
 
 import pandas as pd
@@ -19,13 +17,13 @@ NUMBERS = [
 ]
 
 
-def told(**changes):
+def text(**changes):
     table = pd.concat([pd.DataFrame(CLAIMS), pd.DataFrame(NUMBERS)], ignore_index=True)
     return outcome_text(Outcome(table, "One does not hold.", False)._replace(**changes))
 
 
-def test_claims_and_numbers_stand_apart_with_their_answers():
-    claims, numbers, verdict = told().split("\n\n")
+def test_claims_numbers_and_verdict():
+    claims, numbers, verdict = text().split("\n\n")
     head, first, second, third = (line.split() for line in claims.splitlines())
     assert head[:5] == ["case", "lower", "higher", "required", "ours"]
     assert first == ["slow", "ET-GP-UCB", "GP-UCB", "3", "False", "12.34", "2", "6.17", "True"]
@@ -37,16 +35,16 @@ def test_claims_and_numbers_stand_apart_with_their_answers():
         ["f", "3", "1"],
     ]
     assert verdict == "Does not agree with the paper. One does not hold."
-    assert "nan" not in told().lower()
+    assert "nan" not in text().lower()
 
 
-def test_the_three_other_verdicts():
-    assert told(holds=True).endswith("\n\nAgrees with the paper. One does not hold.")
-    assert told(holds=None).endswith("Nothing to agree or disagree with. One does not hold.")
-    assert told(holds=None, judged=False).endswith("Not judged. One does not hold.")
+def test_other_verdicts():
+    assert text(holds=True).endswith("\n\nAgrees with the paper. One does not hold.")
+    assert text(holds=None).endswith("Nothing to agree or disagree with. One does not hold.")
+    assert text(holds=None, judged=False).endswith("Not judged. One does not hold.")
 
 
 def test_a_single_trial_has_no_error():
     row = compared("slow", "A", "B", Paired(1.0, math.nan), 5.0, False)
-    text = outcome_text(Outcome(pd.DataFrame([row]), "", False))
-    assert text.splitlines()[1].split() == ["slow", "A", "B", "5", "False", "1", "False"]
+    lines = outcome_text(Outcome(pd.DataFrame([row]), "", False)).splitlines()
+    assert lines[1].split() == ["slow", "A", "B", "5", "False", "1", "False"]

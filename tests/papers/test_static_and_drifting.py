@@ -1,5 +1,3 @@
-"""Settings of [C17], [W22] and [M] that are derived from the functions of a study."""
-
 import itertools
 import math
 
@@ -11,7 +9,7 @@ from synthetic_results import make_result
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Heteroscedastic, Logarithmic
 from botorch_tv.acquisition.widths import ClosedForm
 from botorch_tv.experts import EveryRound, Refresh, Windows
-from botorch_tv.papers import EXPERIMENTS, chowdhury2017, deng2022, mauduit, worlds
+from botorch_tv.papers import EXPERIMENTS, deng2022, mauduit, worlds
 from botorch_tv.simulation import AbruptWorld, FixedFunctions, StaticWorld
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import FunctionDistribution, FunctionDraw
@@ -33,9 +31,9 @@ def test_surveys_by_hand():
     world = StaticWorld(three, functions=WithNorms(), noise=0.1)
     assert worlds.largest_norm(world, 10) == 3  # of norms √0, ..., √9
     assert worlds.mean_range(world, 10) == pytest.approx(9)  # of ranges 0, 2, ..., 18
-    told = torch.tensor([[0.0, 0, 0], [1, -4, 2], [1, 1, 1]], dtype=torch.float64)
+    functions = torch.tensor([[0.0, 0, 0], [1, -4, 2], [1, 1, 1]], dtype=torch.float64)
     jumps = AbruptWorld(
-        three, functions=[FixedFunctions(f) for f in told], changes=(3, 5), noise=0.1
+        three, functions=[FixedFunctions(f) for f in functions], changes=(3, 5), noise=0.1
     )
     assert worlds.variation(jumps, 2, horizon=4) == 4  # |-4 - 0|, no second change yet
     assert worlds.variation(jumps, 2, horizon=5) == 9  # + |1 + 4|
@@ -53,11 +51,11 @@ def test_forgetting_by_hand():
 
 @pytest.mark.parametrize("name", ["w22-abrupt", "w22-slow"])
 def test_w22_widths_and_memory(name):
-    one = EXPERIMENTS[name]
+    paper = EXPERIMENTS[name]
     for label, noise in (("noise-0.1", 0.1), ("noise-1", 1.0)):
-        case = one.cases[label]
+        case = paper.cases[label]
         world, strategies = case.world(noise), case.strategies(noise)
-        stream = Stream(0, "world", 0, one.trials, **CPU)
+        stream = Stream(0, "world", 0, paper.trials, **CPU)
         drawn = world.draw(stream)
         B = max(float(f.squared_norm.max()) for f in drawn) ** 0.5
         for label_of in ("IGP-UCB", "BR-GP-UCB", "SW-GP-UCB", "ET-GP-UCB"):
@@ -84,7 +82,7 @@ def test_m_synthetic_settings():
     ):
         strategies = cases[name].strategies(0.01)
         assert strategies.pop("random").draws
-        assert {one.width for one in strategies.values()} == {width}
+        assert {strategy.width for strategy in strategies.values()} == {width}
         assert strategies["R-GP-UCB"].retention.period == 2
         assert strategies["SW-GP-UCB"].retention.window == 2
         assert strategies["WGP-UCB"].inflation.gamma == 0.488
@@ -101,8 +99,8 @@ def test_m_synthetic_counts_side_queries():
     labels = [*mauduit.EXPERTS, *mauduit._PURE]
     regret = {label: [[rank, rank + 0.1], [rank, rank]] for rank, label in enumerate(labels)}
     results = {name: make_result(regret) for name in EXPERIMENTS["m-synthetic"].cases}
-    for one in results.values():
-        asked = one.data["side_queries"].transpose("strategy", "trial", "round").values
+    for study in results.values():
+        asked = study.data["side_queries"].transpose("strategy", "trial", "round").values
         asked[0], asked[1] = [[3, 4], [4, 5]], [[2, 0], [1, 0]]  # windows at 1, 3, 5, ...
     outcome = mauduit._judge(results)
     row = outcome.table[outcome.table["case"] == "logarithmic"].iloc[-1]
@@ -115,18 +113,18 @@ def test_m_synthetic_counts_side_queries():
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS["c17"].cases))
 def test_c17_settings_from_the_functions(name):
-    one = EXPERIMENTS["c17"]
-    noise = one.cases[name].noise
-    world, strategies = one.cases[name].world(noise), one.cases[name].strategies(noise)
+    cases = EXPERIMENTS["c17"].cases
+    noise = cases[name].noise
+    world, strategies = cases[name].world(noise), cases[name].strategies(noise)
     stream = Stream(0, "world", 0, 25, **CPU)
     f = next(iter(world.rounds(stream))).numpy()
     assert f.shape == (25, 100)
     assert noise == pytest.approx(0.01 * np.ptp(f, axis=1).mean())
     assert world.noise == noise
-    # Draws from the process share the bound of their smooth twins.
+    # Draws from the process have the bound of the smoothed draws.
     twin = name.replace("-gp", "-rkhs")
-    a = one.cases[twin].world(1.0).draw(Stream(0, "world", 0, 25, **CPU))[0].weights.numpy()
-    kernel = one.cases[twin].world(1.0).functions[0].kernel
+    a = cases[twin].world(1.0).draw(Stream(0, "world", 0, 25, **CPU))[0].weights.numpy()
+    kernel = cases[twin].world(1.0).functions[0].kernel
     K = kernel(world.domain.X).to_dense().detach().numpy()
     B = math.sqrt(max(row @ K @ row for row in a))
     gain = ClosedForm("se") if name.startswith("se") else ClosedForm("matern", nu=2.5)
@@ -144,11 +142,3 @@ def test_c17_settings_from_the_functions(name):
         assert pytest.approx(B, rel=1e-6) == own.B
         assert getattr(own, "R", R) == pytest.approx(R)
     assert strategies["GP-TS"].exploration.samples
-
-
-def test_c17_arms_are_the_same_every_time():
-    arms = chowdhury2017.random_arms().X
-    assert torch.equal(arms, chowdhury2017.random_arms().X)
-    assert arms.shape == (100, 1)
-    assert bool(((arms >= 0) & (arms < 1)).all())
-    assert len(arms.unique()) == 100

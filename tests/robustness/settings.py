@@ -1,4 +1,4 @@
-"""Random settings, among them extreme ones, for the tests of this folder."""
+"""Random and extreme settings for the tests of this folder."""
 
 from __future__ import annotations
 

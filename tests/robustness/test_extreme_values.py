@@ -1,4 +1,4 @@
-"""Whatever is accepted gives numbers: at the limits all is finite, beyond them it is refused."""
+"""Extreme values are refused, or all results are finite."""
 
 import math
 from dataclasses import replace
@@ -39,14 +39,16 @@ def kernel(variance=1.0):
     return module
 
 
-def play(strategy, domain, y, dtype=D, rounds=4, **told):
-    """Rounds with one observation; every number met on the way is finite."""
+def play(strategy, domain, y, dtype=D, rounds=4, **options):
+    """Rounds with the observation y; all results are finite."""
     state = strategy.init(domain, batch_shape=(2,), dtype=dtype)
     for t in range(rounds):
         suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
         for part in (suggestion.X, suggestion.mean, suggestion.sd, suggestion.sqrt_beta):
             assert part.isfinite().all(), f"round {t + 1}"
-        state, info = strategy.tell(state, suggestion, torch.tensor([y, -y], dtype=dtype), **told)
+        state, info = strategy.tell(
+            state, suggestion, torch.tensor([y, -y], dtype=dtype), **options
+        )
         assert info.information_gain.isfinite().all()
     assert strategy.recommend(state).isfinite().all()
     return state
@@ -64,7 +66,7 @@ def test_the_largest_observation(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [D, S], ids=str)
-@pytest.mark.parametrize("learning", [None, Refit(every=2, least=2)], ids=["known", "learned"])
+@pytest.mark.parametrize("learning", [None, Refit(every=2, least=2)], ids=["fixed", "learned"])
 def test_the_largest_observation_on_a_box(learning, dtype):
     strategy = replace(tv_gp_ucb(kernel=kernel(), noise=0.02, epsilon=0.01), learning=learning)
     state = play(strategy, BOX, 0.1 * largest(dtype), dtype)
@@ -74,7 +76,7 @@ def test_the_largest_observation_on_a_box(learning, dtype):
 @pytest.mark.parametrize("dtype", [D, S], ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_smallest_noise(name, dtype):
-    """Of the strategy, and of one observation; below it variances sink under their rounding."""
+    """Of a strategy and of an observation; below it, variances vanish in rounding."""
     least = least_noise(1.0, dtype)
     play(BY_NAME[name].strategy(kernel(), 1.01 * least), GRID, 0.3, dtype, rounds=12)
     strategy = BY_NAME[name].strategy(kernel(), 0.02)
@@ -103,7 +105,7 @@ def test_the_latest_time(name):
 
 
 @pytest.mark.parametrize(
-    ("make", "dtype", "said"),
+    ("make", "dtype", "message"),
     [
         (lambda: gp_ucb(kernel=kernel(1e30), noise=1e10), S, r"variance is 1e\+30, but in .*unit"),
         (lambda: gp_ucb(kernel=kernel(), noise=1e16), S, r"noise is 1e\+16, but .* 1e\+15"),
@@ -112,9 +114,9 @@ def test_the_latest_time(name):
         (lambda: ui_tvbo(kernel=kernel(), noise=0.1, sigma_w2=1e20), S, "growth of the variance"),
     ],
 )
-def test_what_a_dtype_cannot_hold_is_refused_at_the_start(make, dtype, said):
+def test_values_beyond_a_dtype_are_refused(make, dtype, message):
     for domain in (GRID, BOX):
-        with pytest.raises((ValueError, InputDataError), match=said):
+        with pytest.raises((ValueError, InputDataError), match=message):
             make().init(domain, dtype=dtype)
 
 
@@ -137,7 +139,7 @@ def test_context_that_cannot_be_squared():
 
 @pytest.mark.parametrize("wrong", [1e150, -1e150])
 def test_a_wrong_reading_whose_square_is_infinite_in_units_of_the_others(wrong):
-    """It says as little as one of 1e50 does."""
+    """It has the same small effect as a reading of 1e50."""
 
     def mean(reading):
         loop = Loop([(0.0, 1.0)])

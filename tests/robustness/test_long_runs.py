@@ -1,4 +1,4 @@
-"""Tens of thousands of rounds: recursions must not drift from a fresh factorisation of the log."""
+"""Long runs: recursions must not drift from a fresh factorisation of the log."""
 
 from dataclasses import replace
 
@@ -29,11 +29,11 @@ def fresh(
     retained: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]],
     now: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and variance from the rows kept, factored anew: static in arms, moving in rows."""
+    """Mean and variance from the retained rows, by a new factorisation."""
     index, time, y = retained
     K, noise = SETTING.matrix(), SETTING.noise
     if kind[0] == "static":
-        # Counts and sums per arm say all: the matrix has as many rows as arms were seen.
+        # Counts and sums per arm suffice, so the matrix has a row per arm.
         count = np.bincount(index, minlength=len(K)).astype(float)
         seen = np.flatnonzero(count)
         total = np.bincount(index, weights=y, minlength=len(K))[seen] / count[seen]
@@ -53,7 +53,7 @@ def fresh(
 def drift(
     strategy: Strategy, kind: tuple, rounds: int, dtype: torch.dtype = torch.float64
 ) -> tuple[float, float]:
-    """Largest errors of mean and variance, looked at twenty times."""
+    """Largest errors of mean and variance at twenty times of a run."""
     random = np.random.default_rng(1)
     waves = random.standard_normal((60, 2)) / 0.25
     phase = random.uniform(0.0, 2.0 * np.pi, 60)
@@ -64,15 +64,15 @@ def drift(
     index, y = np.empty(rounds, dtype=np.int64), np.empty(rounds)
     first, worst = 0, (0.0, 0.0)
     for t in range(rounds):
-        # The objective drifts, and jumps now and then, so that triggers fire and arms change.
+        # The objective drifts, and jumps occasionally, so triggers fire and arms change.
         weight = 0.999 * weight + 0.0447 * random.standard_normal(60)
         if t % 5000 == 4999:
             weight = random.standard_normal(60)
         suggestion = strategy.ask(state, generator=generator)
         index[t] = int(suggestion.index)
         y[t] = basis[index[t]] @ weight + random.standard_normal() * SETTING.noise**0.5
-        told: Tensor = torch.tensor([y[t]], dtype=dtype)
-        state, info = strategy.tell(state, suggestion, told, check=False, consume=True)
+        observed: Tensor = torch.tensor([y[t]], dtype=dtype)
+        state, info = strategy.tell(state, suggestion, observed, check=False, consume=True)
         if kind[-1] == "trigger" and bool(info.reset):
             first = t
         if (t + 1) % (rounds // 20) == 0:
@@ -97,10 +97,7 @@ def drift(
 
 RUNS = {
     "GP": (lambda: gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW), ("static", "all")),
-    "GP-TS": (
-        lambda: gp_ts(kernel=SETTING.module(), noise=0.02, B=0.5, R=0.1),
-        ("static", "all"),
-    ),
+    "GP-TS": (lambda: gp_ts(kernel=SETTING.module(), noise=0.02, B=0.5, R=0.1), ("static", "all")),
     "R": (
         lambda: r_gp_ucb(kernel=SETTING.module(), noise=0.02, period=37, width=NARROW),
         ("static", "period"),
@@ -117,30 +114,22 @@ RUNS = {
 }
 
 
-# Two recursions serve what never moves: by features, and by the arms seen.
+# Static models have two recursions: by features, and by the arms seen.
 PLAYED = [(name, "features") for name in RUNS] + [("GP", "auto"), ("ET", "auto")]
+LENGTHS = pytest.mark.parametrize(
+    "rounds", [400, pytest.param(100_000, marks=pytest.mark.slow)], ids=str
+)
 
 
+@LENGTHS
 @pytest.mark.parametrize(("name", "engine"), PLAYED)
-def test_hundreds_of_rounds(name: str, engine: str) -> None:
+def test_long_runs(name: str, engine: str, rounds: int) -> None:
     strategy, kind = RUNS[name]
-    assert max(drift(replace(strategy(), inference=engine), kind, 400)) < LIMIT
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "engine"), PLAYED)
-def test_a_hundred_thousand_rounds(name: str, engine: str) -> None:
-    strategy, kind = RUNS[name]
-    errors = drift(replace(strategy(), inference=engine), kind, 100_000)
-    print(f"{name} {engine}: mean {errors[0]:.1e}, variance {errors[1]:.1e}")
-    assert max(errors) < LIMIT
+    assert max(drift(replace(strategy(), inference=engine), kind, rounds)) < LIMIT
 
 
 def wiener_drift(rounds: int) -> tuple[float, float]:
-    """A random walk remembers its whole past: judged by a Kalman filter that never subtracts.
-
-    Its covariance is that of all 64 arms, updated in Joseph's form.
-    """
+    """Errors against a Kalman filter over all 64 arms in Joseph's form."""
     sigma_w2, noise = 0.003, SETTING.noise
     strategy = ui_tvbo(
         kernel=SETTING.module(), noise=noise, sigma_w2=sigma_w2, width=NARROW, inference="features"
@@ -156,14 +145,14 @@ def wiener_drift(rounds: int) -> tuple[float, float]:
         suggestion = strategy.ask(state)
         at = int(suggestion.index)
         y = f[at] + random.standard_normal() * noise**0.5
-        # Joseph's form: a sum of positive semi-definite terms, which keeps rounding harmless.
+        # Joseph's form is a sum of positive semi-definite terms, so rounding is harmless.
         gain = covariance[:, at] / (covariance[at, at] + noise)
         mean = mean + gain * (y - mean[at])
-        left = np.eye(len(K))
-        left[:, at] -= gain
-        covariance = left @ covariance @ left.T + noise * np.outer(gain, gain)
-        told = torch.tensor([y], dtype=torch.float64)
-        state, _ = strategy.tell(state, suggestion, told, check=False, consume=True)
+        joseph = np.eye(len(K))
+        joseph[:, at] -= gain
+        covariance = joseph @ covariance @ joseph.T + noise * np.outer(gain, gain)
+        observed = torch.tensor([y], dtype=torch.float64)
+        state, _ = strategy.tell(state, suggestion, observed, check=False, consume=True)
         if (t + 1) % (rounds // 20) == 0:
             posterior = strategy.posterior(state, SETTING.domain.X)
             expected = (covariance + sigma_w2 * K).diagonal()
@@ -174,19 +163,13 @@ def wiener_drift(rounds: int) -> tuple[float, float]:
     return worst
 
 
-def test_hundreds_of_rounds_of_a_random_walk() -> None:
-    assert max(wiener_drift(400)) < LIMIT
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_rounds_of_a_random_walk() -> None:
-    errors = wiener_drift(100_000)
-    print(f"UI-TVBO: mean {errors[0]:.1e}, variance {errors[1]:.1e}")
-    assert max(errors) < LIMIT
+@LENGTHS
+def test_long_runs_of_a_random_walk(rounds: int) -> None:
+    assert max(wiener_drift(rounds)) < LIMIT
 
 
 @pytest.mark.parametrize("name", ["GP", "ET"])
-def test_single_precision_is_refused_where_rounding_outweighs_what_is_learned(name: str) -> None:
+def test_single_precision_is_refused_for_long_runs(name: str) -> None:
     world = MarkovWorld(SETTING.domain, kernel=SETTING.module(), epsilon=0.01, noise=0.02)
     strategies = {name: RUNS[name][0]()}
     usual = {"trials": 1, "progress": False}
@@ -198,16 +181,16 @@ def test_single_precision_is_refused_where_rounding_outweighs_what_is_learned(na
         run_study(world, strategies, dtype=torch.float32, horizon=2000, **usual)
 
 
-def test_what_is_forgotten_needs_no_more_precision() -> None:
+def test_forgetting_needs_no_more_precision() -> None:
     for name, strategy in (("R", RUNS["R"][0]()), ("SW", RUNS["SW"][0]()), ("TV", RUNS["TV"][0]())):
         state = strategy.init(SETTING.domain, dtype=torch.float32)
         require_precision(name, strategy, state, 10**6)
-    still = RUNS["GP"][0]()
-    require_precision("GP", still, still.init(SETTING.domain), 10**6)
+    static = RUNS["GP"][0]()
+    require_precision("GP", static, static.init(SETTING.domain), 10**6)
 
 
-def test_single_precision_keeps_its_digits_for_as_long_as_it_is_allowed() -> None:
-    """Measured where it is worst: an objective that drifts though none is expected to."""
+def test_single_precision_is_accurate_as_long_as_allowed() -> None:
+    """In the worst case: a drifting objective under a static model."""
     strategy = RUNS["GP"][0]()
     errors = drift(strategy, ("static", "all"), 1300, torch.float32)
     assert max(errors) < 1e-3  # a standard deviation is at least 4e-3 then

@@ -1,6 +1,10 @@
-"""Whatever the shapes, dtypes, kernels and parameters: finite, within the prior, and right."""
+"""Random shapes, dtypes, kernels and parameters: results are finite, bounded and correct.
+
+``EXAMPLES=1500 pytest tests/robustness`` tries more of them.
+"""
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -16,17 +20,16 @@ from robustness.settings import BATCHES, EXPLORATIONS, Parts, grid, kernels, par
 from botorch_tv.gp.arms import LEAST_NOISE
 from botorch_tv.strategies.checks import least_noise
 
-# Random settings fit each other seldom.
+# Random settings seldom fit each other.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 ROUNDS = 9
 EPS = {torch.float64: 2.0**-52, torch.float32: 2.0**-23}
 quick = settings(
-    max_examples=20,
+    max_examples=int(os.environ.get("EXAMPLES", "20")),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-thorough = settings(quick, max_examples=1500)
 
 
 @st.composite
@@ -39,12 +42,11 @@ def cases(draw: st.DrawFn) -> tuple[NDArray[np.float64], Parts, int]:
 def check_posterior(
     case: tuple[NDArray[np.float64], Parts, int], engine: str, dtype: torch.dtype
 ) -> None:
-    """One trial at random arms and times, with failures and variances of their own.
+    """One trial at random arms and times, with failures and given variances, against fifty digits.
 
-    The textbook is computed in fifty digits. A stable algorithm is off by a modest multiple of
-    eps cond(A), A being the matrix that is inverted: 1000 n here, in units of the prior. Where
-    noise is usual, rows are deleted from a window by downdating, which loses the square of it, of
-    the rows before deletion.
+    A stable algorithm has errors of a modest multiple of eps cond(A), where A is the inverted
+    matrix: 1000 n here, in units of the prior. Downdating a window loses the squared condition
+    number of the rows before deletion.
     """
     K, described, seed = case
     random = np.random.default_rng(seed)
@@ -85,7 +87,7 @@ def check_posterior(
         variance, top = covariance.diagonal(), float(prior.diagonal().max()) or 1.0
         worst = 1.0 + ROUNDS * top / min(row.noise for row in bandit.rows)
         if EPS[dtype] * worst > 0.01:
-            return  # float32 cannot hold what was learned: not even the signs are certain
+            return  # float32 cannot represent the posterior
         assert np.isfinite(mean).all()
         assert np.isfinite(covariance).all()
         usual = min(row.noise for row in bandit.rows) >= LEAST_NOISE * scale
@@ -116,20 +118,9 @@ def test_posterior_is_right(case: Any, engine: str) -> None:
 @quick
 def test_posterior_is_right_in_float32(case: Any, engine: str) -> None:
     K, described, _ = case
-    # Below, noise drowns in the rounding of the variance: single precision cannot tell it from 0.
+    # Smaller noise is below the rounding of the variance in single precision.
     assume(described.noise >= 1e-4 * float(K.max()))
     check_posterior(case, engine, torch.float32)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("engine", ENGINES)
-@given(case=cases())
-@thorough
-def test_posterior_is_right_in_many_more_cases(case: Any, engine: str, dtype: torch.dtype) -> None:
-    K, described, _ = case
-    assume(described.noise >= least_noise(float(K.max()), dtype))  # less is refused
-    check_posterior(case, engine, dtype)
 
 
 def check_play(
@@ -139,9 +130,9 @@ def check_play(
     exploration: Any,
     dtype: torch.dtype,
 ) -> None:
-    """Rounds of a batch: shapes, dtypes, finite numbers; the arm is one of the grid's."""
+    """Rounds of a batch: shapes, dtypes, finite numbers, valid arms."""
     K, described, seed = case
-    assume(described.noise >= least_noise(float(K.max()), dtype))  # less is refused
+    assume(described.noise >= least_noise(float(K.max()), dtype))  # smaller noise is refused
     random = np.random.default_rng(seed)
     domain = grid(K)
     strategy = described.strategy(K, engine, exploration)
@@ -183,21 +174,6 @@ def check_play(
 )
 @quick
 def test_play_is_sound(
-    case: Any, engine: str, batch_shape: tuple[int, ...], exploration: Any, dtype: torch.dtype
-) -> None:
-    check_play(case, engine, batch_shape, exploration, dtype)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-@given(
-    case=cases(),
-    batch_shape=st.sampled_from(BATCHES),
-    exploration=st.sampled_from(EXPLORATIONS),
-    dtype=st.sampled_from([torch.float64, torch.float32]),
-)
-@thorough
-def test_play_is_sound_in_many_more_cases(
     case: Any, engine: str, batch_shape: tuple[int, ...], exploration: Any, dtype: torch.dtype
 ) -> None:
     check_play(case, engine, batch_shape, exploration, dtype)

@@ -1,5 +1,3 @@
-"""Means and their errors from parts of the trials are those from all of them."""
-
 import warnings
 
 import numpy as np
@@ -17,11 +15,11 @@ def test_moments_are_those_of_two_passes(cuts: list[int]) -> None:
     values[1:, 2, 0] = np.nan
     values[:, 3, 3] = np.nan
     whole = BlockMoments.together(BlockMoments.of(part) for part in np.split(values, cuts))
-    known = (~np.isnan(values)).sum(0)
-    np.testing.assert_array_equal(whole.count, known)
+    present = (~np.isnan(values)).sum(0)
+    np.testing.assert_array_equal(whole.count, present)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        mean, error = np.nanmean(values, 0), np.nanstd(values, 0, ddof=1) / np.sqrt(known)
+        mean, error = np.nanmean(values, 0), np.nanstd(values, 0, ddof=1) / np.sqrt(present)
     np.testing.assert_allclose(whole.mean, mean, rtol=1e-14)
     np.testing.assert_allclose(whole.error, error, rtol=1e-9)
     assert np.isnan(whole.error[2, 0])
@@ -36,6 +34,6 @@ def test_blocks_are_all_trials_in_order(monkeypatch: pytest.MonkeyPatch) -> None
     parts = list(blocks(data))
     assert [part.sizes["trial"] for part in parts] == [2, 2, 2, 1]
     xr.testing.assert_identical(xr.concat(parts, "trial"), data)
-    xr.testing.assert_identical(by_trial(data, lambda one: one.sum("round")), data.sum("round"))
+    xr.testing.assert_identical(by_trial(data, lambda part: part.sum("round")), data.sum("round"))
     monkeypatch.setattr(module, "BLOCK_BYTES", 1)
     assert len(list(blocks(data))) == 7

@@ -1,9 +1,6 @@
-"""Captured rounds make the choices of the others, whoever records them, or nobody."""
-
 from __future__ import annotations
 
 import pickle
-import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,20 +10,12 @@ import pytest
 import torch
 from kinds import KINDS, NOISE, SCATTERED, rough, smooth, ucb
 from tape import Tape, taped
-from tqdm.auto import tqdm
 
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.gp import arm_engine
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
-from botorch_tv.simulation import rounds as chunks_module
-from botorch_tv.simulation.captured import (
-    Capture,
-    CapturedTable,
-    Recorder,
-    Replayed,
-    cuda_graph,
-)
-from botorch_tv.simulation.rounds import EagerTable, Place, Progress, play_block
+from botorch_tv.simulation.captured import Capture, CapturedTable, Recorder, Replayed, cuda_graph
+from botorch_tv.simulation.rounds import EagerTable, Place
 from botorch_tv.simulation.rules import numbers_per_trial, require_compiled
 from botorch_tv.simulation.settings import Arrays, StudySettings, chunk_size
 from botorch_tv.simulation.streams import Stream
@@ -47,7 +36,7 @@ DOMAINS = {
 
 @dataclass
 class Both:
-    """A study by captured rounds and by the recursion, side by side."""
+    """The same study by captured rounds and by the recursion."""
 
     captured: CapturedTable
     eager: EagerTable
@@ -76,18 +65,18 @@ class Both:
     def require_same(self) -> None:
         for label, found in self.found.items():
             assert set(found) == set(self.expected[label])
-            for name, one in found.items():
-                other = self.expected[label][name]
-                assert one.dtype == other.dtype
+            for name, array in found.items():
+                expected = self.expected[label][name]
+                assert array.dtype == expected.dtype
                 if name == "regret":
-                    np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+                    np.testing.assert_allclose(array, expected, rtol=0, atol=1e-12)
                 else:
-                    np.testing.assert_array_equal(one, other, err_msg=f"{name} of {label}")
+                    np.testing.assert_array_equal(array, expected, f"{name} of {label}")
 
 
 @pytest.fixture(autouse=True)
 def _as_on_a_device(monkeypatch):
-    """On a CPU the trials that forget are listed, which no graph can hold."""
+    """On a CPU, clear_ lists the trials, which a graph cannot capture."""
 
     def clear_(tensor, trials, value=0.0):
         mask = trials.view(*trials.shape, *[1] * (tensor.dim() - trials.dim()))
@@ -111,7 +100,7 @@ def markov(domain: Grid) -> MarkovWorld:
         pytest.param("scattered", rough(), id="scattered"),
     ],
 )
-def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
+def test_replayed_rounds_are_those_of_the_recursion(name, kernel):
     strategies = {
         label: ucb(**{"kernel": kernel, "noise": 0.05} | parts) for label, parts in GRAPHED.items()
     }
@@ -132,83 +121,41 @@ def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
 
 
 @pytest.mark.parametrize("capture", [None, taped], ids=["as it is", "recorded"])
-def test_the_smallest_value_may_be_wanted_and_objectives_may_be_values(capture):
+def test_minimisation_and_objectives_given_as_values(capture):
     domain = DOMAINS["square"]
     world = AbruptWorld(domain, functions=GaussianDraw(smooth()), changes=[40], noise=NOISE)
     strategies = {label: ucb(**parts, maximize=False) for label, parts in FEW.items()}
     Both.played(world, strategies, capture).require_same()
 
 
-def test_slots_grow_no_further_than_arms_are_held():
+def test_slots_grow_with_the_arms():
     both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "R": ucb(**KINDS["resetting"])})
     both.require_same()
-    slots = {label: one.posterior.arms.shape[-1] for label, one in both.captured.players.items()}
-    used = {label: int(one.posterior.count.max()) for label, one in both.captured.players.items()}
-    assert slots["R"] <= 29 + 1
-    assert used["GP"] <= slots["GP"] < 4 * used["GP"]
-
-
-def test_what_a_graph_cannot_hold_is_refused_by_the_tape():
-    number, total = torch.zeros(3), torch.zeros(3)
-
-    def add(times: list[int]) -> None:
-        times[0] += 1
-        total.add_(number + times[0])
-
-    def waits() -> None:
-        number.fill_(float(total.max()))
-
-    times = [0]
-    again = taped(lambda: add(times))
-    assert times == [1]
-    assert total.eq(0).all()  # recorded, not done
-    number.fill_(5)
-    again()
-    again()
-    assert times == [1]  # Python's number is that of the recording
-    assert total.eq(12).all()
-    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"):
-        taped(waits)
-    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"):
-        taped(lambda: total.add_(torch.tensor([1.0, 2.0, 3.0])))
+    played = {label: player.posterior for label, player in both.captured.players.items()}
+    assert played["R"].arms.shape[-1] <= 29 + 1
+    used = int(played["GP"].count.max())
+    assert used <= played["GP"].arms.shape[-1] < 4 * used
 
 
 def broken(work: Callable[[], None]) -> Callable[[], None]:
     raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nand so on")
 
 
-def test_rounds_that_cannot_be_recorded_are_played_one_operation_at_a_time():
+def test_rounds_that_cannot_be_captured_are_played_without_graphs():
     strategies = {label: ucb(**parts) for label, parts in FEW.items()}
-    with pytest.warns(UserWarning, match="could not be captured") as told:
+    with pytest.warns(UserWarning, match=r"not be captured .*\(RuntimeError: CUDA") as caught:
         both = Both.played(markov(DOMAINS["square"]), strategies, broken, horizon=60)
     both.require_same()
-    assert [str(one.message) for one in told] == [
-        "run_study: rounds could not be captured as CUDA graphs (RuntimeError: CUDA error: "
-        "operation not permitted when stream is capturing). They are played one operation at a "
-        "time from here on, with the same choices; compiled=False does so from the beginning."
-    ]
-
-
-def test_recording_begins_once_work_was_done_as_it_is():
-    done: list[str] = []
-
-    def capture(work: Callable[[], None]) -> Callable[[], None]:
-        done.append("recorded")
-        return lambda: done.append("again")
-
-    one = Replayed(lambda: done.append("as it is"), Recorder(capture))
-    for _ in range(3):
-        one()
-    assert done == ["as it is", "recorded", "again", "again"]
+    assert len(caught) == 1
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_a_record_is_compared_once_with_the_work_as_it_is(same):
+def test_a_recording_is_compared_once_with_the_work(same):
     total, step = torch.zeros(2), torch.ones(2, dtype=torch.int64)
     ways: list[str] = []
 
     def work() -> None:
-        ways.append("as it is")
+        ways.append("work")
         total.add_(step)
 
     def capture(work: Callable[[], None]) -> Callable[[], None]:
@@ -218,30 +165,30 @@ def test_a_record_is_compared_once_with_the_work_as_it_is(same):
 
         return again
 
-    one = Replayed(work, recorder := Recorder(capture), [total, step])
-    with warnings.catch_warnings(record=True) as told:
+    replayed = Replayed(work, recorder := Recorder(capture), [total, step])
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(4):
-            one()
+            replayed()
     assert total.eq(4).all()
-    assert ways == ["as it is", "again", "as it is", *(2 * ["again" if same else "as it is"])]
-    assert len(told) == (not same)
+    assert ways == ["work", "again", "work", *(2 * ["again" if same else "work"])]
+    assert len(caught) == (not same)
     assert (recorder.capture is None) == (not same)
 
 
 def test_without_a_gpu_no_graph_is_captured():
     if torch.cuda.is_available():
-        pytest.skip("there is one")
+        pytest.skip("needs a machine without a GPU")
     recorder = Recorder(cuda_graph(torch.device("cuda")))
-    one = Replayed(lambda: None, recorder)
-    one()
+    replayed = Replayed(lambda: None, recorder)
+    replayed()
     with pytest.warns(UserWarning, match="could not be captured as CUDA graphs"):
-        one()
+        replayed()
     assert recorder.capture is None
 
 
 def wrong(work: Callable[[], None]) -> Callable[[], None]:
-    """A record that misses what follows the first operation."""
+    """A recording of only the first operation."""
     tape = Tape()
     with tape:
         work()
@@ -251,12 +198,12 @@ def wrong(work: Callable[[], None]) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("capture", [lambda work: lambda: None, wrong], ids=["empty", "wrong"])
-def test_a_record_that_does_something_else_is_found_out(capture):
+def test_wrong_recordings_are_detected(capture):
     strategies = {label: ucb(**parts) for label, parts in FEW.items()}
-    with pytest.warns(UserWarning, match="one did something else than its operations do") as told:
+    with pytest.warns(UserWarning, match="a graph differs from its operations") as caught:
         both = Both.played(markov(DOMAINS["square"]), strategies, capture, horizon=60)
     both.require_same()
-    assert len(told) == 1
+    assert len(caught) == 1
 
 
 def settings_of(**parts: object) -> StudySettings:
@@ -273,12 +220,12 @@ def settings_of(**parts: object) -> StudySettings:
 
 
 def prepared(settings: StudySettings) -> StudySettings:
-    """A study whose states are made here, wherever it is to be played."""
+    """The settings with states computed on a CPU."""
     settings._states.update(replace(settings, device=CPU).states(settings.strategies))
     return settings
 
 
-def test_what_is_captured_on_a_gpu():
+def test_strategies_captured_on_a_gpu():
     def labels(**parts: object) -> list[str]:
         settings = prepared(settings_of(**parts))
         return list(settings.compilable(settings.strategies))
@@ -295,36 +242,14 @@ def test_what_is_captured_on_a_gpu():
     assert labels(dtype=torch.float32) == []
 
 
-def test_what_is_captured_is_found_once_and_where_it_is_played():
+def test_compilable_strategies_are_cached_but_not_pickled():
     settings = prepared(settings_of())
     first, second = (settings.compilable(["GP"])["GP"] for _ in range(2))
     assert first is second
-    assert pickle.loads(pickle.dumps(settings))._known == {}
+    assert pickle.loads(pickle.dumps(settings))._compilable == {}
 
 
-def test_a_study_joins_captured_rounds_with_the_others(monkeypatch):
-    def play(settings: StudySettings) -> dict[str, Arrays] | None:
-        labels = list(settings.strategies)
-        with tqdm(disable=True) as bar:
-            return play_block(settings, labels, BLOCK, Progress(bar, 30), threading.Event())
-
-    def tables(settings, labels, place, stop):
-        known = settings.compilable(labels)
-        assert list(known) == ["GP", "ET"]
-        return [
-            EagerTable(settings, ["TS"], place),
-            CapturedTable(settings, known, place.block, taped),
-        ]
-
-    expected = play(settings_of(device=CPU, compiled=False))
-    monkeypatch.setattr(chunks_module, "_tables", tables)
-    found = play(settings_of(device=CPU))
-    for label, arrays in expected.items():
-        for name, one in arrays.items():
-            np.testing.assert_allclose(found[label][name], one, rtol=0, atol=1e-12)
-
-
-def test_on_a_gpu_rounds_are_captured_when_asked_for_and_no_compiler_is_needed(monkeypatch):
+def test_a_gpu_captures_on_request_and_needs_no_compiler(monkeypatch):
     world, gpu = markov(DOMAINS["square"]), torch.device("cuda")
     monkeypatch.setattr("botorch_tv.simulation.rules.find_spec", lambda name: None)
     assert require_compiled(True, world, 1, gpu)
@@ -333,15 +258,14 @@ def test_on_a_gpu_rounds_are_captured_when_asked_for_and_no_compiler_is_needed(m
 
 
 def test_memory_is_that_of_captured_rounds(monkeypatch):
-    """What a round holds and works on: at least its buffers, at most a few times as much."""
     both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "R": ucb(**KINDS["resetting"])})
     graphs = both.eager.settings.compilable(both.captured.players)
     for label, player in both.captured.players.items():
         parts = [*vars(player).values(), *vars(player.posterior).values()]
-        buffers = [one for one in parts if isinstance(one, torch.Tensor)]
+        buffers = [part for part in parts if isinstance(part, torch.Tensor)]
         buffers += player.basis.scratch._local.__dict__.values()
         buffers += player.log.values()
-        held = sum(one.numel() for one in buffers) / len(BLOCK)
+        held = sum(buffer.numel() for buffer in buffers) / len(BLOCK)
         estimate = numbers_per_trial(graphs[label], HORIZON)
         assert held < estimate < 6 * held
     monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**24)
@@ -349,7 +273,7 @@ def test_memory_is_that_of_captured_rounds(monkeypatch):
     settings = prepared(settings_of(strategies={"GP": ucb()}, horizon=100))
     eager = chunk_size(prepared(replace(settings, compiled=False)), trials=500, workers=1)
     monkeypatch.setattr(
-        "botorch_tv.simulation.settings.numbers_per_trial", lambda one, rounds: 2**20
+        "botorch_tv.simulation.settings.numbers_per_trial", lambda tables, rounds: 2**20
     )
     assert chunk_size(settings, trials=500, workers=1) == 1 < eager
 
@@ -358,19 +282,11 @@ def test_memory_is_that_of_captured_rounds(monkeypatch):
 def test_graphs_of_a_gpu_choose_as_the_recursion_there():
     world = markov(DOMAINS["square"])
     strategies = {label: ucb(**parts) for label, parts in KINDS.items()}
+    options = {"trials": 64, "horizon": HORIZON, "device": "cuda", "progress": False}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         captured, eager = (
-            run_study(
-                world,
-                strategies,
-                trials=64,
-                horizon=HORIZON,
-                device="cuda",
-                compiled=compiled,
-                progress=False,
-            )
-            for compiled in (True, False)
+            run_study(world, strategies, compiled=compiled, **options) for compiled in (True, False)
         )
     np.testing.assert_array_equal(captured.data["index"].values, eager.data["index"].values)
     np.testing.assert_array_equal(captured.resets.values, eager.resets.values)

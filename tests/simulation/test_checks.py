@@ -1,5 +1,3 @@
-"""What run_study says to slips that are easily made: what was given, and what to give."""
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,13 +30,11 @@ class Yields(GridWorld):
 @pytest.mark.parametrize(
     ("strategies", "message"),
     [
-        (
-            [PLAYER],
-            r"strategies is \[.*\], but .*; give a dict of at least one",
-        ),
-        (PLAYER, "strategies is GPStrategy.*, but results need a label"),
-        (None, "strategies is None, but"),
-        ({3: PLAYER}, "the label 3 cannot be printed or kept in a file; give text"),
+        ([PLAYER], r"strategies is \[.*\]; give a dict of labels"),
+        (PLAYER, "strategies is GPStrategy.*; give a dict"),
+        (None, "strategies is None; give"),
+        ({}, r"strategies is \{\}; give"),
+        ({3: PLAYER}, "the label 3 cannot be printed or stored in a file; give text"),
     ],
 )
 def test_strategies(strategies: Any, message: str) -> None:
@@ -55,7 +51,7 @@ def test_strategies(strategies: Any, message: str) -> None:
         ([[0.0] * 3] * 2, "list"),
     ],
 )
-def test_what_an_own_world_yields(values: object, given: str) -> None:
+def test_worlds_with_wrong_shapes(values: object, given: str) -> None:
     message = (
         rf"^Yields.rounds yields {given} in round 1, but Grid\(3 arms .* and 2 trials need a "
         r"tensor of shape \(2, 3\), trials x arms"

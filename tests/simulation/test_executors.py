@@ -1,18 +1,16 @@
-"""Studies played by workers of others: the same results, and nothing lost when they are."""
-
 import pickle
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
 import pytest
 import torch
-from lasting import CHUNK, CHUNKS, FILES, TRIALS, Child, files, hold_lock, prepared, same, study
+from lasting import CHUNK, CHUNKS, FILES, Child, files, hold_lock, prepared, study
 from strange_executors import (
     DeadlyWorld,
     Interrupted,
@@ -53,7 +51,6 @@ def first(result: StudyResult, trials: int) -> StudyResult:
 
 @pytest.fixture(scope="module")
 def whole() -> StudyResult:
-    """The study in one process."""
     return study()
 
 
@@ -73,7 +70,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
-def test_results_are_those_of_one_process(whole, tmp_path, name) -> None:
+def test_results_are_those_of_a_single_process(whole, tmp_path, name) -> None:
     threads = torch.get_num_threads()
     assert identical(study(executor=EXECUTORS[name](), trials=20), first(whole, 20))
     assert identical(study(tmp_path, executor=EXECUTORS[name](), trials=20), first(whole, 20))
@@ -93,7 +90,7 @@ def test_spawned_processes(whole, spawned, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("library", ["loky", "submitit", "distributed"])
-def test_those_of_libraries(whole, tmp_path, library) -> None:
+def test_executors_of_libraries(whole, tmp_path, library) -> None:
     module = pytest.importorskip(library)
     with ExitStack() as stack:
         executor: Any
@@ -105,20 +102,15 @@ def test_those_of_libraries(whole, tmp_path, library) -> None:
             local = {"n_workers": 1, "processes": False, "dashboard_address": None}
             executor = stack.enter_context(module.Client(**local)).get_executor()
         assert identical(study(executor=executor), whole)
-        assert identical(study(tmp_path / "kept", executor=executor), whole)
+        assert identical(study(tmp_path / "study", executor=executor), whole)
 
 
-@pytest.mark.parametrize("chunk", [1, 7, TRIALS, None])
-def test_whatever_the_blocks(whole, chunk) -> None:
-    assert same(study(executor=Remote(), chunk=chunk, trials=12), first(whole, 12))
-
-
-def test_averages_are_those_of_one_process() -> None:
+def test_averages_are_those_of_a_single_process() -> None:
     settings: dict[str, Any] = {"record": (PredictionError(),), "trials": 20}
     assert identical(study(executor=Remote(), **settings), study(**settings))
 
 
-def test_studies_go_on(whole, tmp_path) -> None:
+def test_studies_resume(whole, tmp_path) -> None:
     study(tmp_path, trials=2 * CHUNK, executor=Remote())
     executor = Queue()
     assert identical(study(tmp_path, executor=executor), whole)
@@ -129,17 +121,17 @@ def test_studies_go_on(whole, tmp_path) -> None:
 
 def test_tasks_are_small() -> None:
     executor, world = Remote(), PlainWorld()
-    for _ in range(2):  # the second time its grid remembers kernels
+    for _ in range(2):  # the second time its grid has cached kernels
         study(executor=executor, world=world, chunk=1, trials=2, horizon=1)
     assert len(executor.sent) == 4
     assert max(executor.sent) < 1.01 * min(executor.sent)
     assert max(executor.sent) < 40_000
 
 
-# ------------------------------------------------------------------ who keeps what
+# ------------------------------------------------------------------ storage
 
 
-def test_workers_keep_what_they_play(whole, tmp_path, monkeypatch) -> None:
+def test_workers_save_their_blocks(whole, tmp_path, monkeypatch) -> None:
     executor = Remote()
     answers = []
     fetch = executor.fetch
@@ -148,11 +140,11 @@ def test_workers_keep_what_they_play(whole, tmp_path, monkeypatch) -> None:
     assert answers == [None] * CHUNKS
 
 
-def test_what_workers_elsewhere_send_back_is_kept(whole, tmp_path, monkeypatch, apart) -> None:
+def test_blocks_sent_by_workers_are_saved(whole, tmp_path, monkeypatch, apart) -> None:
     here, calls = libraries(), 0
 
     def sometimes_other() -> dict[str, str]:
-        """The same to the check that versions agree, and other ones to what is noted of blocks."""
+        """Equal versions for the check, and different versions for the notes of blocks."""
         nonlocal calls
         calls += 1
         return here | {"torch": "2.99"} if calls % 2 == 1 < calls else here
@@ -166,7 +158,7 @@ def test_what_workers_elsewhere_send_back_is_kept(whole, tmp_path, monkeypatch, 
     assert study(tmp_path).data.attrs["torch"] == "2.99"
 
 
-def test_what_is_done_first_is_kept_first(whole, tmp_path, apart) -> None:
+def test_finished_blocks_are_saved_first(whole, tmp_path, apart) -> None:
     retained = []
 
     class Backwards:
@@ -184,18 +176,12 @@ def test_what_is_done_first_is_kept_first(whole, tmp_path, apart) -> None:
     assert retained == [FILES - 3]
 
 
-def test_a_folder_of_that_name_elsewhere_is_another(tmp_path, monkeypatch) -> None:
-    seen = []
-    is_here = Store.is_here
-
-    def watched(self: Store) -> bool:
-        seen.append((self, is_here(self)))
-        return seen[-1][1]
-
-    monkeypatch.setattr(Store, "is_here", watched)
+def test_a_folder_with_the_same_name_elsewhere(tmp_path, monkeypatch) -> None:
+    stores, is_here = [], Store.is_here
+    monkeypatch.setattr(Store, "is_here", lambda self: stores.append(self) or is_here(self))
     study(tmp_path, executor=Remote(), trials=CHUNK)
-    ((store, here),) = seen
-    assert here
+    (store,) = stores
+    assert is_here(store)
     description = tmp_path / "study.json"
     description.write_text(description.read_text() + " ")
     assert not is_here(store)
@@ -203,8 +189,7 @@ def test_a_folder_of_that_name_elsewhere_is_another(tmp_path, monkeypatch) -> No
     assert not is_here(store)
 
 
-def test_a_block_that_is_not_seen_here_is_brought(whole, tmp_path, monkeypatch) -> None:
-    """Network file systems may show the files of workers late."""
+def test_blocks_that_appear_late_are_computed_again(whole, tmp_path, monkeypatch) -> None:
     find, receiving, executor = Store.find, False, Queue()
     fetch = executor.fetch
 
@@ -215,7 +200,7 @@ def test_a_block_that_is_not_seen_here_is_brought(whole, tmp_path, monkeypatch) 
         nonlocal receiving
         receiving = False
         answer = fetch(order)
-        receiving = True  # and blind, until a worker is at work again
+        receiving = True  # no file is visible until the next task
         return answer
 
     monkeypatch.setattr(Store, "find", late)
@@ -224,7 +209,7 @@ def test_a_block_that_is_not_seen_here_is_brought(whole, tmp_path, monkeypatch) 
     assert executor.arrays == [CHUNKS, CHUNKS]
 
 
-def test_blocks_of_other_processes_are_waited_for(whole, tmp_path) -> None:
+def test_waiting_for_blocks_of_other_processes(whole, tmp_path) -> None:
     child = Child(hold_lock, tmp_path, number=2)
     child.told()
     executor = Queue()
@@ -244,7 +229,7 @@ def test_blocks_of_other_processes_are_waited_for(whole, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
-def test_errors_say_where_they_came_up(name) -> None:
+def test_errors_say_where_they_occurred(name) -> None:
     with pytest.raises(KeyError) as error:
         study(world=StumblingWorld(), trials=16, executor=EXECUTORS[name]())
     assert error.value.__notes__[0] == (
@@ -253,129 +238,102 @@ def test_errors_say_where_they_came_up(name) -> None:
 
 
 @pytest.mark.parametrize("kind", [Lazy, Remote])
-def test_errors_that_cannot_be_sent_are_put_into_words(kind) -> None:
+def test_errors_that_cannot_be_pickled_become_text(kind) -> None:
     with pytest.raises(RuntimeError, match=r"^Peculiar: this and that\n") as error:
         study(world=PeculiarWorld(), executor=kind())
     assert "in round 1 of trials 8 to 15, as the world makes its objective." in str(error.value)
 
 
-def test_errors_that_an_executor_tells_as_text_are_no_lost_workers() -> None:
-    class Telling(Lazy):
+def test_notes_name_the_cause() -> None:
+    class AsText(Lazy):
         def submit(self, function: Any, /, *arguments: Any) -> Promise:
-            def told() -> Any:
+            def run() -> Any:
                 try:
                     return function(*arguments)
                 except Exception:
                     raise RuntimeError(traceback.format_exc()) from None
 
-            return Promise(told)
+            return Promise(run)
 
-    with pytest.raises(RuntimeError, match="in round 3 of trials 8 to 15") as error:
-        study(world=StumblingWorld(), trials=16, executor=Telling())
-    assert not hasattr(error.value, "__notes__")
-
-
-def test_errors_before_the_first_round_say_where(monkeypatch) -> None:
-    def unable(self: Any, labels: Any) -> Any:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("botorch_tv.simulation.settings.StudySettings.states", unable)
-    with pytest.raises(ZeroDivisionError) as error:
-        study(executor=Remote())
-    assert error.value.__notes__[0] == "run_study: in trials 0 to 7, as they are begun."
-    assert error.value.__notes__[1].startswith("run_study: in trials 0 to 7, on ")
-
-
-def test_a_worker_that_dies_loses_nothing_else(whole, tmp_path) -> None:
-    trap = tmp_path / "trap"
-    trap.touch()
-    with processes(2) as executor:
-        with pytest.raises(BrokenProcessPool) as error:
-            study(tmp_path / "it", world=DeadlyWorld(trap), executor=executor)
-        (note,) = error.value.__notes__
-        assert note.startswith("run_study: no result came back")
-        assert "run the same call again, with a new executor if this one is broken" in note
-        assert f"finished trials are kept in {tmp_path / 'it'}" in note
-        with pytest.raises(BrokenProcessPool) as error:
-            study(tmp_path / "it", world=DeadlyWorld(trap), executor=executor)
-        assert "run the same call again" in error.value.__notes__[0]
-    before = files(tmp_path / "it")
-    assert len(before) < FILES
-    with processes(2) as executor:
-        result = study(tmp_path / "it", world=DeadlyWorld(trap), executor=executor)
-    assert identical(result, whole)
-    assert before.items() <= files(tmp_path / "it").items()
-    found = sum(int(name.rpartition("-")[2].partition(".")[0]) for name in before) // 3
-    assert result.data.attrs["trials_found"] == found
-
-
-def test_without_a_folder_the_cure_is_one(tmp_path) -> None:
     class Broken:
         def submit(self, function: Any, /, *arguments: Any) -> Any:
             raise OSError("no node is free")
 
+    class Local(PlainWorld):
+        pass
+
+    with pytest.raises(RuntimeError, match="in round 3 of trials 8 to 15") as error:
+        study(world=StumblingWorld(), trials=16, executor=AsText())
+    assert not hasattr(error.value, "__notes__")
     with pytest.raises(OSError, match="no node is free") as error:
         study(executor=Broken())
-    (note,) = error.value.__notes__
-    assert note.startswith("run_study: no result came back.")
-    assert "give save_to=FOLDER, which keeps finished trials" in note
+    assert "no result came back" in error.value.__notes__[0]
+    assert "give save_to=FOLDER to save finished trials" in error.value.__notes__[0]
+    with pytest.raises((pickle.PicklingError, AttributeError)) as error:
+        study(world=Local(), executor=Remote())
+    assert "at the top level of a module" in error.value.__notes__[0]
+
+
+def test_a_worker_that_dies_loses_only_its_block(whole, tmp_path) -> None:
+    trap, folder = tmp_path / "trap", tmp_path / "study"
+    trap.touch()
+    with processes(2) as executor:
+        for _ in range(2):
+            with pytest.raises(BrokenProcessPool) as error:
+                study(folder, world=DeadlyWorld(trap), executor=executor)
+            (note,) = error.value.__notes__
+            assert "repeat the call, with a new executor if the old executor is broken" in note
+            assert f"finished trials are saved in {folder}" in note
+    before = files(folder)
+    assert len(before) < FILES
+    with processes(2) as executor:
+        result = study(folder, world=DeadlyWorld(trap), executor=executor)
+    assert identical(result, whole)
+    assert before.items() <= files(folder).items()
+    found = sum(int(name.rpartition("-")[2].partition(".")[0]) for name in before) // 3
+    assert result.data.attrs["trials_found"] == found
 
 
 @pytest.mark.parametrize("done", [0, 3])
-def test_an_interrupt_cancels_what_has_not_begun_and_keeps_the_rest(
+def test_an_interrupt_cancels_pending_tasks_and_saves_finished_blocks(
     whole, tmp_path, apart, done
 ) -> None:
     executor = Interrupted(done)
     with pytest.raises(KeyboardInterrupt, match="pressed"):
         study(tmp_path, executor=executor)
-    assert [one.cancelled() for one in executor.futures] == [False] * (done + 1) + [True] * (
+    assert [future.cancelled() for future in executor.futures] == [False] * (done + 1) + [True] * (
         CHUNKS - done - 1
     )
     assert len(files(tmp_path)) == 3 * done
     assert identical(study(tmp_path, executor=Lazy()), whole)
 
 
-def test_what_cannot_be_pickled_is_told_with_a_cure() -> None:
-    class Local(PlainWorld):
-        pass
-
-    with pytest.raises((pickle.PicklingError, AttributeError)) as error:
-        study(world=Local(), executor=Remote())
-    assert "at the top level of a module" in error.value.__notes__[0]
-
-
-@pytest.mark.parametrize("refused", [True, False])
-def test_other_libraries_are_refused(monkeypatch, refused) -> None:
-    """Builds for a device are one version."""
+def test_other_versions_of_libraries_are_refused(monkeypatch) -> None:
     here = libraries() | {"torch": "2.13.0+cpu"}
-    there = here | {"torch": "2.14.0" if refused else "2.13.0"}
-    found = iter([here, there, there])
-    monkeypatch.setattr(executors, "libraries", lambda: next(found))
-    with (
-        pytest.raises(
-            RuntimeError, match=r"has torch 2.14.0 instead of .*; a study needs the same versions"
-        )
-        if refused
-        else nullcontext()
-    ):
+    found: list[dict[str, str]] = []
+    monkeypatch.setattr(executors, "libraries", lambda: found.pop(0))
+    found += [here, here | {"torch": "2.13.0"}, here | {"torch": "2.13.0"}]
+    study(executor=Lazy(), trials=1)  # builds for other devices are the same version
+    found += [here, here | {"torch": "2.14.0"}, here | {"torch": "2.14.0"}]
+    with pytest.raises(RuntimeError, match=r"has torch 2.14.0 instead of .* the same versions"):
         study(executor=Lazy(), trials=1)
 
 
 # ------------------------------------------------------------------ devices of workers
 
 
-def test_tasks_take_turns_at_the_gpus_of_a_machine(monkeypatch) -> None:
+def test_tasks_are_distributed_over_gpus(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     gpu = torch.device("cuda")
-    assert [str(device_of_worker(gpu, one)) for one in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert [str(device_of_worker(gpu, task)) for task in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
     assert device_of_worker(torch.device("cuda:1"), 2) == torch.device("cuda:1")
     assert device_of_worker(torch.device("cpu"), 1) == torch.device("cpu")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="wants a machine without a GPU")
-def test_a_gpu_is_wanted_of_workers_alone() -> None:
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_only_workers_need_a_gpu() -> None:
     with pytest.raises(ValueError, match="PyTorch sees 0 CUDA devices") as error:
         study(executor=Remote(), device="cuda")
     assert error.value.__notes__[0].startswith("run_study: in trials 0 to 7, on ")
-    with pytest.raises(ValueError, match="'gpu', but PyTorch knows no such device"):
+    with pytest.raises(ValueError, match="'gpu', but PyTorch has no such device"):
         study(executor=Remote(), device="gpu")

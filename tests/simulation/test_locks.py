@@ -1,5 +1,3 @@
-"""Locks spare several processes the same work; no study depends on them."""
-
 import errno
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from botorch_tv.simulation import executors
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
-def test_a_study_needs_no_locks_of_the_file_system(
+def test_file_systems_without_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def unsupported(*_: object, **__: object) -> None:
@@ -20,12 +18,9 @@ def test_a_study_needs_no_locks_of_the_file_system(
 
     monkeypatch.setattr(FileLock, "acquire", unsupported)
     assert same(study(tmp_path, workers=2), study())
-    assert len(files(tmp_path)) == FILES
 
 
-def test_a_lock_that_is_never_released_is_not_waited_for_forever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patience_with_a_lock_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "PATIENCE_SECONDS", 0.5)
     holder = Child(hold_lock, tmp_path, number=1)
     assert holder.told() == "started"
@@ -54,8 +49,3 @@ def test_an_interrupt_ends_the_wait_for_a_lock(
     assert len(files(tmp_path)) == FILES - 3
     assert claimed == FILES // 3 + 1
     holder.kill()
-
-
-def test_no_lock_stays(tmp_path: Path) -> None:
-    study(tmp_path)
-    assert list((tmp_path / ".locks").iterdir()) == []

@@ -1,5 +1,3 @@
-"""A progress bar moves on a screen, and fills no log."""
-
 import io
 import sys
 
@@ -29,7 +27,6 @@ def test_how_often(place, every, monkeypatch):
 
 
 def test_a_log_gets_a_few_lines(monkeypatch):
-    """However many chunks come in: what is there at first, and what is there in the end."""
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)

@@ -4,9 +4,7 @@ import math
 import pytest
 import torch
 
-from botorch_tv import strategies
 from botorch_tv.acquisition import IGPUCB, Constant, Logarithmic
-from botorch_tv.cli.options import STRATEGIES
 from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
 
@@ -47,7 +45,7 @@ def test_kernels():
         kernel = unit_kernel(name, 0.2)
         assert kernel.lengthscale.dtype == torch.float64
         assert kernel(x).to_dense()[0, 1].item() == pytest.approx(value, rel=1e-9)
-    with pytest.raises(ValueError, match="choose one of se, matern12"):
+    with pytest.raises(ValueError, match="'rbf'; give se, matern12"):
         unit_kernel("rbf", 0.2)
     with pytest.raises(ValueError, match="lengthscale is 0"):
         unit_kernel("se", 0)
@@ -68,17 +66,17 @@ def test_all_rivals_carry_their_settings(settings):
     assert made["GLR-GP-UCB"].retention.delta == 0.2
     assert made["GLR-GP-UCB"].exploration.chance == 0.15
     assert made["W-DBO"].retention.epsilon == 0.03
-    assert [one.decay.epsilon for one in made["PE-GP-UCB"].members] == [0.0, 0.02]
-    windows = [one.retention[1].window for one in made["BOB-GP-UCB"].members]
+    assert [member.decay.epsilon for member in made["PE-GP-UCB"].members] == [0.0, 0.02]
+    windows = [member.retention[1].window for member in made["BOB-GP-UCB"].members]
     assert (windows, made["BOB-GP-UCB"].block, made["BOB-GP-UCB"].horizon) == ([3, 9], 9, 81)
     assert made["R-PERP"].period == 29
     assert made["R-PERP"].width == Constant(7.5)
     assert made["TV-BayesOpt"].decay == PeriodicMarkov(0.03, 7.0, 0.5)
     without_width = {"GP-EI", "GP-PI", "R-PERP", "Random", "PE-GP-UCB", "BOB-GP-UCB"}
     for label, strategy in made.items():
-        if label != "Adaptive-GP-UCB":  # which learns it
+        if label != "Adaptive-GP-UCB":  # it learns the noise
             assert strategy.usual_noise == 0.02
-        if label in ("IGP-UCB", "BR-GP-UCB"):  # their width is what they are
+        if label in ("IGP-UCB", "BR-GP-UCB"):  # they have their own width
             assert strategy.width == IGPUCB(B=1.0, R=math.sqrt(0.02), delta=0.1)
         elif label not in without_width:
             assert dataclasses.asdict(strategy.width) == {"c1": 0.4, "c2": 4.0}
@@ -87,16 +85,9 @@ def test_all_rivals_carry_their_settings(settings):
             assert dataclasses.asdict(member.width) == {"c1": 0.4, "c2": 4.0}
 
 
-def test_every_algorithm_of_the_papers_can_meet():
-    presets = {name for name in strategies.__all__ if name.islower()}
-    labels = {label.lower().replace("-", "_") for label, _, _ in RIVALS.values()}
-    assert labels - {"wgp_ucb", "random"} | {"w_gp_ucb", "random_search"} == presets
-    assert tuple(RIVALS) == STRATEGIES
-
-
 def test_names_in_any_spelling(settings):
     assert list(line_up(["et", " R-gp-ucb ", "ET"], settings)) == ["ET-GP-UCB", "R-GP-UCB"]
-    with pytest.raises(ValueError, match=r"Unknown strategy 'WGB'; known: .*WGP"):
+    with pytest.raises(ValueError, match=r"'WGB'; choose from .*WGP"):
         line_up(["WGB"], settings)
     with pytest.raises(ValueError, match="No strategy given"):
         line_up(["", " "], settings)

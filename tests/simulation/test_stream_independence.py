@@ -1,9 +1,3 @@
-"""Whether the numbers of neighbouring seeds, purposes, trials and rounds are independent.
-
-Every test states a probability of at most ERROR that true random numbers would fail it. The draws
-are fixed, so a test that passes once passes always.
-"""
-
 import itertools
 import math
 from functools import cache
@@ -30,27 +24,27 @@ each_axis = pytest.mark.parametrize("axis", AXES.values(), ids=list(AXES))
 def drawn(kind: str) -> np.ndarray:
     """Round by round, `seeds x purposes x trials x rounds`."""
 
-    def one(seed: int, purpose: str) -> np.ndarray:
+    def sequence(seed: int, purpose: str) -> np.ndarray:
         place = {"dtype": torch.float64, "device": torch.device("cpu")}
         stream = Stream(seed, purpose, 0, TRIALS, **place)
         return torch.stack([getattr(stream, kind)() for _ in range(ROUNDS)], -1).numpy()
 
-    return np.array([[one(seed, purpose) for purpose in PURPOSES] for seed in SEEDS])
+    return np.array([[sequence(seed, purpose) for purpose in PURPOSES] for seed in SEEDS])
 
 
 @pytest.fixture(scope="module")
 def draws() -> dict[str, np.ndarray]:
-    """On the unit interval, whatever the kind."""
+    """All numbers on the unit interval."""
     return {"uniform": drawn("uniform"), "normal": stats.norm.cdf(drawn("normal"))}
 
 
 def assert_likely(statistic: float, cells: int) -> None:
-    """A chi-square statistic within what chance gives, at either end."""
+    """A two-sided chi-squared test."""
     p = stats.chi2.sf(statistic, cells - 1)
     assert ERROR / 2 < p < 1 - ERROR / 2
 
 
-def test_no_number_comes_twice(draws: dict[str, np.ndarray]) -> None:
+def test_all_numbers_differ(draws: dict[str, np.ndarray]) -> None:
     """163,840 numbers out of 2^53 are all different but with probability 1.5e-6; twice likewise.
 
     Trials shared by neighbouring seeds, purposes or blocks fail here, at whatever lag.
@@ -62,7 +56,6 @@ def test_no_number_comes_twice(draws: dict[str, np.ndarray]) -> None:
 
 @each_kind
 def test_sequences_are_not_correlated(kind: str) -> None:
-    """Longer ones of any two (seed, purpose, trial): of normal variates r has an exact law."""
     trials, length = 8, 640
     place = {"dtype": torch.float64, "device": torch.device("cpu")}
     rows = torch.cat(
@@ -75,9 +68,9 @@ def test_sequences_are_not_correlated(kind: str) -> None:
     pairs = len(z) * (len(z) - 1) / 2
     t = stats.t.isf(ERROR / 2 / pairs, length - 2)
     bound = t / math.sqrt(length - 2 + t**2)
-    for one, other in ((z, z), (z[:, 1:], z[:, :-1])):
-        r = np.corrcoef(one, other)[: len(z), len(z) :]
-        if one is z:
+    for left, right in ((z, z), (z[:, 1:], z[:, :-1])):
+        r = np.corrcoef(left, right)[: len(z), len(z) :]
+        if left is z:
             np.testing.assert_allclose(np.diag(r), 1)
             np.fill_diagonal(r, 0)
         assert np.abs(r).max() < bound < 0.3
@@ -85,7 +78,6 @@ def test_sequences_are_not_correlated(kind: str) -> None:
 
 @each_kind
 def test_sums_along_every_axis(draws: dict[str, np.ndarray], kind: str) -> None:
-    """Means over any subset of the axes scatter as those of independent numbers."""
     z = stats.norm.ppf(draws[kind])
     subsets = [s for n in (1, 2, 3) for s in itertools.combinations(range(4), n)]
     for axes in subsets:
@@ -108,17 +100,15 @@ def test_numbers_are_uniform(draws: dict[str, np.ndarray], kind: str) -> None:
 def test_neighbours_are_independent(
     draws: dict[str, np.ndarray], kind: str, axis: int, lag: int
 ) -> None:
-    """Pairs of numbers fill a square of 32 x 32 cells evenly."""
     cells = (np.moveaxis(draws[kind], axis, 0) * 32).astype(int)
-    # Every number is in one pair, for counts of overlapping pairs are not independent.
+    # Pairs do not overlap, so their counts are independent.
     places = [i for i in range(len(cells) - lag) if i // lag % 2 == 0]
     pairs = np.concatenate([(32 * cells[i] + cells[i + lag]).ravel() for i in places])
     assert_likely(stats.chisquare(np.bincount(pairs, minlength=1024)).statistic, 1024)
 
 
 @each_axis
-def test_every_bit_is_a_fair_coin(draws: dict[str, np.ndarray], axis: int) -> None:
-    """And no two neighbours along an axis agree in it more often than half the time."""
+def test_bits_are_balanced(draws: dict[str, np.ndarray], axis: int) -> None:
     word = (np.moveaxis(draws["uniform"], axis, 0) * 2.0**53).astype(np.uint64)
     agree = word[1::2] ^ word[: len(word) // 2 * 2 : 2]
     for words in (word, agree):
@@ -129,7 +119,6 @@ def test_every_bit_is_a_fair_coin(draws: dict[str, np.ndarray], axis: int) -> No
 
 
 def test_pairs_of_normal_variates_are_independent() -> None:
-    """Two come from one pair of words: the sum of their squares is exponential, angles even."""
     z = drawn("normal").reshape(-1, 2)
     squares = (z**2).sum(1) / 2
     angles = np.arctan2(z[:, 1], z[:, 0]) / (2 * math.pi) % 1
@@ -140,13 +129,12 @@ def test_pairs_of_normal_variates_are_independent() -> None:
 
 
 def test_uniform_and_normal_variates_are_independent(draws: dict[str, np.ndarray]) -> None:
-    """Of one purpose: the words that make a pair of one kind are not those of the other."""
     z = stats.norm.ppf(draws["normal"]).reshape(-1, 2)
     radius = np.exp(-(z**2).sum(1) / 2)
     angle = np.arctan2(z[:, 1], z[:, 0]) / (2 * math.pi) % 1
     uniform = draws["uniform"].reshape(-1, 2)
-    for one, other in itertools.product((radius, angle), uniform.T):
-        cells = np.minimum(one * 32, 31).astype(int) * 32 + (other * 32).astype(int)
+    for normal, column in itertools.product((radius, angle), uniform.T):
+        cells = np.minimum(normal * 32, 31).astype(int) * 32 + (column * 32).astype(int)
         assert_likely(stats.chisquare(np.bincount(cells, minlength=1024)).statistic, 1024)
 
 

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.simulation import streams
 from botorch_tv.simulation.streams import Stream
@@ -10,8 +9,7 @@ DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 
 @pytest.mark.parametrize(("first", "trials"), [(0, 1), (1, 1), (31, 9), (63, 2), (132, 1)])
-def test_a_trial_draws_the_same_whatever_it_runs_with(first: int, trials: int) -> None:
-    """To the bit for uniform variates; a logarithm may round by the place in memory."""
+def test_draws_of_a_trial_do_not_depend_on_other_trials(first: int, trials: int) -> None:
     whole, part = Stream(7, "world", 0, 133, **CPU), Stream(7, "world", first, trials, **CPU)
     own = slice(first, first + trials)
     for shape in ((4,), (), (3, 5), (4,), (0,), (200,)):
@@ -20,31 +18,23 @@ def test_a_trial_draws_the_same_whatever_it_runs_with(first: int, trials: int) -
         torch.testing.assert_close(part.normal(*shape), expected, rtol=1e-14, atol=1e-15)
 
 
-def test_shapes() -> None:
-    stream = Stream(0, "a", 0, 3, **CPU)
-    for shape in ((), (1,), (2, 3), (0,)):
-        assert stream.normal(*shape).shape == stream.uniform(*shape).shape == (3, *shape)
-
-
 @pytest.mark.parametrize("ahead", [1, 64, 2**20])
 def test_numbers_do_not_depend_on_how_many_are_drawn_ahead(
     ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor on how a sequence is cut into draws, nor on what is drawn between."""
     whole = Stream(1, "a", 5, 3, **CPU)
     z, u = whole.normal(60), whole.uniform(60)
     monkeypatch.setattr(streams, "AHEAD", ahead)
     part = Stream(1, "a", 5, 3, **CPU)
     sizes = (1, 1, 2, 3, 1, 7, 20, 1, 1, 1, 22)
     assert sum(sizes) == 60
-    drawn = [(part.normal(size), part.uniform(size)) for size in sizes]
-    torch.testing.assert_close(torch.cat([one[0] for one in drawn], 1), z, rtol=1e-14, atol=1e-15)
-    assert torch.equal(torch.cat([one[1] for one in drawn], 1), u)
+    normals, uniforms = zip(*((part.normal(size), part.uniform(size)) for size in sizes))
+    torch.testing.assert_close(torch.cat(normals, 1), z, rtol=1e-14, atol=1e-15)
+    assert torch.equal(torch.cat(uniforms, 1), u)
 
 
 @pytest.mark.parametrize("count", [1, 4, 7, 8])
-def test_the_first_of_some_numbers_pass_over_the_others(count: int) -> None:
-    """Whatever was drawn before, and however often: later ones are drawn ahead."""
+def test_leading_normals(count: int) -> None:
     whole, part = Stream(1, "a", 5, 3, **CPU), Stream(1, "a", 5, 3, **CPU)
     close = {"rtol": 1e-14, "atol": 1e-15}
     for room in (8, 8, 8, 8, 8, 9, 9, 20, 8):
@@ -57,7 +47,7 @@ def test_the_first_of_some_numbers_pass_over_the_others(count: int) -> None:
     assert torch.equal(part.uniform(2), whole.uniform(2))
 
 
-def test_what_was_drawn_belongs_to_the_caller() -> None:
+def test_callers_may_overwrite_draws() -> None:
     retained, changed = Stream(0, "a", 0, 4, **CPU), Stream(0, "a", 0, 4, **CPU)
     for _ in range(20):
         changed.uniform(3).zero_()
@@ -75,8 +65,8 @@ def test_float32_runs_see_the_float64_numbers() -> None:
         assert torch.equal(u, double.uniform(3).float())
 
 
-def test_no_uniform_variate_is_one_in_float32() -> None:
-    """A trial was searched for whose first variate would be rounded to 1, one in 3 * 10^7."""
+def test_uniform_variates_are_below_one_in_float32() -> None:
+    """In this trial the first variate rounds to 1 in float32; the probability is 1 / (3 * 10^7)."""
     trial = 77_607_813
     double = Stream(0, "a", trial, 1, **CPU).uniform()
     assert float(double) < 1 == float(double.float())
@@ -84,35 +74,10 @@ def test_no_uniform_variate_is_one_in_float32() -> None:
     assert float(single) == 1 - 2.0**-24
 
 
-class Counted(TorchDispatchMode):
-    """Counts the operations of PyTorch."""
-
-    operations = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        self.operations += 1
-        return function(*args, **(kwargs or {}))
-
-
-def test_operations_do_not_grow_with_the_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "AHEAD", 1)
-
-    def operations(trials: int) -> int:
-        with Counted() as counted:
-            stream = Stream(0, "a", 0, trials, **CPU)
-            for _ in range(3):
-                stream.normal(40)
-                stream.uniform(40)
-        return counted.operations
-
-    assert operations(3) == operations(2000) < 400
-
-
 @pytest.mark.skipif("cuda" not in DEVICES, reason="needs a GPU")
 def test_a_gpu_draws_the_same() -> None:
-    place = torch.device("cuda")
     here, there = (
-        Stream(3, "a", 40, 500, dtype=torch.float64, device=one) for one in (CPU["device"], place)
+        Stream(3, "a", 40, 500, dtype=torch.float64, device=torch.device(name)) for name in DEVICES
     )
     for _ in range(3):
         assert torch.equal(here.uniform(7), there.uniform(7).cpu())

@@ -277,9 +277,9 @@ REFUSED = {
     "short": ({"kernel": smooth(0.03, 2)}, {}, "more than 1024 functions.*increase"),
     "rough": ({"kernel": MaternKernel(nu=0.5).double()}, {}, "1e-06.*more than 1024 functions"),
     "many dimensions": ({"kernel": smooth(0.2, 6)}, {"d": 6}, "more than 1024 functions"),
-    "hardly any noise": ({"noise": 1e-12}, {}, "known to 1e-14, as the noise is so small"),
+    "hardly any noise": ({"noise": 1e-12}, {}, "accurate to 1e-14, since the noise is so small"),
     "aging": ({"inflation": ExponentialWeights(0.9)}, {}, "noise that ages"),
-    "window": ({"retention": SlidingWindow(3.0, by="time")}, {}, "leave by time"),
+    "window": ({"retention": SlidingWindow(3.0, by="time")}, {}, "dropped by time"),
     "context": ({"kernel": smooth(0.4, 3)}, {"context_dim": 1}, "context has no bounds"),
 }
 

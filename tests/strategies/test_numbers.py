@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from live_numbers import LiveNumbers
 
-from benchmarks.speed.live_numbers import LiveNumbers
 from botorch_tv.gp.basis import ProductBasis
 from botorch_tv.gp.box import PointBasis
 from botorch_tv.simulation.rivals import unit_kernel

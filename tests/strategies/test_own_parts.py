@@ -100,7 +100,7 @@ def measured(X: torch.Tensor, t: int, trials: list[int]) -> torch.Tensor:
             r"aside .*must be a bool tensor of shape \(2, 1\)",
         ),
         (lambda log: Retained(where=log.now > 0), "with where= alone"),
-        (lambda log: Retained(newest=1, rows=log.time > 0), "rows= with newest="),
+        (lambda log: Retained(newest=1, rows=log.time > 0), "rows= beside newest="),
         (lambda log: (log.time > 0).to("meta"), "type='meta'"),
     ],
 )

@@ -1,5 +1,3 @@
-"""BoTorch's own test cases for test problems, on each of ours and on their snapshots."""
-
 from functools import cache
 
 import pytest
@@ -62,7 +60,7 @@ def moving():
 
 @cache
 def snapshots():
-    """What to look for the optima of costs a second, which only who plays the tests shall pay."""
+    """Cached, because the search for optima takes a second."""
     return tuple(problem.at(t) for problem in moving() for t in (0.0, 15.0))
 
 
@@ -113,11 +111,11 @@ def test_a_snapshot_is_the_function_of_its_time(problem) -> None:
     assert (problem.regret(timed) >= -1e-9).all()
 
 
-def test_moving_a_snapshot_leaves_the_problem_in_place() -> None:
+def test_moving_a_snapshot_does_not_move_the_problem() -> None:
     for problem in moving():
         snapshot = problem.at(3.0).float()
         assert snapshot.bounds.dtype == torch.float32
-        assert {retained.dtype for retained in problem.buffers()} == {torch.float64}
+        assert {buffer.dtype for buffer in problem.buffers()} == {torch.float64}
 
 
 @pytest.mark.parametrize("problem", moving(), ids=lambda problem: type(problem).__name__)

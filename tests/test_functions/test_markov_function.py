@@ -1,5 +1,3 @@
-"""The law of the random-feature world, and what it refuses."""
-
 import math
 
 import numpy as np
@@ -42,7 +40,6 @@ def _values(problem: MarkovFunction, X: torch.Tensor, t: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["se", "se-ard", "matern-5/2", "matern-3/2"])
 def test_covariance_in_space_and_time_is_the_models(name: str) -> None:
-    """Over 20,000 worlds, each with frequencies of its own: within five standard errors."""
     worlds, epsilon, scale = 20_000, 0.2, 1.7
     kernel = ScaleKernel(_kernel(name)).double()
     kernel.outputscale = scale
@@ -57,25 +54,12 @@ def test_covariance_in_space_and_time_is_the_models(name: str) -> None:
         error = product.std(0) / worlds**0.5
         expected = (1 - epsilon) ** ((t - s) / 2) * K
         assert (np.abs(product.mean(0) - expected) <= 5 * error).all()
-        # Sharp enough to tell the next lengthscale or rate from this one.
         assert error.max() < 0.04 * scale
     for t in (0, 4):
         assert (np.abs(f[t].mean(0)) <= 5 * f[t].std(0) / worlds**0.5).all()
 
 
-def test_many_features_make_one_world_gaussian_with_its_kernel() -> None:
-    """Given the frequencies, the covariance misses k by about 1 / √(2F)."""
-    kernel = _kernel("se")
-    problem = MarkovFunction(kernel, epsilon=0.1, horizon=1, features=4096, seed=2)
-    X = torch.rand(40, 2, dtype=torch.float64)
-    angle = X @ problem._frequencies.mT
-    conditional = (angle.cos() @ angle.cos().mT + angle.sin() @ angle.sin().mT) / 4096
-    error = conditional.numpy() - _textbook("se", X.numpy())
-    assert np.abs(np.diag(error)).max() < 1e-12
-    assert error.std() < 1.5 / math.sqrt(2 * 4096)
-
-
-def test_without_drift_the_function_rests_and_changes_redraw_it() -> None:
+def test_static_functions_and_changes() -> None:
     problem = MarkovFunction(
         _kernel("se"), epsilon=0.0, changes=(5,), horizon=9, batch_shape=(4000,), features=16
     )
@@ -86,7 +70,7 @@ def test_without_drift_the_function_rests_and_changes_redraw_it() -> None:
     assert abs(np.corrcoef(f[4], f[5])[0, 1]) < 5 / math.sqrt(4000)
 
 
-def test_the_seed_decides_and_the_global_generator_does_not() -> None:
+def test_draws_depend_only_on_the_seed() -> None:
     def draw(seed: int) -> np.ndarray:
         torch.rand(3)
         problem = MarkovFunction(_kernel("se"), epsilon=0.1, horizon=5, features=32, seed=seed)
@@ -96,13 +80,13 @@ def test_the_seed_decides_and_the_global_generator_does_not() -> None:
     assert not np.array_equal(draw(1), draw(2))
 
 
-def test_several_functions_are_evaluated_each_at_its_own_points() -> None:
+def test_batches_of_functions() -> None:
     problem = MarkovFunction(_kernel("se"), epsilon=0.3, horizon=6, batch_shape=(2, 3), features=32)
     X = torch.rand(2, 3, 4, 3, dtype=torch.float64)
     X[..., -1] = torch.randint(0, 7, (2, 3, 4)).double()
     own = problem(X)
     assert own.shape == (2, 3, 4)
-    everywhere = problem(X[1, 2])  # n x d is shown to every function
+    everywhere = problem(X[1, 2])  # n x d broadcasts to every function
     assert everywhere.shape == (2, 3, 4)
     assert torch.allclose(everywhere[1, 2], own[1, 2], rtol=1e-10, atol=1e-12)
     assert not torch.allclose(everywhere[0, 0], own[0, 0])
@@ -119,16 +103,11 @@ def test_several_functions_are_evaluated_each_at_its_own_points() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"epsilon": 1.2}, "epsilon is 1.2"),
-        ({"epsilon": math.nan}, "epsilon is nan"),
         ({"dim": 7}, "dim is 7"),
         ({"dim": 0}, "dim is 0"),
-        ({"horizon": 2.5}, "horizon is 2.5"),
-        ({"features": 0}, "features is 0"),
         ({"changes": (0,)}, r"changes is \(0,\)"),
         ({"changes": (21,)}, r"changes is \(21,\)"),
         ({"bounds": [(0.0, 1.0)]}, "bounds has 1"),
-        ({"bounds": [(0.0, 1.0), (2.0, 1.0)]}, "must be finite, the lower first"),
     ],
 )
 def test_parameters_out_of_range(changed, message: str) -> None:
@@ -146,19 +125,19 @@ def test_parameters_out_of_range(changed, message: str) -> None:
         ScaleKernel(RBFKernel() + MaternKernel()),
     ],
 )
-def test_kernels_without_known_features(kernel) -> None:
+def test_unsupported_kernels(kernel) -> None:
     with pytest.raises(InputDataError, match="kernel"):
         MarkovFunction(kernel, epsilon=0.1)
 
 
 def test_points_that_do_not_fit() -> None:
-    one = MarkovFunction(_kernel("se"), epsilon=0.1, horizon=5, features=8)
+    problem = MarkovFunction(_kernel("se"), epsilon=0.1, horizon=5, features=8)
     with pytest.raises(ValueError, match="integer"):
-        one(torch.tensor([[0.5, 0.5, 1.5]], dtype=torch.float64))
+        problem(torch.tensor([[0.5, 0.5, 1.5]], dtype=torch.float64))
     with pytest.raises(ValueError, match=r"time is \[1.5\]"):
-        one.optimal_value_at(1.5)
+        problem.optimal_value_at(1.5)
     with pytest.raises(ValueError, match=r"time is \[6\.0"):
-        one.at(6.0)
+        problem.at(6.0)
     several = MarkovFunction(_kernel("se"), epsilon=0.1, horizon=5, features=8, batch_shape=(3,))
     with pytest.raises(RuntimeError, match="broadcast"):
         several(torch.zeros(2, 4, 3, dtype=torch.float64))

@@ -1,5 +1,3 @@
-"""Whether the optimum that a random-feature world reports is the highest point there is."""
-
 import numpy as np
 import pytest
 import torch
@@ -51,8 +49,7 @@ def test_a_square_is_searched_to_rounding(rough: bool) -> None:
         assert found <= best + 1e-12
 
 
-def test_no_peak_among_many_is_overlooked() -> None:
-    """32 functions with some hundred peaks each, on a grid four times as fine as the search's."""
+def test_the_highest_of_many_peaks() -> None:
     problem = _world(2, 0.07, rounds=32, seed=6)
     axis = torch.linspace(0, 1, 341, dtype=torch.float64)
     X = torch.cartesian_prod(axis, axis)
@@ -65,7 +62,6 @@ def test_no_peak_among_many_is_overlooked() -> None:
 
 @pytest.mark.parametrize(("dim", "lengthscale"), [(4, 0.3), (6, 0.5)])
 def test_more_dimensions_against_another_search(dim: int, lengthscale: float) -> None:
-    """Eight bounded quasi-Newton ascents from the best of other points: none finds more."""
     problem = _world(dim, lengthscale, rounds=3, seed=3)
     generator = torch.Generator().manual_seed(7)
     X = torch.rand(20_000, dim, generator=generator, dtype=torch.float64)
@@ -85,7 +81,7 @@ def test_more_dimensions_against_another_search(dim: int, lengthscale: float) ->
         assert found <= problem.optimal_value_at(float(t)).item() + 1e-10
 
 
-def test_the_place_attains_the_value_and_every_order_of_asking_agrees() -> None:
+def test_optimizers_and_values_agree_in_any_order() -> None:
     first = _world(2, 0.3, rounds=40, seed=4)
     second = _world(2, 0.3, rounds=40, seed=4)
     whole = first.optimal_value_at(torch.arange(40.0, dtype=torch.float64))
@@ -96,7 +92,7 @@ def test_the_place_attains_the_value_and_every_order_of_asking_agrees() -> None:
         assert value == pytest.approx(whole[t].item(), abs=1e-12)
 
 
-def test_single_precision_has_optima_of_its_own() -> None:
+def test_single_precision() -> None:
     problem = _world(2, 0.3, rounds=4, seed=5)
     before = problem.optimal_value_at(2.0)
     after = problem.float().optimal_value_at(2.0)
@@ -107,7 +103,7 @@ def test_single_precision_has_optima_of_its_own() -> None:
     assert (problem.regret(X) >= -1e-5).all()
 
 
-def test_the_ascent_stops_at_bounds_and_leaves_saddles() -> None:
+def test_the_ascent_stops_at_bounds_and_escapes_saddles() -> None:
     """x² − y² on a box is highest where |x| is largest and y = 0; it begins on the saddle's rim."""
 
     def saddle(X: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,3 @@
-"""Functions of which one coordinate is time, and W-DBO's suite of ten."""
-
 import math
 
 import numpy as np
@@ -7,17 +5,13 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from botorch.test_functions import Ackley, Rosenbrock, Shekel, StyblinskiTang
-from botorch.test_functions.synthetic import (
-    AckleyMixed,
-    ConstrainedHartmann,
-    SyntheticTestFunction,
-)
+from botorch.test_functions.synthetic import AckleyMixed, ConstrainedHartmann, SyntheticTestFunction
 from gpytorch.kernels import RBFKernel
 
 from benchmarks.peers.slices import SLICES
 from botorch_tv.simulation import BoxWorld, run_study
-from botorch_tv.strategies import gp_ucb, random_search
-from botorch_tv.test_functions import Schwefel, SlicedFunction, sliced_suite
+from botorch_tv.strategies import random_search
+from botorch_tv.test_functions import SlicedFunction, sliced_suite
 
 LEAST = {
     "rastrigin": 0.0,
@@ -31,7 +25,7 @@ LEAST = {
     "hartmann-6": -3.3223680114155147,
     "powell": 0.0,
 }
-"""Minima over all coordinates, time included, as the literature has them."""
+"""Minima over all coordinates including time, from the literature."""
 
 LAST = {
     "rastrigin": 0.0,
@@ -45,7 +39,7 @@ LAST = {
     "hartmann-6": 0.65730053,
     "powell": 0.0,
 }
-"""Where their last coordinate is."""
+"""Last coordinates of the minimisers."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +54,7 @@ def of(problem, X, t):
     return torch.cat([Y, torch.full((len(Y), 1), float(t), dtype=torch.float64)], -1)
 
 
-def test_the_suite_is_the_papers(suite) -> None:
+def test_dimensions_of_the_paper(suite) -> None:
     assert list(suite) == list(SLICES) == list(LEAST)
     shape = [problem.spatial_dim for problem in suite.values()]
     assert shape == [4, 3, 3, 1, 3, 2, 3, 2, 5, 3]
@@ -68,7 +62,6 @@ def test_the_suite_is_the_papers(suite) -> None:
 
 @pytest.mark.parametrize("name", list(LEAST))
 def test_values_are_those_of_the_textbook_formula(suite, name) -> None:
-    """With numpy from the formulas; BoTorch keeps constants of Shekel and Hartmann in float32."""
     problem, slices = suite[name], SLICES[name]
     X = np.random.default_rng(0).random((500, problem.spatial_dim))
     for t in (0.0, 12.5, 100.0):
@@ -79,7 +72,7 @@ def test_values_are_those_of_the_textbook_formula(suite, name) -> None:
 
 
 @pytest.mark.parametrize("name", list(LEAST))
-def test_the_best_slice_is_the_known_minimum(suite, name) -> None:
+def test_the_best_slice_has_the_minimum_of_the_literature(suite, name) -> None:
     problem, slices = suite[name], SLICES[name]
     t = 100 * (LAST[name] - slices.lower) / (slices.upper - slices.lower)
     assert problem.optimal_value_at(t).item() == pytest.approx(LEAST[name], abs=2e-6)
@@ -91,7 +84,6 @@ def test_the_best_slice_is_the_known_minimum(suite, name) -> None:
 
 @pytest.mark.parametrize("name", list(LEAST))
 def test_no_point_is_below_the_best_of_its_slice(suite, name) -> None:
-    """And another search, by SciPy, ends there, too."""
     problem, slices = suite[name], SLICES[name]
     X = np.random.default_rng(1).random((20_000, problem.spatial_dim))
     for t in (0.0, 31.0, 50.0, 77.0, 100.0):
@@ -112,7 +104,7 @@ def test_noise_is_a_share_of_the_variance(suite, name) -> None:
     )
 
 
-def test_times_together_are_times_one_by_one() -> None:
+def test_batches_of_times() -> None:
     make = lambda: SlicedFunction(Shekel(), horizon=40.0)  # noqa: E731
     together, alone = make(), make()
     t = torch.arange(0.0, 41.0, dtype=torch.float64)
@@ -122,7 +114,7 @@ def test_times_together_are_times_one_by_one() -> None:
 
 
 class Needle(SyntheticTestFunction):
-    """Level but for a hollow, of width 1e-7, that moves with time."""
+    """Constant except for a minimum of width 1e-7 that moves with time."""
 
     def __init__(self):
         self.dim, self.continuous_inds = 2, [0, 1]
@@ -133,15 +125,14 @@ class Needle(SyntheticTestFunction):
         return -torch.exp(-(((X[..., 0] - 0.3 - X[..., 1]) / 1e-7) ** 2))
 
 
-def test_starts_find_what_even_points_do_not() -> None:
+def test_starts_find_narrow_minima() -> None:
     starts = torch.tensor([[0.30000004]], dtype=torch.float64)
-    blind, told = SlicedFunction(Needle()), SlicedFunction(Needle(), starts=starts)
-    assert blind.optimal_value_at(0.0).item() > -0.9
-    assert told.optimal_value_at(0.0).item() == pytest.approx(-1.0, abs=1e-12)
+    without, given = SlicedFunction(Needle()), SlicedFunction(Needle(), starts=starts)
+    assert without.optimal_value_at(0.0).item() > -0.9
+    assert given.optimal_value_at(0.0).item() == pytest.approx(-1.0, abs=1e-12)
 
 
-def test_a_kink_is_no_trouble() -> None:
-    """Ackley's function has no derivative at the minimum of all its slices together."""
+def test_optimum_at_a_kink() -> None:
     problem = SlicedFunction(Ackley(dim=3), starts=torch.zeros(1, 2), horizon=10.0)
     assert abs(problem.optimal_value_at(5.0).item()) < 1e-14
     assert problem.optimizers_at(5.0).tolist() == [[0.0, 0.0]]
@@ -159,27 +150,7 @@ def test_signs_and_dtypes() -> None:
     assert single.optimizers_at(300.0).dtype == torch.float32
 
 
-def test_a_study_plays_one() -> None:
-    problem = sliced_suite(horizon=30.0)["hartmann-3"]
-    world = BoxWorld(problem)
-    assert world.noise == pytest.approx(problem.noise_std**2)
-    assert not world.maximize
-    result = run_study(
-        world,
-        {"static": gp_ucb(kernel=RBFKernel().double(), noise=0.05, maximize=False)},
-        trials=2,
-        horizon=6,
-        progress=False,
-    )
-    slices, X = SLICES["hartmann-3"], result.data["X"].values
-    for step in range(6):
-        share = (step + 1) / 30
-        expected = slices.cost(X[..., step, :], share) - slices.least(share)
-        np.testing.assert_allclose(result.regret[..., step], expected, rtol=0, atol=1e-6)
-    assert result.regret.max() > 0.1
-
-
-def test_a_folder_is_that_of_its_starts(tmp_path) -> None:
+def test_starts_are_part_of_the_identity(tmp_path) -> None:
     def play(starts):
         world = BoxWorld(SlicedFunction(Rosenbrock(), starts=starts, horizon=3.0), noise=1.0)
         rival = random_search(kernel=RBFKernel().double(), noise=1.0, maximize=False)
@@ -191,45 +162,21 @@ def test_a_folder_is_that_of_its_starts(tmp_path) -> None:
         play(torch.ones(1, 1))
 
 
-def test_schwefels_minimum_is_zero() -> None:
-    function = Schwefel(dim=3)
-    X = function.optimizers.clone().requires_grad_(True)
-    value = function(X)
-    (gradient,) = torch.autograd.grad(value.sum(), X)
-    assert abs(value.item()) < 1e-10
-    assert gradient.abs().max() < 1e-10
+STARTS = torch.full((1, 1), 99.0)
 
 
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: SlicedFunction(Ackley(dim=1)), ValueError, "has 1 coordinates, .* two or more"),
+        (lambda: SlicedFunction(Ackley(dim=1)), ValueError, "has 1 coordinates; .* two or more"),
         (lambda: SlicedFunction(AckleyMixed()), ValueError, "all continuous"),
         (lambda: SlicedFunction(ConstrainedHartmann()), ValueError, "without constraints"),
-        (
-            lambda: SlicedFunction(Ackley(), starts=torch.zeros(1, 2)),
-            InputDataError,
-            r"shape \(1, 2\), .*; give points of the box without time, n x 1",
-        ),
-        (
-            lambda: SlicedFunction(Ackley(), starts=torch.full((1, 1), 99.0)),
-            InputDataError,
-            "outside the box",
-        ),
-        (
-            lambda: SlicedFunction(Ackley(), starts=torch.full((1, 1), math.nan)),
-            InputDataError,
-            "outside the box",
-        ),
+        (lambda: SlicedFunction(Ackley(), starts=STARTS.expand(1, 2)), InputDataError, "n x 1"),
+        (lambda: SlicedFunction(Ackley(), starts=STARTS), InputDataError, "outside the box"),
         (lambda: SlicedFunction(Ackley(), horizon=0.0), ValueError, "horizon is 0.0"),
         (lambda: sliced_suite(noise=-1.0), ValueError, "noise is -1.0"),
     ],
 )
-def test_what_cannot_be_is_refused(build, error, message) -> None:
+def test_bad_input(build, error, message) -> None:
     with pytest.raises(error, match=message):
         build()
-
-
-def test_times_outside_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"time is \[600\.5"):
-        SlicedFunction(Ackley()).optimal_value_at(600.5)

@@ -1,15 +1,10 @@
-"""A wind farm under a wind that turns, beside FLORIS itself."""
-
 import copy
 import math
 
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import RBFKernel
 
-from botorch_tv.simulation import BoxWorld, run_study
-from botorch_tv.strategies import random_search
 from botorch_tv.test_functions import WindFarm
 
 TURN = 270 + 12 * torch.sin(2 * math.pi * torch.arange(51.0, dtype=torch.float64) / 50)
@@ -26,7 +21,7 @@ def farm():
 
 
 def of_floris(direction, speed, yaw, layout=((0, 0), (630, 0), (1260, 0)), turbulence=0.06):
-    """Power of every turbine, MW, asked of the package one by one."""
+    """Power of every turbine in MW, by the package."""
     model = pytest.importorskip("floris").FlorisModel("defaults")
     model.set(
         layout_x=[place[0] for place in layout],
@@ -69,7 +64,7 @@ def test_layout_speeds_and_turbulence_count() -> None:
     assert farm.spatial_bounds.tolist() == [[-30.0] * 3, [30.0] * 3]
 
 
-def test_the_wind_turns_the_shorter_way_round() -> None:
+def test_directions_are_interpolated_along_the_shorter_arc() -> None:
     pytest.importorskip("floris")
     layout = ((0.0, 0.0), (0.0, -630.0))  # a wind from the north blows along
     farm = WindFarm(torch.tensor([355.0, 5.0]), layout=layout, steered=1)
@@ -78,7 +73,7 @@ def test_the_wind_turns_the_shorter_way_round() -> None:
     assert found[1] < 0.8 * found[0]
 
 
-def test_the_best_is_that_of_a_fine_grid(farm) -> None:
+def test_the_best_power_on_a_fine_grid(farm) -> None:
     angles = torch.linspace(-30, 30, 41, dtype=torch.float64)
     grid = torch.cartesian_prod(angles, angles)
     for t in (0.0, 29.5):
@@ -86,7 +81,7 @@ def test_the_best_is_that_of_a_fine_grid(farm) -> None:
         highest = farm.evaluate_true(X).max().item()
         best = farm.optimal_value_at(t).item()
         assert highest <= best * (1 + 1e-5)
-        assert best == pytest.approx(highest, rel=2e-3)  # 1.5 degrees beside it
+        assert best == pytest.approx(highest, rel=2e-3)
         place = farm.optimizers_at(t)
         assert farm.at(t)(place, noise=False).item() == pytest.approx(best, rel=1e-10)
 
@@ -105,21 +100,6 @@ def test_steering_pays_and_its_sign_follows_the_wind() -> None:
     assert torch.equal(copied.optimal_value_at(1.0), best[1])
 
 
-def test_a_study_plays_it(farm) -> None:
-    result = run_study(
-        BoxWorld(farm),
-        {"random": random_search(kernel=RBFKernel().double(), noise=0.01)},
-        trials=2,
-        horizon=2,
-        progress=False,
-    )
-    X = torch.from_numpy(result.data["X"].values)[0]
-    times = torch.arange(1.0, 3.0, dtype=torch.float64).expand(2, -1).unsqueeze(-1)
-    expected = farm.regret(torch.cat([X, times], -1))
-    np.testing.assert_allclose(result.regret[0], expected, rtol=0, atol=1e-9)
-    assert (expected > 0).all()
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -129,6 +109,6 @@ def test_a_study_plays_it(farm) -> None:
         ({"speeds": 0.0}, "above 0"),
     ],
 )
-def test_what_cannot_be_is_refused(settings, message) -> None:
+def test_bad_input(settings, message) -> None:
     with pytest.raises(ValueError, match=message):
         WindFarm(**{"directions": TURN} | settings)

@@ -54,7 +54,7 @@ def rounds(horizon: int) -> Tensor:
     return torch.arange(1, horizon + 1, dtype=torch.float64)
 
 
-def test_igp_ucb_and_gp_ts_on_functions_of_known_norm() -> None:
+def test_igp_ucb_and_gp_ts_on_functions_of_given_norm() -> None:
     """[C17] Theorems 3 and 4, with λ = 1 + 2/T. IGP-UCB's bound says more than 2 B T."""
     T, B, R = 100, 1.0, 0.1
     grid, K = line(11, 0.4)
@@ -126,17 +126,9 @@ def test_w_gp_ucb_on_functions_that_are_replaced() -> None:
     regret = cumulative(world, strategy, T)
     horizons = rounds(T)
     gain = theory.greedy_information_gain(K, lam, T)[1:]  # above either weighted gain
+    ball = {"gamma": gamma, "noise": lam, "B": B, "R": R, "delta": DELTA, "features": len(grid)}
+    budget, memory = change * (horizons >= 30), theory.analysis_memory(T, gamma)
     bound = theory.w_gp_ucb_regret(
-        horizons,
-        gain=gain,
-        double_gain=gain,
-        budget=change * (horizons >= 30),
-        gamma=gamma,
-        noise=lam,
-        B=B,
-        R=R,
-        delta=DELTA,
-        memory=theory.analysis_memory(T, gamma),
-        features=len(grid),
+        horizons, gain=gain, double_gain=gain, budget=budget, memory=memory, **ball
     )
     assert (regret <= bound.numpy()).all()

@@ -5,6 +5,7 @@ from math import ceil, e, log, pi, sqrt
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 from botorch_tv import theory
 
@@ -31,31 +32,28 @@ def test_bogunovic_17_and_18() -> None:
     got = theory.resetting_mismatch(
         ROUNDS, torch.as_tensor(beta), period=7, epsilon=0.01, noise=VARIANCE, delta=0.2, **TAIL
     )
-    np.testing.assert_allclose(got, psi)
+    assert_allclose(got, psi)
     bound = theory.r_gp_ucb_regret(
         ROUNDS, period=7, gain=2.5, epsilon=0.01, noise=VARIANCE, **SLOPES, **TAIL
     )
-    np.testing.assert_allclose(
-        bound, np.sqrt(C1 * T * beta * (T / 7 + 1) * 2.5) + 2 + T * psi, rtol=1e-12
-    )
+    assert_allclose(bound, np.sqrt(C1 * T * beta * (T / 7 + 1) * 2.5) + 2 + T * psi, rtol=1e-12)
 
 
 def test_bogunovic_20_and_21() -> None:
     beta = bayes(1 / 2)
     gain = np.array([3.0, 9.0])
     bound = theory.tv_gp_ucb_regret(ROUNDS, gain=torch.as_tensor(gain), noise=VARIANCE, **SLOPES)
-    np.testing.assert_allclose(bound, np.sqrt(C1 * T * beta * gain) + 2)
+    assert_allclose(bound, np.sqrt(C1 * T * beta * gain) + 2)
     varying = (T / 5 + 1) * (1.7 + 125 * 0.02)
     got = theory.time_varying_gain(ROUNDS, block=5, gain=1.7, epsilon=0.02)
-    np.testing.assert_allclose(got, varying)
+    assert_allclose(got, varying)
     blocks = theory.tv_gp_ucb_regret_by_blocks(
         ROUNDS, block=5, gain=1.7, epsilon=0.02, noise=VARIANCE, **SLOPES
     )
-    np.testing.assert_allclose(blocks, np.sqrt(C1 * T * beta * varying) + 2)
+    assert_allclose(blocks, np.sqrt(C1 * T * beta * varying) + 2)
 
 
 def test_time_varying_gain_of_brute_force() -> None:
-    """γ~_3 of two arms with σ² = 1, over all 8 sequences, lies below its blocks' bound."""
     K = torch.tensor([[1.0, 0.4], [0.4, 1.0]], dtype=torch.float64)
     t = torch.arange(3.0)
     decay = 0.9 ** ((t[:, None] - t).abs() / 2)
@@ -70,44 +68,34 @@ def test_time_varying_gain_of_brute_force() -> None:
 
 
 def test_bogunovic_orders() -> None:
-    np.testing.assert_allclose(theory.r_gp_ucb_order(ROUNDS, 0.0), np.sqrt(T))
-    np.testing.assert_allclose(theory.r_gp_ucb_order(ROUNDS, 0.5**8, constant=3), 3 * T / 2)
-    np.testing.assert_allclose(theory.tv_gp_ucb_order(ROUNDS, 0.5**6), T / 2)
+    assert_allclose(theory.r_gp_ucb_order(ROUNDS, 0.0), np.sqrt(T))
+    assert_allclose(theory.r_gp_ucb_order(ROUNDS, 0.5**8, constant=3), 3 * T / 2)
+    assert_allclose(theory.tv_gp_ucb_order(ROUNDS, 0.5**6), T / 2)
     c = 2 / 7  # d = 1, ν = 2.5
     matern = theory.tv_gp_ucb_order(ROUNDS, 0.03, nu=2.5, dim=1)
     expected = np.maximum(np.sqrt(T ** (1 + c)), T * 0.03 ** (0.5 * (1 - c) / (3 - c)))
-    np.testing.assert_allclose(matern, expected)
+    assert_allclose(matern, expected)
     resetting = theory.r_gp_ucb_order(ROUNDS, 1e-9, nu=2.5, dim=1)
-    np.testing.assert_allclose(resetting, np.sqrt(T ** (1 + c)))
-    np.testing.assert_allclose(theory.markov_lower_bound(ROUNDS, 0.1, constant=2), 0.2 * T)
+    assert_allclose(resetting, np.sqrt(T ** (1 + c)))
+    assert_allclose(theory.markov_lower_bound(ROUNDS, 0.1, constant=2), 0.2 * T)
 
 
 @pytest.mark.parametrize(("epsilon", "forgotten"), [(0.0, 0.0), (0.19, 1 - 0.9**6), (1.0, 1.0)])
-def test_event_triggered_12_and_13(epsilon: float, forgotten: float) -> None:
-    """With 1 - ε = 0.9², exp(-p(ε) N) = 0.9^N."""
-    beta = bayes(4 / 3)
-    u = 36 * forgotten
-    largest = (1.2 + sqrt(2) * 0.5) * sqrt(log(4 * 6 * pi**2 * 36 / 0.6))
+@pytest.mark.parametrize(("parts", "union"), [(4, 4 / 3), (2, 2 / 3)])
+def test_event_triggered_12_13_and_46_47(epsilon, forgotten, parts, union) -> None:
+    """[ET] with 1 - ε = 0.9², where exp(-p(ε) N) = 0.9^N."""
+    beta, u = bayes(union), 36 * forgotten
+    largest = (1.2 + sqrt(2) * 0.5) * sqrt(log(parts * 6 * pi**2 * 36 / 0.6))
     phi = 2 * np.sqrt(beta * 28 * u) + 2 * 20 * u * largest
-    bound = theory.et_gp_ucb_regret(
-        ROUNDS, block=6, gain=2.2, epsilon=epsilon, noise=VARIANCE, **SLOPES, **TAIL
-    )
-    np.testing.assert_allclose(bound, np.sqrt(C1 * T * beta * (T / 6 + 1) * 2.2) + 2 + T * phi)
-
-
-def test_event_triggered_46_and_47() -> None:
-    beta = bayes(2 / 3)
-    u = 36 * (1 - 0.9**6)
-    largest = (1.2 + sqrt(2) * 0.5) * sqrt(log(2 * 6 * pi**2 * 36 / 0.6))
-    phi = 2 * np.sqrt(beta * 28 * u) + 2 * 20 * u * largest
-    got = theory.model_mismatch(
-        torch.as_tensor(beta), block=6, epsilon=0.19, noise=VARIANCE, delta=0.2, parts=2, **TAIL
-    )
-    np.testing.assert_allclose(got, phi)
-    bound = theory.r_gp_ucb_regret_improved(
-        ROUNDS, period=6, gain=2.2, epsilon=0.19, noise=VARIANCE, **SLOPES, **TAIL
-    )
-    np.testing.assert_allclose(bound, np.sqrt(C1 * T * beta * (T / 6 + 1) * 2.2) + 2 + T * phi)
+    model = {"epsilon": epsilon, "noise": VARIANCE, **TAIL}
+    given = {"block": 6, "delta": 0.2, "parts": parts}
+    assert_allclose(theory.model_mismatch(torch.as_tensor(beta), **given, **model), phi)
+    model |= SLOPES | {"gain": 2.2}
+    if parts == 4:
+        bound = theory.et_gp_ucb_regret(ROUNDS, block=6, **model)
+    else:
+        bound = theory.r_gp_ucb_regret_improved(ROUNDS, period=6, **model)
+    assert_allclose(bound, np.sqrt(C1 * T * beta * (T / 6 + 1) * 2.2) + 2 + T * phi)
 
 
 def test_reset_time() -> None:
@@ -119,18 +107,16 @@ def test_chowdhury_theorem_3() -> None:
     gain = np.array([4.0, 6.0])
     beta = 1.5 + 0.3 * np.sqrt(2 * (gain + 1 + log(10)))
     bound = theory.igp_ucb_regret(ROUNDS, gain=torch.as_tensor(gain), B=1.5, R=0.3, delta=0.1)
-    np.testing.assert_allclose(bound, 2 * beta * np.sqrt(4 * (T + 2) * gain))
+    assert_allclose(bound, 2 * beta * np.sqrt(4 * (T + 2) * gain))
     order = theory.igp_ucb_order(ROUNDS, gain=torch.as_tensor(gain), B=1.5, delta=0.1, constant=2)
-    np.testing.assert_allclose(
-        order, 2 * (1.5 * np.sqrt(T * gain) + np.sqrt(T * gain * (gain + log(10))))
-    )
+    assert_allclose(order, 2 * (1.5 * np.sqrt(T * gain) + np.sqrt(T * gain * (gain + log(10)))))
 
 
 def test_chowdhury_theorem_4() -> None:
     gain = np.array([4.0, 6.0])
     size = 2 * np.log(1.5 * 5 * 1 * 2 * T**2)
     got = theory.log_decision_set(ROUNDS, B=1.5, L=5, r=1, dim=2)
-    np.testing.assert_allclose(got, size)
+    assert_allclose(got, size)
     v = 1.5 + 0.3 * np.sqrt(2 * (gain + 1 + log(20)))
     c = v * (1 + np.sqrt(4 * np.log(T) + 2 * 2 * np.log(15 * T**2)))  # Definition 1
     p = 1 / (4 * e * sqrt(pi))
@@ -142,9 +128,9 @@ def test_chowdhury_theorem_4() -> None:
     bound = theory.gp_ts_regret(
         ROUNDS, gain=torch.as_tensor(gain), B=1.5, R=0.3, delta=0.1, log_decisions=got
     )
-    np.testing.assert_allclose(bound, expected)
+    assert_allclose(bound, expected)
     order = theory.gp_ts_order(ROUNDS, gain=torch.as_tensor(gain), B=1.5, dim=2, delta=0.1)
-    np.testing.assert_allclose(
+    assert_allclose(
         order,
         np.sqrt((gain + log(20)) * 2 * np.log(3 * T))
         * (np.sqrt(T * gain) + 1.5 * np.sqrt(T * log(20))),
@@ -163,28 +149,18 @@ def test_deng_appendix_c5(feature_error: float) -> None:
         2 / lam * budget * c**2 * sqrt(feature_error) / 0.1,
         2 * beta * T * sqrt(feature_error) / 0.1,
     ]
+    ball = {"B": B, "R": R, "delta": 0.1, "noise": lam, "gamma": gamma, "memory": c, "features": m}
     bound = theory.w_gp_ucb_regret(
-        ROUNDS,
-        gain=5.0,
-        double_gain=6.0,
-        budget=budget,
-        gamma=gamma,
-        noise=lam,
-        B=B,
-        R=R,
-        delta=0.1,
-        memory=c,
-        features=m,
-        feature_error=feature_error,
+        ROUNDS, gain=5.0, double_gain=6.0, budget=budget, feature_error=feature_error, **ball
     )
-    np.testing.assert_allclose(bound, sum(terms))
+    assert_allclose(bound, sum(terms))
 
 
 def test_deng_corollary_5() -> None:
-    known = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, constant=3)
-    np.testing.assert_allclose(known, 3 * 2**7 * 2 * T**0.75)
+    settled = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, constant=3)
+    assert_allclose(settled, 3 * 2**7 * 2 * T**0.75)
     unknown = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, budget_given=False)
-    np.testing.assert_allclose(unknown, 2**7 * 16 * T**0.75)
+    assert_allclose(unknown, 2**7 * 16 * T**0.75)
     assert theory.analysis_memory(100, 0.9) == ceil(10 * log(100)) == 47
     assert theory.analysis_memory(1, 0.9) == 1
 
@@ -192,49 +168,30 @@ def test_deng_corollary_5() -> None:
 def test_mauduit_orders() -> None:
     L = np.log(T)
     bandit = theory.ui_gp_ucb_order(ROUNDS, alpha=0.2, dim=2, constant=3)
-    np.testing.assert_allclose(bandit, 3 * np.sqrt(4 * T**1.6 * L**6))
+    assert_allclose(bandit, 3 * np.sqrt(4 * T**1.6 * L**6))
     sparq = theory.sparq_gp_ucb_order(ROUNDS, dim=2, delta=0.1)
-    np.testing.assert_allclose(sparq, np.sqrt((log(10) + 2 * np.log(2 * L) ** 3) * T * 2 * L**3))
+    assert_allclose(sparq, np.sqrt((log(10) + 2 * np.log(2 * L) ** 3) * T * 2 * L**3))
     windowed = theory.w_sparq_gp_ucb_order(ROUNDS, alpha_tilde=0.25, dim=2, delta=0.1)
-    np.testing.assert_allclose(
-        windowed, np.sqrt(T**1.5 * 2 * L**3 * (log(10) + 2 * T**0.25 * L**3))
-    )
-    np.testing.assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=0.5), T**0.75)
-    np.testing.assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=2, constant=2), 2 * T)
-
-
-def test_w_sparq_agrees_with_table_2_at_large_horizons() -> None:
-    """√(d² T^(3α~+1) ln^(2(d+1)) T), to which ln(1/δ) adds less and less."""
-    horizon = 10.0**12
-    table = sqrt(4 * horizon**1.75 * log(horizon) ** 6)
-    order = theory.w_sparq_gp_ucb_order(horizon, alpha_tilde=0.25, dim=2, delta=0.1)
-    assert float(order) == pytest.approx(table, rel=1e-6)
-    assert float(order) / table > 1
+    assert_allclose(windowed, np.sqrt(T**1.5 * 2 * L**3 * (log(10) + 2 * T**0.25 * L**3)))
+    assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=0.5), T**0.75)
+    assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=2, constant=2), 2 * T)
 
 
 def test_horizons_of_any_shape_and_type() -> None:
-    """Numbers, integer tensors and single precision give the same bounds."""
-    one = theory.igp_ucb_regret(10, gain=4, B=1.5, R=0.3, delta=0.1)
-    assert one.shape == ()
-    assert one.dtype == torch.float64
+    item = theory.igp_ucb_regret(10, gain=4, B=1.5, R=0.3, delta=0.1)
     many = theory.igp_ucb_regret(torch.full((2, 3), 10), gain=4, B=1.5, R=0.3, delta=0.1)
-    assert many.shape == (2, 3)
-    assert many.dtype == torch.float64
-    assert bool((many == one).all())
-    single = torch.full((4,), 10.0, dtype=torch.float32)
+    assert item.dtype == many.dtype == torch.float64
+    assert torch.equal(many, item.expand(2, 3))
+    T = torch.full((4,), 10.0, dtype=torch.float32)
+    model = {"gain": 2.5, "epsilon": 0.01, "noise": VARIANCE, **SLOPES, **TAIL}
     for bound in (
-        theory.igp_ucb_regret(single, gain=4, B=1.5, R=0.3, delta=0.1),
-        theory.tv_gp_ucb_regret(single, gain=4, noise=VARIANCE, **SLOPES),
-        theory.r_gp_ucb_regret(
-            single, period=7, gain=2.5, epsilon=0.01, noise=VARIANCE, **SLOPES, **TAIL
-        ),
-        theory.et_gp_ucb_regret(
-            single, block=7, gain=2.5, epsilon=0.01, noise=VARIANCE, **SLOPES, **TAIL
-        ),
-        theory.w_sparq_gp_ucb_order(single, alpha_tilde=0.25, dim=1, delta=0.1),
+        theory.igp_ucb_regret(T, gain=4, B=1.5, R=0.3, delta=0.1),
+        theory.tv_gp_ucb_regret(T, gain=4, noise=VARIANCE, **SLOPES),
+        theory.r_gp_ucb_regret(T, period=7, **model),
+        theory.et_gp_ucb_regret(T, block=7, **model),
+        theory.w_sparq_gp_ucb_order(T, alpha_tilde=0.25, dim=1, delta=0.1),
     ):
-        assert bound.dtype == torch.float32
-        assert bound.shape == (4,)
+        assert (bound.dtype, bound.shape) == (torch.float32, (4,))
 
 
 def test_constants_that_touch() -> None:
@@ -244,7 +201,6 @@ def test_constants_that_touch() -> None:
 
 
 def test_forgetting_speed_of_the_mismatch() -> None:
-    """p(ε) N for tiny ε is not lost to rounding: u = N² (1 - (1-ε)^(N/2)) -> N³ ε/2."""
     spread = theory.model_mismatch(
         1.0, block=4, epsilon=1e-18, noise=1.0, delta=0.1, a0=0, b0=0, parts=2
     )

@@ -34,7 +34,6 @@ def test_analysis_block_by_hand() -> None:
 
 
 def test_budget_rules_by_hand() -> None:
-    """ĝ = 16, T = 400, B_T = 4: 2 · 10; and 1 - 1/20; unknown 1 - 1/40."""
     assert budget_period(400, 4.0, 16.0) == 20
     assert budget_period(400, 4.1, 16.0) == 20  # 19.75
     assert budget_period(10, 1e9, 16.0) == 1
@@ -46,22 +45,3 @@ def test_discount_stays_inside_its_interval() -> None:
     for value in (discount(1, 1e-6, 1e6), discount(10**15, 1e300, 1e-300)):
         assert 0 < value < 1
         ExponentialWeights(value)
-
-
-def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="epsilon is 2"):
-        reset_period(2, 100)
-    with pytest.raises(ValueError, match="horizon is 0"):
-        reset_period(0.1, 0)
-    with pytest.raises(
-        ValueError, match=r"nu is 1\.5, but it must lie in \(2, inf\); .* Corollary 4\.1"
-    ):
-        reset_period(0.1, 100, nu=1.5, dim=1)
-    with pytest.raises(ValueError, match="dim is None"):
-        analysis_block(0.1, 100, nu=2.5)
-    with pytest.raises(ValueError, match="constant is 0"):
-        reset_period(0.1, 100, constant=0)
-    with pytest.raises(ValueError, match="budget is 0"):
-        budget_period(100, 0, 1)
-    with pytest.raises(ValueError, match="gain is -1"):
-        discount(100, -1)

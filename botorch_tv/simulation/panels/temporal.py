@@ -289,7 +289,7 @@ class _Filters:
         series = values @ vectors
         self._series = series / np.sqrt(eigenvalues)
         self._noise = noise / eigenvalues
-        # Terms that do not depend on ε: scales, and directions with noise alone.
+        # Terms that do not depend on ε: scales, and directions that contain only noise.
         rows, arms = int(self._read.sum()), values.shape[1]
         rest = float((values[self._read] ** 2).sum() - (series[self._read] ** 2).sum())
         idle = rows * (arms - len(eigenvalues))

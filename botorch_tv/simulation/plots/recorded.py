@@ -25,7 +25,7 @@ COLORS = "viridis"
 ABREAST = 4
 """Largest number of maps in a row."""
 TOP = 99.5
-"""Percentile of all errors at which the colour scale ends, so that a few arms do not dominate."""
+"""Percentile of all errors at which the colour scale ends; the scale ignores a few large errors."""
 DARKEST, LIGHTEST = 0.0, 0.85
 """Range of the colour map whose ends differ from each other and from white."""
 ELONGATED = 4.0

@@ -350,7 +350,7 @@ class GaussianDraw(FunctionDistribution):
 
     def __init__(self, kernel: Kernel | Tensor) -> None:
         self.kernel = copy.deepcopy(kernel)
-        self._bases: dict[tuple[object, ...], Basis] = {}  # a grid recomputes those of a matrix
+        self._bases: dict[tuple[object, ...], Basis] = {}  # grids do not cache matrices
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = self.basis(domain, stream.dtype, stream.device)

@@ -39,19 +39,10 @@ def histories(
     A: float,
     B: float,
 ) -> list[History]:
-    """All histories of jumps between observations, and between the last and now.
+    """All histories of jumps between observations, and between the last observation and now.
 
-    Args:
-        phi: whitened features of the observations, `n x r`.
-        y: `n`.
-        times: `n`.
-        noise: in units of s², `n`.
-        points: features of the points asked about, `q x r`.
-        now: time asked about.
-        rate: ε.
-        hazard: h.
-        A: of the prior of s².
-        B: of the same.
+    ``phi``, `n x r`, and ``points``, `q x r`, are whitened features of observations and of query
+    points; ``noise``, `n`, is in units of s², whose prior has parameters A and B.
     """
     n, q = len(y), len(points)
     rows = np.concatenate([phi, points])
@@ -78,16 +69,16 @@ def histories(
 
 def marginal_likelihood(found: list[History]) -> float:
     """Log density of the data."""
-    return float(logsumexp([one.log_marginal_likelihood for one in found]))
+    return float(logsumexp([item.log_marginal_likelihood for item in found]))
 
 
 def mixture(found: list[History]) -> tuple[Array, Array]:
     """Mean and covariance over histories."""
-    logs = np.array([one.log_marginal_likelihood for one in found])
+    logs = np.array([item.log_marginal_likelihood for item in found])
     weight = np.exp(logs - logsumexp(logs))
-    mean = sum(w * one.mean for w, one in zip(weight, found))
+    mean = sum(w * item.mean for w, item in zip(weight, found))
     covariance = sum(
-        w * (one.covariance + np.outer(one.mean - mean, one.mean - mean))
-        for w, one in zip(weight, found)
+        w * (item.covariance + np.outer(item.mean - mean, item.mean - mean))
+        for w, item in zip(weight, found)
     )
     return mean, covariance

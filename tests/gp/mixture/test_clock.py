@@ -6,8 +6,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from gp.mixture.still import OFFSET, by_the_book
+from gp.mixture.static_bank import OFFSET, by_the_book
+from numpy.testing import assert_allclose
 from oracles import mixture
+from torch.testing import assert_close
 
 from botorch_tv import Box, Loop, adaptive_gp_ucb
 from botorch_tv.acquisition import IGPUCB
@@ -31,7 +33,7 @@ def data(gaps):
     return X, t, 50 + 5 * torch.cos(3 * X.sum(-1) - 0.3 * t) + 0.3 * error
 
 
-def told(player, X, t, y, shape=()):
+def observed(player, X, t, y, shape=()):
     state = player.init(Box(SQUARE), batch_shape=shape)
     for row in range(len(y)):
         suggestion = player.suggestion_at(state, X[row].expand(*shape, 2), now=float(t[row]))
@@ -50,11 +52,10 @@ def told(player, X, t, y, shape=()):
     ],
 )
 def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
-    """After 8, 16, ... measurements, as if it had been that of all so far from the beginning."""
     X, t, y = data(gaps)
     clock = float(t[:counted].diff().median())
     player = adaptive_gp_ucb(bank=OFFSET)
-    state = told(player, X, t, y)
+    state = observed(player, X, t, y)
     assert float(player.step(state)) == pytest.approx(clock, rel=1e-12)
     rows = torch.cat([X, t.unsqueeze(-1)], -1)
     model = adaptive_model(rows, y.unsqueeze(-1), bank=OFFSET)
@@ -62,20 +63,19 @@ def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
     there = torch.cat([query, torch.full((3, 1), now, dtype=torch.float64)], -1)
     _, mean, covariance, _ = by_the_book(model, rows, y.unsqueeze(-1), there, clock)
     posterior = player.posterior(state, query, now=now)
-    np.testing.assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
-    np.testing.assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
+    assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
+    assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
+    assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("n", [8, 13])
-def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
-    """½ ln(1 + var / noise) of each measurement, given those before, in the clock found last."""
+def test_information_counts_by_the_corrected_clock(n):
     X, t, y = data([0.001] * 4 + [1.0] * (n - 4))
     width = IGPUCB(B=0.0, R=1.0, delta=math.exp(-1))
     player = adaptive_gp_ucb(bank=OFFSET, width=width)
-    state = told(player, X, t, y)
+    state = observed(player, X, t, y)
     gain = float(player.suggestion_at(state, X[0]).sqrt_beta) ** 2 / 2 - 2
-    phis = [one.at(X).numpy() for one in state.data.prior.features]
+    phis = [entry.at(X).numpy() for entry in state.data.prior.features]
     times, unit = t.numpy() / float(t[:8].diff().median()), y[:FIRST]
     values = ((y - unit.mean()) / unit.std(correction=0)).numpy()
     wanted = 0.0
@@ -90,40 +90,16 @@ def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
                 else mixture.Member(0.0, np.zeros(1), np.full((1, 1), 2.0), noise)
             )
         weight = mixture.mixture(members)[0]
-        wanted += weight @ [0.5 * math.log1p(one.covariance.item() / one.noise) for one in members]
+        wanted += weight @ [
+            0.5 * math.log1p(entry.covariance.item() / entry.noise) for entry in members
+        ]
     assert gain == pytest.approx(wanted, abs=1e-8)
 
 
-def test_trials_begin_anew_each_for_itself():
-    """One whose clock is far off, one whose clock is not, and one that has no units yet."""
-    player, n = adaptive_gp_ucb(bank=JUMPY), 18
-    gaps = torch.ones(n, 3, dtype=torch.float64)
-    gaps[:4, 0] = 1e-3
-    X, _, _ = data([1.0] * n)
-    t, level = gaps.cumsum(0), torch.linspace(0, 2, n, dtype=torch.float64)
-    y = torch.stack([level.sin(), level.cos(), torch.where(level < 1.3, 0.0, level)], -1)
-    batch = player.init(Box(SQUARE), batch_shape=(3,))
-    for row in range(n):
-        at = player.suggestion_at(batch, X[row].expand(3, 2), now=t[row])
-        batch, _ = player.tell(batch, at, y[row])
-    query = SQUARE.new_tensor([[0.3, 0.3]])
-    for trial in range(3):
-        state = told(player, X, t[:, trial], y[:, trial])
-        wanted = player.posterior(state, query, now=float(t[-1, trial]) + 1)
-        got = player.posterior(batch, query.expand(3, 1, 2), now=t[-1] + 1)
-        torch.testing.assert_close(got.mean[trial], wanted.mean, rtol=0, atol=1e-9)
-        torch.testing.assert_close(got.variance[trial], wanted.variance, rtol=0, atol=1e-9)
-        jump = player.jump(batch)[trial]
-        torch.testing.assert_close(jump, player.jump(state), rtol=0, atol=1e-9)
-    assert player.step(batch)[:2].tolist() == pytest.approx([1.0, 1.0])
-
-
-def test_it_is_looked_at_whenever_the_data_have_doubled():
+def test_the_clock_is_checked_whenever_the_data_have_doubled():
     assert [n for n in range(100) if checks_clock(n)] == [8, 16, 32, 64]
     assert float(median_gap(torch.tensor([0.0, 1.0, 2.0, 12.0]))) == 1
 
-
-# ---------------------------------------------------------------- measurements at one time
 
 SIX = [0.0] * 6 + [2.0, 1.0, 1.0, 2.0]
 TWO_AND_FOUR = [0.0] * 2 + [1.0] + [0.0] * 3 + [2.0, 1.0, 1.0, 2.0]
@@ -142,13 +118,7 @@ def orders(gaps):
 
 def by_strategy(X, t, y, *, bank=OFFSET):
     player = adaptive_gp_ucb(bank=bank)
-    return player.posterior(told(player, X, t, y), QUERY, now=float(t[-1]) + 1)
-
-
-def by_batch(X, t, y):
-    player = adaptive_gp_ucb(bank=OFFSET)
-    state = told(player, X, t, y, (2,))
-    return player.posterior(state, QUERY.expand(2, -1, -1), now=float(t[-1]) + 1)
+    return player.posterior(observed(player, X, t, y), QUERY, now=float(t[-1]) + 1)
 
 
 def by_loop(X, t, y):
@@ -165,14 +135,13 @@ def by_model(X, t, y):
 
 
 @pytest.mark.parametrize("gaps", [SIX, TWO_AND_FOUR], ids=["six", "two and four"])
-@pytest.mark.parametrize("way", [by_strategy, by_batch, by_loop, by_model])
-def test_the_order_of_measurements_at_one_time_makes_no_difference(way, gaps):
-    """The fourth set the units, whichever it was: predictions differed by tenths of their sd."""
+@pytest.mark.parametrize("way", [by_strategy, by_loop, by_model])
+def test_simultaneous_measurements_have_no_order(way, gaps):
     X, t, y = data(gaps)
     found = [way(X[order], t, y[order]) for order in orders(gaps)]
-    for one in found[1:]:
-        torch.testing.assert_close(one.mean, found[0].mean, rtol=0, atol=1e-9)
-        torch.testing.assert_close(one.variance, found[0].variance, rtol=0, atol=1e-9)
+    for entry in found[1:]:
+        assert_close(entry.mean, found[0].mean, rtol=0, atol=1e-9)
+        assert_close(entry.variance, found[0].variance, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -189,13 +158,12 @@ def test_units_are_those_of_all_measurements_up_to_the_time_that_completed_them(
     X, t, y = data(gaps)
     model = adaptive_model(torch.cat([X, t.unsqueeze(-1)], -1), y.unsqueeze(-1), bank=OFFSET)
     units = model.running.units
-    np.testing.assert_allclose(units.centre, [y[:counted].numpy().mean()], rtol=1e-12)
-    np.testing.assert_allclose(units.spread, [y[:counted].numpy().std()], rtol=1e-12)
-    torch.testing.assert_close(by_strategy(X, t, y).mean, by_model(X, t, y).mean, rtol=0, atol=1e-9)
+    assert_allclose(units.centre, [y[:counted].numpy().mean()], rtol=1e-12)
+    assert_allclose(units.spread, [y[:counted].numpy().std()], rtol=1e-12)
+    assert_close(by_strategy(X, t, y).mean, by_model(X, t, y).mean, rtol=0, atol=1e-9)
 
 
 def test_a_batch_in_which_trials_complete_their_units_at_other_times():
-    """Each for itself: by six at once, by two and four, after a failure, and one by one."""
     player = adaptive_gp_ucb(bank=JUMPY)
     gaps = torch.tensor([SIX, TWO_AND_FOUR, SIX, [1.0] * 10], dtype=torch.float64)
     X, _, y = data([1.0] * 10)
@@ -203,17 +171,15 @@ def test_a_batch_in_which_trials_complete_their_units_at_other_times():
     ok[2, 3] = ok[2, 5] = False
 
     def played(trials):
-        state = player.init(Box(SQUARE), batch_shape=(len(trials),))
+        size = len(trials)
+        state = player.init(Box(SQUARE), batch_shape=(size,))
         for row in range(10):
-            at = player.suggestion_at(state, X[row].expand(len(trials), 2), now=t[trials, row])
-            value = y[row].expand(len(trials))
-            state, _ = player.tell(state, at, value, ok=ok[trials, row])
-        posterior = player.posterior(
-            state, QUERY.expand(len(trials), -1, -1), now=t[trials, -1] + 1
-        )
+            at = player.suggestion_at(state, X[row].expand(size, 2), now=t[trials, row])
+            state, _ = player.tell(state, at, y[row].expand(size), ok=ok[trials, row])
+        posterior = player.posterior(state, QUERY.expand(size, -1, -1), now=t[trials, -1] + 1)
         return posterior.mean, posterior.variance
 
     together = played([0, 1, 2, 3])
     for trial in range(4):
         for whole, alone in zip(together, played([trial])):
-            torch.testing.assert_close(whole[trial], alone[0], rtol=0, atol=1e-9)
+            assert_close(whole[trial], alone[0], rtol=0, atol=1e-9)

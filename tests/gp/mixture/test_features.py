@@ -1,20 +1,15 @@
-"""Features of what may be chosen tell the kernel there, with fewer of them than for the cube."""
+"""Features of a bank reproduce the kernel, on the cube and on feasible subsets."""
 
 import itertools
 
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 
 from botorch_tv import Box, Grid, adaptive_gp_ucb
 from botorch_tv.gp.mixture.bank import Bank, with_constant
-from botorch_tv.gp.mixture.features import (
-    LEAST,
-    WALLS,
-    axis_features,
-    features,
-    features_among,
-)
+from botorch_tv.gp.mixture.features import LEAST, WALLS, axis_features, features
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Number, Space
 
 MIXED = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c")})
@@ -26,36 +21,22 @@ def gaussian(X: torch.Tensor, lengthscale: float) -> torch.Tensor:
     return torch.exp(-0.5 * (apart / lengthscale).square())
 
 
-@pytest.mark.parametrize("lengthscale", [0.1, 0.3, 1.0])
-def test_kernel_of_the_points_is_told_to_the_tolerance(lengthscale: float) -> None:
-    among = MixedSearch(MIXED).among(256, 3)[1]
-    own = features_among(among, lengthscale, 1e-3, 320, among)
-    phi = own.at(among)
-    torch.testing.assert_close(phi @ phi.T, gaussian(among, lengthscale), atol=1.1e-3, rtol=0)
-    engine = torch.quasirandom.SobolEngine(2, scramble=True, seed=7)
-    others = MIXED.spread(engine.draw(300, dtype=torch.float64))
-    told = own.at(others)
-    torch.testing.assert_close(told @ told.T, gaussian(others, lengthscale), atol=3e-3, rtol=0)
-
-
 @pytest.mark.parametrize(
     ("columns", "lengthscale"),
     [(1, 0.05), (1, 0.4), (2, 0.1), (2, 0.4), (3, 0.4), (3, 0.8), (4, 0.924)],
 )
-def test_kernel_of_the_cube_is_told_to_the_tolerance(columns: int, lengthscale: float) -> None:
-    """Between the walls, on them, next to them, and in corners; with far fewer than the most."""
+def test_kernel_of_the_cube_within_the_tolerance(columns: int, lengthscale: float) -> None:
     generator = torch.Generator().manual_seed(1)
     X = torch.rand(300, columns, dtype=torch.float64, generator=generator)
     X = torch.cat([X, (1.6 * X - 0.3).clamp(0, 1), (1.02 * X - 0.01).clamp(0, 1), X.round()])
     own = features(lengthscale, columns, 1e-3, 320, X)
     phi = own.at(X)
     assert own.size <= (200 if columns < 3 else 300)
-    torch.testing.assert_close(phi @ phi.T, gaussian(X, lengthscale), atol=1e-3, rtol=0)
+    assert_close(phi @ phi.T, gaussian(X, lengthscale), atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize("lengthscale", [0.05, 0.1, 0.4])
 def test_no_feature_more_than_the_tolerance_asks_for(lengthscale: float) -> None:
-    """With the last one no point of a side loses the share that is allowed, and one without it."""
     X = torch.linspace(0, 1, 4001, dtype=torch.float64).unsqueeze(-1)
     own = features(lengthscale, 1, 1e-3, 320, X)
     lost = 1 - own.at(X).square().cumsum(-1)
@@ -64,8 +45,7 @@ def test_no_feature_more_than_the_tolerance_asks_for(lengthscale: float) -> None
 
 
 @pytest.mark.parametrize("lengthscale", [0.05, 0.3, 2.0])
-def test_features_of_a_side_are_orthogonal_and_have_its_variances(lengthscale: float) -> None:
-    """By the eigenvalues of a quadrature of 300 nodes, and by integrals over it."""
+def test_features_of_an_axis_are_orthogonal_with_its_variances(lengthscale: float) -> None:
     inner, weight = np.polynomial.legendre.leggauss(300)
     places = np.append((inner + 1) / 2, [0.0, 1.0])
     weight = np.append((1 - WALLS) * weight / 2, [WALLS / 2] * 2)
@@ -81,19 +61,19 @@ def test_features_of_a_side_are_orthogonal_and_have_its_variances(lengthscale: f
     np.testing.assert_allclose(integrals, np.diag(exact[: own.size]), atol=1e-9)
 
 
-def test_no_product_that_is_left_out_has_a_larger_variance() -> None:
+def test_dropped_products_have_smaller_variances() -> None:
     lengthscale, columns, most = 0.4, 3, 60
     own = features(lengthscale, columns, 1e-10, most, torch.zeros((), dtype=torch.float64))
     variance = axis_features(lengthscale)[2].tolist()
     every = itertools.product(range(len(variance)), repeat=columns)
-    largest = sorted((np.prod([variance[n] for n in one]) for one in every), reverse=True)
-    taken = [np.prod([variance[n] for n in one]) for one in own.number.tolist()]
+    largest = sorted((np.prod([variance[n] for n in item]) for item in every), reverse=True)
+    taken = [np.prod([variance[n] for n in item]) for item in own.number.tolist()]
     np.testing.assert_allclose(taken, largest[:most], rtol=1e-5)
     assert len(set(map(tuple, own.number.tolist()))) == most
 
 
 @pytest.mark.parametrize(
-    ("columns", "left"),
+    ("columns", "remaining"),
     [
         (4, (0.05, 1e-3, 1e-3)),
         (6, (0.33, 0.01, 1e-3)),
@@ -102,22 +82,20 @@ def test_no_product_that_is_left_out_has_a_larger_variance() -> None:
         (20, (0.89, 0.19, 8e-3)),
     ],
 )
-def test_what_is_left_out_in_more_coordinates(columns: int, left: tuple[float, ...]) -> None:
-    """It is the variance that is missing, so that with it behind the diagonal is right."""
+def test_missing_variance_in_more_coordinates(columns: int, remaining: tuple[float, ...]) -> None:
     X = torch.rand(500, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    for lengthscale, most in zip(Bank().lengthscales_of(columns), left):
+    for lengthscale, most in zip(Bank().lengthscales_of(columns), remaining):
         own = features(lengthscale, columns, 1e-3, 320, X)
         phi, rest = with_constant(own.at(X))
         assert own.size <= 320
         assert float(rest.mean()) <= most
         error = gaussian(X, lengthscale) - phi[:, :-1] @ phi[:, :-1].T
-        torch.testing.assert_close(error.diagonal(), rest, atol=1e-9, rtol=0)
+        assert_close(error.diagonal(), rest, atol=1e-9, rtol=0)
         assert float(torch.linalg.eigvalsh(error).min()) > -1e-8
 
 
 @pytest.mark.parametrize("columns", [2, 4])
 def test_features_are_found_once(columns: int) -> None:
-    """Whoever asks first, also in a mode whose tensors are of no use outside it."""
     X = torch.rand(5, columns, dtype=torch.float64)
     with torch.inference_mode():
         own = features(0.87, columns, 1e-3, 320, X)
@@ -130,49 +108,23 @@ def test_features_are_found_once(columns: int) -> None:
     assert single.at(X.float()).dtype == torch.float32
 
 
-def test_no_more_features_than_values() -> None:
-    among = MixedSearch(LISTED).among(512, 2)[1]
-    own = features_among(among, 0.01, 1e-9, 320, among)
-    assert own.size == 18
-    few = features_among(among, 0.01, 1e-9, 7, among)
-    assert few.size == 7
-
-
-def test_ends_of_ranges_are_told() -> None:
-    ends = torch.tensor([MIXED.point({"x": x, "c": c}) for x in (0.0, 1.0) for c in "abc"]).double()
-    among = MixedSearch(MIXED).among(1024, 3)[1]
-    own = features_among(among, 0.1, 1e-3, 320, among)
-    _, left = with_constant(own.at(ends))
-    assert float(left.max()) <= 1.1e-3
-
-
-def test_a_box_of_listed_values_believes_what_a_grid_of_them_does() -> None:
+def test_a_box_of_listed_values_has_the_posterior_of_a_grid() -> None:
     X = torch.tensor([LISTED.point({"n": n, "c": c}) for c in "ab" for n in range(9)]).double()
     strategy = adaptive_gp_ucb(bank=Bank(tolerance=1e-6))
     cube = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
-    states = [
-        strategy.init(Box(cube, search=MixedSearch(LISTED))),
-        strategy.init(Grid(X)),
-    ]
+    states = [strategy.init(Box(cube, search=MixedSearch(LISTED))), strategy.init(Grid(X))]
     random = torch.Generator().manual_seed(0)
     for n in range(14):
         place = int(torch.randint(18, (), generator=random))
         y = float(torch.randn((), generator=random))
         states = [
-            strategy.tell(one, strategy.suggestion_at(one, X[place], now=n + 1.0), y)[0]
-            for one in states
+            strategy.tell(item, strategy.suggestion_at(item, X[place], now=n + 1.0), y)[0]
+            for item in states
         ]
-    mine, its = (strategy.posterior(one, X, now=16.0) for one in states)
-    torch.testing.assert_close(mine.mean, its.mean, atol=2e-4, rtol=0)
-    torch.testing.assert_close(mine.variance, its.variance, atol=2e-4, rtol=0)
-    torch.testing.assert_close(
-        strategy.weights(states[0]), strategy.weights(states[1]), atol=2e-4, rtol=0
-    )
-
-
-def test_lengthscales_are_positive_and_grow_with_the_dimension():
-    for columns in range(1, 21):
-        lengthscales = Bank().lengthscales_of(columns)
-        assert sorted(lengthscales) == list(lengthscales)
-        assert lengthscales[0] > 0
-        assert lengthscales[-1] <= Bank().lengthscales_of(columns + 1)[-1]
+    mine, its = (strategy.posterior(item, X, now=16.0) for item in states)
+    assert_close(mine.mean, its.mean, atol=2e-4, rtol=0)
+    assert_close(mine.variance, its.variance, atol=2e-4, rtol=0)
+    suggestion = strategy.ask(states[1], now=16.0)
+    assert_close(suggestion.mean, its.mean[suggestion.index, 0])
+    assert_close(suggestion.sd.square(), its.variance[suggestion.index, 0])
+    assert_close(strategy.weights(states[0]), strategy.weights(states[1]), atol=2e-4, rtol=0)

@@ -1,17 +1,11 @@
-"""The mixture where it is climbed, against the one whose every operation PyTorch records."""
+"""Explicit derivatives of the mixture against automatic differentiation."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from botorch_tv.gp.mixture.bank import with_constant
-from botorch_tv.gp.mixture.features import (
-    Features,
-    Products,
-    features,
-    features_among,
-    stacked,
-)
+from botorch_tv.gp.mixture.features import Features, Products, features, features_among, stacked
 from botorch_tv.gp.mixture.posterior import Moments, StackedMoments
 from botorch_tv.gp.points import SMALLEST_VARIANCE
 
@@ -20,7 +14,7 @@ TRIALS = 3
 
 
 def some_moments(own: tuple[Features, ...], weight: Tensor, generator: torch.Generator) -> Moments:
-    sizes = [one.size + 1 for one in own]
+    sizes = [item.size + 1 for item in own]
     roots = [
         torch.randn(TRIALS, size, size, dtype=D, generator=generator) / size**0.5 for size in sizes
     ]
@@ -33,7 +27,7 @@ def some_moments(own: tuple[Features, ...], weight: Tensor, generator: torch.Gen
 
 
 def recorded(U: Tensor, own: tuple[Features, ...], parts: Moments) -> tuple[Tensor, Tensor]:
-    mean, variance = parts.at([with_constant(one.at(U)) for one in own])
+    mean, variance = parts.at([with_constant(item.at(U)) for item in own])
     return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
 
@@ -49,7 +43,7 @@ def products(columns: int) -> tuple[Features, ...]:
 
 def among(columns: int) -> tuple[Features, ...]:
     U = torch.rand(200, columns, dtype=D, generator=torch.Generator().manual_seed(2))
-    return tuple(features_among(U, one, 1e-3, 40, U) for one in (0.3, 0.9))
+    return tuple(features_among(U, item, 1e-3, 40, U) for item in (0.3, 0.9))
 
 
 @pytest.mark.parametrize(
@@ -69,9 +63,9 @@ def test_values_and_derivatives_are_those_that_are_recorded(made, columns):
         slope = pull(*several)
         (oracle,) = torch.autograd.grad(wanted, U, several, retain_graph=True)
         torch.testing.assert_close(slope, oracle, rtol=1e-10, atol=1e-10)
-    left = torch.stack([with_constant(one.at(U))[1] for one in own])
-    assert (left > 1e-3).any()
-    assert made is among or (left == 0).any()
+    rest = torch.stack([with_constant(item.at(U))[1] for item in own])
+    assert (rest > 1e-3).any()
+    assert made is among or (rest == 0).any()
 
 
 def test_where_nothing_is_unknown_a_deviation_is_the_smallest_and_flat():

@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from botorch_tv.simulation.panels.temporal import (
+    carried_forward,
+    filled_from_row,
     sample_covariance,
     sample_spectrum,
     scaling,
@@ -20,9 +22,9 @@ def test_scaling_of_all_readings_together():
     readings = 280 + 5 * gapped(50, 4, 0.2)
     mean, scale = scaling(readings, "all", True)
     values = (readings - mean) / scale
-    known = values[~np.isnan(values)]
-    assert known.mean() == pytest.approx(0, abs=1e-12)
-    assert (known**2).mean() == pytest.approx(1)
+    present = values[~np.isnan(values)]
+    assert present.mean() == pytest.approx(0, abs=1e-12)
+    assert (present**2).mean() == pytest.approx(1)
 
 
 def test_scaling_of_each_arm_and_without_a_unit():
@@ -58,15 +60,15 @@ def test_covariance_from_the_rows_a_pair_shares():
 
 def test_negative_eigenvalues_are_clipped():
     values = gapped(12, 8, 0.5, seed=4)
-    known, read = np.nan_to_num(values), ~np.isnan(values)
-    raw = known.T @ known / np.maximum(read.T.astype(float) @ read, 1)
+    present, read = np.nan_to_num(values), ~np.isnan(values)
+    raw = present.T @ present / np.maximum(read.T.astype(float) @ read, 1)
     eigenvalues, vectors = np.linalg.eigh(raw)
     assert eigenvalues[0] < -0.1
     nearest = vectors @ np.diag(eigenvalues.clip(0)) @ vectors.T
     np.testing.assert_allclose(sample_covariance(values), nearest, atol=1e-12)
 
 
-def test_arms_never_read_together_are_unrelated():
+def test_arms_without_common_rows_are_uncorrelated():
     values = np.array([[1.0, np.nan], [2.0, np.nan], [np.nan, 3.0], [np.nan, -1.0]])
     np.testing.assert_allclose(sample_covariance(values), [[2.5, 0], [0, 5]])
 
@@ -78,3 +80,28 @@ def test_fewer_rows_than_arms():
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=1e-12)
     again, _ = spectrum(sample_covariance(values))
     np.testing.assert_allclose(np.sort(again), np.sort(eigenvalues))
+
+
+def test_gaps_by_their_conditional_mean():
+    random = np.random.default_rng(0)
+    features = random.standard_normal((6, 4))
+    covariance, noise = features @ features.T, 0.1
+    values = random.standard_normal((4, 6))
+    values[0, 2] = values[1, 1:] = values[2] = np.nan
+    filled = filled_from_row(values, spectrum(covariance), noise)
+    total = covariance + noise * np.eye(6)
+    for row, gaps in ((0, [2]), (1, [1, 2, 3, 4, 5])):
+        read = [arm for arm in range(6) if arm not in gaps]
+        weights = np.linalg.solve(total[np.ix_(read, read)], values[row, read])
+        np.testing.assert_allclose(filled[row, gaps], covariance[np.ix_(gaps, read)] @ weights)
+        np.testing.assert_array_equal(filled[row, read], values[row, read])
+    assert np.isnan(filled[2]).all()
+    np.testing.assert_array_equal(filled[3], values[3])
+    assert np.isnan(values[0, 2])
+
+
+def test_gaps_by_the_previous_or_first_reading():
+    gap = np.nan
+    values = np.array([[gap, 1.0], [2.0, gap], [gap, gap], [5.0, 3.0]])
+    expected = [[2.0, 1.0], [2.0, 1.0], [2.0, 1.0], [5.0, 3.0]]
+    np.testing.assert_array_equal(carried_forward(values), expected)

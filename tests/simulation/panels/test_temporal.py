@@ -20,9 +20,9 @@ RATES = [0.0, 1e-6, 0.01, 0.3, 0.97, 1.0]
 
 
 @pytest.mark.parametrize("labels", [None, np.arange(10) // 3])
-def test_likelihood_is_the_dense_one(labels):
+def test_likelihood_by_dense_formula(labels):
     values = np.random.default_rng(1).standard_normal((10, 6))
-    values[[4, 7]] = np.nan  # rows without any reading are left out exactly
+    values[[4, 7]] = np.nan  # rows without readings
     covariance = line_covariance(6)
     curve = log_likelihood(values, covariance, 0.05, RATES, groups=None if labels is None else 3)
     dense = [dense_log_likelihood(values, covariance, 0.05, e, labels) for e in RATES]
@@ -39,7 +39,7 @@ def test_singular_covariance_and_rows_per_group():
     np.testing.assert_allclose(curve, dense, rtol=1e-9)
 
 
-def test_maximum_is_the_dense_one():
+def test_maximum_by_dense_likelihood():
     panel = make_panel(25, 6, epsilon=0.2, cycle=0.0, gaps=0.0, seed=3)
     covariance = plane_covariance(panel.coordinates)
     fit = fit_epsilon(panel.values, covariance, 0.05)
@@ -67,24 +67,15 @@ def test_recovers_the_rate_of_simulated_panels(epsilon):
     assert abs(found.mean() - epsilon) < 3 * error
 
 
-def test_recovers_a_world_that_does_not_move():
-    assert estimates(0.0).max() < 1e-5  # less than a thousandth of any rate in the papers
+def test_static_white_and_gapped_records():
+    assert estimates(0.0).max() < 1e-5
+    assert 0.01 < estimates(0.01, gaps=0.1).mean() < 0.015
+    root = np.linalg.cholesky(line_covariance(5) + 0.05 * np.eye(5))
+    white = root @ np.random.default_rng(0).standard_normal((5, 2000))
+    assert fit_epsilon(white.T, line_covariance(5), 0.05).epsilon > 0.9
 
 
-def test_gaps_bias_upwards_but_little():
-    found = estimates(0.01, gaps=0.1).mean()
-    assert 0.01 < found < 0.015
-
-
-def test_a_white_record_is_renewed_every_round():
-    values = np.linalg.cholesky(line_covariance(5) + 0.05 * np.eye(5)) @ np.random.default_rng(
-        0
-    ).standard_normal((5, 2000))
-    assert fit_epsilon(values.T, line_covariance(5), 0.05).epsilon > 0.9
-
-
-def test_groups_ignore_what_happens_between_days():
-    """A day and its mirror image in turn: as one chain they look fast, as days they do not."""
+def test_groups_are_independent():
     day = make_panel(40, 10, epsilon=0.02, cycle=0.0, gaps=0.0, seed=7).values
     values = np.concatenate([day * sign for sign in (1, -1, 1, -1, 1, -1)])
     covariance = plane_covariance(make_panel(40, 10, seed=7).coordinates)

@@ -20,52 +20,44 @@ def line_named(axes, label):
     return line
 
 
-def test_trigger_picture_marks_every_alarm(result, tmp_path):
-    trial = result.triggers()["trial"].mode()[0]  # the one with most alarms
+def test_trigger_picture_marks_every_reset(result, tmp_path):
+    trial = result.triggers()["trial"].mode()[0]  # the trial with most resets
     figure = result.plot_triggers("ET-GP-UCB", trial, tmp_path / "new" / "triggers.png")
     assert (tmp_path / "new" / "triggers.png").stat().st_size > 10_000
     above, below = figure.axes
-    alarms = result.triggers().query("trial == @trial")
-    marked = line_named(above, "alarm")
-    np.testing.assert_array_equal(marked.get_xdata(), alarms["round"])
-    np.testing.assert_array_equal(marked.get_ydata(), alarms["observation"])
+    fired = result.triggers().query("trial == @trial")
+    marked = line_named(above, "reset")
+    np.testing.assert_array_equal(marked.get_xdata(), fired["round"])
+    np.testing.assert_array_equal(marked.get_ydata(), fired["observation"])
     model, noise = (
-        next(one for one in below.collections if one.get_label() == label).get_segments()
+        next(lines for lines in below.collections if lines.get_label() == label).get_segments()
         for label in ("error of the model", "noise")
     )
-    for row, of_model, of_noise in zip(alarms.itertuples(), model, noise):
+    for row, of_model, of_noise in zip(fired.itertuples(), model, noise):
         assert of_model[0] == pytest.approx((row.round, 0))
         assert of_model[1, 1] == pytest.approx((row.objective - row.mean) / row.band)
         assert of_noise[0] == pytest.approx(of_model[1])
         assert of_noise[1, 1] == pytest.approx((row.observation - row.mean) / row.band)
         assert abs(of_noise[1, 1]) > 1
-    assert f"trial {trial}: alarms {len(alarms)} (" in figure.get_suptitle()
+    assert f"trial {trial}: resets {len(fired)} (" in figure.get_suptitle()
 
 
 def test_headline_names_the_causes():
-    values = {  # the band 3 grants sd = 1 two thirds and σ = 0.5 one third
+    values = {  # of the band 3, sd = 1 has two thirds and σ = 0.5 one third
         "observation": [[3.5, 3.25, 4.0, 3.5]],
         "objective": [[2.5, 1.75, 2.5, 2.5]],
         "band": np.full((1, 4), 3.0),
     }
     figure = make_diagnosed({"ET": values}, {"ET": np.ones((1, 4), dtype=bool)}).plot_triggers()
     assert figure.get_suptitle() == (
-        "ET, trial 0: alarms 4 (2 by objective, 1 by noise, 1 by both)"
+        "ET, trial 0: resets 4 (2 by objective, 1 by noise, 1 by both)"
     )
 
 
-def test_trigger_picture_chooses_a_typical_trial(result):
-    counts = result.resets.sel(strategy="ET-GP-UCB").sum("round").values
-    headline = result.plot_triggers().get_suptitle()
-    shown = int(headline.split("trial ")[1].split(":")[0])
-    assert headline.startswith("ET-GP-UCB, trial ")
-    assert abs(counts[shown] - np.median(counts)) == abs(counts - np.median(counts)).min()
-
-
-def test_trial_without_alarm(result):
+def test_trial_without_resets(result):
     quiet = make_diagnosed({"ET": {"band": np.full((1, 5), 2.0)}})
     figure = quiet.plot_triggers()
-    assert figure.get_suptitle() == "ET, trial 0: alarms 0"
+    assert figure.get_suptitle() == "ET, trial 0: resets 0"
     assert figure.get_supxlabel() == ""
 
 
@@ -104,10 +96,10 @@ def test_calibration_picture_draws_the_shares(result, tmp_path):
         right.lines[1].get_ydata(), by_round["objective"].sel(strategy="TV-GP-UCB")
     )
     assert "8 trials" in figure.get_supxlabel()
-    assert "2 rounds counted together" in figure.get_supxlabel()
+    assert "2 rounds averaged together" in figure.get_supxlabel()
 
 
-def test_strategy_that_predicts_nothing_is_left_out():
+def test_strategies_without_predictions_are_omitted():
     nothing = np.full((3, 4), np.nan)
     result = make_diagnosed(
         {"A": {"mean": np.zeros((3, 4))}, "Random": {"mean": nothing, "sd": nothing}}
@@ -158,8 +150,8 @@ def test_gaps_can_be_drawn(tmp_path):
     figure = result.plot_triggers(path=tmp_path / "gaps.png")
     assert_written(tmp_path / "gaps.png")
     above, below = figure.axes
-    alarm = line_named(above, "alarm")
-    assert (list(alarm.get_xdata()), list(alarm.get_ydata())) == ([2], [5.0])
+    reset = line_named(above, "reset")
+    assert (list(reset.get_xdata()), list(reset.get_ydata())) == ([2], [5.0])
     seen = line_named(above, "observation").get_ydata()
     np.testing.assert_array_equal(seen, [np.nan, 5.0, np.nan])
     low, high = below.get_ylim()

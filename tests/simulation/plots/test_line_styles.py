@@ -1,5 +1,3 @@
-"""A strategy is drawn alike in every picture."""
-
 import itertools
 
 import pytest
@@ -8,10 +6,10 @@ from botorch_tv.simulation.plots.curves import line_styles
 from botorch_tv.simulation.rivals import RIVALS
 from botorch_tv.strategies.presets import PRESETS
 
-ALGORITHMS = [one.names[0] for one in PRESETS.values()]
+ALGORITHMS = [preset.names[0] for preset in PRESETS.values()]
 
 
-def test_algorithms_look_the_same_in_any_company():
+def test_styles_of_presets_are_fixed():
     alone = {name: line_styles([name])[name] for name in ALGORITHMS}
     assert len(set(alone.values())) == len(ALGORITHMS)
     assert line_styles(ALGORITHMS) == alone
@@ -20,7 +18,7 @@ def test_algorithms_look_the_same_in_any_company():
 
 
 @pytest.mark.parametrize("code", RIVALS)
-def test_they_are_known_by_every_name(code):
+def test_all_names_of_a_preset_have_its_style(code):
     label, make, _ = RIVALS[code]
     wanted = line_styles(ALGORITHMS)[label]
     preset = getattr(make, "func", make).__name__
@@ -43,7 +41,7 @@ def test_colours_differ_in_the_papers_figures(labels):
     assert len({color for color, _ in line_styles(labels).values()}) == len(labels)
 
 
-def test_other_labels_have_a_colour_of_their_own_whatever_the_order():
+def test_other_labels_have_distinct_colours_in_any_order():
     labels = ["GP", "0.03", "0.003", "trigger", "own", "ET"]
     styles = line_styles(labels)
     assert len({color for color, _ in styles.values()}) == len(labels)
@@ -51,10 +49,4 @@ def test_other_labels_have_a_colour_of_their_own_whatever_the_order():
         found = line_styles(order)
         assert list(found) == list(order)
         assert found == styles
-    # What nobody else of the picture wants stays when others go.
     assert line_styles(["own"])["own"][1] == "solid"
-
-
-def test_two_names_of_one_algorithm_differ():
-    styles = line_styles(["random", "Random"])
-    assert styles["random"] != styles["Random"]

@@ -1,5 +1,3 @@
-"""What is drawn on a user's axes is what the whole picture shows in its first panel."""
-
 from functools import partial
 
 import numpy as np
@@ -32,12 +30,11 @@ DRAWERS = {
 
 
 def shown(axes):
-    """Everything that a reader sees in axes: curves with their colours, words and scales."""
     return {
         "curves": [
             (*line.get_data(), line.get_color(), line.get_linestyle()) for line in axes.lines
         ],
-        "words": [text.get_text() for text in axes.texts],
+        "texts": [text.get_text() for text in axes.texts],
         "filled": len(axes.collections),
         "steps": len(axes.patches),
         "up": axes.get_ylabel(),
@@ -54,10 +51,9 @@ def test_it_is_the_first_panel(name, tmp_path):
     assert not left.has_data()
     whole = DRAWERS[name]().axes[1 if name == "cumulative" else 0]
     mine, theirs = shown(right), shown(whole)
-    for one, other in zip(mine.pop("curves"), theirs.pop("curves"), strict=True):
-        np.testing.assert_array_equal(one[0], other[0])
-        np.testing.assert_array_equal(one[1], other[1])
-        assert one[2:] == other[2:]
+    for own, expected in zip(mine.pop("curves"), theirs.pop("curves"), strict=True):
+        np.testing.assert_array_equal(own[:2], expected[:2])
+        assert own[2:] == expected[2:]
     assert mine == theirs
     with pytest.raises(ValueError, match="path and ax are both given"):
         DRAWERS[name](path=tmp_path / "both.png", ax=right)
@@ -83,13 +79,13 @@ def test_the_map_of_a_strategy(errors, strategy):
     figure = Figure()
     axes = figure.subplots()
     assert errors.plot_prediction_error(ax=axes, strategy=strategy) is figure
-    label = strategy or min(errors.mean_squared_error().items(), key=lambda one: one[1].mean)[0]
+    label = strategy or min(errors.mean_squared_error().items(), key=lambda item: item[1].mean)[0]
     assert axes.get_title(loc="left").startswith(f"{label}: ")
-    (mesh,) = [one for one in axes.collections if isinstance(one, QuadMesh)]
+    (mesh,) = [mesh for mesh in axes.collections if isinstance(mesh, QuadMesh)]
     wanted = errors.prediction_error["mean"].sel(strategy=label).values.reshape(3, 5).T
     np.testing.assert_array_equal(np.asarray(mesh.get_array()).reshape(5, 3), wanted)
     alone = errors.plot_prediction_error(strategy=label)
-    (same,) = [one for one in alone.axes[0].collections if isinstance(one, QuadMesh)]
+    (same,) = [mesh for mesh in alone.axes[0].collections if isinstance(mesh, QuadMesh)]
     assert same.get_clim() == mesh.get_clim()  # the scale of all strategies
-    with pytest.raises(ValueError, match="nobody"):
-        errors.plot_prediction_error(strategy="nobody")
+    with pytest.raises(ValueError, match="missing"):
+        errors.plot_prediction_error(strategy="missing")

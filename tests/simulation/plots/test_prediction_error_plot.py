@@ -38,7 +38,7 @@ def result() -> StudyResult:
     return study(grid_of(np.array([[y, x] for y in ys for x in xs])))  # as latitude and longitude
 
 
-def test_maps_show_the_errors_where_they_are(result, tmp_path) -> None:
+def test_maps_of_errors(result, tmp_path) -> None:
     figure = result.plot_prediction_error(tmp_path / "new" / "maps.png", across=1)
     assert (tmp_path / "new" / "maps.png").stat().st_size > 5000
     maps = figure.axes[: len(PLAYERS)]
@@ -47,7 +47,7 @@ def test_maps_show_the_errors_where_they_are(result, tmp_path) -> None:
     assert [axes.get_title(loc="left").split(":")[0] for axes in maps] == list(order)
     assert order[-1] == "blind"
     for axes, label in zip(maps, order):
-        (mesh,) = [one for one in axes.collections if isinstance(one, QuadMesh)]
+        (mesh,) = [mesh for mesh in axes.collections if isinstance(mesh, QuadMesh)]
         shown = np.asarray(mesh.get_array()).reshape(3, 5)
         np.testing.assert_array_equal(shown, means.sel(strategy=label).values.reshape(3, 5))
         # The corner of a mesh lies half a cell outside its first arm.
@@ -73,12 +73,12 @@ def test_lattices_may_come_in_any_order() -> None:
 def test_scattered_arms_are_dots() -> None:
     places = np.random.default_rng(0).random((9, 2))
     figure = study(grid_of(places)).plot_prediction_error()
-    (dots,) = [one for one in figure.axes[0].collections if isinstance(one, PathCollection)]
+    (dots,) = [dots for dots in figure.axes[0].collections if isinstance(dots, PathCollection)]
     np.testing.assert_allclose(dots.get_offsets(), places)
 
 
-def test_a_unit_up_may_be_longer(result) -> None:
-    flat, high = (result.plot_prediction_error(across=1, aspect=one) for one in (1.0, 2.0))
+def test_aspect(result) -> None:
+    flat, high = (result.plot_prediction_error(across=1, aspect=ratio) for ratio in (1.0, 2.0))
     assert (flat.axes[0].get_aspect(), high.axes[0].get_aspect()) == (1.0, 2.0)
     assert high.get_figheight() > 1.5 * flat.get_figheight()
     assert result.plot_prediction_error(aspect=99.0).axes[0].get_aspect() == "auto"
@@ -98,7 +98,7 @@ def test_arms_on_a_line_make_curves() -> None:
     assert "one trial" in figure._supxlabel.get_text()
 
 
-def test_what_cannot_be_drawn(result) -> None:
+def test_studies_without_a_map(result) -> None:
     cube = study(Grid.regular(2, 3), horizon=2)
     with pytest.raises(ValueError, match="3 coordinates, but a map shows at most two"):
         cube.plot_prediction_error()
@@ -117,7 +117,7 @@ def test_what_cannot_be_drawn(result) -> None:
         (0.5, 0.0, "0.5"),
     ],
 )
-def test_scores_in_words(mean, error, text) -> None:
+def test_texts_of_scores(mean, error, text) -> None:
     assert str(Paired(mean, error)) == text
 
 
@@ -132,9 +132,9 @@ def test_on_the_command_line(tmp_path, capsys) -> None:
     small = [*options, "--quiet", "--prediction-error"]
     out = ["--out", str(tmp_path)]
     assert main(["compare", *small, *out, "--points", "4", "--dim", "2"]) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"mean over arms, rounds and trials: \S+-UCB [\d.]+ ± [\d.]+, ", told)
-    assert "compare-prediction-error.png" in told
+    printed = capsys.readouterr().out
+    assert re.search(r"mean over arms, rounds and trials: \S+-UCB [\d.]+ ± [\d.]+, ", printed)
+    assert "compare-prediction-error.png" in printed
     (tmp_path / "compare-prediction-error.png").unlink()
     assert main(["plot", str(tmp_path / "compare.nc")]) == 0
     assert (tmp_path / "compare-prediction-error.png").exists()

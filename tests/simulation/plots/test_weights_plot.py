@@ -1,5 +1,3 @@
-"""A picture of what was believed shows what was recorded, under the names of the values."""
-
 import numpy as np
 import pytest
 from gpytorch.kernels import RBFKernel
@@ -21,23 +19,23 @@ def result() -> StudyResult:
     kernel.lengthscale = 0.3
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.1, noise=0.02)
     players = {
-        "told": gp_ucb(kernel=kernel, noise=0.02),
-        "untold": adaptive_gp_ucb(bank=BANK),
+        "GP": gp_ucb(kernel=kernel, noise=0.02),
+        "adaptive": adaptive_gp_ucb(bank=BANK),
         "other": adaptive_gp_ucb(bank=Bank(rates=(0.1,), features=16)),
     }
     settings = {"trials": 5, "horizon": 12, "progress": False, "record": (Weights(BANK),)}
     return run_study(world, players, **settings)
 
 
-def test_curves_are_means_of_what_was_recorded_and_bands_hold_half(result, tmp_path) -> None:
+def test_curves_are_means_and_bands_the_middle_half(result, tmp_path) -> None:
     figure = result.plot_weights(tmp_path / "weights.png")
     assert_written(tmp_path / "weights.png")
     assert len(figure.axes) == 5
     for axes, name in zip(figure.axes, NAMES):
-        weight = result.data[f"weight_{name}"].sel(strategy="untold").sortby(name)
-        said = [text.get_text() for text in axes.get_legend().get_texts()]
-        assert said == [f"{value:g}" for value in sorted(weight[name].values)]
-        bands = [one for one in axes.collections if isinstance(one, PolyCollection)]
+        weight = result.data[f"weight_{name}"].sel(strategy="adaptive").sortby(name)
+        labels = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert labels == [f"{value:g}" for value in sorted(weight[name].values)]
+        bands = [band for band in axes.collections if isinstance(band, PolyCollection)]
         for number, (line, band) in enumerate(zip(axes.lines, bands, strict=True)):
             values = weight.values[..., number]
             np.testing.assert_allclose(line.get_ydata(), values.mean(0))
@@ -46,19 +44,19 @@ def test_curves_are_means_of_what_was_recorded_and_bands_hold_half(result, tmp_p
             last = corners[corners[:, 0] == 12, 1]
             wanted = np.quantile(values[:, -1], [0.25, 0.75])
             np.testing.assert_allclose((last.min(), last.max()), wanted)
-    jump = result.data["jump"].sel(strategy="untold").values
+    jump = result.data["jump"].sel(strategy="adaptive").values
     np.testing.assert_allclose(figure.axes[-1].lines[0].get_ydata(), jump.mean(0))
 
 
 def test_one_trial_has_no_bands(result) -> None:
-    figure = result.plot_weights(strategy="untold", trial=3)
-    weight = result.data["weight_rate"].sel(strategy="untold", trial=3).sortby("rate")
+    figure = result.plot_weights(strategy="adaptive", trial=3)
+    weight = result.data["weight_rate"].sel(strategy="adaptive", trial=3).sortby("rate")
     for number, line in enumerate(figure.axes[0].lines):
         np.testing.assert_allclose(line.get_ydata(), weight.values[:, number])
     assert not figure.axes[0].collections
 
 
-def test_on_axes_of_ones_own_are_the_rates(result, tmp_path) -> None:
+def test_own_axes_show_the_rates(result, tmp_path) -> None:
     figure = Figure()
     left, right = figure.subplots(1, 2)
     assert result.plot_weights(ax=right) is figure
@@ -71,20 +69,20 @@ def test_on_axes_of_ones_own_are_the_rates(result, tmp_path) -> None:
         result.plot_weights(tmp_path / "both.png", ax=right)
 
 
-def test_what_there_is_not_is_refused(result) -> None:
-    for changes, words in (
-        ({"strategy": "told"}, "told has no weights.*choose from untold"),
+def test_bad_input(result) -> None:
+    for changes, message in (
+        ({"strategy": "GP"}, "GP has no weights.*choose from adaptive"),
         ({"strategy": "other"}, "of the recorded bank"),
         ({"strategy": "none"}, "none"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             result.plot_weights(**changes)
     with pytest.raises(KeyError):
         result.plot_weights(trial=5)
     domain, kernel = Grid.regular(points=3, dim=1), RBFKernel().double()
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.1, noise=0.02)
-    players = {"told": gp_ucb(kernel=kernel, noise=0.02)}
-    for record, words in (((), "record="), ((Weights(),), "give its bank to Weights")):
+    players = {"GP": gp_ucb(kernel=kernel, noise=0.02)}
+    for record, message in (((), "record="), ((Weights(),), "give its bank to Weights")):
         bare = run_study(world, players, trials=1, horizon=2, progress=False, record=record)
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             bare.plot_weights()

@@ -1,28 +1,20 @@
-"""Prediction errors against dense formulas on the same worlds, however a study is cut."""
-
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
 import torch
-from lasting import CHUNK, files, same
+from lasting import CHUNK, same
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.simulation import (
     BoxWorld,
     MarkovWorld,
-    PanelWorld,
     PredictionError,
     StudyResult,
     run_study,
 )
-from botorch_tv.simulation.panels import make_panel
 from botorch_tv.simulation.recorders import MAP
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.settings import StudySettings, error_of, scatter_of
-from botorch_tv.simulation.store import Gathered
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Grid,
@@ -63,7 +55,7 @@ def whole() -> StudyResult:
 def dense_errors(result: StudyResult, label: str) -> np.ndarray:
     """(mean - f)² from K and the recorded choices, which were measured without noise."""
     stream = Stream(0, "world", 0, TRIALS, dtype=torch.float64, device=torch.device("cpu"))
-    f = np.stack([one.numpy().copy() for _, one in zip(range(HORIZON), WORLD.rounds(stream))], 1)
+    f = np.stack([f.numpy().copy() for _, f in zip(range(HORIZON), WORLD.rounds(stream))], 1)
     X = GRID.X.numpy()
     K = np.exp(-((X[:, None] - X) ** 2).sum(-1) / (2 * 0.3**2))
     index = result.data["index"].sel(strategy=label).values
@@ -94,14 +86,14 @@ def test_dense_formula(whole, label) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 7, TRIALS])
-def test_the_cut_makes_no_difference(whole, chunk) -> None:
+def test_chunks_change_nothing(whole, chunk) -> None:
     again = study(chunk=chunk)
     for name, values in whole.prediction_error.items():
         np.testing.assert_allclose(again.prediction_error[name], values, rtol=1e-9)
     np.testing.assert_array_equal(again.data["index"], whole.data["index"])
 
 
-def test_nothing_else_of_a_study_changes(whole) -> None:
+def test_other_variables_do_not_change(whole) -> None:
     plain = study(record=())
     assert plain.data.drop_attrs().identical(
         whole.data[list(plain.data)].drop_vars(["arm", "position"], errors="ignore").drop_attrs()
@@ -110,40 +102,6 @@ def test_nothing_else_of_a_study_changes(whole) -> None:
         _ = plain.prediction_error
     with pytest.raises(ValueError, match="did not record"):
         _ = plain.squared_error
-
-
-@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
-def test_merging_is_the_two_pass_formula(order: list[int]) -> None:
-    """Whatever order chunks come in, to the last bit."""
-    values = 5 + 1e-3 * np.random.default_rng(0).random((2, 11, len(GRID)))
-    cpu, labels = torch.device("cpu"), {"GP": PLAYERS["GP"], "TV": PLAYERS["TV"]}
-    settings = StudySettings(WORLD, labels, 1, 0, torch.float64, cpu, (PredictionError(),))
-    parts = []
-    for first, rows in zip((0, 1, 4), np.split(values, [1, 4], axis=1)):
-        mean = rows.mean(1)
-        scatter = ((rows - mean[:, None]) ** 2).sum(1)
-        parts.append((range(first, first + rows.shape[1]), {MAP: mean, scatter_of(MAP): scatter}))
-
-    def joined(some: list[int]) -> dict[str, np.ndarray]:
-        gathered = Gathered(settings, 11, None)
-        for number in some:
-            chunk, arrays = parts[number]
-            every = {
-                name: np.zeros(shape) for name, (shape, _) in settings.shapes(len(chunk)).items()
-            }
-            for row, label in enumerate(("TV", "GP")):
-                own = {name: one[row] for name, one in arrays.items()}
-                gathered.take(label, chunk, every | own | {"made_with": np.array("{}")})
-        data = gathered.dataset().sel(strategy=["TV", "GP"])
-        return {name: data[name].values for name in (MAP, error_of(MAP))}
-
-    found = joined(order)
-    np.testing.assert_allclose(found[MAP], values.mean(1), rtol=1e-14)
-    expected = values.std(1, ddof=1) / np.sqrt(11)
-    np.testing.assert_allclose(found[error_of(MAP)], expected, rtol=1e-8)
-    for name, one in joined([0, 1, 2]).items():
-        np.testing.assert_array_equal(found[name], one)
-    assert np.isnan(joined([0])[error_of(MAP)]).all()
 
 
 @pytest.mark.parametrize(
@@ -177,59 +135,14 @@ def test_means_are_those_of_the_posterior(player) -> None:
 
 
 def test_single_precision_and_single_trial(whole) -> None:
-    one = study(trials=1, dtype=torch.float32)
-    assert one.squared_error.dtype == np.float32
+    single = study(trials=1, dtype=torch.float32)
+    assert single.squared_error.dtype == np.float32
     first = whole.squared_error.isel(trial=[0]).mean(("trial", "round"))
-    np.testing.assert_allclose(one.prediction_error["mean"].mean("arm"), first, rtol=1e-3)
-    assert bool(one.prediction_error["standard_error"].isnull().all())
+    np.testing.assert_allclose(single.prediction_error["mean"].mean("arm"), first, rtol=1e-3)
+    assert bool(single.prediction_error["standard_error"].isnull().all())
 
 
-def test_a_panel_counts_gaps_with_the_reading_before() -> None:
-    panel = make_panel(40, 5, gaps=0.3, seed=1)
-    world = PanelWorld(panel, 30, first_arm=2)
-    # A player to whom nothing is ever news: its mean stays the prior's, 0.
-    deaf = {"deaf": gp_ucb(kernel=world.kernel, noise=1e12)}
-    result = run_study(
-        world, deaf, trials=2, horizon=10, progress=False, record=(PredictionError(),)
-    )
-    expected = (world.objective.numpy() ** 2).mean(0)
-    np.testing.assert_allclose(result.prediction_error["mean"][0], expected, rtol=1e-6)
-    np.testing.assert_array_equal(result.prediction_error["position"], panel.coordinates)
-
-
-# ------------------------------------------------------------------ kept in folders and files
-
-
-def test_a_study_goes_on_from_its_folder(whole, tmp_path) -> None:
-    study(tmp_path, trials=CHUNK + 3)
-    assert same(study(tmp_path), whole)
-    before = files(tmp_path)
-    again = study(tmp_path)
-    assert same(again, whole)
-    assert again.data.attrs["trials_found"] == TRIALS
-    assert files(tmp_path) == before
-
-
-def test_fewer_trials_leave_what_there_is(whole, tmp_path) -> None:
-    study(tmp_path)
-    before = files(tmp_path)
-    fewer = study(tmp_path, trials=CHUNK + 3)
-    assert same(fewer, study(trials=CHUNK + 3))
-    assert before.items() <= files(tmp_path).items()
-    assert fewer.data.attrs["trials_found"] == CHUNK
-
-
-def test_it_is_part_of_what_a_study_is_only_where_wanted(tmp_path) -> None:
-    study(tmp_path / "with", trials=2)
-    study(tmp_path / "without", trials=2, record=())
-    assert (
-        json.loads((tmp_path / "without/study.json").read_text())["content"]["study"]["record"]
-        == {}
-    )
-    with pytest.raises(ValueError, match=r"record\.PredictionError is absent there and Pred"):
-        study(tmp_path / "without", trials=2)
-    with pytest.raises(ValueError, match=r"record\.PredictionError is .* there and absent here"):
-        study(tmp_path / "with", trials=2, record=())
+# ------------------------------------------------------------------ folders and files
 
 
 @pytest.mark.parametrize("harm", ["missing", "cut"])
@@ -244,11 +157,6 @@ def test_damaged_maps_are_computed_again(whole, tmp_path, harm) -> None:
     np.savez(file, **arrays)
     with pytest.warns(UserWarning, match=r"0000008-8\.npz is damaged"):
         assert same(study(tmp_path), whole)
-
-
-def test_results_come_back_from_their_files(whole, tmp_path) -> None:
-    whole.save(tmp_path / "study.nc")
-    assert same(StudyResult.load(tmp_path / "study.nc"), whole)
 
 
 def test_a_box_has_no_arms() -> None:

@@ -1,5 +1,3 @@
-"""Recorders: one written by a user against what a study is known to have played, and refusals."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -40,7 +38,7 @@ PLAYERS: dict[str, Strategy] = {
 
 
 class Visits(Recorder):
-    """Where strategies look, how they move, and what observations tell: a user's, as in README."""
+    """Visits of arms, points, and information gains."""
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
         visits = Variable({"arm": len(GRID)}, averaged=True)
@@ -78,27 +76,26 @@ def test_a_recorder_of_a_user(whole: StudyResult) -> None:
 
 
 class Buffered(Recorder):
-    """Writes what it records into one buffer, round after round and strategy after strategy."""
+    """Returns the same buffer for all rounds and strategies."""
 
     def __init__(self) -> None:
         self._buffers: dict[int, Tensor] = {}
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
-        return {"said": Variable()}
+        return {"mean again": Variable()}
 
     def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
         mean = seen.suggestion.mean
         buffer = self._buffers.setdefault(len(mean), torch.empty_like(mean))
-        return {"said": buffer.copy_(mean)}
+        return {"mean again": buffer.copy_(mean)}
 
 
-def test_a_recorder_may_use_a_buffer_again() -> None:
-    """All strategies of a round had what was recorded of the last."""
+def test_a_recorder_may_reuse_a_buffer() -> None:
     data = study((Buffered(), Diagnosis())).data
-    np.testing.assert_array_equal(data["said"], data["mean"])
+    np.testing.assert_array_equal(data["mean again"], data["mean"])
 
 
-def test_recorders_change_nothing_and_each_other_not(whole: StudyResult) -> None:
+def test_recorders_are_independent(whole: StudyResult) -> None:
     alone = study((Visits(),))
     names = [*study(()).data.data_vars, "gain", "point", "visits", "visits_standard_error"]
     assert set(alone.data.data_vars) == set(names)
@@ -106,22 +103,22 @@ def test_recorders_change_nothing_and_each_other_not(whole: StudyResult) -> None
         np.testing.assert_array_equal(alone.data[name], whole.data[name])
 
 
-def test_it_goes_through_chunks_folders_and_files(whole: StudyResult, tmp_path: Path) -> None:
+def test_chunks_folders_and_files(whole: StudyResult, tmp_path: Path) -> None:
     record = (PredictionError(), Visits(), Diagnosis())  # in another order
-    study(record, tmp_path / "kept", trials=6, strategies={"TV": PLAYERS["TV"]})
-    retained = study(record, tmp_path / "kept")
+    study(record, tmp_path / "study", trials=6, strategies={"TV": PLAYERS["TV"]})
+    retained = study(record, tmp_path / "study")
     assert retained.strategies == whole.strategies
     assert same(retained, whole)
-    assert same(study(record, tmp_path / "kept"), whole)
+    assert same(study(record, tmp_path / "study"), whole)
     retained.save(tmp_path / "study.nc")
     assert same(StudyResult.load(tmp_path / "study.nc"), whole)
-    tv, et = (StudyResult(whole.data.sel(strategy=[one])) for one in ("TV", "ET"))
+    tv, et = (StudyResult(whole.data.sel(strategy=[label])) for label in ("TV", "ET"))
     assert same(tv.merge(et), retained) is False
     turned = et.merge(tv)
     np.testing.assert_array_equal(turned.data["visits"], whole.data["visits"])
 
 
-def test_recorders_are_part_of_what_a_study_is(tmp_path: Path) -> None:
+def test_recorders_are_part_of_the_identity(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Above(Recorder):
         level: float
@@ -137,12 +134,12 @@ def test_recorders_are_part_of_what_a_study_is(tmp_path: Path) -> None:
     share = float(first.data["above 0.5"].mean()), float(first.data["above 1.0"].mean())
     assert share[0] > share[1] > 0
     assert same(study((Above(1.0), Above(0.5)), tmp_path), first)
-    for record, told in (
+    for record, difference in (
         ((), r"record\.Above is .*Above there and absent here"),
         ((Above(0.5), Above(2.0)), r"record\.Above \(2\)\.level is 1\.0 there and 2\.0 here"),
         ((Above(0.5), Above(1.0), Diagnosis()), r"record\.Diagnosis is absent there and Diagn"),
     ):
-        with pytest.raises(ValueError, match="holds another study: " + told):
+        with pytest.raises(ValueError, match="holds another study: " + difference):
             study(record, tmp_path)
 
     class Above(Recorder):  # type: ignore[no-redef]  # of the same name, with other code
@@ -153,7 +150,7 @@ def test_recorders_are_part_of_what_a_study_is(tmp_path: Path) -> None:
         study((Above(),), tmp_path)
 
 
-def test_before_and_after_see_what_they_say() -> None:
+def test_arguments_of_before_and_after() -> None:
     seen_rounds: list[tuple[int, int, int, float]] = []
 
     class Watching(Recorder):
@@ -161,26 +158,26 @@ def test_before_and_after_see_what_they_say() -> None:
             return {"asked": Variable(dtype="int32")}
 
         def before(self, seen: Seen) -> Mapping[str, Tensor]:
-            self._told = seen.state.told
+            self._count = seen.state.told
             assert torch.equal(seen.best, seen.objective.best(True))
             assert torch.equal(seen.value, seen.objective.at(seen.suggestion.choice))
             return {}
 
         def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
             regret = float(seen.regret(seen.value).min())
-            seen_rounds.append((seen.round, self._told, seen.state.told, regret))
+            seen_rounds.append((seen.round, self._count, seen.state.told, regret))
             return {"asked": info.side_queries}
 
     player = {"SparQ": sparq_gp_ucb(kernel=KERNEL, noise=0.02)}
     result = study((Watching(),), strategies=player, trials=3)
-    assert [one[:3] for one in seen_rounds] == [(t, t - 1, t) for t in range(1, 10)]
-    assert min(one[3] for one in seen_rounds) >= 0
+    assert [row[:3] for row in seen_rounds] == [(t, t - 1, t) for t in range(1, 10)]
+    assert min(row[3] for row in seen_rounds) >= 0
     np.testing.assert_array_equal(result.data["asked"], result.side_queries)
     assert int(result.data["asked"].sum()) > 0
 
 
 class Odd(Recorder):
-    """Records whatever it is told to."""
+    """Records given values."""
 
     def __init__(self, variables: dict[str, Variable], values: Any = None, labels: Any = None):
         self.declared, self.values, self.own = variables, values or {}, labels
@@ -201,72 +198,53 @@ class Odd(Recorder):
 NUMBERS = torch.zeros(4, dtype=torch.float64)
 
 
+COMBINED = "cannot be combined .*"
+ODD = Variable({"axis": 2})
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
+        ((Diagnosis(), Diagnosis()), r"Diagnosis\(\) cannot .*objective.* is already recorded"),
+        ([Odd({"regret": Variable()})], r"Odd\(\) cannot be .* regret is already recorded"),
+        ([Odd({"first": Variable()})], COMBINED + "first is already recorded"),
+        ([Odd({"x": Variable({"round": 3})})], COMBINED + "x declares round"),
+        ([Odd({"x": Variable(dtype="text")})], "x has dtype .text.; give a type of PyTorch"),
+        ([Odd({"x": Variable({"axis": "2"})})], COMBINED),  # type: ignore
+        ([Odd({"trial": Variable()})], COMBINED),
+        ([Odd({"x": Variable({"arm": 3})}), PredictionError()], COMBINED + "'?arm'?"),
+        ([Odd({"x": Variable()}, labels=xr.Dataset({"regret": 1.0}))], COMBINED),
+        ([Odd({"x": Variable()}, labels=xr.Dataset(coords={"round": [1, 2]}))], COMBINED),
+        ([Odd({"x": Variable()}, {"other": NUMBERS})], "recorded other as .* declares nothing"),
+        ([Odd({"x": Variable()}, {})], "x was recorded 0 times in a round of 2 strategies"),
+        ([Odd({"x": Variable(averaged=True)}, {})], "x was recorded 0 times"),
+        ([Odd({"x": Variable()}, {"x": NUMBERS[:1]})], r"of shape \(1,\), .* shape \(4,\)"),
+        ([Odd({"x": ODD}, {"x": NUMBERS})], r"of shape \(4, 2\)"),
         (
-            (Diagnosis(), Diagnosis()),
-            r"Diagnosis\(\) cannot be combined .*objective.* is already recorded",
-        ),
-        (
-            [Odd({"regret": Variable()})],
-            r"Odd\(\) cannot be combined .* regret is already recorded",
-        ),
-        ([Odd({"first": Variable()})], r"Odd\(\) cannot be combined .* first is already recorded"),
-        (
-            [Odd({"one": Variable({"round": 3})})],
-            r"Odd\(\) cannot be combined .* one declares round",
-        ),
-        ([Odd({"one": Variable(dtype="text")})], "one has dtype .text.; give one that PyTorch"),
-        ([Odd({"one": Variable({"axis": "2"})})], "cannot be combined with the other"),  # type: ignore
-        ([Odd({"trial": Variable()})], r"Odd\(\) cannot be combined with the other recorders"),
-        ([Odd({"one": Variable({"arm": 3})}), PredictionError()], "cannot be combined .*'?arm'?"),
-        (
-            [Odd({"one": Variable()}, labels=xr.Dataset({"regret": 1.0}))],
-            "cannot be combined with the other recorders",
-        ),
-        (
-            [Odd({"one": Variable()}, labels=xr.Dataset(coords={"round": [1, 2]}))],
-            "cannot be combined with the other recorders",
-        ),
-        (
-            [Odd({"one": Variable()}, labels=xr.Dataset(coords={"strategy": ["TV", "ET"]}))],
-            "cannot be combined with the other recorders",
-        ),
-        (
-            [Odd({"one": Variable()}, {"other": NUMBERS})],
-            r"Odd\(\) recorded other as .* declares nothing",
-        ),
-        ([Odd({"one": Variable()}, {})], "one was recorded 0 times in a round of 2 strategies"),
-        ([Odd({"one": Variable(averaged=True)}, {})], "one was recorded 0 times"),
-        (
-            [Odd({"one": Variable()}, {"one": NUMBERS[:1]})],
-            r"recorded one as torch.float64 of shape \(1,\), .* shape \(4,\), trials first",
-        ),
-        ([Odd({"one": Variable({"axis": 2})}, {"one": NUMBERS})], r"of shape \(4, 2\)"),
-        (
-            [Odd({"one": Variable(dtype="int32")}, {"one": NUMBERS})],
-            r"torch\.float64 .* declares torch\.int32",
+            [Odd({"x": Variable(dtype="int32")}, {"x": NUMBERS})],
+            r"float64 .* declares torch\.int32",
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(record: Any, message: str, tmp_path: Path) -> None:
+def test_bad_recorders(record: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        study(record, tmp_path / "kept", trials=4)
-    assert not list((tmp_path / "kept").glob("*.npz"))
+        study(record, tmp_path, trials=4)
+    assert not list(tmp_path.glob("*.npz"))
 
 
-def test_an_error_says_whose_it_is() -> None:
+def test_errors_name_the_recorder() -> None:
     class Broken(Odd):
         def before(self, seen: Seen) -> Mapping[str, Tensor]:
             raise KeyError("mine")
 
-    with pytest.raises(KeyError, match="mine") as told:
+    with pytest.raises(KeyError, match="mine") as error:
         study((Broken({"one": Variable()}),))
-    assert "round 1 of trials 0 to 3, as Odd() records the strategy 'ET'" in told.value.__notes__[0]
+    assert (
+        "round 1 of trials 0 to 3, as Odd() records the strategy 'ET'" in error.value.__notes__[0]
+    )
 
 
-def test_memory_counts_what_recorders_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_recorders(monkeypatch: pytest.MonkeyPatch) -> None:
     def settings(*record: Recorder) -> StudySettings:
         return StudySettings(WORLD, PLAYERS, 9, 0, torch.float32, torch.device("cpu"), record)
 
@@ -276,5 +254,5 @@ def test_memory_counts_what_recorders_take(monkeypatch: pytest.MonkeyPatch) -> N
     assert wide.bytes_of(5) - plain.bytes_of(5) == 5 * 9 * 16 * 4
     assert mean.bytes_of(5) - plain.bytes_of(5) == 2 * 16 * 8
     monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**20)
-    sizes = [chunk_size(one, trials=500, workers=1) for one in (plain, mean, wide)]
+    sizes = [chunk_size(given, trials=500, workers=1) for given in (plain, mean, wide)]
     assert sizes[0] > sizes[1] > sizes[2] >= 1

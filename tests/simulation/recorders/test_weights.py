@@ -1,5 +1,3 @@
-"""What a strategy that is told nothing believes is recorded round by round."""
-
 import numpy as np
 from gpytorch.kernels import RBFKernel
 
@@ -14,9 +12,9 @@ def test_weights_are_those_of_the_strategy():
     domain, kernel = Grid.regular(points=5, dim=2), RBFKernel().double()
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.1, noise=0.02)
     players = {
-        "nothing": adaptive_gp_ucb(bank=BANK),
+        "adaptive": adaptive_gp_ucb(bank=BANK),
         "other": adaptive_gp_ucb(bank=Bank(rates=(0.0,), noise_ratios=(0.1,))),
-        "told": gp_ucb(kernel=kernel, noise=0.02),
+        "GP": gp_ucb(kernel=kernel, noise=0.02),
     }
     result = run_study(world, players, trials=3, horizon=9, record=(Weights(BANK),), chunk=2)
     data = result.data
@@ -29,12 +27,12 @@ def test_weights_are_those_of_the_strategy():
         found = data[f"weight_{name}"]
         assert found.dims == ("strategy", "trial", "round", name)
         np.testing.assert_array_equal(found[name], values)
-        mine = found.sel(strategy="nothing")
+        mine = found.sel(strategy="adaptive")
         np.testing.assert_allclose(mine.sum(name), 1.0)
-        assert np.isnan(found.sel(strategy="told")).all()
+        assert np.isnan(found.sel(strategy="GP")).all()
         assert np.isnan(found.sel(strategy="other")).all()
-    weight = data["weight_rate"].sel(strategy="nothing").values
+    weight = data["weight_rate"].sel(strategy="adaptive").values
     np.testing.assert_allclose(weight[:, :3], 0.5)  # equally likely at first
     assert (np.abs(weight[:, -1] - 0.5) > 1e-6).all()
-    jump = data["jump"].sel(strategy="nothing")
+    jump = data["jump"].sel(strategy="adaptive")
     assert ((jump >= 0) & (jump <= 1)).all()

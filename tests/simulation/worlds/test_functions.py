@@ -31,7 +31,6 @@ def dense(name: str, lengthscale: float, grid: Grid) -> np.ndarray:
 @pytest.mark.parametrize("kernel", ["se", "matern52"])
 @pytest.mark.parametrize("grid", [LINE, SQUARE])
 def test_draws_have_the_covariance_of_the_kernel(kernel: str, grid: Grid) -> None:
-    """Mean 0 and covariance K, entry by entry within five standard errors."""
     trials = 20_000
     drawn = GaussianDraw(unit_kernel(kernel, 0.3)).draw(grid, RecordedStream(trials))
     f = drawn.values.numpy()
@@ -95,7 +94,7 @@ def test_kernel_sum_by_moments() -> None:
     ],
     ids=repr,
 )
-def test_a_trial_draws_the_same_in_any_chunk_and_dtype(functions) -> None:
+def test_draws_do_not_depend_on_chunk_and_dtype(functions) -> None:
     whole = functions.draw(LINE, RecordedStream(80))
     part = functions.draw(LINE, RecordedStream(9, first=60))
     assert part.values.numpy() == pytest.approx(whole.values[60:69].numpy(), abs=1e-13)
@@ -104,7 +103,7 @@ def test_a_trial_draws_the_same_in_any_chunk_and_dtype(functions) -> None:
     assert single.values.numpy() == pytest.approx(whole.values.numpy(), abs=1e-4)
 
 
-def test_a_kernel_changed_later_changes_no_draw() -> None:
+def test_later_changes_of_a_kernel_have_no_effect() -> None:
     kernel = unit_kernel("se", 0.2)
     functions = GaussianDraw(kernel)
     before = functions.draw(LINE, RecordedStream(2)).values
@@ -112,7 +111,7 @@ def test_a_kernel_changed_later_changes_no_draw() -> None:
     assert torch.equal(before, functions.draw(LINE, RecordedStream(2)).values)
 
 
-def test_given_tells_each_trial_its_own() -> None:
+def test_fixed_functions_per_trial() -> None:
     values = torch.rand(5, 12, dtype=torch.float64)
     assert torch.equal(
         FixedFunctions(values).draw(LINE, RecordedStream(2, first=3)).values, values[3:]
@@ -120,15 +119,3 @@ def test_given_tells_each_trial_its_own() -> None:
     world = StaticWorld(LINE, functions=FixedFunctions(values), noise=0.1)
     with pytest.raises(ValueError, match=r"yields \(5, 12\) in round 1, .* 6 trials need"):
         world.look(1, trials=6)
-
-
-@pytest.mark.parametrize("noise", [0.0, -1.0, math.inf, math.nan])
-def test_smoothing_needs_a_variance(noise: float) -> None:
-    with pytest.raises(ValueError, match=f"noise is {noise}"):
-        SmoothedDraw(unit_kernel("se", 0.2), noise)
-
-
-@pytest.mark.parametrize("terms", [0, -3, 2.5])
-def test_terms_are_counted(terms: float) -> None:
-    with pytest.raises(ValueError, match=f"terms is {terms}"):
-        RKHSFunctions(unit_kernel("se", 0.2), terms)

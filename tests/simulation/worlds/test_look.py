@@ -1,10 +1,7 @@
-"""The objective that a world shows is the one that a study plays on."""
-
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 
 from botorch_tv.simulation import (
     AbruptWorld,
@@ -35,8 +32,7 @@ WORLDS: dict[str, Callable[[], GridWorld]] = {
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_it_is_what_a_study_with_this_seed_plays_on(name: str) -> None:
-    """From the study's choices, chunked otherwise, and 66 trials to pass a block of numbers."""
+def test_look_is_the_objective_of_a_study(name: str) -> None:
     world = WORLDS[name]()
     shown = world.look(rounds=6, trials=66, seed=5)
     assert shown.dims == ("trial", "round", "arm")
@@ -57,19 +53,11 @@ def test_it_is_what_a_study_with_this_seed_plays_on(name: str) -> None:
     np.testing.assert_array_equal(shown["round"], np.arange(1, 7))
 
 
-def test_fewer_trials_and_rounds_are_the_first_ones() -> None:
+def test_fewer_trials_and_rounds() -> None:
     world = WORLDS["markov"]()
     whole, part = world.look(8, trials=5, seed=1), world.look(3, seed=1)
     np.testing.assert_allclose(part, whole[:1, :3], rtol=0, atol=1e-12)  # products round
     assert not np.array_equal(part, world.look(3, seed=2))
-
-
-def test_gradients_of_an_own_world_do_not_matter() -> None:
-    class Learnable(GridWorld):
-        def rounds(self, stream):  # type: ignore[no-untyped-def]
-            yield torch.zeros(stream.trials, 9, requires_grad=True)
-
-    assert Learnable(GRID, 0.1).look(1).shape == (1, 1, 9)
 
 
 @pytest.mark.parametrize(

@@ -26,16 +26,3 @@ def test_covariance_in_space_and_time_is_the_models(rough: bool) -> None:
         product = f[s][:, :, None] * f[t][:, None, :]
         error = product.std(0) / trials**0.5
         assert (np.abs(product.mean(0) - expected) <= 5 * error).all()
-
-
-def test_a_world_that_does_not_move_repeats_itself() -> None:
-    world = MarkovWorld(Grid.regular(4, 2), kernel=unit_kernel("se", 0.3), epsilon=0.0, noise=0.1)
-    f = rounds(world, RecordedStream(3), 5)
-    assert np.array_equal(f[0], f[4])
-
-
-@pytest.mark.parametrize(("name", "value"), [("epsilon", 1.5), ("epsilon", -0.1), ("noise", -1.0)])
-def test_parameters_out_of_range(name: str, value: float) -> None:
-    parameters = {"epsilon": 0.1, "noise": 0.1, name: value}
-    with pytest.raises(ValueError, match=f"{name} is {value}"):
-        MarkovWorld(Grid.regular(3, 2), kernel=unit_kernel("se", 0.3), **parameters)

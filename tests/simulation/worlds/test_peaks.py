@@ -1,6 +1,3 @@
-"""Landscapes that others made, as worlds of a study."""
-
-import pickle
 import random
 from itertools import islice, pairwise
 
@@ -9,11 +6,9 @@ import pytest
 import torch
 from deap.benchmarks import movingpeaks
 from gmpb import GMPB, GMPBConfig
-from gpytorch.kernels import RBFKernel
 
-from botorch_tv.simulation import GMPBWorld, MovingPeaksWorld, run_study
+from botorch_tv.simulation import GMPBWorld, MovingPeaksWorld
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import DiscreteSearch, gp_ucb, random_search
 
 D = torch.float64
 CONFIG = GMPBConfig(d=2, m=4, change_frequency=3)
@@ -34,7 +29,7 @@ def lattice(dim, points):
 
 
 def highest(landscape):
-    """Where the highest peak of a landscape is, in the unit cube."""
+    """The position of the highest peak, in the unit cube."""
     if isinstance(landscape, GMPB):
         tallest = max(landscape.get_state().components, key=lambda peak: peak.h)
         return (tallest.c + 100) / 200
@@ -42,17 +37,17 @@ def highest(landscape):
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_nothing_is_above_the_best_and_it_is_reached(name):
+def test_the_best_value_is_the_maximum(name):
     world = WORLDS[name]
     X = lattice(world.domain.dim, 51 if world.domain.dim == 2 else 15)
     landscapes = [world.landscape(seed) for seed in stream().seeds()]
     for objective in islice(world.objectives(stream()), 0, 3 * world.period, world.period):
         best = objective.best(True)
         assert (objective.at(X.expand(3, *X.shape)) <= best.unsqueeze(-1)).all()
-        peaks = torch.from_numpy(np.stack([highest(one) for one in landscapes]))
+        peaks = torch.from_numpy(np.stack([highest(landscape) for landscape in landscapes]))
         torch.testing.assert_close(objective.at(peaks), best, rtol=1e-12, atol=1e-12)
-        for one in landscapes:
-            world.change(one)
+        for landscape in landscapes:
+            world.change(landscape)
 
 
 def test_values_are_those_of_the_package():
@@ -77,19 +72,20 @@ def test_values_are_those_of_the_package():
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_landscapes_stay_for_a_period_and_then_change(name):
+def test_landscapes_change_once_a_period(name):
     world = WORLDS[name]
     X = torch.rand(3, 20, world.domain.dim, dtype=D)
-    values = [one.at(X) for one in islice(world.objectives(stream()), 2 * world.period + 1)]
-    changed = [not torch.equal(a, b) for a, b in pairwise(values)]
-    assert [i + 1 for i, one in enumerate(changed) if one] == [world.period, 2 * world.period]
+    objectives = islice(world.objectives(stream()), 2 * world.period + 1)
+    values = [objective.at(X) for objective in objectives]
+    changed = [i + 1 for i, (a, b) in enumerate(pairwise(values)) if not torch.equal(a, b)]
+    assert changed == [world.period, 2 * world.period]
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_a_trial_depends_on_its_number_alone(name):
+def test_trials_are_independent_of_chunks(name):
     world, X = WORLDS[name], torch.rand(4, 20, WORLDS[name].domain.dim, dtype=D)
-    whole = [one.at(X) for one in islice(world.objectives(stream(trials=4)), 5)]
-    part = [one.at(X[2:]) for one in islice(world.objectives(stream(2, 2)), 5)]
+    whole = [f.at(X) for f in islice(world.objectives(stream(trials=4)), 5)]
+    part = [f.at(X[2:]) for f in islice(world.objectives(stream(2, 2)), 5)]
     for a, b in zip(whole, part):
         assert torch.equal(a[2:], b)
     assert len(torch.stack(whole, 1).flatten(1).unique(dim=0)) == 4
@@ -106,21 +102,7 @@ def test_seeds_are_whole_and_apart():
     assert np.corrcoef(seeds[:-1], seeds[1:])[0, 1] == pytest.approx(0, abs=5 / 500**0.5)
 
 
-def test_a_study():
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.15, dtype=D)
-    world = GMPBWorld(
-        CONFIG, noise=0.01, shift=20.0, scale=25.0, search=DiscreteSearch(lattice(2, 12))
-    )
-    known = {"kernel": kernel, "noise": 0.01}
-    players = {"GP": gp_ucb(**known), "random": random_search(**known)}
-    result = run_study(world, players, trials=2, horizon=6, progress=False)
-    assert result.regret.size == 24
-    assert float(result.regret.min()) >= 0
-    assert repr(pickle.loads(pickle.dumps(world))) == repr(world)
-
-
-def test_what_cannot_be_played():
+def test_parameters_out_of_range():
     with pytest.raises(ValueError, match="scenario is 4; give 1, 2, 3"):
         MovingPeaksWorld(scenario=4, period=3)
     with pytest.raises(ValueError, match="period is 0"):

@@ -1,4 +1,4 @@
-"""A bank without jumps and wrong readings, and what its textbook says of raw measurements."""
+"""A bank without jumps and outliers, and its dense posterior."""
 
 from __future__ import annotations
 
@@ -24,20 +24,15 @@ def by_the_book(
 ) -> tuple[mixture.Array, mixture.Array, mixture.Array, float]:
     """Weights, mean, covariance and noise by dense members of :data:`OFFSET`, in the data's units.
 
-    Args:
-        model: Whose features are taken, and nothing else.
-        train_X: Points and, in the last column, times, `n x (d + 1)`.
-        train_Y: Raw numbers, `n x 1`.
-        query: Points and times, `q x (d + 1)`.
-        clock: The unit of time.
+    Only the features come from the model; the last columns of inputs are times, in units ``clock``.
     """
 
-    def features(one):
-        return lambda points: one.at(torch.from_numpy(points)).numpy()
+    def features(item):
+        return lambda points: item.at(torch.from_numpy(points)).numpy()
 
     X, at = train_X.numpy(), query.numpy()
     return mixture.in_units_of_data(
-        [features(one) for one in model.prior.features],
+        [features(item) for item in model.prior.features],
         *(OFFSET.rates, OFFSET.noise_ratios),
         *((X[:, :-1], train_Y[:, 0].numpy(), X[:, -1]), (at[:, :-1], at[:, -1])),
         first=FIRST,

@@ -1,10 +1,5 @@
 """The largest number of numbers that PyTorch holds at once during a computation."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,46 +12,30 @@ class LiveNumbers(TorchDispatchMode):
         most: The largest number alive at once.
     """
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+    def __init__(self):
+        super().__init__()
         self.most = 0
-        self._counted: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._counted = {}
         self._bytes = 0  # of all tensors counted, freed ones included
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
         new = [each for each in _storages(made) if each._cdata not in self._counted]
         if new:  # an argument that is not counted existed before
             given = {each._cdata for each in _storages((args, kwargs))}
             for storage in new:
                 if storage._cdata not in given:
-                    self._counted[storage._cdata] = (
-                        StorageWeakRef(storage),  # type: ignore[no-untyped-call]
-                        storage.nbytes(),
-                    )
+                    self._counted[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
                     self._bytes += storage.nbytes()
             if self._bytes // 8 > self.most:  # the search for freed tensors is slow
-                self._drop_freed()
+                counted = self._counted.items()
+                self._counted = {key: each for key, each in counted if not each[0].expired()}
+                self._bytes = sum(size for _, size in self._counted.values())
                 self.most = max(self.most, self._bytes // 8)
         return made
 
-    def _drop_freed(self) -> None:
-        counted = self._counted.items()
-        self._counted = {key: each for key, each in counted if not _freed(each[0])}
-        self._bytes = sum(size for _, size in self._counted.values())
 
-
-def _freed(reference: StorageWeakRef) -> bool:
-    return bool(reference.expired())  # type: ignore[no-untyped-call]
-
-
-def _storages(nested: Any) -> list[torch.UntypedStorage]:
+def _storages(nested):
     if isinstance(nested, torch.Tensor):
         return [nested.untyped_storage()]
     if isinstance(nested, dict):
