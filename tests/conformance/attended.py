@@ -1,4 +1,4 @@
-"""SparQ with an expert at its side, so that the laws play it like any other strategy."""
+"""SparQ with a built-in expert, which the laws play like any other strategy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from botorch_tv.strategies.state import Info, State
 
 
 class Attended(SparQ):
-    """Consults and absorbs in :meth:`tell`; studies are to leave it alone.
+    """Consults and absorbs in :meth:`tell`, so that studies need not.
 
-    The expert is that of ``oracles.expert``: it looks up in the log when a point was first chosen,
-    and what it gave.
-    Points are drawn by one generator per trial, seeded with the round.
+    The expert is that of ``oracles.expert``: its answer depends on the first observation of the
+    point in the log. Each trial has a generator of its own, seeded with the round.
     """
 
     consults: ClassVar[bool] = False
