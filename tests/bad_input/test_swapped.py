@@ -62,7 +62,7 @@ def test_points_and_values_of_one_dimension_have_a_shape_of_their_own(column):
 
 def test_a_measurement_of_one_dimension_is_a_row():
     loop = Loop(STRATEGY, SIDE)
-    refuses(lambda: loop.observe(0.5, 0.25), "0.5", "a row of 1")
+    refuses(lambda: loop.observe(0.5, 0.25), "0.5", "must be one point")
     assert len(loop.history.y) == 0
     loop.observe([0.5], 0.25)
     assert loop.history.X.tolist() == [[0.5]]
