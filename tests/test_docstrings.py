@@ -18,8 +18,8 @@ RAISES = re.compile(
     r"\braise (?!NotImplementedError|AttributeError)|\b(require|settle|refuse)\w*\("
 )
 DIALECT = re.compile(
-    r"\b(told|heard|hears|believed?|beliefs?|believes|misfit|alarms?|surprises?|in words|stands? still|"
-    r"standstill|of the sides|cures?|left out|leaves out)\b"
+    r"\b(told|heard|hears|believed?|beliefs?|believes|misfit|alarms?|surprises?|in words|"
+    r"stands? still|standstill|of the sides|cures?|left out|leaves out)\b"
 )
 
 
