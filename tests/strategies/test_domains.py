@@ -36,7 +36,6 @@ from botorch_tv.strategies import state as state_module
 from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.parameters import BoxParameter
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import span_text
 
 CPU = torch.device("cpu")
 
@@ -147,20 +146,6 @@ def test_later_draws_do_not_depend_on_how_many_are_used() -> None:
         assert first.shape == (2, count)
         later.append((first[:, :3], draws.normal(5)))
     torch.testing.assert_close(later[0], later[1], rtol=0, atol=0)
-
-
-@pytest.mark.parametrize(
-    ("length", "unit", "text"),
-    [
-        (1.0, "minutes", "1 min"),
-        (0.9996, "", "1 unit of time"),
-        (3612.0, "", "3610 units of time"),
-        (0.25, "days", "0.25 d"),
-        (2.0, "weeks", "2 weeks"),
-    ],
-)
-def test_spans(length: float, unit: str, text: str) -> None:
-    assert span_text(length, unit) == text
 
 
 def test_texts_of_forgetting() -> None:

@@ -21,7 +21,6 @@ from botorch_tv.forgetting import Markov
 from botorch_tv.gp.search import Sought, _climb, nearest, peaks_of, raw_points, spread
 from botorch_tv.strategies import (
     Box,
-    DiscreteSearch,
     Float,
     GPStrategy,
     Integer,
@@ -344,13 +343,3 @@ def test_bounds_hold_where_all_is_better_beyond():
         state, _ = strategy.tell(state, strategy.suggestion_at(state, X), value)
     assert strategy.ask(state).X.tolist() == [-1.0, 5.0]
     assert strategy.recommend(state).tolist() == [-1.0, 5.0]
-
-
-def test_a_uniform_number_1_takes_the_last_candidate():
-    class Highest:
-        def uniform(self):
-            return torch.ones(3)
-
-    X = torch.tensor([[0.1], [0.5], [0.9]], dtype=D)
-    box = Box(torch.tensor([[0.0], [1.0]], dtype=D), search=DiscreteSearch(X))
-    assert box.search.anywhere(box, Highest()).flatten().tolist() == pytest.approx([0.9] * 3)
