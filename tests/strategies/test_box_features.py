@@ -1,27 +1,33 @@
 """Features on a box: the posterior of a regression, to the error that was allowed."""
 
-import pickle
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from oracles.dense import DenseBandit, squared_exponential
 
-from botorch_tv.acquisition import Thompson
+from botorch_tv.acquisition import (
+    Constant,
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    Thompson,
+    UniformChoice,
+)
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
     Markov,
     PeriodicReset,
     SlidingWindow,
-    Wiener,
 )
 from botorch_tv.gp.box import BoxPrior, PointBasis
-from botorch_tv.gp.data import Present
-from botorch_tv.gp.points import FAMILIAR, PointRegression
+from botorch_tv.gp.points import PointRegression
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, Features, GPStrategy, MultiStart, tv_gp_ucb
+from botorch_tv.strategies import Box, DiscreteSearch, Features, GPStrategy, MultiStart, tv_gp_ucb
 from botorch_tv.strategies.gp_strategy import FEW_FEATURES
 
 D = torch.float64
@@ -74,11 +80,6 @@ def differences(strategy, state, other, wanted):
 
 PROCESSES = {
     "static": {},
-    "Markov": {"decay": Markov(0.03)},
-    "Wiener": {"decay": Wiener(0.05)},
-    "estimated mean": {"decay": Markov(0.03), "mean": "estimated"},
-    "given mean": {"mean": 0.7},
-    "window": {"retention": SlidingWindow(12)},
     "window, little noise": {"retention": SlidingWindow(12), "noise": 1e-4},
     "period": {"decay": Markov(0.03), "retention": PeriodicReset(15)},
     "trigger": {"decay": Markov(0.03), "retention": EventTrigger(delta=0.1)},
@@ -95,56 +96,6 @@ def test_short_lengthscales(d, lengthscale, most):
     assert differences(strategy, state, exact, wanted) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["static", "trigger", "window"])
-def test_states_are_values(name):
-    strategy = features(**PROCESSES[name])
-    state = measured(strategy, strategy.init(cube(2), batch_shape=(2,)), 20)
-    saved = pickle.dumps(state)
-    suggestion, X = strategy.ask(state), torch.rand(2, 5, 2, dtype=D)
-    before = strategy.posterior(state, X).mean
-    y = torch.tensor([0.3, 9.0], dtype=D)
-    after, _ = strategy.tell(state, suggestion, y)
-    assert torch.equal(strategy.posterior(state, X).mean, before)
-    restored = pickle.loads(saved)
-    again, _ = strategy.tell(restored, strategy.ask(restored), y)
-    assert torch.equal(strategy.posterior(again, X).mean, strategy.posterior(after, X).mean)
-    consumed, _ = strategy.tell(restored, suggestion, y, consume=True)
-    assert torch.equal(strategy.posterior(consumed, X).mean, strategy.posterior(after, X).mean)
-    new = strategy.init_like(state, (4,))
-    assert new.rounds == 0
-    assert isinstance(new.basis, PointBasis)
-    assert strategy.ask(new).X.shape == (4, 2)
-
-
-@pytest.mark.parametrize("moves", [False, True])
-def test_functions_drawn_have_the_posterior(moves):
-    strategy = features(exploration=Thompson(), **({"decay": Markov(0.1)} if moves else {}))
-    trials, each = 100, 40
-    state = measured(strategy, strategy.init(cube(2), batch_shape=(trials,)), 4)
-    generator = torch.Generator().manual_seed(3)
-    X = torch.rand(5, 2, generator=generator, dtype=D)
-    inference = strategy.inference_for(state.domain, state.basis)
-    now = state.time + 2.0
-
-    def normal(*shape):
-        return torch.randn(trials, *shape, generator=generator, dtype=D)
-
-    functions = []
-    for _ in range(each):
-        posterior = inference.predict(state.data, Present(now, now), normal)
-        functions.append(posterior.sample_at(X.expand(trials, 5, 2)))
-    drawn = torch.stack(functions, -1)  # trials x 5 x each
-    _, covariance = posterior.joint(X.expand(trials, 1, 5, 2))
-    whitened = torch.linalg.solve_triangular(
-        torch.linalg.cholesky(covariance[:, 0]), drawn, upper=False
-    )
-    whitened = whitened.mT.reshape(trials * each, 5)
-    assert whitened.mean(0).abs().max() < 5 / 4000**0.5
-    second = whitened.mT @ whitened / 4000 - torch.eye(5, dtype=D)
-    assert second.abs().max() < 5 * (2 / 4000) ** 0.5
-    assert strategy.ask(state, generator=generator).X.shape == (trials, 2)
-
-
 def test_more_exact_observations_are_regressed_on():
     strategy = features(decay=Markov(0.03))
     exact = replace(strategy, inference="exact")
@@ -158,21 +109,6 @@ def test_more_exact_observations_are_regressed_on():
         assert isinstance(player.inference_for(state.domain, state.basis), PointRegression)
         results.append(state)
     assert differences(strategy, results[0], exact, results[1]) < 1e-12
-
-
-def test_rounds_take_the_same_however_many_there_were():
-    strategy = features(d=1, decay=Markov(0.03))
-    state = strategy.init(cube(1))
-    early, late = (strategy.numbers_per_trial(state, horizon) for horizon in (400, 40_000))
-    assert late - early < 30 * 40_000, "the log alone grows"
-    state = measured(strategy, state, FAMILIAR + 40)
-    inference = strategy.inference_for(state.domain, state.basis)
-    posterior = inference.predict(state.data, Present(state.time, state.time))
-    X, live = posterior.familiar(1, None)
-    torch.testing.assert_close(X, posterior.X[:, 40:], rtol=0, atol=0)
-    assert live.shape == (1, FAMILIAR)
-    assert posterior.X.shape[-2] == FAMILIAR + 40
-    assert strategy.ask(state).X.shape == (1,)
 
 
 AUTO = {
@@ -231,3 +167,162 @@ def test_tolerances_are_checked_and_presets_take_them():
     fine = replace(coarse, inference="features")
     sizes = [player.init(cube(2)).basis.size for player in (coarse, fine)]
     assert sizes[0] < 0.7 * sizes[1]
+
+
+# ---------------- Contexts
+
+LINE = torch.tensor([[0.0], [1.0]], dtype=D)
+
+
+def module(**arguments):
+    kernel = RBFKernel(**arguments).double()
+    kernel.lengthscale = torch.tensor(0.4, dtype=D)
+    return kernel
+
+
+def strategy_of(**parts):
+    return GPStrategy(
+        **(
+            {"kernel": module(), "noise": 0.01, "width": Constant(0.0), "decay": Markov(1e-6)}
+            | parts
+        )
+    )
+
+
+def trained(strategy, search=None, batch_shape=(), rounds=25, dtype=D):
+    box = Box(LINE, context_dim=1, search=search)
+    state = strategy.init(box, batch_shape=batch_shape, dtype=dtype)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(rounds):
+        X = torch.rand(*batch_shape, 2, generator=generator, dtype=D)
+        y = -4 * (X[..., 0] - X[..., 1]).square()
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, X.to(dtype)), y.to(dtype))
+    return state
+
+
+CONTEXTS = torch.tensor([[0.2], [0.5], [0.9]], dtype=D)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_the_choice_is_the_best_for_its_context(maximize):
+    strategy = strategy_of(maximize=maximize)
+    state = trained(strategy, batch_shape=(3,))
+    suggestion = strategy.ask(state, context=CONTEXTS)
+    assert suggestion.X.shape == (3, 2)
+    torch.testing.assert_close(suggestion.X[:, 1:], CONTEXTS, rtol=0, atol=0)
+    if maximize:
+        torch.testing.assert_close(suggestion.X[:, :1], CONTEXTS, rtol=0, atol=0.12)
+    else:
+        first, middle, last = suggestion.X[:, 0].tolist()
+        assert (first, last) == (1.0, 0.0)
+        assert middle in (0.0, 1.0)  # both ends are as far from 0.5
+    found = strategy.recommend(state, context=CONTEXTS)
+    torch.testing.assert_close(found, suggestion.X, rtol=0, atol=1e-5)  # no width: the same
+    # The same by eye over all settings of each context.
+    axis = torch.linspace(0, 1, 1001, dtype=D)
+    sheet = torch.stack([axis.expand(3, -1), CONTEXTS.expand(3, 1001)], -1)
+    mean = strategy.posterior(state, sheet, now=state.time + 1).mean[..., 0]
+    best = mean.amax(-1) if maximize else mean.amin(-1)
+    torch.testing.assert_close(suggestion.mean, best, rtol=0, atol=1e-5)
+    after, _ = strategy.tell(state, suggestion, torch.zeros(3, dtype=D))
+    assert torch.equal(after.history.choice.row(25), suggestion.X)
+
+
+@pytest.mark.parametrize("exploration", [ExpectedImprovement(), ProbabilityOfImprovement()])
+def test_incumbents_are_those_of_the_context(exploration):
+    strategy = strategy_of(exploration=exploration, kernel=module(), noise=1e-4)
+    box = Box(LINE, context_dim=1)
+    state = strategy.init(box)
+    for x in np.linspace(0, 1, 6):
+        for context in (0.0, 3.0):  # far apart, so unrelated
+            X = torch.tensor([x, context], dtype=D)
+            y = torch.tensor(-((x - 0.3) ** 2) + 10 * (context > 1), dtype=D)
+            state, _ = strategy.tell(state, strategy.suggestion_at(state, X), y)
+    alone = strategy.init(Box(LINE))
+    for x in np.linspace(0, 1, 6):
+        X = torch.tensor([x], dtype=D)
+        y = torch.tensor(-((x - 0.3) ** 2), dtype=D)
+        alone, _ = strategy.tell(alone, strategy.suggestion_at(alone, X), y)
+    with_context = strategy.ask(state, context=torch.zeros(1, dtype=D)).X[0]
+    assert float(with_context) == pytest.approx(float(strategy.ask(alone).X), abs=2e-3)
+
+
+def test_posterior_by_the_textbook_and_batches_as_singles():
+    points = np.random.default_rng(0).random((6, 3)) * [1.0, 5.0, 2.0]
+    kernel, arms = module(), torch.tensor(points)
+    strategy = strategy_of(kernel=kernel, decay=Markov(0.1), retention=EventTrigger(0.1))
+    box = Box(LINE, context_dim=2, search=MultiStart(32, 3, 40))
+    book = {"decay": ("markov", 0.1), "retention": ("trigger", 0.1), "gains": False}
+    bandits = [DenseBandit(squared_exponential(points, 0.4), 0.01, **book) for _ in range(2)]
+    state = strategy.init(box, batch_shape=(2,))
+    singles = [strategy.init(box) for _ in range(2)]
+    for t in range(5):
+        chosen, y = [t, (2 * t + 1) % 6], torch.tensor([0.3 * t, 5.0 if t == 3 else 0.2], dtype=D)
+        suggestion = strategy.suggestion_at(state, arms[chosen])
+        for i, bandit in enumerate(bandits):
+            choice = bandit.consider(chosen[i])
+            assert float(suggestion.mean[i]) == pytest.approx(choice.mean, abs=1e-8)
+            assert float(suggestion.sd[i]) == pytest.approx(choice.sd, abs=1e-8)
+            bandit.tell(choice, float(y[i]))
+            at = strategy.suggestion_at(singles[i], arms[chosen[i]])
+            singles[i], _ = strategy.tell(singles[i], at, y[i])
+        state, _ = strategy.tell(state, suggestion, y)
+        context = torch.tensor([[0.1 * t, 0.2], [1.0, 0.3 * t]], dtype=D)
+        together = strategy.ask(state, context=context)
+        for i in range(2):
+            alone = strategy.ask(singles[i], context=context[i])
+            torch.testing.assert_close(alone.X, together.X[i], rtol=0, atol=1e-6)
+
+
+def test_context_with_candidates_thompson_chance_and_learning():
+    X = torch.tensor([[0.9], [0.2], [0.5]], dtype=D)
+    strategy = strategy_of()
+    state = trained(strategy, DiscreteSearch(X), (3,))
+    chosen = strategy.ask(state, context=CONTEXTS).X
+    torch.testing.assert_close(chosen[:, 0], torch.tensor([0.2, 0.5, 0.9], dtype=D))
+    empty = strategy.init(Box(LINE, context_dim=1, search=DiscreteSearch(X)), batch_shape=(3,))
+    first = strategy.ask(empty, context=CONTEXTS).X
+    assert first.tolist() == [[0.9, 0.2], [0.9, 0.5], [0.9, 0.9]]
+    first = strategy.ask(strategy.init(Box(LINE, context_dim=1)), context=CONTEXTS[0]).X
+    assert first.tolist() == [0.5, 0.2]
+    for parts in (
+        {"exploration": Thompson()},
+        {"exploration": UniformChoice()},
+        {"learning": Refit(every=5)},
+        {"kernel": module(active_dims=[1, 0], ard_num_dims=2)},
+    ):
+        for dtype in (D, torch.float32):
+            other = strategy_of(**parts)
+            state = trained(other, batch_shape=(2,), rounds=6, dtype=dtype)
+            suggestion = other.ask(
+                state, context=CONTEXTS[:2].to(dtype), generator=torch.Generator().manual_seed(0)
+            )
+            assert suggestion.X.dtype == dtype
+            assert torch.equal(suggestion.X[:, 1:], CONTEXTS[:2].to(dtype))
+            assert ((suggestion.X[:, 0] - 0.5).abs() <= 0.5).all()
+
+
+def test_contexts_that_do_not_fit_are_refused():
+    strategy = strategy_of()
+    state = trained(strategy, batch_shape=(3,), rounds=2)
+    wrong = (
+        None,
+        CONTEXTS[:2],
+        CONTEXTS.squeeze(-1),
+        CONTEXTS.expand(3, 2),
+        CONTEXTS.float(),
+        [0.2],
+    )
+    bad = [CONTEXTS.masked_fill(CONTEXTS > 0.5, value) for value in (math.nan, math.inf, -1e200)]
+    for context in (*wrong, *bad):
+        for call in (strategy.ask, strategy.recommend):
+            with pytest.raises(InputDataError, match="context"):
+                call(state, context=context)
+    point = torch.tensor([[0.5, math.nan]] * 3, dtype=D)
+    for call in (strategy.suggestion_at, lambda s, X: strategy.posterior(s, X.unsqueeze(1))):
+        with pytest.raises(InputDataError, match="context"):
+            call(state, point)
+    with pytest.raises(InputDataError, match="context"):
+        strategy.ask(strategy.init(Box(LINE)), context=torch.tensor([0.1], dtype=D))
+    far = strategy.ask(state, context=1e6 * CONTEXTS)  # contexts have no bounds
+    assert far.mean.abs().max() < 1e-6

@@ -2,18 +2,39 @@
 
 import copy
 import io
+import pickle
 from dataclasses import replace
+from math import sin
 
 import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from conformance.presets import BY_NAME
+from conformance.rounds import Setting
 from conformance.test_law4_pure import assert_identical
-from gpytorch.kernels import LinearKernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from oracles.dense import DenseBandit, probability_best
+from scipy.stats import chi2
 
-from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
-from botorch_tv.strategies import Box, GPStrategy, MultiStart, tv_gp_ucb
+from botorch_tv.acquisition import Constant, ExpectedImprovement, Thompson
+from botorch_tv.forgetting import (
+    ExponentialWeights,
+    Markov,
+    SlidingWindow,
+    Static,
+    UncertaintyInjection,
+    Wiener,
+)
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    GPStrategy,
+    Grid,
+    MultiStart,
+    gp_ucb,
+    tv_gp_ucb,
+)
 
 D = torch.float64
 SEARCH = MultiStart(raw_samples=32, restarts=3, evaluations=40)
@@ -71,7 +92,6 @@ def test_a_batch_is_a_loop_of_singles(name, monkeypatch):
             alone = strategy.ask(singles[i], generator=own[i])
             torch.testing.assert_close(alone.X, together.X[i], rtol=0, atol=1e-6)
             torch.testing.assert_close(columns.X[i, 0], together.X[i], rtol=0, atol=1e-6)
-            # From here on at exactly the same point.
             alone = strategy.suggestion_at(singles[i], together.X[i])
             for field in ("mean", "sqrt_beta", "time"):
                 ours, wanted = getattr(alone, field), getattr(together, field)[i]
@@ -121,11 +141,6 @@ def test_states_are_pure_and_survive_saving(name):
     assert_identical(ends[0], ends[1])
     assert_identical(ends[0], ends[2])
     assert_identical(list(state.data[1:]), list(before.data[1:]))
-    suggestion = strategy.suggestion_at(state, state.history.choice.tensor()[:, :, 0])
-    first, _ = strategy.tell(state, suggestion, torch.ones(2, 2, dtype=D))
-    second, _ = strategy.tell(state, suggestion, -torch.ones(2, 2, dtype=D))
-    assert float(first.history.y.row(4).min()) == 1.0
-    assert float(second.history.y.row(4).max()) == -1.0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -187,25 +202,6 @@ def test_choices_do_not_depend_on_units(name):
         torch.testing.assert_close(found, reference, rtol=0, atol=1e-3)
 
 
-def test_refused_calls_do_not_change_the_state():
-    strategy = parts_of("TV-GP-UCB")
-    state, _, _ = play(strategy, batch_shape=(3,), rounds=3)
-    before, suggestion = copy.deepcopy(state), strategy.ask(state)
-    y = torch.tensor([0.1, -0.2, 0.3], dtype=D)
-    for call in (
-        lambda: strategy.ask(state, now=1.0),
-        lambda: strategy.ask(state, now=torch.ones(2)),
-        lambda: strategy.tell(state, suggestion, y * torch.nan),
-        lambda: strategy.tell(state, suggestion, y, noise=torch.ones(2)),
-        lambda: strategy.tell(state, suggestion, y, noise=-y.abs()),
-    ):
-        with pytest.raises(InputDataError):
-            call()
-    assert strategy.consult(state) is None
-    assert strategy.tell(state, suggestion, y, noise=0.1 + y.abs())[0].rounds == 4
-    assert_identical(list(state.data[1:]), list(before.data[1:]))
-
-
 def test_prior_variance_that_differs_from_place_to_place():
     strategy = replace(parts_of("GP-EI"), kernel=ScaleKernel(LinearKernel()).double())
     state = strategy.init(Box(torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=D)))
@@ -229,29 +225,6 @@ def rough():
     return kernel
 
 
-@pytest.mark.parametrize("lead", [(), (4,), (2, 2)])
-def test_groups_of_points_are_parts_of_the_joint_posterior(lead):
-    strategy = GPStrategy(kernel=rough(), noise=LOUD, decay=Markov(0.1))
-    state, arms = strategy.init(SHIFTED, batch_shape=(2, 1)), torch.tensor(POINTS)
-    for t in range(3):
-        y = torch.tensor([[0.3 * t], [-0.2]], dtype=D)
-        X = arms[torch.tensor([[t], [t + 2]])]
-        state, _ = strategy.tell(state, strategy.suggestion_at(state, X), y, noise=0.3)
-    whole = strategy.posterior(state, arms)
-    groups = arms.view(4, 1, 1, 2, 2).expand(4, 2, 1, 2, 2)
-    groups = groups.reshape(*lead, 2, 1, 2, 2) if lead else groups[0]
-    posterior = strategy.posterior(state, groups)
-    assert posterior.mean.shape == (*lead, 2, 1, 2, 1)
-    covariance = posterior.distribution.covariance_matrix.reshape(-1, 2, 1, 2, 2)
-    for number, mean in enumerate(posterior.mean.reshape(-1, 2, 1, 2, 1)):
-        part = slice(2 * number, 2 * number + 2)
-        torch.testing.assert_close(mean, whole.mean[..., part, :])
-        wanted = whole.distribution.covariance_matrix[..., part, part]
-        torch.testing.assert_close(covariance[number], wanted)
-    noisy = strategy.posterior(state, arms, observation_noise=True)
-    torch.testing.assert_close(noisy.variance, whole.variance + LOUD, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("decay", [Static(), Markov(0.1), Wiener(1e-3)], ids=repr)
 @pytest.mark.parametrize("inflation", [Static(), ExponentialWeights(0.9), UncertaintyInjection(1)])
 def test_a_gap_of_a_billion(decay, inflation):
@@ -273,24 +246,188 @@ def test_a_gap_of_a_billion(decay, inflation):
         )
     elif isinstance(decay, Static):
         assert posterior.mean.abs().max() > 0.1
-    # And it learns again.
     state, _ = strategy.tell(state, suggestion, torch.tensor(1.0, dtype=D))
     again = strategy.posterior(state, suggestion.X.unsqueeze(0), now=1e9)
     assert float(again.mean) == pytest.approx(1.0, abs=0.2)
 
 
-def test_failures_alone_do_not_change_the_prior():
-    strategy = GPStrategy(kernel=rough(), noise=LOUD, decay=Wiener(0.2), mean="estimated")
-    state, arms = strategy.init(SHIFTED, batch_shape=(2,)), torch.tensor(POINTS)
-    for _ in range(3):
-        suggestion = strategy.ask(state)
-        assert torch.equal(suggestion.X, torch.tensor([[0.0, 2.5]] * 2, dtype=D))  # the middle
-        failed = torch.tensor([False, False])
-        state, info = strategy.tell(
-            state, suggestion, torch.tensor([torch.nan, torch.inf], dtype=D), ok=failed
-        )
-        assert info.information_gain.abs().max() == 0
-    posterior = strategy.posterior(state, arms)
-    assert posterior.mean.abs().max() == 0
-    torch.testing.assert_close(posterior.variance, torch.ones_like(posterior.variance))
-    assert torch.equal(strategy.recommend(state), suggestion.X)
+# ---------------- Boxes of listed candidates
+
+SETTING = Setting(points=4, kernel="se", noise=0.05, rounds=12, lengthscale=0.35)
+TRIALS = 2
+GRID = SETTING.domain
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+BOX_OF_ARMS = Box(CUBE, search=DiscreteSearch(GRID.X))
+
+
+@pytest.mark.parametrize("exploration", [ExpectedImprovement(), Constant(1.0)], ids=repr)
+def test_ties_are_in_the_unit_of_the_kernel(exploration) -> None:
+    X = torch.tensor([[0.9, 0.5], [0.1, 0.5], [0.5, 0.5]], dtype=torch.float64)
+    for scale in (1e-6, 1.0, 1e6):
+        kernel = ScaleKernel(SETTING.module()).double()
+        kernel.outputscale = torch.tensor(scale**2, dtype=torch.float64)
+        parts = {"exploration": exploration} if scale and hasattr(exploration, "score") else {}
+        strategy = GPStrategy(kernel=kernel, noise=0.01 * scale**2, width=Constant(4.0), **parts)
+        state = strategy.init(Box(CUBE, search=DiscreteSearch(X)))
+        at = strategy.suggestion_at(state, X[2])
+        state, _ = strategy.tell(state, at, torch.tensor(-scale, dtype=torch.float64))
+        assert torch.equal(strategy.ask(state).X, X[0])
+        assert torch.equal(strategy.recommend(state), X[0])
+
+
+THOMPSON = {
+    "Wiener": ({"decay": Wiener(0.1)}, {"decay": ("wiener", 0.1)}),
+    "Markov window": (
+        {"decay": Markov(0.05), "retention": SlidingWindow(4)},
+        {"decay": ("markov", 0.05), "retention": ("window", 4, "rounds")},
+    ),
+    "downwards": (
+        {"decay": Wiener(0.1), "mean": "estimated", "maximize": False},
+        {"decay": ("wiener", 0.1), "mean": "estimated", "maximize": False},
+    ),
+}
+
+
+def misspecification(index: torch.Tensor, often: np.ndarray) -> float:
+    expected, seen = often * len(index), np.bincount(index.numpy(), minlength=len(often))
+    rare, order = expected < 8, np.argsort(expected)
+    if rare.any():
+        first = order[rare.sum()]
+        expected[first] += expected[rare].sum()
+        seen[first] += seen[rare].sum()
+    terms = (seen - expected)[~rare] ** 2 / expected[~rare]
+    return float(chi2.sf(terms.sum(), len(terms) - 1))
+
+
+DRAWS, SAMPLES, LEVEL = 2000, 200_000, 1e-5
+
+
+@pytest.mark.parametrize("rounds", [0, 6])
+@pytest.mark.parametrize("name", THOMPSON)
+def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
+    name: str, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 128)
+    X = GRID.X[torch.tensor([0, 5, 6, 9, 11, 14])]
+    K = SETTING.matrix()[np.ix_([0, 5, 6, 9, 11, 14], [0, 5, 6, 9, 11, 14])]
+    strategy = GPStrategy(
+        kernel=SETTING.module(),
+        noise=SETTING.noise,
+        width=Constant(1.5),
+        exploration=Thompson(),
+        **THOMPSON[name][0],
+    )
+    bandit = DenseBandit(
+        K, SETTING.noise, sqrt_beta=lambda t, g, gbar: 1.5**0.5, gains=False, **THOMPSON[name][1]
+    )
+    state = strategy.init(Box(CUBE, search=DiscreteSearch(X)), batch_shape=(DRAWS,))
+    random, time = np.random.default_rng(5), 0.0
+    for t in range(rounds):
+        arm, y = int(random.integers(6)), float(random.standard_normal())
+        time += float(random.exponential(2.0))
+        bandit.tell(bandit.consider(arm, time), y, ok=t != 3)
+        at = strategy.suggestion_at(state, X[arm].expand(DRAWS, 2), now=time)
+        ok = torch.full((DRAWS,), t != 3)
+        state, _ = strategy.tell(state, at, torch.full((DRAWS,), y, dtype=X.dtype), ok=ok)
+    prediction = bandit.consider(0, time + 1.5).prediction
+    sign = -1.0 if name == "downwards" else 1.0
+    often = probability_best(sign * prediction.mean, 1.5 * prediction.covariance, SAMPLES, seed=1)
+    suggestion = strategy.ask(
+        state, now=time + 1.5, generator=torch.Generator().manual_seed(rounds)
+    )
+    index = (suggestion.X.unsqueeze(1) - X).abs().amax(-1).argmin(-1)
+    np.testing.assert_allclose(suggestion.mean, prediction.mean[index], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(suggestion.sd, prediction.sd[index], rtol=0, atol=1e-8)
+    assert misspecification(index, often) > LEVEL
+    if rounds:  # the test tells joint from independent samples
+        apart = np.diag(1.5 * prediction.variance)
+        wrong = probability_best(sign * prediction.mean, apart, SAMPLES, seed=1)
+        assert misspecification(index, wrong) < LEVEL or np.abs(wrong - often).max() < 0.05
+
+
+def test_random_candidates_are_equally_likely() -> None:
+    strategy = BY_NAME["random"].strategy(SETTING.module(), 0.1)
+    state = strategy.init(BOX_OF_ARMS, batch_shape=(3000,), dtype=torch.float32)
+    X = strategy.ask(state, generator=torch.Generator().manual_seed(0)).X
+    assert X.dtype == torch.float32
+    index = GRID.index_of(X)
+    assert misspecification(index, np.full(16, 1 / 16)) > LEVEL
+
+
+# ---------------- Points, bounds and variances at the edges of a domain
+
+
+def test_ascents_see_the_whole_slope_in_a_corner():
+    box = Box(torch.tensor([[0.0, -1e3, -0.1], [1.0, 7.0, 0.2]], dtype=D))
+    lower, upper = box.bounds
+    assert (lower + (upper - lower) > upper).any()
+    U = torch.tensor([[0.0] * 3, [1.0] * 3, [0.3] * 3], dtype=D, requires_grad=True)
+    X = box.from_unit(U)
+    assert torch.equal(X[:2], box.bounds)
+    (gradient,) = torch.autograd.grad(X.sum(), U)
+    assert torch.equal(gradient, (upper - lower).expand(3, 3))
+
+
+def test_kernels_without_variance():
+    flat = ScaleKernel(LinearKernel()).double()
+    flat.base_kernel.raw_variance.data.fill_(torch.nan)
+    with pytest.raises(InputDataError, match="NaN"):
+        gp_ucb(kernel=flat, noise=0.1).init(Box(CUBE))
+
+
+def test_thompson_needs_a_spectrum_and_says_so_before_the_first_round():
+    strategy = GPStrategy(kernel=PeriodicKernel().double(), noise=0.1, exploration=Thompson())
+    with pytest.raises(ValueError, match="Thompson"):
+        strategy.init(Box(CUBE))
+
+
+@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
+@pytest.mark.parametrize("dtype", [torch.float32, D])
+def test_points_on_the_border_are_inside_to_rounding(dtype):
+    box = Box(torch.tensor([[0.1, -1 / 3], [0.7, 1e3 + 1 / 3]], dtype=D))
+    strategy = gp_ucb(kernel=RBFKernel(), noise=0.1)
+    state = strategy.init(box, dtype=dtype)
+    for corner in box.bounds.to(dtype):
+        assert strategy.suggestion_at(state, corner).mean == 0
+    span = (box.bounds[1] - box.bounds[0]).to(dtype)
+    just = box.bounds[1].to(dtype) + 2 * torch.finfo(dtype).eps * span
+    assert strategy.suggestion_at(state, just).mean == 0
+    with pytest.raises(InputDataError, match="outside"):
+        strategy.suggestion_at(state, box.bounds[1].to(dtype) + 1e-4 * span)
+
+
+def test_a_box_copies_its_bounds_and_can_be_pickled():
+    bounds = CUBE.clone()
+    box = Box(bounds, context_dim=2, search=DiscreteSearch(CUBE))
+    bounds[1] = 7.0
+    assert box.bounds.max() == 1.0
+    assert (box.dim, box.columns) == (2, 4)
+    again = pickle.loads(pickle.dumps(box))
+    assert torch.equal(again.bounds, box.bounds)
+    assert torch.equal(again.search.X, CUBE)
+    assert "context_dim=2" in repr(again)
+    inside = box.from_unit(torch.rand(5, 2, dtype=D))
+    torch.testing.assert_close(box.from_unit(box.to_unit(inside)), inside)
+
+
+LINE = torch.linspace(0, 1, 7, dtype=D).unsqueeze(-1)
+
+
+@pytest.mark.parametrize("domain", [Grid(LINE), Box([(0.0, 1.0)])], ids=["grid", "box"])
+@pytest.mark.parametrize("unit", [1e-9, 1.0])
+def test_variances_in_any_unit(domain, unit):
+    kernel = ScaleKernel(RBFKernel()).to(D)
+    kernel.base_kernel.lengthscale = torch.tensor(0.3, dtype=D)
+    kernel.outputscale = torch.tensor(unit**2, dtype=D)
+    strategy = gp_ucb(kernel=kernel, noise=0.05 * unit**2)
+    state = strategy.init(domain)
+    for row in (1, 5, 5):
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, LINE[row]), unit * sin(row))
+    K = torch.exp(-0.5 * (LINE - LINE.mT).square() / 0.3**2)
+    observed = [1, 5, 5]
+    whole = K[observed][:, observed] + 0.05 * torch.eye(3, dtype=D)
+    wanted = K.diagonal() - (K[:, observed] * torch.linalg.solve(whole, K[observed]).mT).sum(-1)
+    posterior = strategy.posterior(state, LINE)
+    torch.testing.assert_close(posterior.variance.squeeze(-1) / unit**2, wanted, rtol=1e-7, atol=0)
+    as_model = strategy.as_model(state).posterior(LINE.unsqueeze(-2))
+    torch.testing.assert_close(as_model.variance.flatten() / unit**2, wanted, rtol=1e-7, atol=0)

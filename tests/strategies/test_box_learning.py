@@ -1,14 +1,14 @@
 """Strategies that learn hyperparameters as they go."""
 
-import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import InputDataError
-from conformance.test_law4_pure import assert_identical
-from gpytorch.kernels import MaternKernel, RQKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
 from oracles.dense import matern_five_halves, regression, trigger_threshold
 
 from botorch_tv.acquisition import Constant
@@ -23,7 +23,7 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.learning import Free, Refit, learn
-from botorch_tv.strategies import Box, GPStrategy, Grid, MultiStart
+from botorch_tv.strategies import Box, GPStrategy, Grid, MultiStart, gp_ei, gp_ts, gp_ucb, tv_gp_ucb
 
 D = torch.float64
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
@@ -184,22 +184,6 @@ def test_schedule():
     assert learned == [False, False, True] * 3 + [False]
 
 
-def test_states_do_not_change_and_others_begin_anew():
-    strategy = strategy_of(decay=Markov(0.05))
-    X, time, y = observed(8, 2)
-    state, _ = play(strategy, X, time, y, (2,))
-    before, ahead = copy.deepcopy(state), state
-    for _ in range(4):
-        ahead, _ = strategy.tell(ahead, strategy.suggestion_at(ahead, X[0]), y[1])
-    assert_identical(list(state.data[1:]), list(before.data[1:]))
-    torch.testing.assert_close(state.basis.parameters, before.basis.parameters, rtol=0, atol=0)
-    assert not torch.equal(ahead.basis.parameters, state.basis.parameters)
-    fresh = strategy.init_like(state, (5,))
-    assert fresh.basis.parameters is None
-    suggestion = strategy.suggestion_at(fresh, X[0, :1].expand(5, 2))
-    torch.testing.assert_close(suggestion.sd, torch.ones(5, dtype=D))
-
-
 def test_the_trigger_uses_the_learned_noise():
     strategy = strategy_of(
         noise=1.0, retention=EventTrigger(0.1), learning=Refit(every=6, lengthscale=None)
@@ -252,14 +236,6 @@ def test_unsupported_learning_is_refused_at_init():
     tight = Refit(lengthscale=Free(lower=1.0, upper=2.0))
     with pytest.raises(ValueError, match="lengthscale"):
         strategy_of(learning=tight).init(BOX)
-    kernel = ScaleKernel(MaternKernel(active_dims=[1])).double()  # columns are no hindrance
-    X, time, y = observed(8, 2)
-    state, _ = play(strategy_of(kernel=kernel, decay=Static()), X, time, y, (2,))
-    moved = X[:1].clone()
-    moved[..., 0] = 0.123
-    pair = torch.cat([X[:1], moved]).transpose(0, 1)
-    mean = strategy_of(kernel=kernel).posterior(state, pair).mean
-    torch.testing.assert_close(mean[:, 0], mean[:, 1])
 
 
 @pytest.mark.parametrize("rounds", [4, 12])
@@ -274,3 +250,140 @@ def test_a_random_walk_is_learned_from_its_origin(rounds):
             own = (X[:, i], time[:, i] - time[0, i], y[:, i], live)
             found = learn(strategy.learning, module(), strategy.decay, NOISE, *own)
             torch.testing.assert_close(late.basis.parameters[i], found.vector, rtol=1e-5, atol=1e-6)
+
+
+# ---------------- Strategies as BoTorch models
+
+MODEL_NOISE = 0.04
+
+
+def scaled_module():
+    kernel = ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=2)).double()
+    kernel.outputscale = torch.tensor(1.6, dtype=D)
+    kernel.base_kernel.lengthscale = torch.tensor([[0.3, 0.6]], dtype=D)
+    return kernel
+
+
+def random_state(strategy, domain, n=7, batch_shape=()):
+    state = strategy.init(domain, batch_shape=batch_shape)
+    generator = torch.Generator().manual_seed(0)
+    time = torch.zeros(batch_shape, dtype=D)
+    for _ in range(n):
+        time = time + torch.rand(batch_shape, generator=generator, dtype=D) * 2
+        if isinstance(domain, Grid):
+            X = domain.X[torch.randint(len(domain), batch_shape, generator=generator)]
+        else:
+            X = torch.rand(*batch_shape, 2, generator=generator, dtype=D)
+        y = torch.randn(batch_shape, generator=generator, dtype=D)
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, X, now=time), y)
+    return state
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("batch_shape", [(), (1,), (2,), (2, 2)])
+def test_same_posterior_with_any_batch(batch_shape, lead):
+    strategy = GPStrategy(
+        kernel=scaled_module(), noise=MODEL_NOISE, decay=Wiener(0.1), retention=EventTrigger()
+    )
+    state = random_state(strategy, Box(CUBE), batch_shape=batch_shape)
+    now = state.time + 1.3
+    model = strategy.as_model(state, now=now)
+    assert model.num_outputs == 1
+    assert model.batch_shape == torch.Size(batch_shape)
+    X = torch.rand(*lead, *batch_shape, 3, 2, dtype=D, generator=torch.Generator().manual_seed(1))
+    for noisy in (False, True):
+        ours = model.posterior(X, observation_noise=noisy)
+        theirs = strategy.posterior(state, X, now=now, observation_noise=noisy)
+        assert ours.mean.shape == (*lead, *batch_shape, 3, 1)
+        torch.testing.assert_close(ours.mean, theirs.mean, rtol=0, atol=0)
+        torch.testing.assert_close(ours.variance, theirs.variance, rtol=0, atol=0)
+    # A group of points is what it is alone.
+    plain = model.posterior(X)
+    covariance = plain.distribution.covariance_matrix
+    for place in [(0,) * len(lead), (-1,) * len(lead)]:
+        alone = model.posterior(X[place])
+        torch.testing.assert_close(alone.mean, plain.mean[place], rtol=0, atol=1e-12)
+        wanted = alone.distribution.covariance_matrix
+        torch.testing.assert_close(covariance[place], wanted, rtol=0, atol=1e-12)
+    assert plain.rsample(torch.Size([5])).shape == (5, *lead, *batch_shape, 3, 1)
+    shifted = ScalarizedPosteriorTransform(torch.tensor([2.0], dtype=D), offset=1.0)
+    transformed = model.posterior(X, posterior_transform=shifted)
+    torch.testing.assert_close(transformed.mean, 2 * plain.mean + 1)
+
+
+def test_learned_hyperparameters_are_the_models():
+    strategy = GPStrategy(
+        kernel=scaled_module(),
+        noise=MODEL_NOISE,
+        decay=Markov(0.1),
+        learning=Refit(every=3, least=3),
+    )
+    state = random_state(strategy, Box(CUBE), n=6, batch_shape=(2,))
+    X = torch.rand(4, 1, 1, 2, dtype=D).expand(4, 2, 1, 2)
+    model = strategy.as_model(state)
+    ours = strategy.posterior(state, X, observation_noise=True)
+    torch.testing.assert_close(model.posterior(X, observation_noise=True).mean, ours.mean)
+    gap = ours.variance - model.posterior(X).variance
+    noise = MODEL_NOISE * state.basis.noise_factor
+    torch.testing.assert_close(gap[..., 0, 0], noise.expand(4, 2), rtol=0, atol=1e-9)
+    assert not torch.allclose(noise, torch.full_like(noise, MODEL_NOISE))
+
+
+def test_other_outputs_and_points_are_refused():
+    strategy = GPStrategy(kernel=scaled_module(), noise=MODEL_NOISE)
+    model = strategy.as_model(random_state(strategy, Box(CUBE)))
+    X = torch.rand(1, 2, dtype=D)
+    assert torch.equal(model.posterior(X, output_indices=[0]).mean, model.posterior(X).mean)
+    with pytest.raises(ValueError, match="one output"):
+        model.posterior(torch.rand(1, 2, dtype=D), output_indices=[1])
+    with pytest.raises(InputDataError, match="outside"):
+        model.posterior(torch.full((1, 2), 1.5, dtype=D))
+    with pytest.raises(InputDataError, match="shape"):
+        model.posterior(torch.rand(1, 3, dtype=D))
+
+
+# ---------------- torch.inference_mode()
+
+
+MAKE = {
+    "GP-UCB": lambda kernel: gp_ucb(kernel=kernel, noise=0.02),
+    "GP-TS": lambda kernel: gp_ts(kernel=kernel, noise=0.02),
+    "GP-EI": lambda kernel: gp_ei(kernel=kernel, noise=0.02),
+    "learning": lambda kernel: replace(
+        tv_gp_ucb(kernel=kernel, noise=0.02, epsilon=0.01), learning=Refit(every=2, least=2)
+    ),
+}
+
+
+def played(name, where):
+    kernel = RBFKernel().double()
+    kernel.lengthscale = 0.3
+    strategy = MAKE[name](kernel)
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
+    domain = Box(bounds) if where == "box" else Grid.regular(points=4, dim=2)
+    state = strategy.init(domain)
+    for t in range(3):
+        suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
+        y = torch.sin(3 * suggestion.X.sum())
+        state, _ = strategy.tell(state, suggestion, y)
+    strategy.posterior(state, suggestion.X.unsqueeze(0))
+    return strategy, state, torch.cat([suggestion.X, strategy.recommend(state)])
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [(name, where) for name in MAKE for where in ("box", "grid") if (name, where)[0] != "learning"]
+    + [("learning", "box")],
+)
+def test_inference_mode(name, where):
+    _, _, expected = played(name, where)
+    with torch.inference_mode():
+        strategy, state, chosen = played(name, where)
+    torch.testing.assert_close(chosen.clone(), expected, rtol=0, atol=1e-9)
+    suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(9))
+    state, _ = strategy.tell(state, suggestion, 0.3)
+    X = suggestion.X.clone().unsqueeze(0).requires_grad_(where == "box")
+    mean = strategy.posterior(state, X).mean
+    if where == "box":
+        mean.sum().backward()
+        assert X.grad.isfinite().all()

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 import math
 from dataclasses import replace
 
@@ -11,14 +12,14 @@ import torch
 from botorch.exceptions import InputDataError
 from conformance.presets import chowdhury, default_logarithmic
 from conformance.rounds import Setting, make_world
+from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import RBFKernel
-from oracles.dense import DenseBandit
+from oracles.dense import DenseBandit, regression
 
-from botorch_tv.acquisition import Constant
+from botorch_tv.acquisition import IGPUCB, Constant
 from botorch_tv.forgetting import UncertaintyInjection
 from botorch_tv.forgetting.base import Static
 from botorch_tv.loop import Loop
-from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import (
     BanditOverBandits,
     Box,
@@ -29,8 +30,10 @@ from botorch_tv.strategies import (
     gp_ucb,
     pe_gp_ucb,
     protocol,
+    r_perp,
     w_gp_ucb,
 )
+from botorch_tv.strategies.phases import PhasedElimination, phase_lengths
 from botorch_tv.strategies.presets import sparq_gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=24)
@@ -44,11 +47,12 @@ COMMITTEES = {
     ),
 }
 each = pytest.mark.parametrize("name", COMMITTEES)
+STRATEGIES = COMMITTEES | {"phases": lambda: phased(period=10)}
 
 
-def play(strategy, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS), take=None):
-    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    world = world if take is None else world.take(take)
+def play(strategy, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS)):
+    """Trials named by their seeds."""
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS).take(list(seeds))
     seen = []
     for t in range(start, stop):
         generators = [torch.Generator().manual_seed(100 * t + seed) for seed in seeds]
@@ -58,23 +62,79 @@ def play(strategy, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS), tak
     return state, seen
 
 
-@each
+@pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_a_batch_is_its_trials(name, shape):
-    strategy = COMMITTEES[name]()
+    strategy = STRATEGIES[name]()
     last, together = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)))
     for trial in range(TRIALS):
         state = strategy.init(GRID, batch_shape=shape)
-        state, alone = play(strategy, state, seeds=[trial], take=[trial])
+        state, alone = play(strategy, state, seeds=[trial])
         for (single, info), (whole, other) in zip(alone, together):
             assert torch.equal(single.index.view(()), whole.index[trial])
-            assert torch.equal(single.member.view(()), whole.member[trial])
+            if name in COMMITTEES:
+                assert torch.equal(single.member.view(()), whole.member[trial])
             assert torch.equal(info.reset.view(()), other.reset[trial])
             for part in ("mean", "sd", "sqrt_beta"):
                 a, b = getattr(single, part).view(()), getattr(whole, part)[trial]
                 torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
         for a, b in zip(state.memory[-1], last.memory[-1]):
             torch.testing.assert_close(a.view_as(b[trial]), b[trial], rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_saved_run_continues_and_nothing_changes_in_place(name):
+    strategy = STRATEGIES[name]()
+    state, _ = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)), 0, 11)
+    before, saved = copy.deepcopy(state.memory[-1]), io.BytesIO()
+    torch.save(state, saved)
+    wanted = play(strategy, state, 11)
+    saved.seek(0)
+    found = play(strategy, torch.load(saved, weights_only=False), 11)
+    for (ours, _), (theirs, _) in zip(found[1], wanted[1]):
+        assert torch.equal(ours.index, theirs.index)
+        assert torch.equal(ours.mean, theirs.mean)
+    assert_identical(found[0].memory[-1], wanted[0].memory[-1])
+    assert_identical(state.memory[-1], before)
+
+
+def made(kind, **given):
+    more = {"block": 5, "horizon": 500} if kind is BanditOverBandits else {}
+    return kind(**({"members": (gp_ucb(**GIVEN),)} | more | given))
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda kind: made(kind, members=()), r"members is \(\), but"),
+        (lambda kind: made(kind, members=(gp_ucb(**GIVEN), "TV")), "'TV'.*at least one strategy"),
+        (lambda kind: made(kind, members=(made(kind),)), "no committee"),
+        (lambda kind: made(kind, members=(sparq_gp_ucb(**GIVEN),)), "none with an expert"),
+        (
+            lambda kind: made(kind, members=[gp_ucb(**GIVEN, maximize=up) for up in (True, False)]),
+            "either all maximise",
+        ),
+        (lambda _: made(PriorElimination, delta=0.0), "PriorElimination: delta"),
+        (lambda _: made(PriorElimination, delta=math.nan), "PriorElimination: delta"),
+        (lambda _: made(BanditOverBandits, block=0), "BanditOverBandits: block"),
+        (lambda _: made(BanditOverBandits, horizon=4), "block is 5, but horizon is 4"),
+        (lambda _: made(BanditOverBandits, bound=0.0), "BanditOverBandits: bound"),
+        (lambda _: made(BanditOverBandits, R=-1.0), "BanditOverBandits: R"),
+        (lambda kind: Loop(made(kind), GRID), r"Loop: .* member"),
+        (lambda kind: pytest.importorskip("botorch_tv.optuna").DriftSampler(made(kind)), "member"),
+        (lambda _: phased(period=0), "period"),
+        (lambda _: phased(mean="estimated"), "a number"),
+        (lambda _: phased().init(Box([(0.0, 1.0)])), "needs a list of arms"),
+        (
+            lambda _: PhasedElimination(**GIVEN, width=IGPUCB(B=1.0, R=0.1, delta=0.1), period=5),
+            "PhasedElimination: .*no information gain",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [PriorElimination, BanditOverBandits])
+def test_refusals(kind, call, match):
+    with pytest.raises((ValueError, InputDataError), match=match):
+        call(kind)
 
 
 @pytest.mark.parametrize("inflation", [Static(), UncertaintyInjection(1.0, 5.0)])
@@ -88,34 +148,6 @@ def test_a_single_member_acts_as_it_does_alone(kind, inflation):
     for (ours, info), (theirs, other) in zip(found, wanted):
         for a, b in [*zip(ours[1:6], theirs[1:6]), *zip(info, other)]:
             torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("y", [2.2, 6.0], ids=["within", "beyond"])
-def test_a_trigger_compares_with_the_prediction_of_the_choice(y):
-    member, resets = et_gp_ucb(**GIVEN), []
-    for strategy in (PriorElimination(members=(member,)), member):
-        state = strategy.init(GRID)
-        suggestion = strategy.ask(state)
-        for _ in range(2):
-            state, info = strategy.tell(state, suggestion, y)
-            resets.append(bool(info.reset))
-    assert resets == [y > 3] * 4
-
-
-@each
-def test_a_saved_run_continues_and_nothing_changes_in_place(name):
-    strategy = COMMITTEES[name]()
-    state, _ = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)), 0, 11)
-    before, saved = copy.deepcopy(state), io.BytesIO()
-    torch.save(state, saved)
-    end, wanted = play(strategy, state, 11)
-    saved.seek(0)
-    again, found = play(strategy, torch.load(saved, weights_only=False), 11)
-    for (ours, _), (theirs, _) in zip(found, wanted):
-        assert torch.equal(ours.index, theirs.index)
-        assert torch.equal(ours.mean, theirs.mean)
-    for first, second in ((state, before), (again, end)):
-        assert all(torch.equal(*pair) for pair in zip(first.memory[-1], second.memory[-1]))
 
 
 @each
@@ -197,40 +229,6 @@ def test_members_learn_from_points_chosen_elsewhere(name, noise, monkeypatch):
         assert torch.equal(theirs.history.noise.tensor(), alone.history.noise.tensor())
 
 
-def test_in_a_study():
-    world = MarkovWorld(GRID, kernel=SETTING.module(), epsilon=0.03, noise=0.02)
-    players = {name: make() for name, make in COMMITTEES.items()}
-    whole, parts = (
-        run_study(world, players, trials=4, horizon=12, chunk=chunk).regret.values
-        for chunk in (4, 2)
-    )
-    assert whole == pytest.approx(parts, abs=1e-9)
-
-
-@pytest.mark.parametrize("kind", [PriorElimination, BanditOverBandits])
-def test_members_are_strategies_that_agree(kind):
-    more = {"block": 2, "horizon": 9} if kind is BanditOverBandits else {}
-    good = gp_ucb(**GIVEN)
-    for members, match in [
-        ((), r"members is \(\), but"),
-        ((good, "TV"), "'TV'.*, but it takes at least one strategy"),
-        ((good, kind(members=(good,), **more)), "no committee"),
-        ((sparq_gp_ucb(**GIVEN),), "none with an expert"),
-        ((good, gp_ucb(**GIVEN, maximize=False)), "either all maximise"),
-    ]:
-        with pytest.raises(ValueError, match=match):
-            kind(members=members, **more)
-
-
-def test_loops_and_optuna_refuse_committees():
-    optuna = pytest.importorskip("botorch_tv.optuna")
-    strategy = COMMITTEES["elimination"]()
-    with pytest.raises(ValueError, match=r"Loop: .* member"):
-        Loop(strategy, GRID)
-    with pytest.raises(ValueError, match="member"):
-        optuna.DriftSampler(strategy)
-
-
 # ---------------- Prior elimination
 
 RATES, DELTA = (0.0, 0.05, 0.4), 0.1
@@ -305,12 +303,6 @@ def test_noise_alone_rejects_at_most_with_probability_delta():
     strategy = PriorElimination(members=(player, player), delta=delta)
     rate = float(rejected_by(strategy, trials=600, rounds=50).any(-1).double().mean())
     assert 0.0 < rate < delta
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
-def test_delta_is_a_probability(delta):
-    with pytest.raises(ValueError, match="PriorElimination: delta"):
-        PriorElimination(members=(constant(0.0),), delta=delta)
 
 
 @pytest.mark.parametrize("variances", [(0.01, 1.0), (1.0, 0.01)])
@@ -392,33 +384,134 @@ def test_blocks_are_those_of_the_textbook(maximize):
     assert len(followed) > 1
 
 
-def over_bandits(number=2, **more):
-    members = tuple(gp_ucb(**GIVEN) for _ in range(number))
-    return BanditOverBandits(**({"members": members, "block": 5, "horizon": 500} | more))
+# ---------------- Elimination in phases
+
+K, PERIOD, BETA = SETTING.matrix(), 25, 1.5
 
 
-def test_members_are_drawn_with_their_probabilities():
-    strategy = over_bandits(3)
-    state = strategy.init(GRID, batch_shape=(6000,))
-    log_weights = torch.tensor([0.0, 1.0, 3.0], dtype=D).expand(6000, 3)
-    state = state._replace(memory=(state.memory[-1]._replace(log_weights=log_weights),))
-    member = strategy.ask(state, generator=torch.Generator().manual_seed(3)).member
-    chances = strategy.chances(log_weights[0])
-    assert float(chances.sum()) == pytest.approx(1.0)
-    assert float(chances.min()) >= strategy.gamma / 3
-    shares = torch.bincount(member, minlength=3) / 6000
-    assert shares.tolist() == pytest.approx(chances.tolist(), abs=0.02)
+def phased(**more) -> PhasedElimination:
+    usual = {"kernel": SETTING.module(), "noise": 0.02, "period": PERIOD, "beta": BETA}
+    return r_perp(**(usual | more))
 
 
-@pytest.mark.parametrize(
-    ("given", "match"),
-    [
-        ({"block": 0}, "block"),
-        ({"horizon": 4}, "block is 5, but horizon is 4"),
-        ({"bound": 0.0}, "bound"),
-        ({"R": -1.0}, "R"),
-    ],
-)
-def test_bad_numbers_are_refused(given, match):
-    with pytest.raises(ValueError, match=f"BanditOverBandits: {match}"):
-        over_bandits(**given)
+@pytest.mark.parametrize("period", [1, 2, 7, 25, 200, 1000])
+def test_lengths_of_phases(period):
+    lengths = phase_lengths(period)
+    assert sum(lengths) == period
+    whole = [1, *lengths[:-1]]
+    assert [math.ceil(math.sqrt(period * last)) for last in whole[:-1]] == whole[1:]
+    assert lengths[-1] <= math.ceil(math.sqrt(period * whole[-1]))
+
+
+def planned(alive: set[int], length: int) -> list[int]:
+    plan: list[int] = []
+    for _ in range(length):
+        times = [0.0] * len(plan)
+        variance = regression(K, plan, times, times, 0.0, noise=0.02)[1]
+        sd = np.sqrt(variance)
+        best = max(sd[arm] for arm in alive)
+        plan.append(min(arm for arm in alive if sd[arm] >= best - 1e-7))
+    return plan
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("engine", ["exact", "features"])
+def test_phases_are_those_of_the_book(maximize, engine):
+    sign = 1.0 if maximize else -1.0
+    world = make_world(SETTING.points, SETTING.noise, 60, TRIALS)
+    player = phased(maximize=maximize, inference=engine)
+    state = player.init(GRID, batch_shape=(TRIALS,))
+    lengths = phase_lengths(PERIOD)
+    begins = {0, *itertools.accumulate(lengths)} - {PERIOD}
+    alive = [set(range(25)) for _ in range(TRIALS)]
+    plans, rows, eliminated = [[]] * TRIALS, [[] for _ in range(TRIALS)], 0
+    for t in range(60):
+        done = t % PERIOD
+        if done in begins:
+            length = lengths[sorted(begins).index(done)]
+            for trial in range(TRIALS):
+                if done == 0:
+                    alive[trial] = set(range(25))
+                else:
+                    arms, y = zip(*rows[trial])
+                    mean, variance = regression(K, arms, [0.0] * len(y), y, 0.0, noise=0.02)
+                    width = math.sqrt(BETA) * np.sqrt(variance)
+                    among = sorted(alive[trial])
+                    lower = max((sign * mean - width)[among])
+                    remaining = {arm for arm in among if sign * mean[arm] + width[arm] >= lower}
+                    eliminated += len(alive[trial]) - len(remaining)
+                    alive[trial] = remaining
+                plans[trial], rows[trial] = planned(alive[trial], length), []
+        phase = state.memory[-1]
+        suggestion = player.ask(state, generator=torch.Generator().manual_seed(t))
+        y = world.observe(t, suggestion.index)
+        for trial in range(TRIALS):
+            assert set(phase.alive[trial].nonzero().flatten().tolist()) == alive[trial]
+            remaining = phase.plan[trial][phase.pending[trial]].tolist()
+            assert sorted(remaining) == sorted(plans[trial]), f"round {t + 1}"
+            arm = int(suggestion.index[trial])
+            plans[trial].remove(arm)
+            rows[trial].append((arm, float(y[trial])))
+        state, info = player.tell(state, suggestion, y)
+        assert info.reset.tolist() == [t > 0 and done == 0] * TRIALS
+    assert eliminated > 20
+
+
+def test_eliminated_arms_set_no_limit():
+    player, trials, beta = phased(beta=0.1), 40, 0.1
+    state = player.init(GRID, batch_shape=(trials,))
+    lengths, generator = phase_lengths(PERIOD), torch.Generator().manual_seed(8)
+    root = torch.linalg.cholesky(torch.from_numpy(K) + 1e-9 * torch.eye(25, dtype=D))
+    alive, differs = torch.ones(trials, 25, dtype=torch.bool), 0
+    for length in lengths[:-1]:
+        f = torch.randn(trials, 25, dtype=D, generator=generator) @ root.mT
+        rows = []
+        for _ in range(length):
+            suggestion = player.ask(state, generator=generator)
+            y = f.gather(1, suggestion.index.unsqueeze(1)).squeeze(1)
+            state, _ = player.tell(state, suggestion, y)
+            rows.append((suggestion.index, y))
+        arms, values = (torch.stack(part, -1).tolist() for part in zip(*rows))
+        for trial in range(trials):
+            times = [0.0] * length
+            mean, variance = regression(K, arms[trial], times, values[trial], 0.0, noise=0.02)
+            width, among = math.sqrt(beta) * np.sqrt(variance), alive[trial].numpy()
+            reaches = mean + width >= (mean - width)[among].max()
+            differs += (among & reaches & (mean + width < (mean - width).max())).any()
+            alive[trial] &= torch.from_numpy(reaches)
+        assert torch.equal(state.memory[-1].alive, alive)
+    assert differs > 2
+
+
+def test_every_order_is_as_likely():
+    player = phased(period=16)
+    assert phase_lengths(16)[0] == 4
+    trials = 4800
+    state = player.init(GRID, batch_shape=(trials,))
+    places = {arm: place for place, arm in enumerate(state.memory[-1].plan[0].tolist())}
+    assert len(places) == 4
+    orders = torch.zeros(trials, dtype=torch.int64)
+    for t in range(4):
+        suggestion = player.ask(state, generator=torch.Generator().manual_seed(t))
+        at = torch.tensor([places[arm] for arm in suggestion.index.tolist()])
+        orders = 4 * orders + at
+        state, _ = player.tell(state, suggestion, torch.zeros(trials, dtype=D))
+    counts = orders.unique(return_counts=True)[1].double()
+    assert len(counts) == 24
+    assert float(((counts - 200).square() / 200).sum()) < 60  # 23 degrees; p = 3e-5
+
+
+def test_failures_and_points_chosen_elsewhere_take_their_round():
+    player = phased()
+    state = player.init(GRID, batch_shape=(2,))
+    for t in range(PERIOD + 3):
+        suggestion = player.ask(state, generator=torch.Generator().manual_seed(t))
+        if t % 3 == 0:
+            suggestion = player.suggestion_at(state, GRID.X[[t % 25, 7]])
+        y = torch.tensor([math.nan, 0.5], dtype=D)
+        state, _ = player.tell(state, suggestion, y, ok=y.isfinite())
+        remaining = state.memory[-1].pending.sum(-1)
+        assert remaining[0] == remaining[1]
+    assert int(remaining[0]) == phase_lengths(PERIOD)[0] - 3
+    assert bool(state.memory[-1].alive.all())
+    assert player.numbers_per_trial(state, 30) > 25

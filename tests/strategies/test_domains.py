@@ -1,22 +1,41 @@
 """Grids, saved states, random numbers and texts."""
 
 import copy
+import itertools
+import math
 import pickle
+from typing import Any
 
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection
 from botorch_tv.gp import data
 from botorch_tv.gp.covariance import covariance_matrix
 from botorch_tv.gp.random import draws_for, leading_normals
+from botorch_tv.identity import describe, differences
 from botorch_tv.loop.table import forgetting_text
-from botorch_tv.strategies import Box, Grid, adaptive_gp_ucb, gp_ucb, sw_gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    Float,
+    Grid,
+    Integer,
+    adaptive_gp_ucb,
+    gp_ucb,
+    random_search,
+    sw_gp_ucb,
+    tv_gp_ucb,
+)
 from botorch_tv.strategies import state as state_module
+from botorch_tv.strategies.box import Parameters
+from botorch_tv.strategies.parameters import BoxParameter
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import counted, span_text
 
 CPU = torch.device("cpu")
 
@@ -30,12 +49,6 @@ def squared_exponential(lengthscale: float = 0.2) -> Kernel:
     return set_to(RBFKernel().double(), lengthscale)
 
 
-PLACES = {
-    "grid": Grid.regular(3, 2),
-    "box": Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)),
-}
-
-
 @pytest.mark.parametrize("factor", [0.01, 1.0, 1e6])
 def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> None:
     for origin in (0.0, -3 * factor):
@@ -44,16 +57,6 @@ def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> No
         assert grid.index_of(grid.X + near).tolist() == list(range(16))
         with pytest.raises(InputDataError, match="is no point of"):
             grid.index_of(grid.X - far)
-
-
-@pytest.mark.filterwarnings("ignore:the kernel's parameters are float32")
-@pytest.mark.parametrize("domain", PLACES.values(), ids=PLACES)
-def test_a_run_does_not_change_the_dtype_of_the_kernel(domain: Grid | Box) -> None:
-    for own in (torch.float32, torch.float64):
-        strategy = gp_ucb(kernel=squared_exponential().to(own), noise=0.02)
-        for dtype in (torch.float64, torch.float32):
-            strategy.ask(strategy.init(domain, dtype=dtype))
-            assert {part.dtype for part in strategy.kernel.parameters()} == {own}
 
 
 def different_kernels() -> list[Kernel]:
@@ -145,27 +148,6 @@ def test_later_draws_do_not_depend_on_how_many_are_used() -> None:
     torch.testing.assert_close(later[0], later[1], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("length", "unit", "text"),
-    [
-        (1.0, "minutes", "1 min"),
-        (1.0004, "hours", "1 h"),
-        (0.9996, "", "1 unit of time"),
-        (46.63, "hours", "46.6 h"),
-        (3612.0, "", "3610 units of time"),
-        (0.25, "days", "0.25 d"),
-        (2.0, "weeks", "2 weeks"),
-    ],
-)
-def test_spans(length: float, unit: str, text: str) -> None:
-    assert span_text(length, unit) == text
-
-
-def test_things() -> None:
-    text = [counted(number, "points") for number in (0, 1, 2)]
-    assert text == ["0 points", "1 point", "2 points"]
-
-
 def test_texts_of_forgetting() -> None:
     markov = forgetting_text(Markov(0.75), Static(), "minutes")  # 0.25^(age/2) = 1/2
     assert markov.endswith("correlation half-life 1 min.")
@@ -173,3 +155,160 @@ def test_texts_of_forgetting() -> None:
     assert weights.endswith("noise doubling time 1 h.")
     slow = UncertaintyInjection(alpha=1e-3, kappa=0.5)  # 1 + age^0.001 / 2 = 2 after 2^1000
     assert forgetting_text(Static(), slow, "").endswith("more than 1.1e+12 units of time.")
+
+
+# ---------------- Named parameters in their own units, and the unit cube they are places of
+
+MIXED: dict[str, Any] = {
+    "temperature": (20.0, 80.0),
+    "rate": Float(1e-5, 1e-1, log=True),
+    "layers": Integer(1, 8),
+    "width": Integer(4, 256, log=True),
+}
+ZERO = torch.zeros((), dtype=torch.float64)
+
+
+def test_coordinates_are_fractions_of_ranges_and_of_logarithms() -> None:
+    point = {"temperature": 35.0, "rate": 1e-2, "layers": 8, "width": 32}
+    shares = [15 / 60, 3 / 4, 1.0, math.log(8) / math.log(64)]
+    torch.testing.assert_close(Parameters(MIXED).place(point, ZERO), ZERO.new_tensor(shares))
+
+
+@given(
+    low=st.floats(-1e6, 1e6),
+    size=st.floats(-3, 8),
+    share=st.floats(0, 1),
+    log=st.booleans(),
+    dtype=st.sampled_from([torch.float64, torch.float32]),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_value_that_was_rounded_comes_back_as_the_same_number(
+    low: float, size: float, share: float, log: bool, dtype: torch.dtype
+) -> None:
+    try:
+        if log:
+            low = abs(low) + 1e-9
+            axis = Float(low, low * (1 + 10**size), log=True)
+        else:
+            axis = Float(low, low + 10**size)
+    except ValueError:
+        return
+    space = Parameters({"x": axis})
+    value = space.named(torch.tensor([share], dtype=dtype))["x"]
+    assert axis.low <= value <= axis.high
+    place = space.place({"x": value}, torch.zeros((), dtype=dtype))
+    assert space.named(place) == {"x": value}
+    assert abs(float(place) - share) < (1e-7 if dtype == torch.float64 else 1e-3)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_whole_numbers_come_back_and_stay_whole(log: bool) -> None:
+    space = Parameters({"n": Integer(3, 40, log=log)})
+    for n in range(3, 41):
+        place = space.place({"n": n}, ZERO)
+        assert space.named(place) == {"n": n}
+        assert type(space.named(place)["n"]) is int
+        torch.testing.assert_close(space.from_uniform(space.to_uniform(place)), place)
+
+
+def test_whole_numbers_have_equal_shares() -> None:
+    space = Parameters({"n": Integer(0, 4), "x": (0, 1)})
+    U = torch.rand(2, 1000, dtype=torch.float64).sort(-1).values.T
+    U[:, 0] = (torch.arange(1000) + 0.5) / 1000
+    X = space.from_uniform(U)
+    torch.testing.assert_close(X[:, 0].unique(), torch.linspace(0, 1, 5).double())
+    assert X[:, 0].unique(return_counts=True)[1].tolist() == [200] * 5
+    assert torch.equal(X[:, 1], U[:, 1])
+
+
+def test_the_best_of_whole_numbers_is_found() -> None:
+    box = Box({"a": Integer(0, 9), "b": Integer(1, 100, log=True)})
+    assert box.parameters is not None
+    points = [{"a": a, "b": b} for a, b in itertools.product(range(10), range(1, 101))]
+    X = torch.stack([box.parameters.place(point, ZERO) for point in points])
+    kernel = RBFKernel().double()
+    kernel.lengthscale = 0.2
+    strategy = tv_gp_ucb(kernel=kernel, noise=0.01, epsilon=0.03)
+    state, gaps = strategy.init(box), []
+    for t in range(25):
+        suggestion = strategy.ask(state)
+        assert bool((X == suggestion.X).all(-1).any())  # a point of the grid, to the last bit
+        if t:
+            mean, sd = _marginals(strategy, state, X)
+            scores = mean + suggestion.sqrt_beta * sd
+            gaps.append(
+                float(scores.max() - (suggestion.mean + suggestion.sqrt_beta * suggestion.sd))
+            )
+        y = float(torch.sin(5 * suggestion.X[0]) * torch.cos(4 * suggestion.X[1] + 0.1 * t))
+        state, _ = strategy.tell(state, suggestion, y)
+    assert max(gaps) < 0.01  # of a prior deviation of 1
+
+
+def _marginals(strategy: Any, state: Any, X: Tensor) -> tuple[Tensor, Tensor]:
+    posterior = strategy.posterior(state, X)
+    return posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).sqrt()
+
+
+def test_points_by_chance_are_whole() -> None:
+    box, strategy = (
+        Box({"n": Integer(0, 2), "x": (0, 1)}),
+        random_search(kernel=RBFKernel().double(), noise=0.1),
+    )
+    state, generator = strategy.init(box), torch.Generator().manual_seed(0)
+    chosen = {float(strategy.ask(state, generator=generator).X[0]) for _ in range(30)}
+    assert chosen == {0.0, 0.5, 1.0}
+
+
+GOOD = {"temperature": 30.0, "rate": 0.01, "layers": 2, "width": 8}
+SPACE = Parameters(MIXED)
+REFUSED: list[tuple[Any, str]] = [
+    (lambda: SPACE.place({"temp": 30, "rate": 0.01}, ZERO), "each of the parameters temp"),
+    (lambda: SPACE.place({"temperature": 30, "rate": 0.01}, ZERO), "X is .*rate'., but it must"),
+    (lambda: SPACE.place(GOOD | {"temperature": 90}, ZERO), "90, but .* a number from 20 to 80"),
+    (lambda: SPACE.place(GOOD | {"layers": 2.5}, ZERO), "2.5, but .* a whole number from 1 to 8"),
+    (lambda: SPACE.place(GOOD | {"rate": math.nan}, ZERO), "rate is nan, but it must be a number"),
+    (lambda: SPACE.place([30, 0.01, 2, 8], ZERO), "; give {'temperature'"),
+    (lambda: Box({"x": (1, 0)}), r"x is \(1, 0\) \(Float: low is 1.0 and high 0.0"),
+    (lambda: Box({"x": (True, False)}), r"x is \(True, False\).*; give \(low, high\)"),
+    (lambda: Box({"x": (0, math.inf)}), r"x is .* must lie in \(-1e150, 1e150\)"),
+    (lambda: Box({"tool": ["old", "new", "worn"]}), r"tool is .*; give .* or Choice\("),
+    (lambda: Box({3: (0, 1)}), "3 is no name"),  # type: ignore[dict-item]
+    (lambda: Box({}), "no parameters are given"),
+    (lambda: Box([(0, 1), 2]), "must be a floating-point tensor"),  # type: ignore[list-item]
+    (lambda: Float(0, 1, log=True), r"low is 0, but it must lie in \(0, 1e150\); .* log=False"),
+    (lambda: Integer(0, 4, log=True), "integer of at least 1; use log=False"),
+    (lambda: Float(1e6, 1e6 + 1), "by more than the fifth digit"),
+    (lambda: Integer(2, 2), "omit a fixed parameter"),
+    (lambda: Integer(1, 10**6 + 1), "high 1000001, but .* at most a million"),
+    (lambda: Box({"x": (0, 1)}, search=DiscreteSearch(torch.rand(3, 1).double())), "by MultiStart"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_refusals(call: Any, message: str) -> None:
+    with pytest.raises((InputDataError, ValueError), match=message):
+        call()
+
+
+def test_data_there_and_back() -> None:
+    space = Parameters(MIXED)
+    again = Parameters.from_data(space.data())
+    assert dict(again) == dict(space)
+    assert all(isinstance(axis, BoxParameter) for axis in again.values())
+
+
+def test_descriptions_tell_parameters_apart() -> None:
+    plain = describe(Box([(0, 1)]), "box")
+    described = [describe(Box({"x": axis}), "box") for axis in ((0, 1), (0, 2), Integer(0, 1))]
+    for there, here in itertools.permutations([plain, *described], 2):
+        assert differences(there, here, "box")
+
+
+def test_a_box_shows_its_parameters_as_they_are_written() -> None:
+    box = Box({"x": (20, 80), "rate": Float(1e-4, 1, log=True), "n": Integer(1, 8)})
+    assert (
+        repr(box)
+        == "Box({'x': Float(20, 80), 'rate': Float(0.0001, 1, log=True), 'n': Integer(1, 8)})"
+    )
+    again = eval(repr(box.parameters), {"Float": Float, "Integer": Integer})
+    assert again == dict(box.parameters or {})

@@ -176,17 +176,6 @@ def test_a_recommendation_that_no_measurement_supports_says_so():
     assert "No measurement supports this setting" in loop.describe()
 
 
-def test_a_category_that_always_fails_is_avoided():
-    loop, bad = Loop({"kind": Choice("a", "b", "c"), "x": (0, 1)}), 0
-    for number in range(30):
-        point = loop.ask().point
-        ok = point["kind"] != "b"
-        bad += number >= 12 and not ok
-        loop.tell(-((point["x"] - 0.4) ** 2), ok=ok)
-    assert bad <= 2
-    assert loop.recommend()["kind"] != "b"
-
-
 def history(values: list[float]) -> MeasurementLog:
     player = adaptive_gp_ucb(bank=Bank(features=24), starts=3)
     space = Space({"x": Number(0.0, 1.0)})
@@ -211,17 +200,11 @@ def test_a_running_trial_sets_no_units(values: list[float]) -> None:
         torch.testing.assert_close(later.data.running.units.spread, units.spread)
 
 
-def test_a_trial_that_failed_counts_as_the_worst_from_the_first_on() -> None:
-    before = history([55.0, 55.5])
-    state = as_if_measured(
-        before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, limit=50.0
-    )
-    assert before.quiet.predicts(state)
-    expected = torch.tensor([55.0, 55.5, 50.0], dtype=torch.float64).mean()
-    torch.testing.assert_close(state.data.running.units.centre, expected)
-
-
 def test_a_fantasy_is_the_predicted_mean_or_the_limit() -> None:
+    first = history([55.0, 55.5])
+    state = as_if_measured(first.quiet, first.state, torch.tensor([0.9]).double(), 4.0, limit=50.0)
+    centre = torch.tensor([55.0, 55.5, 50.0], dtype=torch.float64).mean()
+    torch.testing.assert_close(state.data.running.units.centre, centre)
     before = history([55.0, 55.5, 56.0, 54.0])
     mean = before.quiet.suggestion_at(before.state, torch.tensor([0.9]).double(), now=4.0).mean
     for least, wanted in ((None, mean), (100.0, mean), (40.0, torch.tensor(40.0))):
@@ -260,23 +243,17 @@ FOUR_TIMES = THRICE + "a" * 238 + "bc"
     ("letters", "others", "wanted"),
     [
         ("bc" + "a" * 28, BOTH, None),  # not for long enough
-        ("bbcc" + "a" * 26, BOTH, None),
         ("bc" + "a" * 38, BOTH, "b"),
-        ("cb" + "a" * 38, BOTH, "c"),
-        ("a" * 8 + "bc" + "a" * 30, BOTH, "b"),
         ("a" * 9 + "cb" + "a" * 29, BOTH, "c"),
         ("bc" + "a" * 37, BOTH, None),  # one in ten trials at most
         ("bc" + "a" * 39, BOTH, None),
         ("abc" * 20, "f" + "t" * 59, False),
-        ("abc" * 20, BOTH, None),
         ("bc" + "a" * 38, "tf" + "t" * 38, "b"),  # that of the oldest, whatever it is of
         ("cb" + "a" * 28 + "c" + "a" * 19, "tf" + "t" * 48, False),
         (ONCE + "a" * 28, BOTH, None),
         (ONCE + "a" * 58, BOTH, None),  # tried once in vain: after twice as long
         (ONCE + "a" * 68, BOTH, "b"),
         (ONCE + "b" + "a" * 37, BOTH, "b"),  # was gone on with, and c was not
-        (TWICE + "a" * 118, BOTH, None),
-        (TWICE + "a" * 128, BOTH, "b"),
         (THRICE + "a" * 238, BOTH, None),
         (THRICE + "a" * 248, BOTH, "b"),
         (FOUR_TIMES + "a" * 248, BOTH, "b"),  # no longer than that

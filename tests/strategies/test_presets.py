@@ -3,20 +3,47 @@
 import inspect
 import math
 import pickle
-from dataclasses import fields
-from typing import Unpack
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
+import torch
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
+from live_numbers import LiveNumbers
+from loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
 
 import botorch_tv
 from benchmarks import readme
 from botorch_tv import strategies
 from botorch_tv.acquisition import Logarithmic, WidthContext
-from botorch_tv.forgetting import SlidingWindow
+from botorch_tv.forgetting import EventTrigger, KeepAll
 from botorch_tv.forgetting.change_detection import prediction_error
 from botorch_tv.identity import describe
-from botorch_tv.strategies import et_gp_ucb, gp_ucb, presets
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    Grid,
+    MultiStart,
+    State,
+    Strategy,
+    Suggestion,
+    et_gp_ucb,
+    gp_ei,
+    gp_ts,
+    gp_ucb,
+    presets,
+    r_gp_ucb,
+    random_search,
+    sparq_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_tvbo,
+    w_gp_ucb,
+)
+from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.presets import ARGUMENTS
 
 PRESETS = {name: entry.make for name, entry in presets.PRESETS.items()}
@@ -87,36 +114,6 @@ def test_the_table_of_the_readme_is_that_of_the_list():
     assert all(entry.row.count(" | ") == 4 for entry in presets.PRESETS.values())
 
 
-def test_a_user_adds_an_algorithm_in_a_file(monkeypatch):
-    monkeypatch.setattr(presets, "PRESETS", dict(presets.PRESETS))
-
-    @presets.preset("Short-GP-UCB, Short", "blue dotted", "none | σ² | the newest | logarithmic | ")
-    def short_gp_ucb(*, rounds: int = 5, **common: Unpack[presets.Common]) -> strategies.GPStrategy:
-        """Keeps the newest rounds.
-
-        Args:
-            rounds: How many.
-        """
-        parts = presets.with_width(common, Logarithmic())
-        return strategies.GPStrategy(retention=SlidingWindow(rounds), **parts)
-
-    assert "`short_gp_ucb` | retains the newest" in readme.presets(presets.PRESETS)
-    player = short_gp_ucb(kernel=RBFKernel().double(), noise=0.1, rounds=3)
-    state = player.init(strategies.Grid.regular(points=4, dim=1))
-    for _ in range(5):
-        state, _ = player.tell(state, player.ask(state), 0.1)
-    assert state.data.rounds - state.data.dropped == 3
-    with pytest.raises(TypeError, match="unexpected keyword argument 'round'"):
-        short_gp_ucb(kernel=RBFKernel(), noise=0.1, round=3)
-
-
-def test_missing_arguments_are_named():
-    with pytest.raises(TypeError, match="missing a required argument: 'noise'"):
-        strategies.r_gp_ucb(kernel=RBFKernel())
-    with pytest.raises(TypeError, match="too many positional arguments"):
-        strategies.gp_ucb(RBFKernel(), 0.1)
-
-
 def test_defaults_are_those_of_a_strategy():
     defaults = {item.name: item.default for item in fields(strategies.GPStrategy)}
     for name in ("maximize", "mean", "inference"):
@@ -167,3 +164,192 @@ def test_an_event_trigger_explores_as_its_paper_does():
         context = WidthContext(t, t)
         assert float(et.sqrt_beta(context)) == pytest.approx((0.4 * math.log(4 * t)) ** 0.5)
         assert float(usual.sqrt_beta(context)) == pytest.approx((0.8 * math.log(4 * t)) ** 0.5)
+
+
+# ---------------- Suggestions of another strategy, another grid or a point outside are refused
+
+STRATEGY = et_gp_ucb(kernel=kernel(), noise=NOISE)
+FINER = Grid.regular(7, 2)
+nan = float("nan")
+
+
+def asked(domain: Any, strategy: Strategy = STRATEGY, shape: tuple[int, ...] = (3,)) -> Suggestion:
+    state = strategy.init(domain, batch_shape=shape)
+    state, _ = strategy.tell(state, strategy.ask(state), torch.ones(shape, dtype=torch.float64))
+    return strategy.ask(state)
+
+
+def changed(**parts: Any) -> Callable[[], Suggestion]:
+    return lambda: asked(GRID)._replace(**parts)
+
+
+ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
+    "finer grid": (lambda: asked(FINER), r"names no arm of Grid\(36 .*suggestion_at\(state"),
+    "box": (lambda: asked(BOX), "names no arm of Grid"),
+    "other strategy": (
+        lambda: asked(GRID, tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.1)),
+        r"belongs to GPStrategy\(.*Markov.*suggestion_at",
+    ),
+    "other width": (
+        lambda: asked(GRID, replace(STRATEGY, width=Logarithmic(c1=0.3))),
+        "c1=0.3.*, not to ",
+    ),
+    "other trials": (lambda: asked(GRID, shape=(2,)), "shape"),
+    "no arm": (changed(index=torch.full((3,), 36)), "names no arm of Grid"),
+    "another arm": (changed(index=torch.full((3,), 5)), "names no arm of Grid"),
+    "real arm": (changed(index=torch.ones(3)), "names no arm of Grid"),
+    "no X": (changed(X=None), "suggestion.X is None, but it must be .* of shape"),
+    "no time": (changed(time=torch.ones(2)), r"suggestion.time is .* of shape \(2,\)"),
+    "float32 time": (
+        changed(time=torch.full((3,), 2.0)),
+        "suggestion.time is torch.float32 .* torch.float64",
+    ),
+    "no prediction": (changed(mean=torch.full((3,), nan).double()), "nan of trial 0 was predicted"),
+}
+
+
+@pytest.mark.parametrize("name", ON_GRID)
+def test_suggestions_of_other_grids_and_strategies_are_refused(name: str) -> None:
+    make, message = ON_GRID[name]
+    state = STRATEGY.init(GRID, batch_shape=(3,))
+    suggestion = make()
+    with pytest.raises(InputDataError, match=message):
+        STRATEGY.tell(state, suggestion, torch.ones(3, dtype=torch.float64))
+    assert state.rounds == 0
+
+
+@pytest.mark.parametrize("domain", [BOX, WITH_CONTEXT], ids=["box", "context"])
+def test_points_outside_a_box_are_refused(domain: Any) -> None:
+    strategy = gp_ucb(kernel=kernel(), noise=NOISE)
+    state = strategy.init(domain)
+    X = torch.tensor([0.5, 0.5, 2.0][: domain.columns], dtype=torch.float64)
+    good = strategy.suggestion_at(state, X)
+    last = domain.columns - 1
+    for place, value, match in ((1, 3.0, "lies outside Box"), (last, nan, "not finite|NaN")):
+        point = X.clone()
+        point[place] = value
+        with pytest.raises(InputDataError, match=match):
+            strategy.tell(state, good._replace(X=point), 1.0)
+    with pytest.raises(InputDataError, match=r"names the arm of a grid, .* on Box"):
+        strategy.tell(state, good._replace(index=torch.tensor(0)), 1.0)
+
+
+def test_the_same_in_another_place_is_accepted() -> None:
+    rule = EventTrigger(0.1, rule=lambda y, mean, sd, *others: (y - mean).abs() > 9)
+    for retention in (STRATEGY.retention, rule):
+        first, second = (
+            replace(et_gp_ucb(kernel=kernel(), noise=NOISE), retention=retention) for _ in range(2)
+        )
+        state = second.init(Grid.regular(6, 2))
+        saved = pickle.dumps(tuple(first.ask(first.init(GRID))))
+        suggestion = Suggestion(*pickle.loads(saved))
+        assert second.tell(state, suggestion, 1.0)[0].rounds == 1
+        assert second.tell(state, suggestion._replace(made_by=None), 1.0)[0].rounds == 1
+
+
+def test_parallel_suggestions_are_added_to_newer_states():
+    strategy = et_gp_ucb(kernel=kernel(), noise=NOISE)
+    state = strategy.init(GRID)
+    for y in (0.2, 0.1):
+        state, _ = strategy.tell(state, strategy.ask(state), y)
+    made = strategy.ask(state)
+    state, _ = strategy.tell(state, made, 0.0)
+    fresh = strategy.suggestion_at(state, made.X, now=made.time)
+    y = float(fresh.mean + 1.05 * strategy.band(state, fresh))
+    assert y < float(made.mean + strategy.band(state, made))
+    after, info = strategy.tell(state, made, y)
+    assert not info.reset
+    _, info = strategy.tell(state, fresh, y)
+    assert info.reset
+    plain = replace(strategy, retention=KeepAll())
+    again = plain.init(GRID)
+    for X, value in zip(after.history.choice.tensor(), after.history.y.tensor()):
+        at = plain.suggestion_at(again, GRID.X[X], now=again.time + (again.rounds < 3))
+        again, _ = plain.tell(again, at, value)
+    expected = plain.posterior(again, GRID.X).mean
+    torch.testing.assert_close(strategy.posterior(after, GRID.X).mean, expected)
+
+
+# ---------------- The estimated memory of a trial is right to a factor of two
+
+KERNEL = unit_kernel("se", 0.3)
+NOISY = {"kernel": KERNEL, "noise": 0.1}
+STRATEGIES: dict[str, Callable[[], Strategy]] = {
+    "GP": lambda: gp_ucb(**NOISY),
+    "GP exact": lambda: gp_ucb(**NOISY, inference="exact"),
+    "TV": lambda: tv_gp_ucb(**NOISY, epsilon=0.03),
+    "SW": lambda: sw_gp_ucb(**NOISY, window=10),
+    "R": lambda: r_gp_ucb(**NOISY, period=12),
+    "ET": lambda: et_gp_ucb(**NOISY),
+    "W": lambda: w_gp_ucb(**NOISY, gamma=0.95),
+    "UI": lambda: ui_tvbo(**NOISY, sigma_w2=0.03),
+    "TS": lambda: gp_ts(**NOISY),
+    "EI": lambda: gp_ei(**NOISY),
+    "random": lambda: random_search(**NOISY),
+    "TV in a window": lambda: replace(
+        tv_gp_ucb(**NOISY, epsilon=0.03), retention=sw_gp_ucb(**NOISY, window=10).retention
+    ),
+}
+
+
+SIZES = [(4, 12), (7, 40)]
+"""Points per dimension and rounds."""
+
+
+def share(player: Strategy, domain: Domain, trials: int, horizon: int) -> float:
+    template = player.init(domain)
+    estimate = trials * player.numbers_per_trial(template, horizon, trials)
+    draw = torch.Generator().manual_seed(0)
+    player.ask(template, generator=draw)  # fills caches that all trials share
+    with LiveNumbers() as live:
+        state = player.init_like(template, (trials,))
+        first = player.ask(state, generator=draw)
+        for t in range(horizon):
+            state, _ = player.tell(
+                state, _other(first, state, t, draw), first.mean, check=False, consume=True
+            )
+            asked = player.consult(state, generator=draw) if player.consults else None
+            if asked is not None:
+                answers = torch.zeros(asked.mask.shape, dtype=torch.float64)
+                state = player.absorb(state, asked, answers, check=False)
+            if isinstance(domain, Grid) or t == horizon - 1:
+                player.ask(state, generator=draw)
+    return estimate / live.most
+
+
+def _other(first: Suggestion, state: State, t: int, draw: torch.Generator) -> Suggestion:
+    trials, time = len(first.mean), first.time + t
+    if isinstance(state.domain, Grid):
+        index = (5 * torch.arange(trials) + t) % len(state.domain)
+        return first._replace(index=index, X=state.domain.points(index, first.mean), time=time)
+    X = torch.rand(first.X.shape, dtype=torch.float64, generator=draw)
+    return first._replace(X=X, time=time)
+
+
+@pytest.mark.parametrize("trials", [12])
+@pytest.mark.parametrize(("points", "horizon"), SIZES)
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_on_a_grid(name: str, points: int, horizon: int, trials: int) -> None:
+    assert 0.5 < share(STRATEGIES[name](), Grid.regular(points, 2), trials, horizon) < 2
+
+
+def test_with_an_expert() -> None:
+    assert 0.5 < share(sparq_gp_ucb(**NOISY, steps=20), Grid.regular(5, 2), 3, 12) < 2
+
+
+@pytest.mark.parametrize("trials", [1, 5])
+@pytest.mark.parametrize("name", ["GP", "TV", "SW", "TS", "random"])
+@pytest.mark.parametrize(
+    "search",
+    [MultiStart(raw_samples=64, evaluations=2), DiscreteSearch(torch.rand(300, 2).double())],
+)
+def test_on_a_box(search: MultiStart | DiscreteSearch, name: str, trials: int) -> None:
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    assert 0.5 < share(STRATEGIES[name](), Box(bounds, search=search), trials, 40) < 2
+
+
+@pytest.mark.parametrize("name", ["GP exact", "TV", "W"])
+def test_of_a_factor_that_grows(name: str) -> None:
+    domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
+    player = replace(STRATEGIES[name](), inference="exact")
+    assert 0.8 < share(player, domain, 2, 150) < 1.3

@@ -1,21 +1,24 @@
 """Which observations count: failures, windows and resets."""
 
-import copy
-from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from conformance.presets import NARROW
 from conformance.rounds import Setting, make_world
+from loop.loops import GRID, NOISE, kernel
 from oracles.dense import DenseBandit, regression
 
-from botorch_tv.forgetting import KeepAll, PeriodicReset, Wiener
+from botorch_tv import Loop, et_gp_ucb, run_study
+from botorch_tv.forgetting import ConfirmedTrigger, EventTrigger, KeepAll, PeriodicReset, Wiener
 from botorch_tv.gp.arm_engine import PlayedArms
 from botorch_tv.gp.arms import LEAST_NOISE
-from botorch_tv.gp.basis import ArmBasis, FeatureBasis
 from botorch_tv.gp.filter import Filter
+from botorch_tv.simulation import AbruptWorld
+from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import (
     Box,
     DiscreteSearch,
@@ -25,7 +28,6 @@ from botorch_tv.strategies import (
     Strategy,
     gp_ucb,
     sw_gp_ucb,
-    w_gp_ucb,
 )
 
 # Large readings leave large rounding.
@@ -166,32 +168,87 @@ def test_a_random_walk_starts_at_the_earliest_time(domain: Grid | Box, retention
     np.testing.assert_allclose(posterior.variance[:, 0], variance, rtol=0, atol=1e-10)
 
 
-def test_few_arms_take_features_in_double_precision_alone() -> None:
-    rough = Setting(points=4, kernel="matern", noise=0.1, rounds=0)
-    strategy = w_gp_ucb(kernel=rough.module(), noise=0.1, gamma=0.9)
-    for dtype, basis in ((torch.float64, FeatureBasis), (torch.float32, ArmBasis)):
-        assert isinstance(strategy.init(rough.domain, dtype=dtype).basis, basis)
+# ---------------- A trigger that waits for a second contradiction
+
+POINTS = GRID.X
 
 
-def rounded_below_zero(state: State) -> State:
-    basis = copy.copy(state.basis)
-    basis.variance = basis.variance * (1 - 1e-9)
-    running = state.data.running
-    if running is not None:
-        running = copy.copy(running)
-        running.variance = running.variance - 1e-9
-    return state._replace(data=state.data._replace(prior=basis, running=running))
+def confirmed(**given: Any) -> Strategy:
+    return et_gp_ucb(**({"kernel": kernel(0.4), "noise": NOISE, "confirm": 1} | given))
 
 
-@pytest.mark.parametrize("make", [gp_ucb, w_gp_ucb], ids=["recursion", "from the log"])
-def test_variances_rounded_below_zero_are_zero(make: Callable[..., Strategy]) -> None:
-    strategy = make(
-        kernel=PRECISE.module(), noise=1e-10, **({"gamma": 1.0} if make is w_gp_ucb else {})
-    )
-    state = strategy.init(PRECISE.domain)
-    state, _ = strategy.tell(state, strategy.suggestion_at(state, X[0]), 100.0)
-    state = rounded_below_zero(state)
-    suggestion = strategy.ask(state)  # the mean there is far above all others
-    assert int(suggestion.index) == 0
-    assert float(suggestion.sd) == 0.0
-    assert float(strategy.suggestion_at(state, X[0]).sd) >= 0.0
+def settled_loop(**given: Any) -> Loop:
+    flat = torch.ones(len(POINTS), len(POINTS), dtype=torch.float64)
+    loop = Loop(confirmed(kernel=flat, **given), GRID, pending=4)
+    for _ in range(6):
+        loop.ask()
+        loop.tell(1.0)
+    return loop
+
+
+@pytest.mark.parametrize("confirm", [0, 1])
+def test_a_late_wrong_reading_is_doubted_at_its_time(confirm: int) -> None:
+    loop, other = settled_loop(confirm=confirm), settled_loop(confirm=confirm)
+    loop.observe(POINTS[3], -3.0, time=2.5)
+    assert loop.last.reset == (confirm == 0)
+    assert loop.history.reset.tolist().count(True) == (2 if confirm == 0 else 0)
+    if confirm:
+        for player in (loop, other):
+            player.ask()
+            player.tell(1.0)
+            assert not player.last.reset
+        torch.testing.assert_close(loop.posterior(POINTS).mean, other.posterior(POINTS).mean)
+
+
+def test_a_late_reading_confirms_a_later_reading() -> None:
+    loop = settled_loop()
+    loop.observe(POINTS[0], -1.0, time=9.0)
+    loop.observe(POINTS[1], -1.0, time=8.0)
+    assert loop.history.reset.tolist() == [False] * 7 + [True]
+    assert loop.posterior(POINTS).mean[0].item() == pytest.approx(-2 / (2 + NOISE), abs=1e-9)
+
+
+def test_open_suggestions_are_judged_after_a_reset(tmp_path: Path) -> None:
+    loop = settled_loop()
+    waiting = [loop.ask() for _ in range(4)]
+    loop.tell(-1.0, suggestion=waiting[0])
+    assert not loop.last.reset
+    loop.save(tmp_path / "loop.json")
+    for player in (loop, Loop.load(tmp_path / "loop.json", loop.strategy)):
+        fired = []
+        for asked in waiting[1:]:
+            player.tell(-1.0, suggestion=asked)
+            fired.append(player.last.reset)
+        assert fired == [True, False, False]
+        mean = player.posterior(POINTS).mean[0].item()
+        assert mean == pytest.approx(-4 / (4 + NOISE), abs=1e-9)
+
+
+def test_studies_play_it_round_by_round_alike() -> None:
+    pytest.importorskip("numba")
+    place = AbruptWorld(GRID, functions=GaussianDraw(kernel(0.4)), changes=(12, 24), noise=0.05)
+    players = {f"{c}": confirmed(noise=0.05, confirm=c) for c in (0, 1)}
+    usual = {"trials": 6, "horizon": 36, "progress": False}
+    whole = run_study(place, players, compiled=False, **usual).data
+    compiled = run_study(place, {"1": players["1"]}, compiled=True, **usual).data
+    for name in ("index", "resets"):
+        ours = whole[name].sel(strategy="1").values
+        np.testing.assert_array_equal(compiled[name].sel(strategy="1").values, ours)
+    papers, ours = (whole["resets"].sel(strategy=c).values for c in ("0", "1"))
+    assert ours.any()
+    assert (papers != ours).any()
+
+
+def test_the_papers_rule_is_the_default() -> None:
+    for papers in (confirmed(confirm=0), et_gp_ucb(kernel=kernel(0.4), noise=NOISE)):
+        assert papers.retention == EventTrigger(0.1)
+    assert confirmed(confirm=2.0).retention == ConfirmedTrigger(0.1, confirm=2)
+    assert "confirm=2" in repr(confirmed(confirm=2))
+
+
+@pytest.mark.parametrize("confirm", [-1, 1.5, True, False, None, "1"])
+def test_numbers_of_contradictions_that_are_none_are_refused(confirm: Any) -> None:
+    with pytest.raises(ValueError, match=r"et_gp_ucb: confirm is .* integer of at least 0"):
+        confirmed(confirm=confirm)
+    with pytest.raises(ValueError, match=r"ConfirmedTrigger: confirm is .* integer of at least 1"):
+        ConfirmedTrigger(confirm=confirm)

@@ -5,12 +5,29 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.optim import optimize_acqf
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from oracles.dense import log_improvement
 
-from botorch_tv.acquisition import AgnosticGPUCB, Constant, ExpectedImprovement, UpperConfidence
+from botorch_tv.acquisition import (
+    AgnosticGPUCB,
+    Constant,
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    Thompson,
+)
 from botorch_tv.forgetting import Markov
 from botorch_tv.gp.search import Sought, _climb, nearest, peaks_of, raw_points, spread
-from botorch_tv.strategies import Box, Float, GPStrategy, Integer, MultiStart, adaptive_gp_ucb
+from botorch_tv.strategies import (
+    Box,
+    Float,
+    GPStrategy,
+    Integer,
+    MultiStart,
+    adaptive_gp_ucb,
+)
+from botorch_tv.strategies.state import draws_from
 
 D = torch.float64
 UNIT = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
@@ -93,11 +110,6 @@ class Recording(MultiStart):
         return super().best(box, sought)
 
 
-class Half(UpperConfidence):
-    def score(self, candidates):
-        return 0.5 * super().score(candidates)
-
-
 def strategy_of(kernel, **parts):
     kernel = kernel.double()
     parts = {"width": Constant(4.0), "decay": Markov(0.05), "noise": 0.01} | parts
@@ -167,12 +179,6 @@ def test_bounds_in_a_context_with_widths_of_each_trial(maximize):
     compared(adaptive_gp_ucb(**width), 1, context=1, rounds=14)
 
 
-def test_user_defined_scores_have_recorded_slopes():
-    for exploration in (Half(), ExpectedImprovement()):
-        _, sought, _ = sought_by(strategy_of(RBFKernel(), exploration=exploration), 1, rounds=2)
-        assert sought.climbed is None
-
-
 def test_named_integers_have_slopes_without_rounding():
     search, strategy = Recording(), strategy_of(RBFKernel())
     state = strategy.init(Box({"x": Float(1.0, 9.0), "n": Integer(1, 8)}, search=search))
@@ -185,3 +191,155 @@ def test_named_integers_have_slopes_without_rounding():
     found = _climb(box, sought)(U, torch.arange(1))
     recorded = _climb(box, sought._replace(climbed=None))(U, torch.arange(1))
     torch.testing.assert_close(found, recorded, rtol=1e-10, atol=1e-10)
+
+
+# ---------------- The point found is the best
+
+NOISE, EPSILON = 0.01, 0.04
+
+
+def kernel_of(kind, lengthscale):
+    kernel = (RBFKernel() if kind == "se" else MaternKernel(nu=2.5)).double()
+    kernel.lengthscale = torch.tensor(lengthscale, dtype=D)
+    return kernel
+
+
+def markov_strategy(kind, lengthscale, **parts):
+    return GPStrategy(
+        kernel=kernel_of(kind, lengthscale),
+        noise=NOISE,
+        decay=Markov(EPSILON),
+        width=Constant(4.0),
+        **parts,
+    )
+
+
+def observed(strategy, dim, n, seed=0, trials=2):
+    """A state after n observations at random points of [0, 2]^d; and these, trial by trial."""
+    random = np.random.default_rng([seed, dim])
+    X, y = 2 * random.random((n, trials, dim)), random.standard_normal((n, trials))
+    box = Box(torch.tensor([[0.0] * dim, [2.0] * dim], dtype=D))
+    state = strategy.init(box, batch_shape=(trials,))
+    for t in range(n):
+        at = strategy.suggestion_at(state, torch.tensor(X[t]))
+        state, _ = strategy.tell(state, at, torch.tensor(y[t]))
+    return state, X.transpose(1, 0, 2), y.T
+
+
+def posterior_by_hand(kind, lengthscale, X, y, query):
+    def k(a, b):
+        square = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
+        r = np.sqrt(np.clip(square, 0, None)) / lengthscale
+        if kind == "se":
+            return np.exp(-0.5 * r**2)
+        return (1 + 5**0.5 * r + 5 * r**2 / 3) * np.exp(-(5**0.5) * r)
+
+    t = np.arange(1.0, len(y) + 1)
+    A = k(X, X) * (1 - EPSILON) ** (np.abs(np.subtract.outer(t, t)) / 2) + NOISE * np.eye(len(y))
+    cross = k(query, X) * (1 - EPSILON) ** ((len(y) + 1 - t) / 2)
+    variance = 1 - (cross * np.linalg.solve(A, cross.T).T).sum(1)
+    return cross @ np.linalg.solve(A, y), np.sqrt(np.clip(variance, 1e-12, None))
+
+
+def dense_points(dim):
+    if dim == 1:
+        return np.linspace(0, 2, 4001)[:, None]
+    if dim == 2:
+        axis = np.linspace(0, 2, 161)
+        return np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+    random = np.random.default_rng(1)
+    inside = 2 * random.random((40_000, dim))
+    faces = np.where(random.random(inside.shape) < 0.3, 2.0 * (inside > 1), inside)
+    return np.concatenate([inside, faces])
+
+
+CASES = [(1, "se", 0.15, 9), (2, "se", 0.4, 12), (2, "m52", 0.7, 25), (3, "se", 0.8, 20)]
+CASES += [(6, "m52", 1.5, 30)]
+
+
+@pytest.mark.parametrize(("dim", "kind", "lengthscale", "n"), CASES)
+def test_upper_bounds_are_as_high_as_on_a_dense_grid_and_as_botorchs(dim, kind, lengthscale, n):
+    strategy = markov_strategy(kind, lengthscale)
+    state, X, y = observed(strategy, dim, n)
+    suggestion = strategy.ask(state)
+    assert suggestion.X.min() >= 0
+    assert suggestion.X.max() <= 2
+    found = suggestion.mean + 2 * suggestion.sd
+    for trial in range(2):
+        at = suggestion.X[trial].numpy()[None]
+        mean, sd = posterior_by_hand(kind, lengthscale, X[trial], y[trial], at)
+        assert float(found[trial]) == pytest.approx(float(mean[0] + 2 * sd[0]), abs=1e-7)
+        mean, sd = posterior_by_hand(kind, lengthscale, X[trial], y[trial], dense_points(dim))
+        assert float(found[trial]) >= (mean + 2 * sd).max() - 1e-6
+    # BoTorch on the strategy's own model, a trial alone.
+    alone = strategy.init(state.domain)
+    for t in range(n):
+        at = strategy.suggestion_at(alone, torch.tensor(X[0, t]))
+        alone, _ = strategy.tell(alone, at, torch.tensor(y[0, t]))
+    torch.manual_seed(0)
+    _, theirs = optimize_acqf(
+        UpperConfidenceBound(strategy.as_model(alone), beta=4.0),
+        state.domain.bounds,
+        q=1,
+        num_restarts=4,
+        raw_samples=128,
+    )
+    assert float(found[0]) >= float(theirs) - 1e-3
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("exploration", [ExpectedImprovement(), ProbabilityOfImprovement()])
+def test_improvements_are_as_high_as_on_a_dense_grid(exploration, maximize):
+    strategy = markov_strategy("se", 0.5, exploration=exploration, maximize=maximize)
+    state, X, y = observed(strategy, 2, 10, seed=2)
+    suggestion, sign = strategy.ask(state), 1 if maximize else -1
+
+    def score(trial, query):
+        at_data, _ = posterior_by_hand("se", 0.5, X[trial], y[trial], X[trial])
+        mean, sd = posterior_by_hand("se", 0.5, X[trial], y[trial], query)
+        u = (sign * mean - (sign * at_data).max()) / sd
+        improves = isinstance(exploration, ExpectedImprovement)
+        return np.log(sd) + log_improvement(u) if improves else u
+
+    for trial in range(2):
+        best = score(trial, dense_points(2)).max()
+        assert score(trial, suggestion.X[trial].numpy()[None])[0] >= best - 1e-6
+
+
+def test_the_best_of_a_drawn_function_is_found():
+    strategy = markov_strategy("m52", 0.4, exploration=Thompson())
+    state, _, _ = observed(strategy, 2, 8)
+    chosen = strategy.ask(state, generator=torch.Generator().manual_seed(3))
+    # The same function once more, everywhere.
+    draws = draws_from(torch.Generator().manual_seed(3), state)
+    candidates = strategy.decision(state)._points(strategy.exploration, draws)
+    posterior = candidates.posterior
+
+    def values(X):
+        return posterior.mean_at(X) + 2.0 * posterior.sample_at(X)
+
+    grid = torch.tensor(dense_points(2)).expand(2, -1, -1)
+    best = torch.cat([values(part).amax(-1, keepdim=True) for part in grid.split(4000, 1)], 1)
+    assert (values(chosen.X.unsqueeze(1))[:, 0] >= best.amax(-1) - 1e-6).all()
+
+
+def test_recommended_is_the_best_mean():
+    for maximize in (True, False):
+        strategy = markov_strategy("se", 0.5, maximize=maximize)
+        state, X, y = observed(strategy, 2, 12, seed=4)
+        chosen, sign = strategy.recommend(state), 1 if maximize else -1
+        for trial in range(2):
+            means, _ = posterior_by_hand("se", 0.5, X[trial], y[trial], dense_points(2))
+            mean, _ = posterior_by_hand("se", 0.5, X[trial], y[trial], chosen[trial].numpy()[None])
+            assert sign * mean[0] >= (sign * means).max() - 1e-6
+
+
+def test_bounds_hold_where_all_is_better_beyond():
+    strategy = GPStrategy(kernel=kernel_of("se", 3.0), noise=1e-4, width=Constant(1e-8))
+    state = strategy.init(Box(torch.tensor([[-3.0, 5.0], [-1.0, 6.5]], dtype=D)))
+    for x in ((-3.0, 5.0), (-1.0, 5.0), (-3.0, 6.5), (-2.0, 6.0), (-1.0, 6.5)):
+        X = torch.tensor(x, dtype=D)
+        value = X[0] + 2 - 0.5 * (X[1] - 5.75)
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, X), value)
+    assert strategy.ask(state).X.tolist() == [-1.0, 5.0]
+    assert strategy.recommend(state).tolist() == [-1.0, 5.0]
