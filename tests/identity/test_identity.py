@@ -81,6 +81,9 @@ def adding(number):
 UNLIKE = {
     "number": lambda: (0.1, 0.1 + 1e-17 + 2e-17),
     "None": lambda: (None, False),
+    "flag": lambda: (True, False),
+    "infinity": lambda: (math.inf, -math.inf),
+    "dtype": lambda: (torch.float32, torch.float64),
     "text": lambda: ("a", "b"),
     "tensor": lambda: (torch.zeros(3), torch.tensor([0.0, 0.0, 1e-30])),
     "tensor dtype": lambda: (torch.zeros(3), torch.zeros(3).double()),

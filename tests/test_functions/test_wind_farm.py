@@ -98,17 +98,3 @@ def test_steering_pays_and_its_sign_follows_the_wind() -> None:
     assert alone.item() == pytest.approx(best[1].item(), rel=1e-12)
     copied = copy.deepcopy(farm)
     assert torch.equal(copied.optimal_value_at(1.0), best[1])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"directions": torch.tensor([270.0])}, "two or more finite numbers"),
-        ({"directions": torch.tensor([270.0, math.nan])}, "two or more finite numbers"),
-        ({"speeds": torch.ones(3)}, "could not be broadcast"),
-        ({"speeds": 0.0}, "above 0"),
-    ],
-)
-def test_bad_input(settings, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        WindFarm(**{"directions": TURN} | settings)
