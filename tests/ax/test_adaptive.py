@@ -21,7 +21,6 @@ from botorch_tv.ax import (
     time_varying_generation_strategy,
 )
 from botorch_tv.ax.adaptive import TrialSpace
-from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.strategies import Box, adaptive_gp_ucb
 from botorch_tv.strategies.parameters import MixedSearch
 
@@ -180,26 +179,6 @@ def test_running_trials_and_repeated_failures_are_avoided():
     assert abs(first["x"] - third["x"]) > 0.04
     best, *_ = best_now(client, {"hour": 15.0})
     assert abs(best["x"] - first["x"]) > 0.04
-
-
-def test_day_and_night(experiment, tell, ask, tmp_path):
-    def value(hour, x):
-        best = 0.5 * math.cos(2 * math.pi * hour / 24)
-        return -((x - best) ** 2)
-
-    decay = PeriodicMarkov(epsilon=1e-4, cycle=24.0, cycle_lengthscale=0.7)
-    client = experiment(forgetting=decay, learn_forgetting=False, horizon=1000.0)
-    rows = [(3.0 * n, ((7 * n) % 17) / 8 - 1) for n in range(32)]  # four days
-    tell(client, [(t, x, value(t, x)) for t, x in rows])
-    path = str(tmp_path / "experiment.json")
-    client.save_to_json_file(path)
-    for item in (client, Client.load_from_json_file(path)):
-        ask(item, 96.0)
-        grid = [{"x": x / 20} for x in range(-20, 21)]
-        for hour in (108.0, 120.0):  # of the fifth day, midday and the end
-            predicted = [each["y"][0] for each in predict_now(item, grid, {"t": hour})]
-            best = grid[predicted.index(max(predicted))]["x"]
-            assert best == pytest.approx(0.5 * math.cos(2 * math.pi * hour / 24), abs=0.15)
 
 
 def test_trials_out_of_the_search_space_are_dropped():

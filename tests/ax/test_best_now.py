@@ -84,14 +84,6 @@ def test_only_settings_that_are_expected_to_keep_constraints(experiment):
         best_now(client, {"t": 4.0})
 
 
-def test_a_sum_of_outcomes(experiment):
-    client = experiment(objective="y - 2*z", **MODEL)
-    for t, x in enumerate((-0.9, 0.2, 0.9)):
-        index = client.attach_trial(parameters={"t": float(t), "x": x})
-        client.complete_trial(index, {"y": x, "z": x})
-    assert best_now(client, {"t": 3.0})[0]["x"] == -0.9
-
-
 def test_a_strategy_without_time(experiment):
     with pytest.raises(
         UserInputError, match=r"strategy None has no .*time_varying_generation_strategy"
