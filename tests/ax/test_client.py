@@ -8,7 +8,6 @@ import json
 import sys
 
 import numpy as np
-import torch
 from ax.adapter.cross_validation import cross_validate
 from ax.adapter.registry import Generators
 from ax.api.client import Client
@@ -20,52 +19,11 @@ from ax.storage.json_store.encoder import object_to_json
 
 from botorch_tv import acquisition as a
 from botorch_tv import forgetting as f
-from botorch_tv.acquisition import WGPUCB, Constant, DoublyWeighted, Logarithmic, Realized
+from botorch_tv.acquisition import WGPUCB, Constant, DoublyWeighted, Realized
 from botorch_tv.ax import PresentAcquisition, complete_trial_at
 from botorch_tv.ax.strategy import VALUES, label
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.test_functions import DriftingBranin
-
-TIMES = [0.0, 1.5, 2.0, 7.25, 8.0, 20.0, 21.0, 30.5, 31.0, 40.0]
-
-
-def branin(make, objective):
-    from ax.api.configs import RangeParameterConfig
-
-    bounds = {"x1": (-5.0, 10.0), "x2": (0.0, 15.0), "t": (0.0, 100.0)}
-    parameters = [
-        RangeParameterConfig(name=name, parameter_type="float", bounds=bound)
-        for name, bound in bounds.items()
-    ]
-    return make(
-        objective=objective,
-        parameters=parameters,
-        initialization_trials=7,
-        forgetting=Markov(epsilon=0.03),
-        width=Logarithmic(),
-    )
-
-
-def test_ten_trials_on_a_drifting_function_either_way_up(experiment, ask, model_of):
-    problem = DriftingBranin()
-    lowest, highest = branin(experiment, "-y"), branin(experiment, "y")
-    for now in TIMES:
-        index, chosen = ask(lowest, now)
-        assert chosen["t"] == now
-        if now == TIMES[-1]:
-            break
-        X = torch.tensor([[chosen["x1"], chosen["x2"], now]], dtype=torch.float64)
-        value = problem.evaluate_true(X).item()
-        lowest.complete_trial(index, {"y": value})
-        highest.complete_trial(highest.attach_trial(parameters=chosen), {"y": -value})
-    model = model_of(lowest)
-    assert type(model) is TimeVaryingGP
-    assert model.now == TIMES[-1]
-    assert model.train_inputs[0][:, model.time_dim].tolist() == TIMES[:-1]
-    # The mirror image of a problem has the same best setting; only rounding tells them apart.
-    _, mirrored = ask(highest, TIMES[-1])
-    assert mirrored == pytest.approx(chosen, abs=0.02)
 
 
 @pytest.mark.parametrize(("objective", "best"), [("y", 0.4), ("-y", -0.6)])
