@@ -3,12 +3,12 @@
 import pytest
 
 pytest.importorskip("ax.api.client")
-
 import numpy as np
 import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UnsupportedError, UserInputError
+from ax_experiment import ask, dense_prediction, experiment, model_of, tell
 
 from botorch_tv.acquisition import Constant
 from botorch_tv.ax import adaptive_generation_strategy as adaptive
@@ -28,9 +28,7 @@ MODEL = {"forgetting": Markov(EPSILON), "learn_forgetting": False}
 
 
 @pytest.mark.parametrize(("objective", "sign"), [("y", 1.0), ("-y", -1.0)])
-def test_the_setting_whose_mean_is_best_now(
-    experiment, ask, tell, model_of, dense_prediction, objective, sign
-):
+def test_the_setting_whose_mean_is_best_now(objective, sign):
     rows = [(t, x, sign * y) for t, x, y in ROWS]
     client = tell(experiment(objective=objective, **MODEL), rows)
     ask(client, NOW)
@@ -55,7 +53,7 @@ def test_the_setting_whose_mean_is_best_now(
     assert model_of(client).now.item() == NOW
 
 
-def test_observations_age_until_now(experiment, ask, tell, model_of):
+def test_observations_age_until_now():
     forgetting = ExponentialWeights(gamma=0.8)
     client = tell(experiment(forgetting=forgetting, learn_forgetting=False), ROWS)
     ask(client, NOW)
@@ -71,7 +69,7 @@ def test_observations_age_until_now(experiment, ask, tell, model_of):
     assert deviation[1] > 1.5 * deviation[0]
 
 
-def test_only_settings_that_are_expected_to_keep_constraints(experiment):
+def test_only_settings_that_are_expected_to_keep_constraints():
     client = experiment(objective="y", constraints=["z <= 1"], **MODEL)
     for t, x in enumerate((-0.9, -0.3, 0.2, 0.9)):
         index = client.attach_trial(parameters={"t": float(t), "x": x})
@@ -84,7 +82,7 @@ def test_only_settings_that_are_expected_to_keep_constraints(experiment):
         best_now(client, {"t": 4.0})
 
 
-def test_a_strategy_without_time(experiment):
+def test_a_strategy_without_time():
     with pytest.raises(
         UserInputError, match=r"strategy None has no .*time_varying_generation_strategy"
     ):
@@ -95,7 +93,7 @@ def test_a_strategy_without_time(experiment):
         best_now(client, {"t": 1.0})
 
 
-def test_measurements_count_before_and_after_suggestions(experiment, ask, tell):
+def test_measurements_count_before_and_after_suggestions():
     client = tell(experiment(initialization_trials=9, **MODEL), [(0, 0.3, 1.0), (2, -0.4, 3.0)])
     assert best_now(client, {"t": 2.0})[0]["x"] == -0.4
     assert client._generation_strategy.adapter is None
@@ -115,12 +113,12 @@ def test_measurements_count_before_and_after_suggestions(experiment, ask, tell):
         ({"t": "now"}, ValueError, r"t is .* must be finite; give the time"),
     ],
 )
-def test_times_are_refused(experiment, tell, now, error, message):
+def test_times_are_refused(now, error, message):
     with pytest.raises(error, match=message):
         best_now(tell(experiment(**MODEL), ROWS[:3]), now)
 
 
-def test_outcomes_that_have_no_best(experiment, tell):
+def test_outcomes_that_have_no_best():
     client = experiment(**MODEL)
     with pytest.raises(UserInputError, match="No trial has a value of the objective"):
         best_now(client, {"t": 1.0})
@@ -153,12 +151,12 @@ MEASURED = [(0.0, 0.1, 1.0), (2.0, 0.5, 2.0), (4.0, 0.7, 0.0)]
     ],
     ids=["missing", "log", "choice", "integers", "alone"],
 )
-def test_a_search_space_without_time_as_a_range(experiment, ask, parameters, message):
+def test_a_search_space_without_time_as_a_range(parameters, message):
     with pytest.raises(UserInputError, match=message):
         ask(experiment(parameters=parameters), 1.0)
 
 
-def test_time_not_fixed(experiment, tell):
+def test_time_not_fixed():
     client = experiment()
     for _ in range(2):  # first by the Sobol points, then by the model
         with pytest.raises(UserInputError, match=r"fixed_parameters=\{'t': now\}"):
@@ -166,7 +164,7 @@ def test_time_not_fixed(experiment, tell):
         tell(client, MEASURED)
 
 
-def test_times_that_cannot_be(experiment, ask, tell):
+def test_times_that_cannot_be():
     client = tell(experiment(), MEASURED)
     with pytest.raises(UserInputError, match=r"fixed at 3\.0, but a trial was measured at 4\.0"):
         ask(client, 3.0)
@@ -175,7 +173,7 @@ def test_times_that_cannot_be(experiment, ask, tell):
     assert ask(client, 4.0)[1]["t"] == 4.0
 
 
-def test_width_with_outcome_constraints(experiment, ask, tell):
+def test_width_with_outcome_constraints():
     client = experiment(constraints=["y <= 3"], objective="z", width=Constant(1.0))
     for t, x, y in MEASURED:
         index = client.attach_trial(parameters={"t": t, "x": x})
@@ -186,7 +184,7 @@ def test_width_with_outcome_constraints(experiment, ask, tell):
         ask(client, 5.0)
 
 
-def test_data_that_ax_refuses_start_no_trial(experiment, ask):
+def test_data_that_ax_refuses_start_no_trial():
     client = experiment()
     index, _ = ask(client, 1.0)
     for _ in range(2):
@@ -214,7 +212,7 @@ def test_data_that_ax_refuses_start_no_trial(experiment, ask):
         ("adaptive", 12.5, UserInputError, r"is 12\.5, .* give fixed_parameters=\{'t': now\}"),
     ],
 )
-def test_invalid_times_leave_the_trial_running(experiment, ask, tell, kind, given, error, message):
+def test_invalid_times_leave_the_trial_running(kind, given, error, message):
     """Such a trial was completed, and no suggestion could be made from then on."""
     client = tell(experiment(), MEASURED)
     if kind == "adaptive":
@@ -229,7 +227,7 @@ def test_invalid_times_leave_the_trial_running(experiment, ask, tell, kind, give
     assert best_now(client, {"t": 8.0})[0]["t"] == 8.0
 
 
-def test_a_trial_is_completed_once(experiment, tell):
+def test_a_trial_is_completed_once():
     client = tell(experiment(), MEASURED)
     with pytest.raises(UserInputError, match="Trial 2 is COMPLETED, but only a running trial"):
         complete_trial_at(client, 2, {"y": 1.0}, {"t": 5.0})

@@ -3,7 +3,6 @@
 import pytest
 
 pytest.importorskip("ax.api.client")
-
 import json
 import sys
 
@@ -16,6 +15,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
+from ax_experiment import acquisition_of, ask, dense_prediction, experiment, model_of, tell
 
 from botorch_tv import acquisition as a
 from botorch_tv import forgetting as f
@@ -27,7 +27,7 @@ from botorch_tv.models import TimeVaryingGP
 
 
 @pytest.mark.parametrize(("objective", "best"), [("y", 0.4), ("-y", -0.6)])
-def test_the_best_setting_of_today_is_asked_for(experiment, ask, tell, objective, best):
+def test_the_best_setting_of_today_is_asked_for(objective, best):
     # A ridge that was elsewhere in the past: its memory would mislead a model without time.
     past = [(t, x, -((x + best) ** 2)) for t, x in zip(range(5), np.linspace(-1, 1, 5))]
     today = [(90 + i, x, -((x - best) ** 2)) for i, x in enumerate(np.linspace(-1, 1, 6))]
@@ -38,7 +38,7 @@ def test_the_best_setting_of_today_is_asked_for(experiment, ask, tell, objective
     assert chosen["x"] == pytest.approx(best, abs=0.1)
 
 
-def test_observations_are_compared_as_they_would_be_now(experiment, ask, tell, acquisition_of):
+def test_observations_are_compared_as_they_would_be_now():
     client = tell(experiment(), [(t, 0.1 * t, -t) for t in range(4)] + [(5, 0.3, 1.0)])
     ask(client, 9.0)
     baseline = acquisition_of(client).X_baseline
@@ -48,9 +48,7 @@ def test_observations_are_compared_as_they_would_be_now(experiment, ask, tell, a
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_gains_in_a_width_are_those_of_the_data_now(
-    experiment, ask, tell, model_of, acquisition_of, double
-):
+def test_gains_in_a_width_are_those_of_the_data_now(double):
     width = WGPUCB(
         B=1.0, R=0.5, noise=0.1, delta=0.1, gain=DoublyWeighted() if double else Realized()
     )
@@ -68,7 +66,7 @@ def test_gains_in_a_width_are_those_of_the_data_now(
     assert acquisition_of(client).beta.item() == pytest.approx(sqrt_beta**2, rel=1e-6)
 
 
-def test_an_outcome_that_was_not_always_measured(experiment, ask, model_of):
+def test_an_outcome_that_was_not_always_measured():
     client = experiment(objective="y", constraints=["z <= 0.5"], forgetting=Markov(0.1))
     for t, x in [(0.0, -0.5), (1.0, 0.4), (3.0, 0.9), (4.0, 0.0)]:
         index = client.attach_trial(parameters={"t": t, "x": x})
@@ -81,7 +79,7 @@ def test_an_outcome_that_was_not_always_measured(experiment, ask, model_of):
 
 
 @pytest.mark.parametrize("width", [None, Constant(4.0)], ids=["qLogNEI", "UCB"])
-def test_pending_suggestions_keep_their_distance(experiment, tell, width):
+def test_pending_suggestions_keep_their_distance(width):
     rows = [(t, x, -(x**2)) for t, x in enumerate(np.linspace(-1, 1, 5))]
     client = tell(experiment(width=width, forgetting=Markov(0.1)), rows)
     trials = client.get_next_trials(max_trials=3, fixed_parameters={"t": 5.0})
@@ -90,7 +88,7 @@ def test_pending_suggestions_keep_their_distance(experiment, tell, width):
     assert np.diff(xs).min() > 0.02
 
 
-def test_a_measurement_made_later_counts_at_its_own_time(experiment, ask, tell, model_of):
+def test_a_measurement_made_later_counts_at_its_own_time():
     client = tell(experiment(), [(t, t / 5, -t) for t in range(4)])
     first, chosen = ask(client, 5.0)
     second, _ = ask(client, 6.0)
@@ -112,9 +110,7 @@ ROWS = np.array(
 
 
 @pytest.mark.parametrize("horizon", [60.0, 6000.0])
-def test_predictions_are_those_of_rates_per_unit_of_time(
-    experiment, ask, tell, model_of, dense_prediction, horizon
-):
+def test_predictions_are_those_of_rates_per_unit_of_time(horizon):
     options = {"forgetting": Markov(EPSILON), "learn_forgetting": False}
     client = tell(experiment(horizon=horizon, **options), ROWS)
     ask(client, NOW)
@@ -125,7 +121,7 @@ def test_predictions_are_those_of_rates_per_unit_of_time(
     np.testing.assert_allclose([p["y"][1] ** 2 for p in predicted], variance, rtol=1e-5)
 
 
-def test_the_column_of_time_is_found_by_name(experiment, ask, model_of):
+def test_the_column_of_time_is_found_by_name():
     from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
     number = {"parameter_type": "float"}
@@ -150,7 +146,7 @@ def test_the_column_of_time_is_found_by_name(experiment, ask, model_of):
     assert space.max() <= 1
 
 
-def test_a_user_defined_model_config(experiment, tell):
+def test_a_user_defined_model_config():
     client = tell(experiment(), ROWS)
     config = ModelConfig(botorch_model_class=TimeVaryingGP, model_options={"time_dim": 0})
     adapter = Generators.BOTORCH_MODULAR(
@@ -205,9 +201,7 @@ def test_every_record_comes_back():
     [(f.Markov(0.05), None), ((f.Wiener(0.1), f.ExponentialWeights(0.9)), a.Logarithmic())],
     ids=["qLogNEI", "UCB"],
 )
-def test_a_saved_client_goes_on(
-    experiment, ask, tell, model_of, acquisition_of, tmp_path, forgetting, width
-):
+def test_a_saved_client_goes_on(tmp_path, forgetting, width):
     rows = [(t, x, -(x**2)) for t, x in [(0, -0.5), (1, 0.1), (4, 0.9)]]
     client = tell(experiment(objective="-y", forgetting=forgetting, width=width), rows)
     index, _ = ask(client, 6.0)  # a trial runs when the program ends
