@@ -70,7 +70,7 @@ def measure(label: str, late: Late) -> list[dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         saved = [Path(folder) / f"{number}.pt" for number in late.rounds]
         for number, path in zip(late.rounds, saved, strict=True):
-            while run.state.told < number:
+            while run.state.rounds < number:
                 run, _ = step(strategy, run)
             torch.save(run, path)
             found.append(

@@ -209,7 +209,7 @@ class MeasurementLog(NamedTuple):
         """The state before an answer of a given time."""
         place = bisect_right(self.answers, time, key=lambda answer: answer.time)
         state = self._base(place)
-        for after, _ in islice(self._steps(state, self.answers), place - state.told):
+        for after, _ in islice(self._steps(state, self.answers), place - state.rounds):
             state = after
         return state
 
@@ -249,7 +249,7 @@ class MeasurementLog(NamedTuple):
         """The log with an expert's reply to a question newer than all questions replied to."""
         place = self.place_of(reply)
         states = tuple(
-            state if state.told < place else self._with_reply(state, reply, place)
+            state if state.rounds < place else self._with_reply(state, reply, place)
             for state in self.states
         )
         return self._replace(states=states, replies=(*self.replies, reply))
@@ -264,15 +264,15 @@ class MeasurementLog(NamedTuple):
     ) -> MeasurementLog:
         """The log with answers that agree with the present answers before a place."""
         base = self._base(place)
-        states, resets = [old for old in self.states if old.told <= base.told], []
+        states, resets = [old for old in self.states if old.rounds <= base.rounds], []
         try:
             for state, reset in self._steps(base, answers):
                 resets.append(reset)
                 states = [
-                    old for old in (*states, state) if is_retained(old.told, state.told, oldest)
+                    old for old in (*states, state) if is_retained(old.rounds, state.rounds, oldest)
                 ]
         except Exception as error:
-            at = base.told + len(resets)
+            at = base.rounds + len(resets)
             error.add_note(
                 f"Loop: while replaying measurement {at + 1}, time {answers[at].time:g}."
             )
@@ -280,16 +280,16 @@ class MeasurementLog(NamedTuple):
         return self._replace(
             states=tuple(states) or (base,),
             answers=answers,
-            resets=(*self.resets[: base.told], *resets),
+            resets=(*self.resets[: base.rounds], *resets),
         )
 
     def _base(self, place: int) -> State:
         """The newest state that contains no answer at or after a place."""
-        return next((state for state in reversed(self.states) if state.told <= place), self.start)
+        return next((state for state in reversed(self.states) if state.rounds <= place), self.start)
 
     def _steps(self, state: State, answers: Sequence[Measurement]) -> Iterator[tuple[State, bool]]:
         """The state after each answer that a state lacks, and whether it triggered a reset."""
-        strategy, own, begun = self.strategy, like(state), state.told
+        strategy, own, begun = self.strategy, like(state), state.rounds
         # Replies by the number of answers before each.
         due = {self.place_of(reply, answers): reply for reply in self.replies}
         fired = zip(self.answers[:begun], self.resets)
@@ -314,8 +314,8 @@ class MeasurementLog(NamedTuple):
             )
             reset = bool(info.reset)
             trigger = max(answer.arrival, trigger) if reset else trigger
-            if state.told in due:
-                state = self._with_reply(state, due[state.told], state.told)
+            if state.rounds in due:
+                state = self._with_reply(state, due[state.rounds], state.rounds)
             yield state, reset
 
     def _with_reply(self, state: State, reply: Question, place: int) -> State:
@@ -328,7 +328,7 @@ class MeasurementLog(NamedTuple):
             choice=X if reply.arms is None else torch.tensor(reply.arms, device=X.device),
             mask=torch.ones(len(X), dtype=torch.bool, device=X.device),
             time=state.time.new_tensor(reply.time),
-            told=place,
+            round=place,
             limit=len(X),
         )
         y = own.new_tensor([0.0 if value is None else value for value in reply.y])
@@ -378,7 +378,7 @@ class MeasurementLog(NamedTuple):
             middle = median(answer.y for answer in self.answers if answer.y is not None)
         for points, limit in ((stopped, middle), (waiting, None)):
             for time, point in points:
-                time = max(time, float(state.time)) if state.told else time
+                time = max(time, float(state.time)) if state.rounds else time
                 time = time if now is None else min(time, now)
                 X = like(state).new_tensor(point)
                 state = as_if_measured(self.quiet, state, X, time, limit)
@@ -456,7 +456,7 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
     """The prediction of a measurement when it was suggested or, without suggestion, arrived."""
     when = plan.planned_for
     state = log.before(when) if plan.number < 0 else log.state
-    if state.told:
+    if state.rounds:
         when = max(when, float(state.time))  # an amended time may be later
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
     sqrt_beta = fresh.sqrt_beta if plan.predicted is None else plan.predicted[2]
@@ -558,10 +558,10 @@ def retried(state: State) -> State:
     domain = state.domain
     if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
         return state
-    if state.told < PATIENCE:
+    if state.rounds < PATIENCE:
         return state
     space = domain.search.space
-    tried = state.history.choice.tensor().reshape(state.told, -1)[:, : space.columns]
+    tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]
     due = overdue(space, tried)
     if due is None:
         return state

@@ -536,8 +536,8 @@ class Loop:
         """
         log, state = self._log, self.state
         newest = next(reversed(self._consultations.values()), None)
-        if newest is None or log.place_of(newest) < state.told:
-            if state.expert is not None and state.expert.told == state.told:
+        if newest is None or log.place_of(newest) < state.rounds:
+            if state.expert is not None and state.expert.round == state.rounds:
                 return None
             asked = self._strategy.consult(state, generator=self._generator)
             if asked is None:

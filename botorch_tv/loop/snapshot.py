@@ -72,7 +72,7 @@ def read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -
         answers = tuple(content["answers"][: retained["count"]])
         require(retained["digest"] == _digest(content, answers), "it belongs to other answers")
         state = _restored(log.start, retained["state"])
-        require(0 < state.told == len(answers) == len(retained["resets"]), "it lacks answers")
+        require(0 < state.rounds == len(answers) == len(retained["resets"]), "it lacks answers")
         return log._replace(states=(state,), answers=answers, resets=tuple(retained["resets"]))
     except (*DAMAGE, OSError, EOFError, UnpicklingError):
         return log

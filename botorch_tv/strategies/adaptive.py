@@ -206,7 +206,7 @@ class Adaptive(ProcessStrategy):
         # depend on other trials of the batch.
         domain = decision.state.domain
         fills = domain.search.fills if isinstance(domain, Box) else 0
-        due = decision.state.told < max(self.starts, fills)
+        due = decision.state.rounds < max(self.starts, fills)
         if not self.draws and (due or (acts.device.type == "cpu" and not bool(acts.any()))):
             return decision.at(self._start(decision))
         choosing = self.inference_for(decision.state.domain, choosing=True)
@@ -224,7 +224,7 @@ class Adaptive(ProcessStrategy):
     ) -> Tensor:
         """As in other strategies; before the units are set, the point of the best observation."""
         best, running = super()._best(state, now, context, caution), running_mixture(state.data)
-        if running.settled or not state.told:
+        if running.settled or not state.rounds:
             return best
         log = state.history
         good = log.noise.tensor().isfinite()
@@ -256,7 +256,7 @@ class Adaptive(ProcessStrategy):
         """The next point while the domain is being filled."""
         state, domain = decision.state, decision.state.domain
         prior, shape = bank_prior(state.data), state.time.shape
-        place = prior.starts[state.told % len(prior.starts)]
+        place = prior.starts[state.rounds % len(prior.starts)]
         choice = place.expand(shape) if place.dim() == 0 else place
         if isinstance(domain, Box):
             choice = domain.from_unit(place).expand(*shape, domain.dim)

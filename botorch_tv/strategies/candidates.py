@@ -147,7 +147,7 @@ class Decision:
         assert isinstance(inference, (PointInference, PointMixture))
         assert isinstance(box, Box)
         expert = self.state.expert
-        most = self.state.told + (0 if expert is None else expert.y.shape[-1])
+        most = self.state.rounds + (0 if expert is None else expert.y.shape[-1])
         plain = (self.data, self.present)
 
         def with_function() -> PointPosterior:

@@ -431,7 +431,7 @@ class BanditOverBandits(Committee):
 
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Block:
         before: Block = state.memory[-1]
-        ends = (state.told + 1) % self.block == 0
+        ends = (state.rounds + 1) % self.block == 0
         member = suggestion.member
         if member is None:
             return self._next(before.log_weights) if ends else before

@@ -344,7 +344,7 @@ class GPStrategy(KernelStrategy):
         assert isinstance(box_prior, BoxPrior)
         given, trials = box_prior.unlearned(), state.time.numel()
         data, first, given_mean = state.data, state.data.dropped, self.process.given_mean
-        choice, y, noise, time = (one.tensor(first) for one in data.history)
+        choice, y, noise, time = (rows.tensor(first) for rows in data.history)
         lag = state.time.unsqueeze(-1) - time
 
         def flat(part: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ def warn_of_observation(
             return  # plain numbers are faster for a single trial
     if learning and learning.outputscale and isinstance(process.kernel, ScaleKernel):
         return  # the variance is learned from the data
-    if given is None and state.told == 0:
+    if given is None and state.rounds == 0:
         return
     prior, mean = torch.full_like(y, scale**2), torch.full_like(y, given or 0.0)
     earlier, noise = state.history.y.tensor(), state.history.noise.tensor()

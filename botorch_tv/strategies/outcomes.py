@@ -295,7 +295,7 @@ def _allowed(
         if isinstance(domain.search, DiscreteSearch):
             points = domain.search.X.to(X)
         else:
-            points = domain.from_unit(raw_points(POINTS, d, state.told, X))
+            points = domain.from_unit(raw_points(POINTS, d, state.rounds, X))
     every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
     posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # of each point separately
     mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()

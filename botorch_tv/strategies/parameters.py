@@ -284,7 +284,7 @@ class Choice:
         """The columns of a value.
 
         Args:
-            value: The value, one of the choices.
+            value: The value, among the choices.
 
         Raises:
             ValueError: If it is not among the choices.

@@ -132,7 +132,7 @@ class PhasedElimination(KernelStrategy):
         meant = torch.where(planned.any(-1, keepdim=True), planned, before.pending)
         place = meant.to(torch.uint8).argmax(-1, keepdim=True)
         phase = before._replace(pending=before.pending.scatter(-1, place, False))
-        prior, shape, done = state.basis, state.time.shape, after.told % self.period
+        prior, shape, done = state.basis, state.time.shape, after.rounds % self.period
         begins = [0, *accumulate(phase_lengths(self.period))][:-1]
         assert isinstance(prior, Basis)
         if done == 0:
@@ -144,7 +144,7 @@ class PhasedElimination(KernelStrategy):
 
     def _may_be_best(self, alive: Tensor, state: State, rounds: int) -> Tensor:
         """Whether the band of an arm reaches the highest lower bound, `batch_shape x M`."""
-        prior, history, first = state.basis, state.history, state.told - rounds
+        prior, history, first = state.basis, state.history, state.rounds - rounds
         assert isinstance(prior, Basis)
         arms, y, noise = (part.tensor(first) for part in (history.choice, history.y, history.noise))
         assert not isinstance(self.mean, str)
@@ -152,7 +152,7 @@ class PhasedElimination(KernelStrategy):
         mean, lost, *_ = regress_on_arms(prior, weighed)
         mean = mean if self.maximize else -mean
         sd = (prior.variance - lost).clamp_min(0).sqrt()
-        root = self.width.sqrt_beta(WidthContext(t=state.told + 1, dim=state.domain.dim))
+        root = self.width.sqrt_beta(WidthContext(t=state.rounds + 1, dim=state.domain.dim))
         root = as_width(self.width, root, sd[..., 0])
         width = (root.unsqueeze(-1) if isinstance(root, Tensor) else root) * sd
         lower = (mean - width).masked_fill(~alive, -math.inf).amax(-1, keepdim=True)

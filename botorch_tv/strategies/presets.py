@@ -337,7 +337,7 @@ def tv_bayesopt(
 @preset(
     "W-DBO",
     "green dashdot",
-    "Markov | σ² | what future predictions depend on | logarithmic | Bardou et al. 2024",
+    "Markov | σ² | data relevant to future predictions | logarithmic | Bardou et al. 2024",
 )
 def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> GPStrategy:
     """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes data irrelevant to future predictions.
@@ -498,7 +498,7 @@ def bob_gp_ucb(
     block begins. ``B`` also bounds the objective, whose kernel has variance 1.
 
     Args:
-        windows: Candidate window lengths W in rounds; each block uses one.
+        windows: Candidate window lengths W in rounds; a block uses a single window.
         block: Rounds H of a block.
         horizon: Total number of rounds T.
     """
@@ -585,7 +585,7 @@ def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Boun
 @preset(
     "W-SparQ-GP-UCB, W-SparQ",
     "purple dotted",
-    "none | σ² (1 + age^α) | an expert's answers and what came since | heteroscedastic | [M]",
+    "none | σ² (1 + age^α) | an expert's answers and newer observations | heteroscedastic | [M]",
 )
 def w_sparq_gp_ucb(
     *,

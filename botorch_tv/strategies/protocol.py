@@ -72,7 +72,7 @@ class Strategy(ABC):
 
         Args:
             domain: The domain.
-            prior: The prior there; None before there is one.
+            prior: The prior there; None before it is computed.
         """
 
     @property
@@ -332,7 +332,7 @@ class Strategy(ABC):
 
         Args:
             state: The current state.
-            X: The points, `batch_shape x d`, followed by the context if there is one.
+            X: The points, `batch_shape x d`, followed by the context if the box has any.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
 
         Returns:
@@ -359,7 +359,7 @@ class Strategy(ABC):
         """Add an observation.
 
         Args:
-            state: The state that made the suggestion, or a later one. When several suggestions are
+            state: The state that made the suggestion, or a later state. If several suggestions are
                 measured in parallel, pass each result with the newest state.
             suggestion: The measured point, with its prediction. An event trigger compares ``y``
                 with this prediction, which ignores observations added since; the posterior uses
@@ -529,7 +529,7 @@ class Strategy(ABC):
         Args:
             state: The current state.
             X: Points of the domain, `e x batch_shape x q x d` with any leading dimensions e, or a
-                shape that expands to it, followed by the context if there is one.
+                shape that expands to it, followed by the context if the box has any.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
             observation_noise: Whether to add the noise of a new observation.
 

@@ -321,11 +321,11 @@ class SparQ(KernelStrategy):
         return replace(self, refresh=replace(self.refresh, schedule=Never()))
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
-        answered = 0 if state.expert is None else state.expert.told
-        if self.refresh.due(state.told) and answered < state.told:
+        answered = 0 if state.expert is None else state.expert.round
+        if self.refresh.due(state.rounds) and answered < state.rounds:
             warnings.warn(
-                f"the expert was due after round {state.told}, but no answers have been absorbed "
-                f"since round {answered}; round {state.told + 1} uses the data available. Call "
+                f"the expert was due after round {state.rounds}, but no answers have been absorbed "
+                f"since round {answered}; round {state.rounds + 1} uses the data available. Call "
                 "consult() and absorb() between tell() and ask().",
                 ExpertWarning,
                 stacklevel=stacklevel,
@@ -350,9 +350,9 @@ class SparQ(KernelStrategy):
         Raises:
             InputDataError: If a list of generators does not have a generator per trial.
         """
-        if not self.refresh.due(state.told):
+        if not self.refresh.due(state.rounds):
             return None
-        size = self.refresh.queries(state.told, state.domain.dim)
+        size = self.refresh.queries(state.rounds, state.domain.dim)
         draws = draws_from(generator, state)
         choice, mask = draw_points(state, size, draws, self.refresh.steps)
         return Consultation(
@@ -360,21 +360,21 @@ class SparQ(KernelStrategy):
             choice=choice,
             mask=mask,
             time=state.time.clone(),
-            told=state.told,
-            limit=min(size, state.told),
+            round=state.rounds,
+            limit=min(size, state.rounds),
         )
 
     def _absorb(
         self, state: State, consultation: Consultation, y: Tensor, ok: Tensor | None, check: bool
     ) -> State:
-        absorbed = 0 if state.expert is None else state.expert.told
+        absorbed = 0 if state.expert is None else state.expert.round
         wanted, shape = consultation.mask.shape, state.time.shape
-        if wanted[:-1] != shape or not absorbed < consultation.told <= state.told:
+        if wanted[:-1] != shape or not absorbed < consultation.round <= state.rounds:
             raise InputDataError(
-                f"the consultation follows round {consultation.told} of trials "
+                f"the consultation follows round {consultation.round} of trials "
                 f"{tuple(wanted[:-1])}, but the state of trials {tuple(shape)} is after round "
-                f"{state.told} and has absorbed answers of round {absorbed}; pass the state of the "
-                "consultation or a later state, and absorb answers once and in order."
+                f"{state.rounds} and has absorbed answers of round {absorbed}; pass the state of "
+                "the consultation or a later state, and absorb answers once and in order."
             )
         flags = ("ok", y if ok is None else ok, wanted, None if ok is None else torch.bool)
         require_tensors(state.basis.variance, ("y", y, wanted, None), flags)
@@ -391,8 +391,8 @@ class SparQ(KernelStrategy):
         if check and not all_trials:
             warnings.warn(
                 f"the expert gave no answer in {int((~any_answer).sum())} of "
-                f"{any_answer.numel()} trials after round {consultation.told}; these continue with "
-                "their data.",
+                f"{any_answer.numel()} trials after round {consultation.round}; these continue "
+                "with their data.",
                 ExpertWarning,
                 stacklevel=4,  # the caller of absorb
             )
@@ -402,13 +402,13 @@ class SparQ(KernelStrategy):
             y=torch.where(answered, y, 0.0),
             noise=torch.full_like(y, self.noise).masked_fill_(~answered, math.inf),
             time=consultation.time,
-            told=consultation.told,
+            round=consultation.round,
             asked=asked if state.expert is None else state.expert.asked + asked,
             unanswered=asked - answered.sum(-1),
         )
         if state.expert is not None and not all_trials:
             expert = retained_where(~any_answer, state.expert, expert)
-        newer = state.told - consultation.told
+        newer = state.rounds - consultation.round
         where = None if all_trials else any_answer
         data, *_ = state.data.keep([Retained(newest=newer, where=where)])
         origin = torch.minimum(data.origin, consultation.time)

@@ -32,7 +32,7 @@ class Consultation(NamedTuple):
         mask: Which entries count, `batch_shape x Q`, bool; trials may differ in number.
         time: The time of the values, which is that of the newest observation, `batch_shape`,
             float64.
-        told: The round t of the newest observation.
+        round: The round t of the newest observation.
         limit: Largest possible number of points of a trial in this round.
     """
 
@@ -40,7 +40,7 @@ class Consultation(NamedTuple):
     choice: Tensor
     mask: Tensor
     time: Tensor
-    told: int
+    round: int
     limit: int
 
     @property
@@ -57,7 +57,7 @@ class ExpertData(NamedTuple):
         y: Answers, `batch_shape x Q`; 0 where there is none.
         noise: Noise variances of the answers, `batch_shape x Q`; infinite without an answer.
         time: The time of the values, `batch_shape`, float64.
-        told: The round of the newest consultation that was answered.
+        round: The round of the newest consultation that was answered.
         asked: Side queries since the newest observation, `batch_shape`, int64.
         unanswered: Points of the newest consultation without answer, `batch_shape`, int64.
     """
@@ -66,7 +66,7 @@ class ExpertData(NamedTuple):
     y: Tensor
     noise: Tensor
     time: Tensor
-    told: int
+    round: int
     asked: Tensor
     unanswered: Tensor
 
@@ -118,7 +118,7 @@ class State(NamedTuple):
         return self.data.prior
 
     @property
-    def told(self) -> int:
+    def rounds(self) -> int:
         """Number of rounds so far, the same for all trials."""
         return self.data.rounds
 
@@ -144,7 +144,7 @@ class Suggestion(NamedTuple):
     """A choice with the prediction it was based on.
 
     Attributes:
-        X: The point to measure, `batch_shape x d`, followed by the context if there is one.
+        X: The point to measure, `batch_shape x d`, followed by the context if the box has any.
         index: Index of the arm on a grid, `batch_shape`, int64; None on a box.
         mean: Posterior mean of f_now there, `batch_shape`.
         sd: Posterior standard deviation of f_now there, without observation noise, `batch_shape`.

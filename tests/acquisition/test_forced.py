@@ -20,19 +20,19 @@ def strategy(exploration: Exploration) -> Strategy:
 
 
 def played(exploration: Exploration, domain, trials: int = 6, rounds: int = 6) -> torch.Tensor:
-    one = strategy(exploration)
-    state, points = one.init(domain, batch_shape=(trials,)), []
+    player = strategy(exploration)
+    state, points = player.init(domain, batch_shape=(trials,)), []
     for t in range(rounds):
-        suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
+        suggestion = player.ask(state, generator=torch.Generator().manual_seed(t))
         points.append(suggestion.X)
-        state, _ = one.tell(state, suggestion, torch.cos(4 * suggestion.X.sum(-1) + t))
+        state, _ = player.tell(state, suggestion, torch.cos(4 * suggestion.X.sum(-1) + t))
     return torch.stack(points)
 
 
 @each_domain
 def test_no_chance_is_the_other_exploration(domain):
-    told = played(Forced(0.0), domain)
-    torch.testing.assert_close(told, played(UpperConfidence(), domain), rtol=0, atol=1e-9)
+    points = played(Forced(0.0), domain)
+    torch.testing.assert_close(points, played(UpperConfidence(), domain), rtol=0, atol=1e-9)
 
 
 @each_domain
@@ -41,7 +41,7 @@ def test_sure_chance_is_pure_chance(domain):
     assert len(first.unique(dim=0)) > 20  # an upper bound would take the same point in all
 
 
-def test_as_many_rounds_are_forced_as_told():
+def test_the_share_of_forced_rounds():
     domain = DOMAINS[0]
     first = played(Forced(0.3), domain, trials=4000, rounds=1)[0]
     elsewhere = (first != domain.X[0]).any(-1).double().mean()
@@ -51,11 +51,11 @@ def test_as_many_rounds_are_forced_as_told():
 @each_domain
 def test_the_other_remembers_as_it_does_alone(domain):
     alone, forced = strategy(EpsilonGreedy()), strategy(Forced(0.0, EpsilonGreedy()))
-    states = [one.init(domain) for one in (alone, forced)]
+    states = [player.init(domain) for player in (alone, forced)]
     for t in range(3):
-        for number, one in enumerate((alone, forced)):
-            suggestion = one.suggestion_at(states[number], MIDDLE)
-            states[number], _ = one.tell(states[number], suggestion, 0.1 * t)
+        for number, player in enumerate((alone, forced)):
+            suggestion = player.suggestion_at(states[number], MIDDLE)
+            states[number], _ = player.tell(states[number], suggestion, 0.1 * t)
     fades = [state.memory[-1] for state in states]
     assert float(fades[0]) == pytest.approx(0.9**3)
     assert torch.equal(*fades)
@@ -65,9 +65,3 @@ def test_functions_are_drawn_where_the_other_needs_them():
     assert Forced(0.1, Thompson()).samples
     assert not Forced(0.1).samples
     assert played(Forced(0.5, Thompson()), DOMAINS[0]).shape == (6, 6, 2)
-
-
-@pytest.mark.parametrize("chance", [-0.1, 1.1, float("nan")])
-def test_chances_are_chances(chance):
-    with pytest.raises(ValueError, match=r"Forced: chance"):
-        Forced(chance)

@@ -18,9 +18,7 @@ from botorch.acquisition import (
     qNegIntegratedPosteriorVariance,
     qUpperConfidenceBound,
 )
-from botorch.acquisition.input_constructors import (
-    get_acqf_input_constructor,
-)
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.joint_entropy_search import qJointEntropySearch
 from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
 from botorch.acquisition.multi_objective import qHypervolumeKnowledgeGradient
@@ -50,7 +48,14 @@ from botorch_tv.acquisition.present import (
     qLogNoisyExpectedImprovementAtPresent,
     upper_confidence_bound,
 )
-from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, AgnosticGPUCB, ClosedForm, Logarithmic
+from botorch_tv.acquisition.widths import (
+    IGPUCB,
+    WGPUCB,
+    AgnosticGPUCB,
+    ClosedForm,
+    Logarithmic,
+    WidthContext,
+)
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
 
@@ -98,77 +103,7 @@ def test_values_are_those_with_the_column_of_time(kind):
     assert gradient.isfinite().all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_optimising_space_is_optimising_with_time_fixed(kind):
-    """From the same starts both take the same way."""
-    acquisition = KINDS[kind](made())
-    q = 2 if kind.startswith("q") else 1
-    generator = torch.Generator().manual_seed(0)
-    rows = q + 3 if kind == "KG" else q
-    starts = torch.rand(3, rows, 2, dtype=torch.float64, generator=generator)
-    options = {"q": q, "num_restarts": 3, "raw_samples": None, "options": {"maxiter": 5}}
-    whole = torch.cat([BOUNDS, torch.tensor([[0.0], [50.0]], dtype=torch.float64)], 1)
-    X, value = optimize_acqf(
-        at_present(acquisition), BOUNDS, batch_initial_conditions=starts, **options
-    )
-    theirs, expected = optimize_acqf(
-        acquisition,
-        whole,
-        batch_initial_conditions=with_time(starts),
-        fixed_features={2: NOW},
-        **options,
-    )
-    assert X.shape == (q, 2)
-    assert value.item() == pytest.approx(expected.item(), rel=1e-6)
-    assert torch.allclose(with_time(X), theirs, atol=1e-5)
-    fixed, again = optimize_acqf(
-        at_present(acquisition),
-        whole,
-        batch_initial_conditions=with_time(starts),
-        fixed_features={2: NOW},
-        **options,
-    )
-    assert torch.allclose(fixed, theirs, atol=1e-5)
-    assert again.item() == pytest.approx(expected.item(), rel=1e-6)
-
-
-def test_botorchs_own_wrapper_breaks_the_knowledge_gradient():
-    """The reason for ours; once this fails, BoTorch has learned it."""
-    theirs = FixedFeatureAcquisitionFunction(KINDS["KG"](made()), 3, [2], [NOW])
-    with pytest.raises(Exception):  # noqa: B017 (whatever it is)
-        optimize_acqf(theirs, BOUNDS, q=1, num_restarts=1, raw_samples=2)
-
-
-@pytest.mark.parametrize("kind", ["qLogEI", "noisy", "KG"])
-def test_optimising_from_scratch(kind):
-    """With BoTorch's own starts; one candidate after the other knows those chosen."""
-    model = made()
-    if kind == "noisy":
-        acquisition = qLogNoisyExpectedImprovementAtPresent(model, data()[0], sobol(32))
-    else:
-        acquisition = at_present(KINDS[kind](model))
-    X, value = optimize_acqf(
-        acquisition,
-        BOUNDS,
-        q=2,
-        num_restarts=2,
-        raw_samples=8,
-        sequential=kind != "KG",
-        options={"maxiter": 5, "num_inner_restarts": 2, "raw_inner_samples": 8},
-    )
-    assert X.shape == (2, 2)
-    assert not torch.allclose(X[0], X[1])
-    assert value.isfinite().all()
-    acquisition.set_X_pending(X)
-    if kind == "qLogEI":
-        assert torch.equal(acquisition.X_pending, X)
-        acquisition = acquisition.acq_function
-    known = acquisition._full_X_baseline[-2:] if kind == "noisy" else acquisition.X_pending
-    assert torch.equal(known, with_time(X))
-
-
 def dense(model, arms):
-    """Posterior mean and covariance of all arms at NOW, in numpy; the first 12 are the data's."""
     X, Y = data()
     return joint_regression(
         squared_exponential(np.concatenate([X[:, :2], arms]), 0.4),
@@ -193,7 +128,6 @@ def textbook_model():
 
 
 def test_knowledge_gradient_by_hand():
-    """Over five arms: the mean over fantasies of the best mean after a measurement of lag 0."""
     model = textbook_model()
     arms = torch.rand(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     mean, covariance = dense(model, arms.numpy())
@@ -231,7 +165,6 @@ def test_knowledge_gradient_seeks_the_best_under_each_fantasy():
 
 
 def test_noisy_improvement_is_over_values_of_today():
-    """Against samples of the dense posterior at NOW; the points' own times would say otherwise."""
     model = textbook_model()
     X, _ = data()
     twice = torch.cat([X, with_time(X[:3, :2], 15.0)])
@@ -256,30 +189,22 @@ def test_noisy_improvement_is_over_values_of_today():
     assert (np.abs(old / gain.mean(0) - 1) > 0.2).any()
 
 
-def test_baselines_of_a_batch_stay_apart_though_they_are_equal():
-    batch = data()[0][:, :2].expand(2, -1, -1)
-    options = {"sampler": sobol(8), "prune_baseline": False}
-    acquisition = qLogNoisyExpectedImprovementAtPresent(textbook_model(), batch, **options)
-    assert acquisition.X_baseline.shape == (2, len(data()[0]), 3)
-
-
 def test_points_of_the_past_that_are_held_are_pointed_out():
     X = data()[0]
-    for past, cure in (
+    for past, match in (
         (qLogNoisyExpectedImprovement(made(), X, sobol(8)), "X_baseline .* moves a baseline"),
         (qUpperConfidenceBound(made(), 2.0, X_pending=X[:2]), "X_pending .* set_X_pending"),
         (qNegIntegratedPosteriorVariance(made(), X), "mc_points .* to the present"),
     ):
-        with pytest.warns(InputDataWarning, match=cure):
+        with pytest.warns(InputDataWarning, match=match):
             at_present(past)
     now = at_present(qUpperConfidenceBound(made(), 2.0, X_pending=with_time(X[:2, :2])))
-    assert torch.equal(now.X_pending, X[:2, :2])  # and nothing is said
+    assert torch.equal(now.X_pending, X[:2, :2])
 
 
 @pytest.mark.parametrize("forgetting", ["markov", "markov and weights", "weights"])
 @pytest.mark.parametrize("m", [1, 2])
 def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(forgetting, m):
-    """Pruning, and noisy improvement under fixed features, pass none of our functions."""
     model, X = build(forgetting, now=NOW, m=m), data()[0]
     objective = {"posterior_transform": ScalarizedPosteriorTransform(torch.ones(m).double())}
     calls = [
@@ -291,13 +216,13 @@ def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(for
         )(with_time(X[:2, None, :2])),
     ]
     for call in calls:
-        if forgetting != "weights":  # under which the function itself stands still
+        if forgetting != "weights":  # under which the function is static
             with pytest.warns(InputDataWarning, match=r"at time \d.* now is 20.*AtPresent"):
                 call(X)
         with warnings.catch_warnings():
             warnings.simplefilter("error", InputDataWarning)
             call(X if forgetting == "weights" else with_time(X[:, :2]))
-    with warnings.catch_warnings():  # what it was like is a fair question
+    with warnings.catch_warnings():
         warnings.simplefilter("error", InputDataWarning)
         posterior = model.posterior(X)
         again = pickle.loads(pickle.dumps(posterior))
@@ -306,7 +231,6 @@ def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(for
 
 
 def inside(kind, acquisition):
-    """BoTorch's functions that keep another in them."""
     if kind == "penalised":
         return PenalizedAcquisitionFunction(acquisition, L2Penalty(torch.zeros(3).double()), 0.1)
     if kind == "guided":
@@ -319,9 +243,9 @@ def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
     X, model = data()[0], made()
     with pytest.warns(InputDataWarning, match="samples are drawn at time"):
         improvement = qLogNoisyExpectedImprovement(model, X, sobol(8))
-    with pytest.warns(InputDataWarning, match="X_baseline of qLogNoisy") as said:
+    with pytest.warns(InputDataWarning, match="X_baseline of qLogNoisy") as caught:
         acquisition = at_present(inside(kind, improvement))
-    assert len(said) == 1
+    assert len(caught) == 1
     acquisition.set_X_pending(X[:2, :2])
     if kind != "proximal":  # has no pending points beside those of the function inside
         assert torch.equal(acquisition.X_pending, X[:2, :2])
@@ -331,31 +255,30 @@ def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
         torch.testing.assert_close(at_present(plain)(points), plain(with_time(points)))
     if kind == "penalised":
         past = qUpperConfidenceBound(model, 2.0, X_pending=X[:2])
-        with pytest.warns(InputDataWarning, match="X_pending") as said:
+        with pytest.warns(InputDataWarning, match="X_pending") as caught:
             at_present(inside(kind, past))
-        assert len(said) == 1
+        assert len(caught) == 1
 
 
-@pytest.mark.parametrize("told", ["at construction", "later", "with times"])
-def test_one_candidate_after_the_other_beside_points_on_their_way(told):
-    """BoTorch joins both, and tells what was known at first again in the end."""
+@pytest.mark.parametrize("when", ["at construction", "later", "with times"])
+def test_sequential_candidates_join_pending_points(when):
     pending = data()[0][:2, :2]
-    first = {"X_pending": with_time(pending)} if told == "at construction" else {}
+    first = {"X_pending": with_time(pending)} if when == "at construction" else {}
     acquisition = at_present(qUpperConfidenceBound(made(), 2.0, sampler=sobol(8), **first))
     inner, columns, fixed = acquisition.acq_function, BOUNDS, None
-    if told == "later":
+    if when == "later":
         acquisition.set_X_pending(pending)
-    if told == "with times":
+    if when == "with times":
         acquisition.set_X_pending(with_time(pending))
         columns = torch.cat([BOUNDS, torch.tensor([[0.0], [NOW]], dtype=BOUNDS.dtype)], -1)
         fixed = {2: NOW}
-    known = []
+    calls = []
 
-    def told_of(X):
-        known.append(X)
+    def set_pending(X):
+        calls.append(X)
         type(inner).set_X_pending(inner, X)
 
-    inner.set_X_pending = told_of
+    inner.set_X_pending = set_pending
     X, _ = optimize_acqf(
         acquisition,
         columns,
@@ -366,15 +289,14 @@ def test_one_candidate_after_the_other_beside_points_on_their_way(told):
         fixed_features=fixed,
         options={"maxiter": 2},
     )
-    both, last = known
+    both, last = calls
     assert torch.equal(both, with_time(torch.cat([pending, X[:1, :2]])))
     assert torch.equal(last, with_time(pending))
 
 
-@pytest.mark.parametrize("told", ["at construction", "later", "with times"])
+@pytest.mark.parametrize("when", ["at construction", "later", "with times"])
 @pytest.mark.parametrize("kind", ["at present", "joined", "wrapped"])
-def test_noisy_improvement_keeps_what_is_on_its_way_beside_new_candidates(kind, told):
-    """BoTorch's own forgets it: points in its baseline are not told as pending."""
+def test_noisy_improvement_retains_pending_points(kind, when):
     model, (train_X, *_) = made(), data()
     pending, X = torch.rand(2, 2, dtype=torch.float64), torch.rand(3, 1, 2, dtype=torch.float64)
 
@@ -388,15 +310,15 @@ def test_noisy_improvement_keeps_what_is_on_its_way_beside_new_candidates(kind, 
             model, train_X, **options, incremental=kind == "at present"
         )
 
-    wide = told == "with times"
+    wide = when == "with times"
     first, asked = (with_time(pending), with_time(X)) if wide else (pending, X)
-    acquisition = built(first if told == "at construction" else None)
-    if told != "at construction":
+    acquisition = built(first if when == "at construction" else None)
+    if when != "at construction":
         acquisition.set_X_pending(first)
     assert torch.equal(acquisition.X_pending, first)
     torch.testing.assert_close(acquisition(asked), built(pending)(X))
     new = torch.rand(1, 2, dtype=torch.float64)
-    # What BoTorch does in a search of one candidate after the other.
+    # As BoTorch does in a sequential search.
     before = acquisition.X_pending
     acquisition.set_X_pending(torch.cat([before, with_time(new) if wide else new]))
     both = built(torch.cat([pending, new]))(X)
@@ -411,12 +333,11 @@ def test_noisy_improvement_keeps_what_is_on_its_way_beside_new_candidates(kind, 
 
 @pytest.mark.parametrize("kind", ["MES", "JES", "PES", "noisy EI"])
 def test_optima_of_the_past_are_pointed_out(kind):
-    """Max-value entropy search adds the training inputs to its candidates, at their own times."""
     X, Y = data()
     variances = torch.full_like(Y, 0.01)
     model = TimeVaryingGP(X, Y, variances, forgetting=Markov(0.3), now=NOW, outcome_transform=None)
     best = torch.ones(len(X), 1, dtype=torch.float64)
-    make, cure = {
+    make, match = {
         "MES": (lambda X: qMaxValueEntropy(model, X, train_inputs=X), "candidate_set .* train_inp"),
         "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* outputs drawn"),
         "PES": (lambda X: qPredictiveEntropySearch(model, X), "pareto_sets .* to the present"),
@@ -426,13 +347,13 @@ def test_optima_of_the_past_are_pointed_out(kind):
         ),
     }[kind]
     today = with_time(X[:, :2])
-    with pytest.warns(InputDataWarning, match=cure):
+    with pytest.warns(InputDataWarning, match=match):
         at_present(make(X), NOW, time_dim=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error", InputDataWarning)
         at_present(make(today), NOW, time_dim=2)
     if kind == "MES":
-        with pytest.warns(InputDataWarning, match=cure):
+        with pytest.warns(InputDataWarning, match=match):
             at_present(qMaxValueEntropy(model, today))
 
 
@@ -444,7 +365,7 @@ def test_time_in_another_column_and_learned_from_a_dataset(column):
     model = TimeVaryingGP(X[:, order], Y, time_dim=column, now=NOW)
     dataset = SupervisedDataset(X[:, order], Y, feature_names=["a", "b", "c"], outcome_names=["y"])
     make = get_acqf_input_constructor(qLogNoisyExpectedImprovementAtPresent)
-    torch.manual_seed(0)  # points unlikely to be best are left out by samples
+    torch.manual_seed(0)  # samples decide which points are dropped
     noisy = qLogNoisyExpectedImprovementAtPresent(**make(model, dataset, sampler=sobol(8)))
     assert (noisy.X_baseline[:, column] == NOW).all()
     make = get_acqf_input_constructor(qKnowledgeGradientAtPresent)
@@ -455,11 +376,11 @@ def test_time_in_another_column_and_learned_from_a_dataset(column):
     line = torch.linspace(0, 1, 21, dtype=torch.float64)
     grid = with_time(torch.cartesian_prod(line, line), NOW, column)
     torch.manual_seed(0)
-    said = make(
+    given = make(
         model, dataset, bounds, num_fantasies=4, with_current_value=True, now=NOW, time_dim=column
     )
-    assert torch.equal(said["current_value"], inputs["current_value"])
-    assert (said["now"], said["time_dim"]) == (NOW, column)
+    assert torch.equal(given["current_value"], inputs["current_value"])
+    assert (given["now"], given["time_dim"]) == (NOW, column)
     torch.manual_seed(0)
     baseline = qLogNoisyExpectedImprovementAtPresent(
         model, dataset.X, sobol(8), now=NOW, time_dim=column
@@ -473,22 +394,30 @@ def test_time_in_another_column_and_learned_from_a_dataset(column):
     assert torch.allclose(gradient(X), expected, rtol=0, atol=1e-12)
 
 
+def test_pending_points_of_a_knowledge_gradient():
+    X, pending = torch.rand(2, 5, 2).double(), torch.rand(1, 2).double()
+    then, later, without = (
+        qKnowledgeGradientAtPresent(made(), num_fantasies=4, sampler=sobol(4), X_pending=points)
+        for points in (pending, None, None)
+    )
+    later.set_X_pending(pending)
+    torch.testing.assert_close(then(X), later(X), rtol=0, atol=1e-9)
+    assert float((then(X) - without(X)).abs().max()) > 1e-6
+
+
 def test_a_present_for_each_member_of_a_batch():
     X, Y = data(batch=(2,))
-    now = torch.tensor([NOW, 30.0], dtype=torch.float64)
-    model = TimeVaryingGP(X, Y, forgetting=ExponentialWeights(0.9), now=now)
-    acquisition = at_present(UpperConfidenceBound(model, beta=4.0))
+    now, forgetting = torch.tensor([NOW, 30.0], dtype=torch.float64), ExponentialWeights(0.9)
+    model = TimeVaryingGP(X, Y, forgetting=forgetting, now=now)
     test_X = torch.rand(6, 2, 1, 2, dtype=torch.float64)
-    found = acquisition(test_X)
-    for member in range(2):
-        alone = TimeVaryingGP(
-            X[member], Y[member], forgetting=ExponentialWeights(0.9), now=now[member]
-        )
-        expected = at_present(UpperConfidenceBound(alone, beta=4.0))(test_X[:, member])
-        assert torch.allclose(found[:, member], expected, rtol=0, atol=1e-10)
+    found = at_present(UpperConfidenceBound(model, beta=4.0))(test_X)
+    for i in range(2):
+        alone = TimeVaryingGP(X[i], Y[i], forgetting=forgetting, now=now[i])
+        expected = at_present(UpperConfidenceBound(alone, beta=4.0))(test_X[:, i])
+        assert torch.allclose(found[:, i], expected, rtol=0, atol=1e-10)
 
 
-def test_models_that_do_not_know_the_time():
+def test_models_without_time():
     X, Y = data()
     stranger = LogExpectedImprovement(SingleTaskGP(X, Y), best_f=0.0)
     with pytest.raises(ValueError, match="give now and time_dim"):
@@ -504,11 +433,11 @@ def test_models_that_do_not_know_the_time():
         at_present(SingleTaskGP(X, Y), NOW)
 
 
-@pytest.mark.parametrize("output_tasks", [[0], None], ids=["one", "both"])
+@pytest.mark.parametrize("output_tasks", [[0], None], ids=["first", "both"])
 @pytest.mark.parametrize(
     ("order", "task_feature", "time_dim"),
     [
-        ("x x t k", -1, 2),  # x x t k of one task were taken for three columns and time
+        ("x x t k", -1, 2),
         ("x x t k", 3, -2),
         ("k x x t", 0, 3),
         ("k x x t", -4, -1),
@@ -516,7 +445,7 @@ def test_models_that_do_not_know_the_time():
         ("t x x k", -1, 0),
     ],
 )
-def test_points_of_several_tasks_leave_out_the_column_of_tasks(
+def test_points_of_several_tasks_have_no_column_of_tasks(
     order, task_feature, time_dim, output_tasks
 ):
     (X, Y), tasks = data(), torch.arange(12.0).remainder(2).to(torch.float64)
@@ -552,8 +481,7 @@ def test_points_of_several_tasks_leave_out_the_column_of_tasks(
         at_present(made_of["mean"], NOW, time_dim=task_feature)
 
 
-def test_models_of_a_list_have_time_in_one_column():
-    """Else one of them would be told a setting for the time."""
+def test_models_of_a_list_have_time_in_the_same_column():
     X, Y = data()
     last, first = (
         TimeVaryingGP(X.roll(turn, -1), Y, time_dim=turn - 1, now=NOW) for turn in (0, 1)
@@ -565,10 +493,10 @@ def test_models_of_a_list_have_time_in_one_column():
             at_present(scored)
 
 
-def test_what_is_refused():
+def test_refusals():
     model = made()
-    for now, said in ((25.0, r"set_now\(now\) first"), (1.0, "later"), (float("nan"), "finite")):
-        with pytest.raises((InputDataError, ValueError), match=said):
+    for now, match in ((25.0, r"set_now\(now\) first"), (1.0, "later"), (float("nan"), "finite")):
+        with pytest.raises((InputDataError, ValueError), match=match):
             at_present(PosteriorMean(model), now)
     with pytest.raises(ValueError, match="time_dim is 3"):
         at_present(PosteriorMean(model), time_dim=3)
@@ -584,66 +512,36 @@ def test_what_is_refused():
     assert at_present(PosteriorMean(empty), 0.0)(X[:2, None, :2]).shape == (2,)
 
 
-WIDTHS = [
-    Logarithmic(0.4, 4.0),
-    IGPUCB(1.0, 0.2, 0.1),
-    IGPUCB(1.0, 0.2, 0.1, ClosedForm("se")),
-    AgnosticGPUCB(1.0, 0.1),
-    "weighted",
-]
-
-
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "width",
+    [
+        Logarithmic(0.4, 4.0),
+        IGPUCB(1.0, 0.2, 0.1),
+        IGPUCB(1.0, 0.2, 0.1, ClosedForm("se")),
+        AgnosticGPUCB(1.0, 0.1),
+        WGPUCB(1.0, 0.2, 0.04, 0.1),
+    ],
+)
 def test_widths_are_the_roots_of_botorchs_beta(width):
-    """Scores are mean + √beta · sd, with the gain of the data as dense algebra has it."""
     X, Y = data()
-    kernel = RBFKernel().double()
+    kernel, forgetting = RBFKernel().double(), ExponentialWeights(0.9)
     kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
-    model = TimeVaryingGP(
-        X,
-        Y,
-        forgetting=ExponentialWeights(0.9),
-        now=NOW,
-        spatial_module=kernel,
-        outcome_transform=None,
-    )
+    parts = {"forgetting": forgetting, "spatial_module": kernel, "outcome_transform": None}
+    model = TimeVaryingGP(X, Y, now=NOW, **parts)
     model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
     K = squared_exponential(X[:, :2].numpy(), 0.4)
     aged = {"noise": 0.04, "inflation": ("exponential", 0.9), "reference": NOW}
-    gain, weighted = (
-        information_gain(K, range(12), X[:, 2].tolist(), power=power, **aged) for power in (1, 2)
-    )
-    if width == "weighted":
-        width = WGPUCB(1.0, 0.2, 0.04, 0.1)
-        factor = 1.0 + 0.2 / 0.2 * np.sqrt(2 * weighted - 2 * np.log(0.1))
-    elif isinstance(width, AgnosticGPUCB):
-        factor = np.sqrt(2 + 300 * gain * np.log(13 / 0.1) ** 3)
-    elif isinstance(width, IGPUCB):
-        if width.gain == ClosedForm("se"):
-            gain = np.log(12) ** (2 + 1)  # n rounds told, two dimensions
-        factor = 1.0 + 0.2 * np.sqrt(2 * (gain + 1 - np.log(0.1)))
-    else:
-        factor = np.sqrt(0.4 * np.log(4.0 * 13))
+    times = X[:, 2].tolist()
+    gains = [information_gain(K, range(12), times, power=p, **aged) for p in (1, 2)]
+    gains = torch.tensor(gains, dtype=torch.float64)
+    factor = float(width.sqrt_beta(WidthContext(13, 2, *gains)))
     test_X = torch.rand(6, 1, 2, dtype=torch.float64)
     with torch.no_grad():
         posterior = model.posterior(with_time(test_X[:, 0]))
-        expected = (posterior.mean + factor * posterior.variance.sqrt()).squeeze(-1)
+        mean, sd = posterior.mean.squeeze(-1), posterior.variance.sqrt().squeeze(-1)
         found = upper_confidence_bound(model, width, t=13)(test_X)
         below = upper_confidence_bound(model, width, t=13, maximize=False)(test_X)
-    assert torch.allclose(found, expected, rtol=0, atol=1e-9)
-    assert torch.allclose(below, found - 2 * posterior.mean.squeeze(-1), rtol=0, atol=1e-9)
+    torch.testing.assert_close(found, mean + factor * sd, rtol=0, atol=1e-9)
+    torch.testing.assert_close(below, found - 2 * mean, rtol=0, atol=1e-9)
     with pytest.raises(ValueError, match="counts rounds from 1"):
         upper_confidence_bound(model, width, t=0)
-
-
-def test_gain_where_noise_does_not_age():
-    X, _ = data()
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
-    model = build("markov", spatial_module=kernel)
-    model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
-    K = squared_exponential(X[:, :2].numpy(), 0.4)
-    times = X[:, 2].tolist()
-    expected = information_gain(K, range(12), times, noise=0.04, decay=("markov", 0.05))
-    assert model.information_gain().item() == pytest.approx(expected, rel=1e-10)
-    assert model.weighted_information_gain().item() == pytest.approx(expected, rel=1e-10)

@@ -31,7 +31,7 @@ COMPARE = {
     "delta": (["--delta", "1", "--strategies", "ET"], "1.0", "between 0 and 1", "papers use 0.1"),
     "c1": (["--c1", "-1"], "-1.0", "[0, 1e100]", "0 never explores"),
     "c2": (["--c2", "0"], "0.0", "[1e-100, 1e100]", "the papers use 4"),
-    "device": (["--device", "tpu9"], "'tpu9'", "but PyTorch has no such device", "give 'cpu'"),
+    "device": (["--device", "tpu9"], "'tpu9'", "no such device", "give 'cpu'"),
     "dtype": (["--dtype", "float16"], "'float16'", "choose from", "--help"),
     "option": (["--speed", "9"], "--speed", "unrecognized", "botorch-tv --help"),
     "panel missing": (["--panel", "none.csv"], "none.csv", "There is no", "file"),

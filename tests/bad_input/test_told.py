@@ -1,15 +1,16 @@
-"""What is told and asked: the state is as it was, in value and in what it plays next."""
+"""Bad observations and questions: the state is as it was, in value and in what it plays next."""
 
 import copy
 
+import numpy as np
 import pytest
 import torch
-from bad_input.rows import INF, NAN, Row, assert_refuses
-from botorch.exceptions import InputDataError
+from bad_input.rows import INF, NAN, refuses
+from botorch.exceptions.warnings import InputDataWarning
 from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.strategies import Box, Grid, et_gp_ucb
+from botorch_tv.strategies import Box, Grid, et_gp_ucb, gp_ucb
 from botorch_tv.validation import shown
 
 D = torch.float64
@@ -31,188 +32,124 @@ def start(domain):
 
 STATES = {name: start(domain) for name, domain in DOMAINS.items()}
 SUGGESTIONS = {name: STRATEGY.suggestion_at(state, CUBE) for name, state in STATES.items()}
-EVERY = "pass ok=False"
-UNIT = "count from an origin"
-ONE_EACH = "per trial"
+FAILED, UNIT, NOISE = "pass ok=False", "count from an origin", "from 1.4e-14 to 1e+150"
+SHAPE, KIND, MASK, EACH = "shape (2,)", "torch.float64 on cpu", "torch.bool on cpu", "per trial"
 
 
-def tensor(*values, dtype=D):
-    return torch.tensor(values, dtype=dtype)
+def tensor(*values):
+    return torch.tensor(values, dtype=D)
 
 
 TELL = {
-    "y NaN": ({"y": tensor(NAN, 0.1)}, "nan of trial 0", "not finite", EVERY),
-    "y infinite": ({"y": tensor(0.1, -INF)}, "-inf of trial 1", "not finite", EVERY),
-    "y too large": ({"y": tensor(0.1, 1.7e308)}, "1.7e+308 of trial 1", "limit under", EVERY),
-    "y too small": ({"y": tensor(-1.7e308, 0.1)}, "-1.7e+308 of trial 0", "limit under", EVERY),
-    "y short": ({"y": tensor(0.1)}, "(1,)", "of shape (2,), torch.float64", "each trial its own"),
-    "y deep": (
-        {"y": GOOD.unsqueeze(-1)},
-        "(2, 1)",
-        "of shape (2,), torch.float64",
-        "each trial its own",
-    ),
-    "y float32": ({"y": GOOD.float()}, "torch.float32", "torch.float64 on cpu", "torch.tensor(y"),
-    "y integers": ({"y": GOOD.long()}, "torch.int64", "torch.float64 on cpu", "torch.tensor(y"),
-    "y complex": ({"y": GOOD + 1j}, "torch.complex128", "torch.float64 on cpu", "torch.tensor(y"),
-    "y elsewhere": ({"y": GOOD.to("meta")}, "on meta", "torch.float64 on cpu", "torch.tensor(y"),
-    "y a number": ({"y": 0.5}, "y is 0.5", "shape (2,)", "torch.tensor(y"),
-    "y None": ({"y": None}, "y is None", "shape (2,)", "torch.tensor(y"),
-    "y text": ({"y": "0.5"}, "y is '0.5'", "shape (2,)", "torch.tensor(y"),
-    "y a list": ({"y": [0.1, 0.2]}, "y is [0.1, 0.2]", "shape (2,)", "torch.tensor(y"),
+    "y NaN": ({"y": tensor(NAN, 0.1)}, "nan of trial 0", "not finite", FAILED),
+    "y infinite": ({"y": tensor(0.1, -INF)}, "-inf of trial 1", "not finite", FAILED),
+    "y too large": ({"y": tensor(0.1, 1.7e308)}, "1.7e+308 of trial 1", FAILED),
+    "y too small": ({"y": tensor(-1.7e308, 0.1)}, "-1.7e+308 of trial 0", FAILED),
+    "y short": ({"y": tensor(0.1)}, "(1,)", SHAPE, "each trial its own"),
+    "y deep": ({"y": GOOD.unsqueeze(-1)}, "(2, 1)", SHAPE, "each trial its own"),
+    "y float32": ({"y": GOOD.float()}, "torch.float32", KIND, "torch.tensor(y"),
+    "y integers": ({"y": GOOD.long()}, "torch.int64", KIND, "torch.tensor(y"),
+    "y complex": ({"y": GOOD + 1j}, "torch.complex128", KIND, "torch.tensor(y"),
+    "y elsewhere": ({"y": GOOD.to("meta")}, "on meta", KIND, "torch.tensor(y"),
+    "y a number": ({"y": 0.5}, "y is 0.5", SHAPE, "torch.tensor(y"),
+    "y None": ({"y": None}, "y is None", SHAPE, "torch.tensor(y"),
+    "y text": ({"y": "0.5"}, "y is '0.5'", SHAPE, "torch.tensor(y"),
+    "y a list": ({"y": [0.1, 0.2]}, "y is [0.1, 0.2]", SHAPE, "torch.tensor(y"),
     "time NaN": ({"time": NAN}, "nan", "times are finite", UNIT),
     "time infinite": ({"time": tensor(3.0, INF)}, "inf of trial 1", "times are finite", UNIT),
     "time too late": ({"time": 1e308}, "1e+308", "at most 9007199254740992", UNIT),
-    "time backwards": ({"time": 0.5}, "0.5 of trial 0", "newest observation, at 2", "in order"),
-    "time short": ({"time": tensor(3.0)}, "tensor([3.]", "of shape (2,)", ONE_EACH),
-    "ok numbers": (
-        {"ok": tensor(1.0, 0.0)},
-        "torch.float64 of",
-        "torch.bool on cpu",
-        "each trial its own",
-    ),
-    "ok short": (
-        {"ok": torch.tensor([True])},
-        "(1,)",
-        "of shape (2,), torch.bool",
-        "each trial its own",
-    ),
-    "ok a bool": ({"ok": True}, "ok is True", "torch.bool on cpu", "each trial its own"),
-    "ok elsewhere": (
-        {"ok": torch.ones(2, dtype=torch.bool, device="meta")},
-        "meta",
-        "torch.bool on cpu",
-        "each trial its own",
-    ),
+    "time backwards": ({"time": 0.5}, "0.5 of trial 0", "at 2", "in order"),
+    "time short": ({"time": tensor(3.0)}, "tensor([3.]", SHAPE, EACH),
+    "ok numbers": ({"ok": tensor(1.0, 0.0)}, "torch.float64 of", MASK),
+    "ok short": ({"ok": torch.tensor([True])}, "(1,)", SHAPE + ", torch.bool"),
+    "ok a bool": ({"ok": True}, "ok is True", MASK),
+    "ok elsewhere": ({"ok": torch.ones(2, dtype=torch.bool, device="meta")}, "meta", MASK),
     "noise zero": ({"noise": 0.0}, "0.0", "positive and finite", "use 1e-06 times"),
     "noise negative": ({"noise": tensor(0.1, -0.1)}, "-0.1 of trial 1", "positive", "use 1e-06"),
     "noise NaN": ({"noise": NAN}, "nan", "positive and finite", "use 1e-06 times"),
-    "noise tiny": ({"noise": 5e-324}, "5e-324", "from 1.4e-14 to 1e+150", "use 1e-06 times"),
-    "noise infinite": ({"noise": INF}, "inf", "from 1.4e-14 to 1e+150", "use 1e-06 times"),
-    "noise short": ({"noise": tensor(0.1)}, "tensor([0.1000]", "of shape (2,)", ONE_EACH),
+    "noise tiny": ({"noise": 5e-324}, "5e-324", NOISE, "use 1e-06 times"),
+    "noise infinite": ({"noise": INF}, "inf", NOISE, "use 1e-06 times"),
+    "noise short": ({"noise": tensor(0.1)}, "tensor([0.1000]", SHAPE, EACH),
+}
+ASK = {
+    "now NaN": (lambda state: STRATEGY.ask(state, now=NAN), "nan", "times are finite", UNIT),
+    "now late": (lambda state: STRATEGY.ask(state, now=1e300), "1e+300", "at most 90071", UNIT),
+    "now back": (lambda state: STRATEGY.ask(state, now=1.0), "1.0 of", "in order"),
+    "now short": (lambda state: STRATEGY.ask(state, now=tensor(3.0)), "tensor([3.]", "(2,)", EACH),
+    "recommend": (lambda state: STRATEGY.recommend(state, now=1.0), "1.0 of", "in order"),
+    "context": (lambda state: STRATEGY.ask(state, context=CUBE[:, :1]), "context is", "takes none"),
+    "X short": (lambda state: STRATEGY.suggestion_at(state, CUBE[0]), "(2,)", "shape (2, 2)"),
+    "X None": (lambda state: STRATEGY.suggestion_at(state, None), "None", "shape (2, 2)"),
+    "X a list": (lambda state: STRATEGY.suggestion_at(state, [[0.0]]), "[[0.0]]", "torch.tensor(X"),
+    "X float32": (lambda state: STRATEGY.suggestion_at(state, CUBE.float()), "float32", KIND),
+    "X outside": (lambda state: STRATEGY.suggestion_at(state, CUBE + 7), "7.0", "{domain}"),
+    "X NaN": (lambda state: STRATEGY.suggestion_at(state, CUBE * NAN), "nan", "{domain}"),
+    "posterior": (lambda state: STRATEGY.posterior(state, CUBE[0]), "(2,)", "pass points"),
+    "expert": (lambda state: STRATEGY.absorb(state, None, GOOD), "no expert", "tell()"),
 }
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("name", TELL)
 def test_tell(name, domain):
-    wrong, value, limit, cure = TELL[name]
-    state, suggestion = STATES[domain], SUGGESTIONS[domain]
-    before = copy.deepcopy(state)
+    wrong, *words = TELL[name]
+    state, before = STATES[domain], copy.deepcopy(STATES[domain])
     for consume in (False, True):
-        arguments = {"y": GOOD} | wrong
-        row = Row(
-            lambda c=consume, a=arguments: STRATEGY.tell(state, suggestion, consume=c, **a),
-            value,
-            limit,
-            cure,
-            InputDataError,
-        )
-        assert_refuses(row)
+        arguments = {"y": GOOD, "consume": consume} | wrong
+        refuses(lambda a=arguments: STRATEGY.tell(state, SUGGESTIONS[domain], **a), *words)
     assert_identical(state, before)
 
 
-CALLS = {
-    "now NaN": (lambda s, d: STRATEGY.ask(s, now=NAN), "nan", "times are finite", UNIT),
-    "now late": (lambda s, d: STRATEGY.ask(s, now=1e300), "1e+300", "at most 90071", UNIT),
-    "now back": (lambda s, d: STRATEGY.ask(s, now=1.0), "1.0 of", "newest observation", "in order"),
-    "now short": (lambda s, d: STRATEGY.ask(s, now=tensor(3.0)), "tensor([3.]", "(2,)", ONE_EACH),
-    "recommend back": (
-        lambda s, d: STRATEGY.recommend(s, now=1.0),
-        "1.0 of",
-        "newest observation",
-        "in order",
-    ),
-    "context": (
-        lambda s, d: STRATEGY.ask(s, context=torch.zeros(2, 1, dtype=D)),
-        "context is",
-        "takes none",
-        "omit it",
-    ),
-    "X short": (
-        lambda s, d: STRATEGY.suggestion_at(s, CUBE[0]),
-        "(2,)",
-        "of shape (2, 2)",
-        "each trial its own",
-    ),
-    "X None": (
-        lambda s, d: STRATEGY.suggestion_at(s, None),
-        "None",
-        "of shape (2, 2)",
-        "torch.tensor(X",
-    ),
-    "X a list": (
-        lambda s, d: STRATEGY.suggestion_at(s, [[0.0]]),
-        "[[0.0]]",
-        "of shape (2, 2)",
-        "torch.tensor(X",
-    ),
-    "X float32": (
-        lambda s, d: STRATEGY.suggestion_at(s, CUBE.float()),
-        "float32",
-        "torch.float64 on cpu",
-        "torch.tensor(X",
-    ),
-    "X outside": (lambda s, d: STRATEGY.suggestion_at(s, CUBE + 7), "7.0", "{domain}", "{cure}"),
-    "X NaN": (lambda s, d: STRATEGY.suggestion_at(s, CUBE * NAN), "nan", "{domain}", "{cure}"),
-    "posterior flat": (
-        lambda s, d: STRATEGY.posterior(s, CUBE[0]),
-        "(2,)",
-        "batch_shape (2,)",
-        "pass points",
-    ),
-    "expert": (
-        lambda s, d: STRATEGY.absorb(s, None, GOOD),
-        "consults no expert",
-        "takes no answers",
-        "to tell()",
-    ),
-}
-
-
 @pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", ASK)
 def test_asking(name, domain):
-    call, value, limit, cure = CALLS[name]
+    call, *words = ASK[name]
     state, before = STATES[domain], copy.deepcopy(STATES[domain])
-    cures = {"grid": "Choose from domain.X", "box": "clamp it"}
-    words = {"domain": type(state.domain).__name__ + "(", "cure": cures[domain]}
-    assert_refuses(
-        Row(
-            lambda: call(state, domain),
-            value,
-            limit.format(**words),
-            cure.format(**words),
-            InputDataError,
-        )
-    )
+    own = {"grid": "Grid(", "box": "Box("}[domain]
+    refuses(lambda: call(state), *(word.format(domain=own) for word in words))
     assert_identical(state, before)
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_goes_on_as_if_nothing_had_happened(domain):
-    """The last test of the module's states: what was refused above left no trace in the play."""
-    fresh = start(DOMAINS[domain])
-    for state in (STATES[domain], fresh):
-        suggestion = STRATEGY.ask(state)
-    torch.testing.assert_close(suggestion.X, STRATEGY.ask(STATES[domain]).X, rtol=0, atol=1e-9)
-    after, _ = STRATEGY.tell(STATES[domain], SUGGESTIONS[domain], GOOD)
-    expected, _ = STRATEGY.tell(fresh, SUGGESTIONS[domain], GOOD)
-    torch.testing.assert_close(
-        STRATEGY.posterior(after, CUBE).mean, STRATEGY.posterior(expected, CUBE).mean
-    )
+    """The last test of the module's states: the refused calls above left no trace in the play."""
+    fresh, used = start(DOMAINS[domain]), STATES[domain]
+    chosen = STRATEGY.ask(fresh).X
+    torch.testing.assert_close(STRATEGY.ask(used).X, chosen, rtol=0, atol=1e-9)
+    after, expected = (STRATEGY.tell(one, SUGGESTIONS[domain], GOOD)[0] for one in (used, fresh))
+    means = (STRATEGY.posterior(state, CUBE).mean for state in (after, expected))
+    torch.testing.assert_close(*means)
 
 
 @pytest.mark.parametrize("value", ["0.1", True, None, 1j, NAN, INF, 1.7e308], ids=str)
-def test_one_trial_takes_a_number(value):
+def test_a_value_that_is_no_number_of_one_trial(value):
     state = STRATEGY.init(DOMAINS["grid"])
-    suggestion = STRATEGY.ask(state)
-    before = copy.deepcopy(state)
-    if isinstance(value, float):
-        row = Row(lambda: None, str(value), "as observation y is", EVERY)
-    else:
-        row = Row(lambda: None, shown(value), "must be a number", "torch.tensor(y")
-    assert_refuses(
-        row._replace(call=lambda: STRATEGY.tell(state, suggestion, value), error=InputDataError)
-    )
+    before, suggestion = copy.deepcopy(state), STRATEGY.ask(state)
+    number = isinstance(value, float)
+    words = (str(value), FAILED) if number else (shown(value), "must be a number")
+    refuses(lambda: STRATEGY.tell(state, suggestion, value), *words)
     assert_identical(state, before)
+
+
+@pytest.mark.parametrize("dtype", [D, torch.float32], ids=str)
+def test_a_number_will_do_for_one_trial(dtype):
+    state = STRATEGY.init(DOMAINS["grid"], dtype=dtype)
+    suggestion = STRATEGY.ask(state)
+    for y in (0.1, 2, np.float64(0.1)):
+        expected = STRATEGY.tell(state, suggestion, torch.tensor(y, dtype=dtype))
+        assert_identical(STRATEGY.tell(state, suggestion, y), expected)
+
+
+def test_a_suggestion_of_an_earlier_time_or_another_batch():
+    state = STATES["grid"]
+    early = STRATEGY.ask(state, now=10.0)
+    later, _ = STRATEGY.tell(state, STRATEGY.ask(state), GOOD, time=12.0)
+    refuses(lambda: STRATEGY.tell(later, early, GOOD), "10", "12")
+    other = STRATEGY.ask(STRATEGY.init(DOMAINS["grid"], batch_shape=(3,)))
+    refuses(lambda: STRATEGY.tell(state, other, GOOD), "(3")
+    STRATEGY.tell(state, SUGGESTIONS["grid"], GOOD, time=2.0)  # equal times are in order
+
+
+def test_a_kernel_of_rounded_numbers_warns():
+    with pytest.warns(InputDataWarning, match="float32"):
+        gp_ucb(kernel=RBFKernel(), noise=0.02).init(DOMAINS["grid"])

@@ -158,7 +158,7 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
             "device is 'abacus', but PyTorch has no such device; give 'cpu'",
         ),
         (["compare", "--device", "cuda:99"], "CUDA devices; give 'cpu'"),
-        (["paper", "et-fig5"], "Unknown experiment 'et-fig5'; known: b16-fig2a.*et-fig"),
+        (["paper", "et-fig5"], "Unknown experiment 'et-fig5'; choose from b16-fig2a.*et-fig"),
         (["paper", "et-fig3", "--data", "absent"], "absent has no era5"),
         (["plot", "absent.nc"], "no file absent.nc"),
     ],

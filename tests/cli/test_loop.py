@@ -86,7 +86,7 @@ def test_values_as_programs_print_them(y, tmp_path):
         (("ask", "F", "--time", "noon"), "neither a number nor a date"),
         (("ask", "F", "--time", "3"), "the times of this loop are datetimes"),
         (("ask", "F", "--now", "3"), "the times of this loop are datetimes"),
-        (("observe", "F", "1", "x=3"), "x is 3.0, but it must be a number from 0 to 1; give one"),
+        (("observe", "F", "1", "x=3"), "x is 3.0, but it must be a number from 0 to 1; change it"),
         (("ask", "nowhere"), "does not exist; run botorch-tv loop new"),
         (("ask", "F", "--when", "3"), "--when 3 (see botorch-tv --help)"),
     ],
@@ -334,7 +334,7 @@ def test_choices_are_made_asked_for_and_observed(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["point"]["metal"] in ("steel", "a=b", "7")
     assert run("observe", file, "1", "temperature=3", "metal=stel", "n=2") == cli.EXIT_ERROR
     output = capsys.readouterr().err
-    assert "metal is 'stel'; give one of 'steel', 'a=b', '7'" in output
+    assert "metal is 'stel'; choose from 'steel', 'a=b', '7'" in output
 
 
 def test_choices_of_a_loop_from_python_are_written_as_python_or_json_has_them(tmp_path, capsys):

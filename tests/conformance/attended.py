@@ -1,4 +1,4 @@
-"""SparQ with an expert at its side, so that the laws play it like any other strategy."""
+"""SparQ with a built-in expert, which the laws play like any other strategy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from botorch_tv.strategies.state import Info, State
 
 
 class Attended(SparQ):
-    """Consults and absorbs in :meth:`tell`; studies are to leave it alone.
+    """Consults and absorbs in :meth:`tell`, so that studies need not.
 
-    The expert is that of ``oracles.expert``: it looks up in the log when a point was first chosen,
-    and what it gave.
-    Points are drawn by one generator per trial, seeded with the round.
+    The expert is that of ``oracles.expert``: its answer depends on the first observation of the
+    point in the log. Each trial has a generator of its own, seeded with the round.
     """
 
     consults: ClassVar[bool] = False
@@ -24,7 +23,7 @@ class Attended(SparQ):
     def tell(self, state: State, *arguments: Any, **named: Any) -> tuple[State, Info]:
         after, info = super().tell(state, *arguments, **named)
         generators = [
-            torch.Generator(after.time.device).manual_seed(after.told)
+            torch.Generator(after.time.device).manual_seed(after.rounds)
             for _ in range(after.time.numel())
         ]
         asked = self.consult(after, generator=generators)
@@ -32,8 +31,8 @@ class Attended(SparQ):
             return after, info
         first = first_chosen(after, asked)
         seen = after.history.y.tensor().gather(-1, first - 1)  # 0 where it failed
-        y = 0.5 * seen + torch.cos(first.to(seen) + 0.3 * after.told)
-        ok = (first + after.told) % 4 != 3
+        y = 0.5 * seen + torch.cos(first.to(seen) + 0.3 * after.rounds)
+        ok = (first + after.rounds) % 4 != 3
         return self.absorb(after, asked, y, ok=ok, check=False), info
 
 

@@ -1,45 +1,22 @@
 """Random strategies on random data, played beside the textbook.
 
-``PYTHONPATH=.:tests python -m conformance.combinations`` plays 3,000 cases and reports the worst.
-
-A case is a number. It says which forgetting, mean, width, exploration, domain and inference are
-combined, and what happens to each trial: readings that fail, alone, in a row or all of them; noise
-variances of their own; times that are uneven, equal or late; an objective that jumps. Kernels have
-unit scale and noise variances are at least 0.01, as law 2 demands.
+The number of a case determines the forgetting, mean, width, exploration, domain and inference, and
+the data of each trial: failures, noise variances of observations, uneven, equal or late times, and
+jumps of the objective. Kernels have unit scale and noise variances are at least 0.01: law 2 holds
+there.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import traceback
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from conformance import strangers as own
 from conformance.presets import chowdhury, deng, logarithmic
 from conformance.rounds import Setting
-from conformance.strangers import (
-    Agreeing,
-    Blank,
-    CumulativeSum,
-    DampedDrift,
-    Directed,
-    DriftByCovariance,
-    EpsilonGreedy,
-    HalfLife,
-    NearBest,
-    Newest,
-    Panic,
-    QuasiPeriodic,
-    Replaced,
-    Restart,
-    Sessions,
-    Surprise,
-    Thinned,
-    TopTwo,
-)
 from gpytorch.kernels import Kernel
 from numpy.typing import NDArray
 from oracles.dense import Choice, DenseBandit
@@ -83,9 +60,9 @@ EXPLORATIONS: dict[str, Any] = {
     "pi": ProbabilityOfImprovement(),
     "thompson": Thompson(),
     "uniform": UniformChoice(),
-    "directed": Directed(),
-    "top two": TopTwo(),
-    "greedy": EpsilonGreedy(),
+    "directed": own.Directed(),
+    "top two": own.TopTwo(),
+    "greedy": own.EpsilonGreedy(),
 }
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 TIES = 1e-7
@@ -95,7 +72,7 @@ ROUNDING = 1e-8
 
 @dataclass(frozen=True)
 class Case:
-    """One combination, in the library's words and in the textbook's."""
+    """A combination, as the library and as the textbook take it."""
 
     strategy: Strategy
     book: dict[str, Any]
@@ -107,7 +84,7 @@ class Case:
 
     @property
     def rounding(self) -> float:
-        """By so much may a score lie on the wrong side of the rule for ties."""
+        """Largest error of a score at the limit of the rule for ties."""
         inference = self.strategy.inference
         # A score is a mean and some standard deviations.
         return 10 * inference.tolerance if isinstance(inference, Features) else ROUNDING
@@ -117,7 +94,7 @@ class Case:
 
 
 def pick(random: np.random.Generator, options: Any) -> Any:
-    """One of some options; numpy's own choice would make an array of them."""
+    """A random option; numpy's choice would make an array of the options."""
     return options[random.integers(len(options))]
 
 
@@ -131,14 +108,14 @@ def make_case(
     on_box: bool | None = None,
     kernel: str | None = None,
 ) -> Case:
-    """A random combination, but for what is given: a part and its name in the textbook."""
+    """A random combination; given parts come with their names in the textbook."""
     decay = decay or pick(
         random,
         [(Static(), ("static",))] * 3
         + [(Markov(e), ("markov", e)) for e in (0.03, pick(random, [0.0, 0.3, 1.0]))]
         + [(Wiener(s), ("wiener", s)) for s in (pick(random, [0.0, 0.03, 0.2]),)]
-        + [(QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6))]
-        + [(pick(random, [DampedDrift(), DriftByCovariance()]), ("damped", 0.2, 3.0))],
+        + [(own.QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6))]
+        + [(pick(random, [own.DampedDrift(), own.DriftByCovariance()]), ("damped", 0.2, 3.0))],
     )
     gamma, alpha, kappa = (
         pick(random, some) for some in ([0.5, 0.9, 1.0], [0.0, 0.5, 2.0], [0.0, 0.4, 1.0])
@@ -148,7 +125,7 @@ def make_case(
         [(Static(), ("constant",))] * 6
         + [(ExponentialWeights(gamma), ("exponential", gamma))]
         + [(UncertaintyInjection(alpha, kappa=kappa), ("injection", alpha, kappa))]
-        + [(HalfLife(4.0), ("exponential", 0.5**0.25))],
+        + [(own.HalfLife(4.0), ("exponential", 0.5**0.25))],
     )
     retention = retention or _retention(random)
     noise = float(np.exp(random.uniform(math.log(0.01), 0.0)))
@@ -174,12 +151,12 @@ def make_case(
         "exploration": exploration,
         "noise": noise,
     }
-    domain, X, own, K = _space(random, exploration, on_box, kernel)
+    domain, X, given, K = _space(random, exploration, on_box, kernel)
     inference = inference or pick(random, ["exact", "auto", "auto", "features"])
     if inference == "features" and isinstance(domain, Box):
-        inference = "auto"  # not every combination is served; those that are have a test of theirs
+        inference = "auto"  # features serve some combinations, which have a test of their own
     strategy = GPStrategy(
-        kernel=own,
+        kernel=given,
         noise=noise,
         decay=decay[0],
         inflation=inflation[0],
@@ -210,7 +187,7 @@ def _retention(random: np.random.Generator) -> Any:
 
 
 def _rules(random: np.random.Generator) -> list[Any]:
-    """The package's own, and their names in the textbook."""
+    """Rules of the package, and their names in the textbook."""
     size, span = int(random.integers(1, 9)), float(random.uniform(0.5, 8.0))
     delta = pick(random, [0.01, 0.1, 0.9])
     return (
@@ -224,27 +201,27 @@ def _rules(random: np.random.Generator) -> list[Any]:
 
 
 def _strange_rules(random: np.random.Generator) -> list[Any]:
-    """Those of users."""
+    """Rules written by users."""
     few, reach = int(random.integers(1, 6)), float(random.uniform(0.3, 3.0))
     return [
-        (Sessions(reach), ("sessions", reach)),
-        (Agreeing(reach), ("agreeing", reach)),
-        (NearBest(reach), ("near best", reach)),
-        (CumulativeSum(0.5, reach), ("cusum", 0.5, reach)),
-        (Replaced(), ("replaced",)),
-        (Thinned(few), ("thinned", few)),
-        (Restart(few), ("restart", few)),
-        (Surprise(reach), ("surprise", reach)),
-        (Panic(2 * reach), ("panic", 2 * reach)),
-        (Blank(few), ("blank", few)),
-        (Newest(few), ("window", few, "rounds")),
+        (own.Sessions(reach), ("sessions", reach)),
+        (own.Agreeing(reach), ("agreeing", reach)),
+        (own.NearBest(reach), ("near best", reach)),
+        (own.CumulativeSum(0.5, reach), ("cusum", 0.5, reach)),
+        (own.Replaced(), ("replaced",)),
+        (own.Thinned(few), ("thinned", few)),
+        (own.Restart(few), ("restart", few)),
+        (own.Surprise(reach), ("surprise", reach)),
+        (own.Panic(2 * reach), ("panic", 2 * reach)),
+        (own.Blank(few), ("blank", few)),
+        (own.Newest(few), ("window", few, "rounds")),
     ]
 
 
 def _space(
     random: np.random.Generator, exploration: str, on_box: bool | None, kernel: str | None
 ) -> tuple[Grid | Box, torch.Tensor, Kernel | torch.Tensor, Array]:
-    """A domain, its arms or candidates, and a kernel of unit scale as both sides take it."""
+    """A domain, its arms or candidates, and a kernel of unit scale with its matrix."""
     points = 9 if random.random() < 0.04 else int(random.integers(2, 5))
     setting = Setting(
         points,
@@ -256,7 +233,7 @@ def _space(
     grid, K = setting.domain, setting.matrix()
     by_chance = random.random() < 0.25
     if (by_chance if on_box is None else on_box) and exploration not in ("thompson", "top two"):
-        # A sample is a draw from features of the kernel there, and no joint draw at candidates.
+        # There, samples come from features of the kernel, not from a joint draw.
         return Box(CUBE, search=DiscreteSearch(grid.X)), grid.X, setting.module(), K
     if random.random() < 0.25:  # of low rank, or with arms of different variance
         loading = random.normal(size=(len(K), pick(random, [1, 3, len(K)])))
@@ -268,7 +245,7 @@ def _space(
 
 @dataclass
 class Trial:
-    """What happens to one trial, and what the textbook says of it."""
+    """The data of a trial, and its textbook."""
 
     bandit: DenseBandit
     random: np.random.Generator
@@ -292,7 +269,7 @@ class Trial:
         )
 
     def measure(self, arm: int, t: int) -> float:
-        """The objective jumps now and then, and moves a little in every round."""
+        """A noisy value of an objective that drifts and sometimes jumps."""
         step = 2.0 if self.random.random() < 0.08 else 0.1
         self.f = self.f + step * self.root @ self.random.normal(size=len(self.root))
         level = self.bandit.mean if isinstance(self.bandit.mean, float) else 1.5
@@ -313,11 +290,11 @@ class Trial:
         return math.floor((time - first) / self.bandit.retention[1])
 
     def tell(self, choice: Choice, y: float, **told: Any) -> bool:
-        """What the textbook learns; returns whether a reset shows in this round."""
+        """The textbook's observation; returns whether this round reports a reset."""
         kind, rows = self.bandit.retention, list(self.bandit.rows)
         fired = self.bandit.tell(choice, y, **told)
         if kind[0] != "period" or not rows:
-            return fired  # of several rules the textbook says so itself
+            return fired  # the textbook reports resets of several rules
         if kind[2] == "rounds":  # before deciding round t when (t - 1) mod N = 0
             return len(rows) % int(kind[1]) == 0
         return self.period(rows[-1].time) != self.period(self.bandit.rows[-1].time)
@@ -333,14 +310,14 @@ def acceptable(bandit: DenseBandit, choice: Choice, arm: int, rounding: float) -
 
 
 def check(number: int, **chosen: Any) -> float:
-    """Play one case; returns the largest difference from the textbook.
+    """Plays a case; returns the largest difference from the textbook.
 
     Args:
-        number: Which.
-        chosen: Parts that are not left to chance, see :func:`make_case`.
+        number: The case.
+        chosen: Given parts, see :func:`make_case`.
 
     Raises:
-        AssertionError: If a choice, a reset or a shape is another.
+        AssertionError: If a choice, a reset or a shape differs.
     """
     random = np.random.default_rng(number)
     case = make_case(random, **chosen)
@@ -428,7 +405,7 @@ def _choose(
     generator: torch.Generator,
     random: np.random.Generator,
 ) -> tuple[Suggestion, list[Choice]]:
-    """What the library suggests, and the same round in the textbook."""
+    """The library's suggestion, and the textbook's choice."""
     shape, strategy = case.batch_shape, case.strategy
     when = None if now is None else torch.as_tensor(np.array(now)).reshape(shape)
     suggestion = strategy.ask(state, now=when, generator=generator)
@@ -441,7 +418,7 @@ def _choose(
             )
     else:
         choices = [bandit.consider(0, one) for bandit, one in zip(bandits, at)]
-    if random.random() < 0.1:  # somebody's own idea
+    if random.random() < 0.1:  # a point chosen by the user
         arms = [int(random.integers(len(case.K))) for _ in trials]
         X = case.X[torch.tensor(arms).reshape(shape)]
         suggestion = strategy.suggestion_at(state, X, now=when)
@@ -452,28 +429,3 @@ def _choose(
 
 def _arms(case: Case, X: torch.Tensor) -> list[int]:
     return torch.cdist(X.reshape(-1, X.shape[-1]), case.X).argmin(-1).tolist()
-
-
-def main() -> None:
-    """Play many cases and report the worst."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=3000)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    worst: dict[int, float] = {}
-    for number in range(options.first, options.first + options.cases):
-        try:
-            worst[number] = check(number)
-        except Exception:
-            worst[number] = math.inf
-            traceback.print_exc()
-        if len(worst) % 250 == 0:
-            print(f"{len(worst)} cases: worst error {max(worst.values()):.1e}", flush=True)
-    for number in sorted(worst, key=lambda one: -worst[one])[:5]:
-        print(f"case {number}: {worst[number]:.1e}")
-    print(f"{options.cases} cases from {options.first}: worst error {max(worst.values()):.1e}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
-"""Worlds, subsets and studies of one seed, computed by a process of its own and written to a file.
+"""Writes worlds, subsets and studies of one seed to a file; it runs as a process.
 
-Kernels whose eigenvectors are not unique, or whose rank rounding decides, and every way to draw
-from a posterior.
+Its kernels have eigenvectors that are not unique, or a rank that rounding decides; its strategies
+use every way to draw from a posterior.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _covariance(kernel: Kernel, X: Tensor, lengthscale: float) -> Tensor:
 
 
 def kernels(points: int) -> Iterator[tuple[str, Grid, Tensor]]:
-    """Name, arms and covariance, on squares of so many points and about as many elsewhere."""
+    """Name, arms and covariance, on squares with ``points`` per axis and on other arms."""
     square, line = Grid.regular(points, 2), Grid.regular(points, 1)
     generator = torch.Generator().manual_seed(0)
     scattered = Grid(torch.rand(points**2, 2, generator=generator, dtype=torch.float64))
@@ -68,7 +68,7 @@ def worlds(points: int) -> dict[str, Tensor]:
 
 
 def subsets(points: int, steps: int | None) -> dict[str, Tensor]:
-    """Points for an expert, by a chain of so many swaps and by the exact sampler."""
+    """Points for an expert, by a chain of ``steps`` swaps and by the exact sampler."""
     found = {}
     for name, _, covariance in kernels(points):
         trials = covariance.expand(8, *covariance.shape)
@@ -80,7 +80,7 @@ def subsets(points: int, steps: int | None) -> dict[str, Tensor]:
 
 
 def studies(points: int, horizon: int) -> dict[str, Tensor]:
-    """Regret of strategies that play samples, one of every form in which they are drawn."""
+    """Regret of strategies that play samples, one strategy for each way to draw them."""
     found = {}
     for name, grid, covariance in kernels(points):
         known = {"kernel": covariance, "noise": NOISE}
@@ -103,6 +103,6 @@ def studies(points: int, horizon: int) -> dict[str, Tensor]:
 if __name__ == "__main__":
     file, points, horizon = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    # What processors round differently shows in any swap: a few tell as much as the usual number.
+    # Different rounding shows in any swap: a few suffice.
     swaps = 100 if points < 10 else None
     torch.save({**worlds(points), **subsets(points, swaps), **studies(points, horizon)}, file)

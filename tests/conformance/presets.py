@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (one line per preset)
-"""Every strategy that the laws are tested on, beside its description for the textbook.
+"""Every strategy that the laws are tested on, with its description for the textbook.
 
 A later preset joins with one line of ``PRESETS``: ``every_pair`` compares it with the textbook, and
 ``each_pair`` brings its code path to every law.
@@ -8,31 +8,14 @@ A later preset joins with one line of ``PRESETS``: ``every_pair`` compares it wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from _pytest.mark import ParameterSet
+from conformance import strangers as own
 from conformance.attended import Attended
-from conformance.strangers import (
-    Agreeing,
-    Blank,
-    CumulativeSum,
-    DampedDrift,
-    Directed,
-    EpsilonGreedy,
-    HalfLife,
-    NearBest,
-    Panic,
-    QuasiPeriodic,
-    Replaced,
-    Restart,
-    Sessions,
-    Surprise,
-    Thinned,
-    TopTwo,
-)
 from experts.by_the_book import window_starts
 from gpytorch.kernels import Kernel
 from oracles.expert import Consultant
@@ -90,7 +73,7 @@ from botorch_tv.strategies import (
 )
 
 Book = Callable[[float], dict[str, Any]]  # noise -> arguments of oracles.dense.DenseBandit
-DIM = 2  # of every grid these are played on; the Bayes widths depend on it
+DIM = 2  # of every grid; the Bayes widths depend on it
 
 
 class Preset(NamedTuple):
@@ -121,7 +104,7 @@ class Preset(NamedTuple):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Numbers of a suggestion that the textbook has too; not all explorations have a width."""
+        """Numbers of a suggestion that the textbook has; not all explorations have a width."""
         widths = self.book(1.0).get("exploration", "ucb") not in ("ei", "pi", "uniform")
         return ("mean", "sd", "time", *(("sqrt_beta",) if widths else ()))
 
@@ -135,7 +118,7 @@ class Preset(NamedTuple):
 
     @property
     def tells_resets(self) -> bool:
-        """Whether the textbook says itself when a reset shows."""
+        """Whether the textbook reports resets."""
         return self.triggers or self.composed
 
     @property
@@ -146,17 +129,17 @@ class Preset(NamedTuple):
 
     @property
     def composed(self) -> bool:
-        """Whether rules of retention come together, or are a stranger's."""
+        """Whether several rules of retention are combined, or a rule is not the package's."""
         return isinstance(self.book(1.0).get("retention", ("all",))[0], tuple)
 
     @property
     def consults(self) -> bool:
-        """Whether an expert stands by."""
+        """Whether it asks an expert."""
         return "consultant" in self.book(1.0)
 
     @property
     def only_forgets(self) -> bool:
-        """Whether nothing but the way to forget and the width sets it apart from GP-UCB."""
+        """Whether it differs from GP-UCB only in forgetting and width."""
         return set(self.book(1.0)) <= {"decay", "inflation", "retention", "sqrt_beta", "gains"}
 
     @property
@@ -170,7 +153,7 @@ class Preset(NamedTuple):
 
     @property
     def from_the_log(self) -> bool:
-        """Whether rank-one steps cannot serve it: every recursion regresses on the log."""
+        """Whether every recursion regresses on the log, since rank-one steps do not apply."""
         decay, inflation, _, clock = self.way_to_forget
         slides = any(rule[0] == "window" for rule in self.rules) and bool(decay)
         jumps = decay in ("quasi-periodic", "periodic")
@@ -178,13 +161,13 @@ class Preset(NamedTuple):
 
     @property
     def recursions(self) -> tuple[str, ...]:
-        """Those of ``RECURSIONS`` that differ; see ``test_recursions.py``."""
+        """The ``RECURSIONS`` that differ; see ``test_recursions.py``."""
         sampled = self.book(1.0).get("exploration") == "thompson"
         return ENGINES if self.from_the_log or sampled else RECURSIONS
 
     @property
     def path(self) -> tuple[str | bool, ...]:
-        """Presets that agree in this run through much the same lines of the library."""
+        """Presets of equal path execute much the same lines of the library."""
         parts = self.book(1.0)
         decay, _, retention, _ = self.way_to_forget
         kind = "moves" if decay else "slides" if retention == "window" else "stays"
@@ -199,18 +182,16 @@ class Preset(NamedTuple):
 
 
 class Beside(Preset):
-    """A strategy of which the textbook of one process knows nothing: who is told nothing.
+    """An adaptive strategy, which no textbook of one process describes.
 
-    It has one way to compute, and is held to the laws that each test says, but not to these:
+    The laws that do not apply to it:
 
-    - law 2, equality with the textbook and of recursions: members are compared with textbooks of
-      their own in ``tests/gp/mixture`` and ``tests/models/test_adaptive_model.py``;
-    - law 3, limits that reproduce GP-UCB: with scale and mean integrated out there is none;
-    - law 5 in float32, which it refuses: covariances updated round after round lose too much;
-    - a variance told, which it refuses: under an unknown scale it is no known ratio;
-    - draws that differ between trials in the first rounds, when all fill the domain alike;
+    - law 2: its members have textbooks of their own (``tests/gp/mixture``, ``test_adaptive_model``);
+    - law 3: it integrates over scale and mean, so that no limit is GP-UCB;
+    - law 5 in float32, and given noise variances: it refuses both;
+    - different draws of the trials in the first rounds: all trials fill the domain alike;
     - a default time one after the newest: it takes the usual time between measurements;
-    - never to wait for a device: while units are unknown it looks whether they are known now.
+    - no waiting for a device: it looks whether its units are settled.
     """
 
     @property
@@ -236,7 +217,7 @@ def default_logarithmic(t: int, g: float, gbar: float) -> float:
 def bayes(delta: float, numerator: float, factor: float) -> Callable[[int, float, float], float]:
     """[B16] (19), (16) and [ET] Theorem 1 at r = 1, a1 = 2, b1 = 3.
 
-    They differ in what stands in the two logarithms before t^2 / delta.
+    They differ in the factors of t^2 / delta in both logarithms.
     """
 
     def sqrt_beta(t: int, g: float, gbar: float) -> float:
@@ -252,7 +233,7 @@ def chowdhury(B: float, R: float, delta: float) -> Callable[[int, float, float],
 
 
 def book(**arguments: Any) -> Book:
-    """Arguments that do not depend on the noise; the narrow logarithmic width unless told."""
+    """Arguments that do not depend on the noise; the narrow logarithmic width by default."""
     gains = {"gains": "sqrt_beta" in arguments}
     return lambda noise: {"sqrt_beta": logarithmic} | gains | arguments
 
@@ -273,7 +254,7 @@ def agnostic(t: int, g: float, gbar: float) -> float:
 
 
 def closed_form(t: int, g: float, gbar: float) -> float:
-    """IGP-UCB with the order (ln n)^(d+1) of the gain of the n = t - 1 rounds told."""
+    """IGP-UCB with the order (ln n)^(d+1) of the gain of n = t - 1 observations."""
     order = math.log(t - 1) ** (DIM + 1) if t > 1 else 0.0
     return chowdhury(0.5, 0.1, 0.1)(t, order, gbar)
 
@@ -288,10 +269,9 @@ def composed(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:
 
 
 def attended(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:
-    """SparQ-GP-UCB with an expert that answers part of what it is asked.
+    """SparQ-GP-UCB with an expert that answers some of its questions.
 
-    The points are the greedy ones, which the textbook knows too; subsets that are drawn by chance
-    are played in ``tests/experts``.
+    It asks at the greedy points, as the textbook does; ``tests/experts`` plays random subsets.
     """
     parts = {"refresh": Refresh(steps=0), "width": NARROW} | parts
     return lambda k, n: Attended(kernel=k, noise=n, **parts)
@@ -376,26 +356,26 @@ PRESETS: list[Preset] = [
     Preset("GP-EI downwards", lambda k, n: gp_ei(kernel=k, noise=n, maximize=False), book(exploration="ei", maximize=False)),
     Preset("PI + trigger downwards", composed(exploration=ProbabilityOfImprovement(), retention=EventTrigger(0.1), maximize=False), book(exploration="pi", retention=("trigger", 0.1), maximize=False)),
     Preset("GP-TS downwards", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1, maximize=False), book(exploration="thompson", sqrt_beta=chowdhury(0.5, 0.1, 0.05), maximize=False)),
-    # Rules together, and parts of strangers.
+    # Combined rules, and parts that users write.
     Preset("window + trigger", composed(retention=(SlidingWindow(13), EventTrigger(0.1))), book(retention=(("window", 13, "rounds"), ("trigger", 0.1)))),
     Preset("Wiener + reset + trigger", composed(decay=Wiener(0.05), retention=(PeriodicReset(11), EventTrigger(0.1))), book(decay=("wiener", 0.05), retention=(("period", 11, "rounds"), ("trigger", 0.1)))),
     Preset("window by time + reset + trigger", composed(retention=(SlidingWindow(9.5, by="time"), PeriodicReset(11), EventTrigger(0.1))), book(retention=(("window", 9.5, "time"), ("period", 11, "rounds"), ("trigger", 0.1)))),
-    Preset("sessions", composed(retention=Sessions(2.75)), book(retention=(("sessions", 2.75),))),
-    Preset("agreeing", composed(retention=Agreeing(1.0)), book(retention=(("agreeing", 1.0),))),
-    Preset("near best estimated mean", composed(retention=NearBest(1.5), mean="estimated"), book(retention=(("near best", 1.5),), mean="estimated")),
-    Preset("cumulative sum", composed(retention=CumulativeSum(1.0, 2.0)), book(retention=(("cusum", 1.0, 2.0),))),
-    Preset("damped drift + cumulative sum", composed(decay=DampedDrift(), retention=CumulativeSum(1.0, 2.0)), book(decay=("damped", 0.2, 3.0), retention=(("cusum", 1.0, 2.0),))),
-    Preset("replaced", composed(retention=Replaced()), book(retention=(("replaced",),))),
-    Preset("Markov + thinned", composed(decay=Markov(0.05), retention=Thinned(5)), book(decay=("markov", 0.05), retention=(("thinned", 5),))),
-    Preset("Wiener + surprise + restart", composed(decay=Wiener(0.05), retention=(Surprise(1.0), Restart(6))), book(decay=("wiener", 0.05), retention=(("surprise", 1.0), ("restart", 6)))),
-    Preset("Wiener + blank estimated mean", composed(decay=Wiener(0.05), retention=Blank(7), mean="estimated"), book(decay=("wiener", 0.05), retention=(("blank", 7),), mean="estimated")),
-    Preset("panic + restart", composed(retention=(Panic(1.5), Restart(3))), book(retention=(("panic", 1.5), ("restart", 3)))),
-    Preset("quasi-periodic", composed(decay=QuasiPeriodic()), book(decay=("quasi-periodic", 0.05, 0.6))),
-    Preset("half-life", composed(inflation=HalfLife(8.0)), book(inflation=("exponential", 0.5**0.125))),
-    Preset("directed", composed(exploration=Directed()), book(exploration="directed")),
-    Preset("directed + Markov downwards", composed(exploration=Directed(), decay=Markov(0.05), maximize=False), book(exploration="directed", decay=("markov", 0.05), maximize=False)),
-    Preset("top two", composed(exploration=TopTwo()), book(exploration="top two")),
-    Preset("greedy + trigger", composed(exploration=EpsilonGreedy(), retention=EventTrigger(0.1)), book(exploration="greedy", retention=("trigger", 0.1))),
+    Preset("sessions", composed(retention=own.Sessions(2.75)), book(retention=(("sessions", 2.75),))),
+    Preset("agreeing", composed(retention=own.Agreeing(1.0)), book(retention=(("agreeing", 1.0),))),
+    Preset("near best estimated mean", composed(retention=own.NearBest(1.5), mean="estimated"), book(retention=(("near best", 1.5),), mean="estimated")),
+    Preset("cumulative sum", composed(retention=own.CumulativeSum(1.0, 2.0)), book(retention=(("cusum", 1.0, 2.0),))),
+    Preset("damped drift + cumulative sum", composed(decay=own.DampedDrift(), retention=own.CumulativeSum(1.0, 2.0)), book(decay=("damped", 0.2, 3.0), retention=(("cusum", 1.0, 2.0),))),
+    Preset("replaced", composed(retention=own.Replaced()), book(retention=(("replaced",),))),
+    Preset("Markov + thinned", composed(decay=Markov(0.05), retention=own.Thinned(5)), book(decay=("markov", 0.05), retention=(("thinned", 5),))),
+    Preset("Wiener + surprise + restart", composed(decay=Wiener(0.05), retention=(own.Surprise(1.0), own.Restart(6))), book(decay=("wiener", 0.05), retention=(("surprise", 1.0), ("restart", 6)))),
+    Preset("Wiener + blank estimated mean", composed(decay=Wiener(0.05), retention=own.Blank(7), mean="estimated"), book(decay=("wiener", 0.05), retention=(("blank", 7),), mean="estimated")),
+    Preset("panic + restart", composed(retention=(own.Panic(1.5), own.Restart(3))), book(retention=(("panic", 1.5), ("restart", 3)))),
+    Preset("quasi-periodic", composed(decay=own.QuasiPeriodic()), book(decay=("quasi-periodic", 0.05, 0.6))),
+    Preset("half-life", composed(inflation=own.HalfLife(8.0)), book(inflation=("exponential", 0.5**0.125))),
+    Preset("directed", composed(exploration=own.Directed()), book(exploration="directed")),
+    Preset("directed + Markov downwards", composed(exploration=own.Directed(), decay=Markov(0.05), maximize=False), book(exploration="directed", decay=("markov", 0.05), maximize=False)),
+    Preset("top two", composed(exploration=own.TopTwo()), book(exploration="top two")),
+    Preset("greedy + trigger", composed(exploration=own.EpsilonGreedy(), retention=EventTrigger(0.1)), book(exploration="greedy", retention=("trigger", 0.1))),
     # Prior means.
     Preset("GP-UCB above 0.7", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, mean=0.7), book(mean=0.7)),
     Preset("TV-GP-UCB below 0.7", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, mean=-0.7, maximize=False), book(decay=("markov", 0.03), mean=-0.7, maximize=False)),
@@ -414,17 +394,17 @@ PRESETS: list[Preset] = [
 # fmt: on
 
 SMALL = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.02,))
-UNTOLD = {"bank": SMALL, "starts": 4, "width": NARROW}
+ADAPTIVE = {"bank": SMALL, "starts": 4, "width": NARROW}
 BESIDE = [
-    Beside("told nothing", lambda k, n: adaptive_gp_ucb(**UNTOLD), book()),
+    Beside("adaptive", lambda k, n: adaptive_gp_ucb(**ADAPTIVE), book()),
     Beside(
-        "told nothing downwards",
-        lambda k, n: adaptive_gp_ucb(**UNTOLD, maximize=False),
+        "adaptive downwards",
+        lambda k, n: adaptive_gp_ucb(**ADAPTIVE, maximize=False),
         book(maximize=False),
     ),
     Beside(
-        "told nothing, Thompson",
-        lambda k, n: replace(adaptive_gp_ucb(**UNTOLD), exploration=Thompson()),
+        "adaptive, Thompson",
+        lambda k, n: replace(adaptive_gp_ucb(**ADAPTIVE), exploration=Thompson()),
         book(exploration="thompson"),
     ),
 ]
@@ -433,94 +413,78 @@ BY_NAME = {preset.name: preset for preset in PRESETS}
 CHOOSING = [preset for preset in PRESETS if not preset.draws]  # the same arm every time
 DRAWING = [preset for preset in PRESETS if preset.draws]
 ENGINES = ("exact", "features")
-# On small grids "auto" keeps covariances of arms by another recursion than "features".
+# On small grids "auto" is a recursion over arms, other than "features".
 RECURSIONS = ("exact", "auto", "features")
 
 
 def one_per(key: Callable[[Preset], Any], presets: Iterable[Preset]) -> list[Preset]:
     """The first preset of every kind."""
-    first: dict[Any, Preset] = {}
-    for preset in presets:
-        first.setdefault(key(preset), preset)
-    return list(first.values())
-
-
-def every_pair(presets: Sequence[Preset] = PRESETS) -> pytest.MarkDecorator:
-    """Parametrises ``preset`` and ``engine``: every preset, and every recursion of every path."""
-    pairs = _marked(_of_every_preset(presets), presets)
-    return pytest.mark.parametrize(("preset", "engine"), pairs)
+    return list({key(preset): preset for preset in reversed([*presets])}.values())[::-1]
 
 
 def each_pair(
-    turn: int, presets: Sequence[Preset] = PRESETS, beside: Iterable[Preset] = ()
+    turn: int,
+    presets: Iterable[Preset] = PRESETS,
+    beside: Iterable[Preset] = (),
+    short: bool = False,
 ) -> pytest.MarkDecorator:
-    """Parametrises ``preset`` and ``engine`` by :func:`pairs_of`, and all of ``beside``."""
-    pairs = [*pairs_of(turn, presets), *alone(beside)]
-    return pytest.mark.parametrize(("preset", "engine"), pairs)
+    """Parametrises ``preset`` and ``engine`` by :func:`pairs`, and all of ``beside``."""
+    chosen = [*pairs(turn, presets, short), *((preset, "auto") for preset in beside)]
+    ids = [
+        preset.name if preset in BESIDE else f"{preset.name}-{engine}" for preset, engine in chosen
+    ]
+    return pytest.mark.parametrize(("preset", "engine"), chosen, ids=ids)
 
 
-def each_path(
-    turn: int, presets: Sequence[Preset] = PRESETS, beside: Iterable[Preset] = ()
-) -> pytest.MarkDecorator:
-    """Parametrises ``preset`` and ``engine``: every path by one preset and one recursion.
+def pairs(
+    turn: int, presets: Iterable[Preset] = PRESETS, short: bool = False
+) -> list[tuple[Preset, str]]:
+    """Every path; each recursion of the paths that explore by an upper bound, unless ``short``.
 
-    For what the recursions have little part in; another ``turn`` brings others.
+    Other explorations see only the prediction of a recursion, so one recursion serves. The presets
+    of a path stand for it in turn: another ``turn`` brings other presets and recursions.
     """
-    pairs = [*pairs_of(turn, presets, every=False), *alone(beside)]
-    return pytest.mark.parametrize(("preset", "engine"), pairs)
+    chosen = []
+    for path, on_path in by_path(presets).items():
+        recursions = on_path[0].recursions
+        count = 1 if short or path[1] != "ucb" else len(recursions)
+        for number in range(turn * count, (turn + 1) * count):
+            chosen.append((on_path[number % len(on_path)], recursions[number % len(recursions)]))
+    return chosen
 
 
-def alone(presets: Iterable[Preset]) -> list[ParameterSet]:
-    """Presets that have one way to compute."""
-    return [pytest.param(one, one.recursions[0], id=one.name) for one in presets]
+each_path = partial(each_pair, short=True)
+"""Every path with one recursion, for laws in which the recursions have little part."""
 
 
-def pairs_of(
-    turn: int, presets: Sequence[Preset] = PRESETS, every: bool = True
-) -> list[ParameterSet]:
-    """Every path, and, if ``every``, each recursion of the paths that explore by an upper bound.
+def every_pair(presets: Iterable[Preset] = PRESETS) -> pytest.MarkDecorator:
+    """Parametrises ``preset`` and ``engine``: every preset, and every recursion of every path.
 
-    Other explorations see of a recursion what it predicts and no more, so their paths have one
-    recursion in each test. The presets of a path stand for it in turn, and another ``turn`` brings
-    other presets and recursions; the pairs that are not a test's own are marked slow.
+    The presets of a path take its recursions in turn; the other pairs are marked slow.
     """
-    own = set()
-    for path, names in _on_path(presets).items():
-        recursions = BY_NAME[names[0]].recursions
-        count = len(recursions) if every and path[1] == "ucb" else 1
-        for one in range(turn * count, (turn + 1) * count):
-            own.add((names[one % len(names)], recursions[one % len(recursions)]))
-    return _marked(own, presets)
-
-
-def _of_every_preset(presets: Sequence[Preset]) -> set[tuple[str, str]]:
-    """The presets of a path take its recursions in turn, the first also those that are left."""
-    own = set()
-    for names in _on_path(presets).values():
-        recursions = BY_NAME[names[0]].recursions
-        for place in range(max(len(names), len(recursions))):
-            name = names[place] if place < len(names) else names[0]
-            own.add((name, recursions[place % len(recursions)]))
-    return own
-
-
-def _on_path(presets: Sequence[Preset]) -> dict[tuple[str | bool, ...], list[str]]:
-    """The names of the presets of every path."""
-    names: dict[tuple[str | bool, ...], list[str]] = {}
-    for preset in presets:
-        names.setdefault(preset.path, []).append(preset.name)
-    return names
-
-
-def _marked(own: set[tuple[str, str]], presets: Sequence[Preset]) -> list[ParameterSet]:
-    """All pairs of a preset and a recursion; those that are not a test's own are slow."""
-    return [
+    usual = set()
+    for on_path in by_path(presets).values():
+        recursions = on_path[0].recursions
+        for number in range(max(len(on_path), len(recursions))):
+            preset = on_path[number] if number < len(on_path) else on_path[0]
+            usual.add((preset.name, recursions[number % len(recursions)]))
+    slow = {False: (), True: (pytest.mark.slow,)}
+    every = [
         pytest.param(
             preset,
             engine,
             id=f"{preset.name}-{engine}",
-            marks=() if (preset.name, engine) in own else (pytest.mark.slow,),
+            marks=slow[(preset.name, engine) not in usual],
         )
         for preset in presets
         for engine in preset.recursions
     ]
+    return pytest.mark.parametrize(("preset", "engine"), every)
+
+
+def by_path(presets: Iterable[Preset]) -> dict[tuple[str | bool, ...], list[Preset]]:
+    """The presets of every path."""
+    found: dict[tuple[str | bool, ...], list[Preset]] = {}
+    for preset in presets:
+        found.setdefault(preset.path, []).append(preset)
+    return found

@@ -45,7 +45,7 @@ class Setting:
         """The kernel as the library takes it."""
         kernel = RBFKernel() if self.kernel == "se" else MaternKernel(nu=2.5)
         kernel = kernel.double()
-        # A bare number would be rounded to float32 on its way in.
+        # A float would be rounded to float32.
         kernel.lengthscale = torch.tensor(self.lengthscale, dtype=torch.float64)
         return kernel
 
@@ -57,7 +57,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class World:
-    """Functions that drift and jump once, and measurement errors: one of each per trial."""
+    """A function for each trial, which drifts and jumps once, and its measurement errors."""
 
     values: NDArray[np.float64]  # rounds x trials x M
     errors: NDArray[np.float64]  # rounds x trials
@@ -66,7 +66,7 @@ class World:
         return World(self.values[:, list(trials)], self.errors[:, list(trials)])
 
     def observe(self, t: int, index: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
-        """What the arms ``index`` (any shape with a trial per element) give in round t."""
+        """Observations of the arms ``index`` in round t; an element of any shape per trial."""
         arms = index.reshape(-1).cpu().numpy()
         y = self.values[t, np.arange(len(arms)), arms] + self.errors[t]
         return torch.as_tensor(y, dtype=dtype, device=index.device).reshape(index.shape)
@@ -74,7 +74,7 @@ class World:
 
 @cache
 def make_world(points: int, noise: float, rounds: int, trials: int, seed: int = 1) -> World:
-    """Sums of waves whose weights follow a Markov walk and change sign a third of the way in."""
+    """Sums of waves; their weights follow a Markov walk and change sign after a third."""
     random = np.random.default_rng([seed, points, rounds])
     X = Setting(points, "se", noise, rounds).X
     waves = 60
@@ -93,7 +93,7 @@ def make_world(points: int, noise: float, rounds: int, trials: int, seed: int = 
 
 @dataclass(frozen=True)
 class Run:
-    """What was played; the leading dimensions are rounds and trials."""
+    """A run; the leading dimensions are rounds and trials."""
 
     index: NDArray[np.int64]
     mean: NDArray[np.float64]
@@ -106,7 +106,7 @@ class Run:
 
 
 def checked_rounds(rounds: int, every: int) -> list[int]:
-    """Rounds after which the posterior of the whole grid is looked at."""
+    """Rounds after which the posterior of the whole grid is compared."""
     return [t for t in range(rounds) if t % every == every - 1 or t == rounds - 1]
 
 
@@ -155,7 +155,7 @@ def play(
 
 @cache
 def by_the_book(name: str, setting: Setting, trials: int, every: int) -> Run:
-    """The same by the textbook, one trial after the other; cached, for several tests ask."""
+    """The textbook's run of a preset, cached for several tests."""
     world = make_world(setting.points, setting.noise, setting.rounds, trials)
     return dense_run(
         setting.matrix(), setting.noise, BY_NAME[name].book(setting.noise), world, every
@@ -170,7 +170,7 @@ def dense_run(
     every: int,
     played: NDArray[np.int64] | None = None,
 ) -> Run:
-    """The textbook alone, or at the arms ``played``, `rounds x trials`, of one that draws them."""
+    """The textbook's run, at its own choices or at the arms ``played``, `rounds x trials`."""
     rounds, trials, arms = world.values.shape
     looked = checked_rounds(rounds, every)
     run = Run(
@@ -205,7 +205,7 @@ def dense_run(
 
 
 def assert_same_choices(actual: NDArray[np.int64], expected: NDArray[np.int64]) -> None:
-    """Equal in every round and trial; names the first round and trial that part."""
+    """Equal in every round and trial; names the first difference."""
     assert actual.shape == expected.shape
     if not np.array_equal(actual, expected):
         t, trial = np.argwhere(actual != expected)[0]
@@ -215,7 +215,7 @@ def assert_same_choices(actual: NDArray[np.int64], expected: NDArray[np.int64]) 
 
 
 def assert_close(actual: Any, expected: Any, tolerance: float, what: str) -> None:
-    """Within an absolute tolerance; names the first round and trial that part."""
+    """Within an absolute tolerance; names the first difference."""
     difference = np.abs(np.asarray(actual) - np.asarray(expected))
     if not (difference <= tolerance).all():
         first = tuple(np.argwhere(~(difference <= tolerance))[0])

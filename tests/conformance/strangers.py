@@ -1,4 +1,4 @@
-"""Parts written as a user writes them, who knows the package by its documentation alone."""
+"""Parts as a user writes them from the documentation."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from botorch_tv.simulation.worlds import GridWorld
 
 
 class QuasiPeriodic(Decay):
-    """Day and night, each like the last one and less like those before; no Markov process."""
+    """Day and night, correlated less with days further apart; no Markov process."""
 
     def attenuation(self, elapsed):
         return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
@@ -31,7 +31,7 @@ class DampedDrift(Decay):
 
 
 class DriftByCovariance(Decay):
-    """The same, as one formula of both times."""
+    """The same process by its covariance of two times."""
 
     markovian = True
 
@@ -41,7 +41,7 @@ class DriftByCovariance(Decay):
 
 
 class UnclaimedDrift(DampedDrift):
-    """The same, by somebody who does not know that it is Markovian."""
+    """The same process, not declared as Markovian."""
 
     markovian = False
 
@@ -84,7 +84,7 @@ class Settling(Decay):
 
 @dataclass(frozen=True)
 class HalfLife(Inflation):
-    """A measurement counts half with every half-life."""
+    """The weight of a measurement halves with every half-life."""
 
     half_life: float
 
@@ -96,7 +96,7 @@ class HalfLife(Inflation):
 
 @dataclass(frozen=True)
 class Sessions(Retention):
-    """A pause forgets all that lies before it."""
+    """A pause drops all earlier observations."""
 
     pause: float
 
@@ -107,7 +107,7 @@ class Sessions(Retention):
 
 @dataclass(frozen=True)
 class Agreeing(Retention):
-    """Keep what agrees with the newest reading."""
+    """Retains observations that agree with the newest."""
 
     reach: float
 
@@ -121,7 +121,7 @@ class Agreeing(Retention):
 
 @dataclass(frozen=True)
 class NearBest(Retention):
-    """Keep what comes near the best reading."""
+    """Retains observations near the best."""
 
     reach: float
 
@@ -132,7 +132,7 @@ class NearBest(Retention):
 
 @dataclass(frozen=True)
 class CumulativeSum(Retention):
-    """Page's test: small surprises, one after the other, are a change, too."""
+    """Page's test: the cumulative sum of standardised residuals."""
 
     slack: float
     limit: float
@@ -156,7 +156,7 @@ class CumulativeSum(Retention):
 
 
 class Replaced(Retention):
-    """A newer reading takes the place of older ones at the same point."""
+    """A newer observation replaces older observations at the same point."""
 
     def keep(self, log):
         if log.newest is None:
@@ -168,7 +168,7 @@ class Replaced(Retention):
 
 @dataclass(frozen=True)
 class Thinned(Retention):
-    """Keep the newest, and of older ones every third, another third in every round."""
+    """Retains the newest, and every third older observation, another third each round."""
 
     newest: int
 
@@ -179,7 +179,7 @@ class Thinned(Retention):
 
 @dataclass(frozen=True)
 class Restart(Retention):
-    """Count time anew, and forget nothing."""
+    """Resets the time origin, and retains all observations."""
 
     every: int
 
@@ -189,7 +189,7 @@ class Restart(Retention):
 
 @dataclass(frozen=True)
 class Surprise(Retention):
-    """After a surprise nothing else counts, but time goes on as before."""
+    """A large residual drops all other observations, without a reset of time."""
 
     limit: float
 
@@ -202,7 +202,7 @@ class Surprise(Retention):
 
 @dataclass(frozen=True)
 class Panic(Retention):
-    """A surprise forgets everything, itself included."""
+    """A large residual drops all observations, itself included."""
 
     limit: float
 
@@ -216,7 +216,7 @@ class Panic(Retention):
 
 @dataclass(frozen=True)
 class Blank(Retention):
-    """Begin with an empty memory, but go on counting time."""
+    """Drops all observations periodically, without a reset of time."""
 
     every: int
 
@@ -227,7 +227,7 @@ class Blank(Retention):
 
 @dataclass(frozen=True)
 class Newest(Retention):
-    """A window, by somebody who has not found ours."""
+    """A window like the package's."""
 
     number: int
 
@@ -237,7 +237,7 @@ class Newest(Retention):
 
 @dataclass(frozen=True)
 class Directed(Exploration):
-    """Information-directed sampling without chance: least regret squared per information."""
+    """Deterministic information-directed sampling: least squared regret per information."""
 
     def choose(self, candidates):
         best = candidates.at(candidates.argmax(self.upper))
@@ -255,7 +255,7 @@ class Directed(Exploration):
 
 @dataclass(frozen=True)
 class TopTwo(Exploration):
-    """The best point of one sample, or at every other chance of another."""
+    """The best point of either of two samples, at equal chances."""
 
     def choose(self, candidates):
         first, second = (
@@ -267,7 +267,7 @@ class TopTwo(Exploration):
 
 @dataclass(frozen=True)
 class EpsilonGreedy(Exploration):
-    """A random choice now and then; less often as time passes, and anew after a reset."""
+    """Random choices, which become rarer from each reset on."""
 
     fade: float = 0.9
 
@@ -285,7 +285,7 @@ class EpsilonGreedy(Exploration):
 
 
 class Pendulum(GridWorld):
-    """A hill that swings from one end of the first axis to the other."""
+    """A hill that swings along the first axis."""
 
     def rounds(self, stream):
         place = self.domain.X.to(stream.device, stream.dtype)[:, 0]

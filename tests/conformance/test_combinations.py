@@ -20,7 +20,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.strategies import Features
 
-# Random parts fit each other seldom.
+# Random parts seldom fit each other.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 TOLERANCE = 1e-8
 TOGETHER = 25
@@ -37,7 +37,7 @@ def test_random_combinations(first: int) -> None:
 
 @pytest.mark.parametrize("number", [657, 2660])
 def test_a_reset_by_an_observation_that_another_rule_drops(number: int) -> None:
-    """Nothing is left, so that time counts from the next observation, not from the one dropped."""
+    """No observation is left; time counts from the next, not from the dropped observation."""
     assert check(number) < TOLERANCE
 
 
@@ -52,15 +52,15 @@ BESIDE = [
 ]
 
 
-@pytest.mark.parametrize("other", BESIDE, ids=lambda one: "alone" if one is None else one[1][0])
+@pytest.mark.parametrize("other", BESIDE, ids=lambda rule: "alone" if rule is None else rule[1][0])
 def test_a_confirmed_trigger_beside_other_rules(other: Any) -> None:
-    """Rows are set aside and return; those that another rule drops meanwhile do not."""
+    """Rows set aside return, unless another rule has dropped them."""
     for number in range(8):
         confirm, delta = number % 3 + 1, (0.1, 0.9)[number % 2]
         together = [(ConfirmedTrigger(delta, confirm=confirm), ("confirmed", delta, confirm))]
         if other is not None:
             together.insert(number % 2, other)
-        retention = tuple(one for one, _ in together), tuple(name for _, name in together)
+        retention = tuple(rule for rule, _ in together), tuple(name for _, name in together)
         assert check(70_000 + number, retention=retention) < TOLERANCE
 
 
@@ -87,12 +87,14 @@ RETENTIONS = [
 
 @pytest.mark.parametrize("tolerance", [1e-8, 1e-6, 1e-3])
 def test_features_on_a_box(tolerance: float) -> None:
-    """What they serve, to the tolerance that was asked for; observations come to 5 deviations."""
+    """Features reach the given tolerance; observations are up to 5 deviations."""
     errors = []
     for number in range(16):
         random = np.random.default_rng(number)
         decay = pick(random, DECAYS)
-        retained: list[Any] = [one for one in RETENTIONS if decay is DECAYS[0] or one is not WINDOW]
+        retained: list[Any] = [
+            rule for rule in RETENTIONS if decay is DECAYS[0] or rule is not WINDOW
+        ]
         parts = {"decay": decay, "inflation": (Static(), ("constant",)), "kernel": "se"}
         inference = Features(tolerance=tolerance)
         chosen = {"retention": pick(random, retained), "inference": inference, "on_box": True}

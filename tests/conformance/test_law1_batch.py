@@ -58,7 +58,7 @@ def test_one_generator_serves_one_trial_as_a_list_of_one_does(preset: Preset, en
 
 @each_pair(2, DRAWING)
 def test_trials_draw_independently_from_one_generator(preset: Preset, engine: str) -> None:
-    """Trials that know the same, among them nothing, do not all play the same arm."""
+    """Trials with equal data, or none, do not all play the same arm."""
     strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     state = strategy.init(SETTING.domain, batch_shape=(40,))
     generator = torch.Generator().manual_seed(0)

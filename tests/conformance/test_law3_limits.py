@@ -1,6 +1,5 @@
 """Law 3: every way to forget nothing is GP-UCB, choice for choice."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -62,70 +61,49 @@ def newest_only(engine: str) -> Run:
     return run(sw_gp_ucb(window=1, **COMMON), engine)
 
 
-@pytest.mark.parametrize(
-    "limit",
-    [
-        pytest.param(lambda: tv_gp_ucb(epsilon=0.0, **COMMON), id="epsilon = 0"),
-        pytest.param(lambda: w_gp_ucb(gamma=1.0, **COMMON), id="gamma = 1"),
-        pytest.param(lambda: ui_gp_ucb(alpha=1.0, kappa=0.0, **COMMON), id="kappa = 0"),
-        pytest.param(lambda: ui_tvbo(sigma_w2=0.0, **COMMON), id="sigma_w2 = 0"),
-        pytest.param(lambda: r_gp_ucb(period=T, **COMMON), id="N = T"),
-        pytest.param(lambda: r_gp_ucb(period=10**9, **COMMON), id="N > T"),
-        pytest.param(lambda: sw_gp_ucb(window=T, **COMMON), id="W = T"),
-        pytest.param(lambda: sw_gp_ucb(window=10**9, **COMMON), id="W > T"),
-        pytest.param(lambda: et_gp_ucb(delta=1e-300, **COMMON), id="delta -> 0"),
-        pytest.param(
-            lambda: replace(
-                gp_ucb(**COMMON), retention=GLRTrigger(1e-300), exploration=Forced(0.0)
-            ),
-            id="another delta -> 0, no chance",
-        ),
-        pytest.param(
-            lambda: replace(gp_ucb(**COMMON), decay=PeriodicMarkov(0.0, 1.0, 0.5)),
-            id="a cycle every round",
-        ),
-        pytest.param(lambda: SparQ(refresh=Refresh(Never()), **COMMON), id="no expert"),
-        pytest.param(
-            lambda: replace(gp_ucb(**COMMON), retention=PeriodicReset(1e9, by="time")),
-            id="N > T by time",
-        ),
-        pytest.param(
-            lambda: replace(gp_ucb(**COMMON), retention=SlidingWindow(1e9, by="time")),
-            id="W > T by time",
-        ),
-        pytest.param(
-            lambda: replace(
-                gp_ucb(**COMMON),
-                decay=Markov(0.0),
-                inflation=ExponentialWeights(1.0),
-                retention=EventTrigger(1e-300),
-            ),
-            id="three limits at once",
-        ),
-        pytest.param(
-            lambda: replace(
-                gp_ucb(**COMMON),
-                decay=Wiener(0.0),
-                inflation=UncertaintyInjection(0.5, kappa=0.0),
-                retention=SlidingWindow(T),
-            ),
-            id="three other limits at once",
-        ),
-    ],
-)
-def test_forgetting_nothing_is_gp_ucb(
-    limit: Callable[[], Strategy], engine: str, gp_ucb_run: Run
-) -> None:
-    actual = run(limit(), engine)
+PLAIN = gp_ucb(**COMMON)
+LIMITS: dict[str, Strategy] = {
+    "epsilon = 0": tv_gp_ucb(epsilon=0.0, **COMMON),
+    "gamma = 1": w_gp_ucb(gamma=1.0, **COMMON),
+    "kappa = 0": ui_gp_ucb(alpha=1.0, kappa=0.0, **COMMON),
+    "sigma_w2 = 0": ui_tvbo(sigma_w2=0.0, **COMMON),
+    "N = T": r_gp_ucb(period=T, **COMMON),
+    "N > T": r_gp_ucb(period=10**9, **COMMON),
+    "W = T": sw_gp_ucb(window=T, **COMMON),
+    "W > T": sw_gp_ucb(window=10**9, **COMMON),
+    "delta -> 0": et_gp_ucb(delta=1e-300, **COMMON),
+    "GLR": replace(PLAIN, retention=GLRTrigger(1e-300), exploration=Forced(0.0)),
+    "a cycle every round": replace(PLAIN, decay=PeriodicMarkov(0.0, 1.0, 0.5)),
+    "no expert": SparQ(refresh=Refresh(Never()), **COMMON),
+    "N > T by time": replace(PLAIN, retention=PeriodicReset(1e9, by="time")),
+    "W > T by time": replace(PLAIN, retention=SlidingWindow(1e9, by="time")),
+    "three limits at once": replace(
+        PLAIN,
+        decay=Markov(0.0),
+        inflation=ExponentialWeights(1.0),
+        retention=EventTrigger(1e-300),
+    ),
+    "three other limits at once": replace(
+        PLAIN,
+        decay=Wiener(0.0),
+        inflation=UncertaintyInjection(0.5, kappa=0.0),
+        retention=SlidingWindow(T),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_forgetting_nothing_is_gp_ucb(name: str, engine: str, gp_ucb_run: Run) -> None:
+    actual = run(LIMITS[name], engine)
     assert_same_choices(actual.index, gp_ucb_run.index)
-    for name in ("mean", "sd", "posterior_mean", "posterior_variance"):
+    for kind in ("mean", "sd", "posterior_mean", "posterior_variance"):
         # Not after round T: N = T resets before T + 1.
-        one, other = getattr(actual, name)[:-1], getattr(gp_ucb_run, name)[:-1]
-        assert_close(one, other, 1e-8, name)
+        one, other = getattr(actual, kind)[:-1], getattr(gp_ucb_run, kind)[:-1]
+        assert_close(one, other, 1e-8, kind)
 
 
 def test_near_limits_are_near(engine: str, gp_ucb_run: Run) -> None:
-    """Parameters next to the limit move the numbers a little, and do not jump."""
+    """Parameters next to the limit change the numbers a little."""
     for strategy in (
         tv_gp_ucb(epsilon=1e-9, **COMMON),
         w_gp_ucb(gamma=1 - 1e-9, **COMMON),
@@ -152,8 +130,8 @@ def test_w_sparq_whose_expert_never_answers_is_ui_gp_ucb(engine: str) -> None:
     assert_close(absent.mean, plain.mean, 1e-8, "mean")
 
 
-def test_epsilon_one_leaves_the_prior(engine: str) -> None:
-    """Each round starts from nothing: index 0 by the tie rule, mean 0, sd 1."""
+def test_epsilon_one_is_the_prior(engine: str) -> None:
+    """Each round starts from the prior: index 0 by the rule for ties, mean 0, sd 1."""
     actual = run(tv_gp_ucb(epsilon=1.0, **COMMON), engine)
     assert (actual.index == 0).all()
     assert_close(actual.mean, 0.0, 1e-12, "mean")
@@ -176,20 +154,22 @@ def test_epsilon_one_without_time_passing_still_learns(engine: str) -> None:
 
 
 @pytest.mark.parametrize("gamma", [1e-12, 1e-300])
-def test_gamma_to_zero_leaves_the_newest_point(engine: str, gamma: float, newest_only: Run) -> None:
+def test_gamma_to_zero_retains_the_newest_point(
+    engine: str, gamma: float, newest_only: Run
+) -> None:
     weighted = run(w_gp_ucb(gamma=gamma, **COMMON), engine)
     assert_same_choices(weighted.index, newest_only.index)
     assert_close(weighted.mean, newest_only.mean, 1e-8, "mean")
     assert_close(weighted.sd, newest_only.sd, 1e-8, "sd")
 
 
-def test_reset_in_every_round_leaves_nothing(engine: str) -> None:
+def test_reset_in_every_round_retains_nothing(engine: str) -> None:
     actual = run(r_gp_ucb(period=1, **COMMON), engine)
     assert (actual.index == 0).all()
     assert_close(actual.sd, 1.0, 1e-12, "sd")
 
 
-def test_trigger_on_anything_keeps_one_point(
+def test_trigger_on_any_observation_retains_one_point(
     engine: str, gp_ucb_run: Run, newest_only: Run
 ) -> None:
     """A threshold near zero fires in every round: the window of one."""

@@ -19,19 +19,19 @@ SETTING = Setting(points=4, kernel="se", noise=0.05, rounds=15, lengthscale=0.3)
 TRIALS = 3
 UPWARDS = [preset for preset in PRESETS if preset.maximize]
 DOWNWARDS = [preset for preset in PRESETS if not preset.maximize]
-# A strategy does not notice who else plays, so that a study of many tests each of them.
+# The strategies of a study are independent, so a study of many tests each of them.
 STUDIES = {
     "upwards": one_per(lambda preset: preset.path, UPWARDS),
     "downwards": one_per(lambda preset: preset.path, DOWNWARDS),
-    "told nothing": [one for one in BESIDE if one.maximize],
+    "adaptive": [one for one in BESIDE if one.maximize],
 }
 each_study = pytest.mark.parametrize("players", list(STUDIES))
 
 
 class Fused(MarkovWorld):
-    """A world that blows up after some chunks, unless the fuse is taken out."""
+    """A world that fails after some chunks, unless the fuse is removed."""
 
-    _fuse: ClassVar[dict[str, int]] = {}  # mutable and hidden, so no part of what the world is
+    _fuse: ClassVar[dict[str, int]] = {}  # mutable and hidden, so not a part of the world
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         for t, values in enumerate(super().rounds(stream)):
@@ -81,9 +81,9 @@ def assert_agree(actual: xr.Dataset, expected: xr.Dataset) -> None:
 def test_neither_chunk_nor_break_changes_a_choice(
     players: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chunks of one trial against one of two and a short one.
+    """Chunks of one trial, against a chunk of two and a short chunk.
 
-    Then broken off in the second chunk of two, and extended by a third.
+    Then interrupted in the second chunk of two, and extended by a third trial.
     """
     presets = STUDIES[players]
     whole, other = study(*presets, chunk=1), study(*presets, chunk=2)
@@ -93,12 +93,12 @@ def test_neither_chunk_nor_break_changes_a_choice(
     monkeypatch.setattr(Fused, "_fuse", {"left": 1})
     with pytest.raises(KeyboardInterrupt):
         study(*presets, chunk=1, save_to=tmp_path / "broken", trials=2)
-    monkeypatch.setattr(Fused, "_fuse", {"left": 2})  # for what is missing, not for what was kept
+    monkeypatch.setattr(Fused, "_fuse", {"left": 2})  # for missing chunks, not for stored chunks
     assert_agree(study(*presets, chunk=1, save_to=tmp_path / "broken"), whole)
 
 
 def test_draws_belong_to_the_label() -> None:
-    """A strategy does not notice who else plays, and two labels draw differently."""
+    """Other strategies do not change its draws, and two labels draw differently."""
     others = [one for one in DRAWING if one.maximize]
     together = study(*others, BY_NAME["GP-UCB"], chunk=TRIALS)
     for preset in others:
@@ -118,7 +118,7 @@ def test_trials_of_one_study_are_the_first_of_a_larger_one() -> None:
     np.testing.assert_array_equal(small["index"].values, large["index"].values[:, :3])
 
 
-def test_torch_is_left_alone() -> None:
+def test_the_random_state_of_torch_does_not_change() -> None:
     torch.manual_seed(0)
     before = torch.get_rng_state()
     study(BY_NAME["random"], BY_NAME["GP-TS"], chunk=TRIALS)

@@ -1,4 +1,4 @@
-"""Law 5: dtype and device are kept; the same run twice makes the same choices."""
+"""Law 5: outputs have the state's dtype and device; the same run twice makes the same choices."""
 
 import warnings
 from typing import Any
@@ -18,7 +18,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def outputs(preset: Preset, engine: str, dtype: torch.dtype, device: str) -> dict[str, Tensor]:
-    """Everything a strategy hands out after some rounds."""
+    """All outputs of a strategy after some rounds."""
     strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), dtype=dtype, device=device)
@@ -42,14 +42,16 @@ def outputs(preset: Preset, engine: str, dtype: torch.dtype, device: str) -> dic
 
 
 def numbers(suggestion: Suggestion) -> dict[str, Tensor]:
-    """What is numbers of it, which is all but who made it."""
+    """Its tensors: all fields but the strategy that made it."""
     parts = suggestion._asdict()
     return {name: one for name, one in parts.items() if isinstance(one, Tensor)}
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @each_pair(0, beside=BESIDE)
-def test_every_output_keeps_dtype_and_device(preset: Preset, engine: str, device: str) -> None:
+def test_every_output_has_the_dtype_and_device_of_the_state(
+    preset: Preset, engine: str, device: str
+) -> None:
     """And in float64 a second run makes the same choices, its numbers equal up to rounding."""
     runs = []
     if isinstance(preset, Beside):
@@ -86,7 +88,7 @@ def test_float32_is_float64_to_its_own_precision(
 ) -> None:
     """Same observations at the same arms: the numbers differ by rounding only.
 
-    An expert is asked what it was asked in float32, for nearly equal points round to equal ones.
+    The expert gets the questions of the float32 run, since nearly equal points round to equal.
     """
     questions: list[Consultation] = []
     consult = SparQ.consult
@@ -118,7 +120,7 @@ def test_float32_is_float64_to_its_own_precision(
 
 
 def test_posterior_variance_stays_nonnegative_in_float32() -> None:
-    """Two hundred looks at one arm leave a variance of rounding size, never below zero."""
+    """The variance after two hundred observations of an arm is of rounding size, never negative."""
     for engine in RECURSIONS:
         strategy = gp_ucb(kernel=SETTING.module(), noise=1e-4, inference=engine)
         state = strategy.init(SETTING.domain, dtype=torch.float32)

@@ -1,7 +1,7 @@
 """Measurements that fail, and measurements with a variance of their own, in every preset.
 
-Against the textbook those that consult an expert; random combinations of all parts are compared in
-``test_combinations.py``.
+Strategies with an expert are compared with the textbook; ``test_combinations.py`` compares the
+others.
 """
 
 import math
@@ -25,7 +25,7 @@ each_engine = pytest.mark.parametrize("engine", RECURSIONS)
 
 
 def schedule() -> tuple[np.ndarray, np.ndarray]:
-    """Whether each measurement succeeds and how noisy it is: `rounds x trials` each.
+    """Success and noise variance of each measurement: `rounds x trials` each.
 
     Trial 0 fails at first and then now and then, trial 1 never, trial 2 for longer than any window
     or period lasts.
@@ -41,7 +41,7 @@ def schedule() -> tuple[np.ndarray, np.ndarray]:
 
 @each_pair(2, [preset for preset in PRESETS if preset.consults])
 def test_expert_beside_failures_equals_the_textbook(preset: Preset, engine: str) -> None:
-    """Every third round brings no variance, and has the strategy's."""
+    """Every third round has the strategy's noise variance."""
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     ok, noise = schedule()
     strategy = preset.by(SETTING.module(), SETTING.noise, engine)
@@ -91,8 +91,8 @@ def test_expert_beside_failures_equals_the_textbook(preset: Preset, engine: str)
 
 
 @each_pair(0, beside=BESIDE)
-def test_what_a_failed_measurement_gave_is_never_looked_at(preset: Preset, engine: str) -> None:
-    """NaN, infinities and plausible numbers are all the same."""
+def test_the_value_of_a_failed_measurement_has_no_effect(preset: Preset, engine: str) -> None:
+    """NaN, infinities and plausible numbers."""
     strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     ok, _ = schedule()
@@ -102,9 +102,9 @@ def test_what_a_failed_measurement_gave_is_never_looked_at(preset: Preset, engin
         for t in range(15):
             generator = torch.Generator().manual_seed(t)
             suggestion = strategy.ask(state, generator=generator)
-            y, heard = world.observe(t, suggestion.index), torch.as_tensor(ok[t])
-            y = torch.where(heard, y, nothing[t % len(nothing)])
-            state, info = strategy.tell(state, suggestion, y, ok=heard)
+            y, succeeds = world.observe(t, suggestion.index), torch.as_tensor(ok[t])
+            y = torch.where(succeeds, y, nothing[t % len(nothing)])
+            state, info = strategy.tell(state, suggestion, y, ok=succeeds)
             record.append((suggestion.index, suggestion.mean, suggestion.sd, info.reset))
         runs.append(record)
     for one, another in zip(*runs, strict=True):
@@ -112,36 +112,9 @@ def test_what_a_failed_measurement_gave_is_never_looked_at(preset: Preset, engin
             torch.testing.assert_close(left, right, rtol=0, atol=1e-12)
 
 
-@each_pair(1, beside=BESIDE)
-def test_saying_what_is_the_default_changes_nothing(preset: Preset, engine: str) -> None:
-    """ok all true and the strategy's own noise are the same as neither."""
-    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
-    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    states = [strategy.init(SETTING.domain, batch_shape=(TRIALS,)) for _ in range(3)]
-    good = torch.ones(TRIALS, dtype=torch.bool)
-    own: list[dict] = [
-        {"noise": SETTING.noise},
-        {"noise": torch.full((TRIALS,), SETTING.noise, dtype=torch.float64)},
-    ]
-    said = [{}, {"ok": good, **own[0]}, own[1]] if preset.takes_noise else [{}, {"ok": good}, {}]
-    for t in range(16):
-        generators = [torch.Generator().manual_seed(t) for _ in said]
-        suggestions = [
-            strategy.ask(state, generator=generator) for state, generator in zip(states, generators)
-        ]
-        for other in suggestions[1:]:
-            assert torch.equal(other.index, suggestions[0].index)
-            assert_close(other.mean, suggestions[0].mean, 1e-10, f"mean, round {t + 1}")
-            assert_close(other.sd, suggestions[0].sd, 1e-10, f"sd, round {t + 1}")
-        states = [
-            strategy.tell(state, suggestion, world.observe(t, suggestion.index), **arguments)[0]
-            for state, suggestion, arguments in zip(states, suggestions, said)
-        ]
-
-
 @each_engine
 def test_round_that_fails_counts_by_hand(engine: str) -> None:
-    """Told 1.02 at arm 12, then nothing: the clock and the window go on, the posterior stays."""
+    """After 1.02 at arm 12 and a failure, clock and window advance; the posterior stays."""
     k = SETTING.matrix()[12]
     one = torch.tensor(1.02, dtype=torch.float64)
     failed = {"ok": torch.tensor(False)}
@@ -156,7 +129,7 @@ def test_round_that_fails_counts_by_hand(engine: str) -> None:
     assert float(info.information_gain) == 0.0
     assert float(strategy_time(common, state)) == 3.0
     assert_close(common.posterior(state, X).mean[:, 0], k, 1e-12, "mean")
-    # A window of one holds the failed round alone.
+    # A window of one round holds only the failure.
     window = sw_gp_ucb(kernel=SETTING.module(), noise=0.02, window=1, width=NARROW)
     window = replace(window, inference=engine)
     state, _ = twice(window)
@@ -180,7 +153,7 @@ def strategy_time(strategy: Strategy, state: object) -> torch.Tensor:
 
 @each_engine
 def test_variance_of_its_own_by_hand(engine: str) -> None:
-    """One look with variance 0.5: mean k y / 1.5, and a trigger's band of that variance."""
+    """One observation of variance 0.5: mean k y / 1.5, and a trigger's band of that variance."""
     k = SETTING.matrix()[12]
     strategy = gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW, inference=engine)
     state = strategy.init(SETTING.domain, batch_shape=(2,))

@@ -1,7 +1,7 @@
-"""What never changes is brought to a state's dtype once, and so to its device, where that waits.
+"""Constants of a domain are converted to a state's dtype and device once, not in every round.
 
-A box cannot be searched on a device without numbers, so single precision stands in for the host: a
-domain in float32 belongs to a state in float64, and no round may convert one to the other.
+A box cannot be searched on a device without numbers, so float32 stands in for the host: with a
+domain in float32 and a state in float64, no round may convert from one dtype to the other.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ DOMAINS = {
 
 
 class NoConversion(TorchDispatchMode):
-    """Refuses to make float64 of float32."""
+    """Refuses to convert float32 to float64."""
 
     def __torch_dispatch__(
         self, operation: Any, types: Any, args: Any = (), kwargs: dict | None = None
@@ -38,7 +38,7 @@ class NoConversion(TorchDispatchMode):
 
 @pytest.fixture(autouse=True)
 def single_precision() -> Any:
-    """Numbers made into tensors without a dtype show, too."""
+    """Tensors made of numbers without a dtype are float32, too."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     yield
@@ -47,10 +47,10 @@ def single_precision() -> Any:
 
 @pytest.mark.parametrize("name", ["TV-GP-UCB", "random", "GP-EI"])
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
-def test_no_round_converts_what_never_changes(domain: Domain, name: str) -> None:
+def test_no_round_converts_constants(domain: Domain, name: str) -> None:
     setting = Setting(points=4, kernel="se", noise=0.02, rounds=1)
     strategy = BY_NAME[name].strategy(setting.module(), setting.noise)
-    for guard in (torch.no_grad(), NoConversion()):  # the first run brings it over
+    for guard in (torch.no_grad(), NoConversion()):  # the first run converts
         state = strategy.init(domain, batch_shape=(2,), dtype=torch.float64)
         with guard:
             for t in range(3):

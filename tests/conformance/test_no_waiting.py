@@ -1,9 +1,9 @@
-"""No round waits for the device: a GPU that has to answer before it is told more stands idle.
+"""No round waits for the device: a GPU is idle while the host waits for its answer.
 
-The host waits where it reads from the device, and where it copies to it. Rounds are played on the
-meta device, whose tensors hold no numbers: whatever asks for one fails. It is no CPU, so the code
-takes the branches of a GPU, and the domain stays on the CPU, as it does for users. Where there is a
-GPU the same rounds are played on it, with PyTorch raising an error at every wait.
+The host waits when it reads from the device or copies to it. The rounds run on the meta device,
+whose tensors hold no numbers: reading a number fails. The code takes the branches of a GPU there,
+and the domain stays on the CPU, as it does for users. With a GPU the same rounds run on it, and
+PyTorch raises an error at every wait.
 """
 
 import copy
@@ -42,7 +42,7 @@ READS = {
     "linalg_eig",
     "_linalg_svd",
 }
-"""Operations that give the host a number, or a shape that depends on one."""
+"""Operations that return a number to the host, or a shape that depends on a number."""
 
 
 EIGENVECTORS = frozenset({"_linalg_eigh", "_linalg_check_errors"})
@@ -58,11 +58,11 @@ INDEXES = {Tensor.__getitem__, Tensor.__setitem__}
 
 
 class Waits(Exception):
-    """Something asked the device for an answer, or made it take in numbers of the host's."""
+    """The host reads from the device or copies numbers to it."""
 
 
 class NoNumbers(TorchFunctionMode):
-    """Refuses to bring Python numbers to a device; PyTorch's own copy of them is not dispatched."""
+    """Refuses tensors of Python numbers on a device, which PyTorch copies without dispatch."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: dict | None = None
@@ -78,14 +78,14 @@ class NoNumbers(TorchFunctionMode):
 
 
 class NoWaiting(TorchDispatchMode):
-    """Refuses operations that wait for the device, on tensors that are on one.
+    """Refuses operations that wait for the device of their tensors.
 
     Args:
-        numbers: How often a single number may be read; it is always 1.
+        numbers: How often a single number may be read; its value is always 1.
         allowed: Operations that may wait.
 
     Attributes:
-        started: How many operations the device was given so far.
+        started: Number of operations started on the device.
     """
 
     def __init__(self, numbers: int = 0, allowed: frozenset[str] = frozenset()) -> None:
@@ -100,8 +100,8 @@ class NoWaiting(TorchDispatchMode):
         kwargs = kwargs or {}
         tensors = tensors_in([args, kwargs])
         given = on_device(tensors)
-        # Single numbers of the host travel with the operation, but for copies.
-        apart = [one for one in tensors if one.device.type == "cpu"]
+        # Single numbers of the host are arguments of the operation, except in copies.
+        apart = [tensor for tensor in tensors if tensor.device.type == "cpu"]
         name = operation._schema.name.removeprefix("aten::")
         if given and any(one.dim() > 0 or name in COPIES for one in apart):
             raise Waits(f"{operation} of tensors on the device and on the host")
@@ -145,7 +145,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 
 
 def moved(value: Any, move: Callable[[Tensor], Tensor], done: dict[int, Any]) -> Any:
-    """A copy in which every tensor is moved and every device is the other one."""
+    """A copy with every tensor moved and every device replaced."""
     if id(value) in done:
         return done[id(value)][1]
     if isinstance(value, Tensor):
@@ -169,12 +169,12 @@ def moved(value: Any, move: Callable[[Tensor], Tensor], done: dict[int, Any]) ->
                 object.__setattr__(made, name, moved(getattr(value, name), move, done))
     else:
         made = value
-    done[id(value)] = (value, made)  # the value too, so that its id is not used again
+    done[id(value)] = (value, made)  # retains the value, so that its id stays unique
     return made
 
 
 class Draws:
-    """Random numbers on the device; their values do not matter."""
+    """Random numbers on the device, all 0."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -186,7 +186,7 @@ class Draws:
 
 
 def emptied(value: Any) -> Any:
-    """The state with tensors that hold no numbers."""
+    """The state on the meta device."""
 
     def move(tensor: Tensor) -> Tensor:
         return torch.empty_strided(
@@ -194,14 +194,14 @@ def emptied(value: Any) -> Any:
         )
 
     made = moved(value, move, {})
-    made.domain.points(made.data.since, made.basis.variance)  # the arms are brought over by init()
+    made.domain.points(made.data.since, made.basis.variance)  # init() copies the arms
     return made
 
 
 def play(
     strategy: Any, state: Any, rounds: int = SETTING.rounds, own_variances: bool = True
 ) -> Any:
-    """Rounds, some with failures and some with variances of their own."""
+    """Rounds, some with success flags and some with noise variances."""
     device = state.time.device
     y = torch.zeros(TRIALS, dtype=torch.float64, device=device)
     good = torch.ones(TRIALS, dtype=torch.bool, device=device)
@@ -219,10 +219,10 @@ def play(
 
 
 @each_pair(1)
-def test_rounds_ask_the_device_for_nothing(preset: Preset, engine: str) -> None:
+def test_no_round_waits(preset: Preset, engine: str) -> None:
     """The first two rounds, and those around resets and the first deletion from a window."""
     if preset.consults:
-        pytest.skip("drawing points for an expert looks twice how many there are, to save work")
+        pytest.skip("drawing points for an expert reads two counts")
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
     foreseen = engine == "features" or (engine == "auto" and strategy.exploration.samples)
     sampling = preset.samples and not foreseen
@@ -233,7 +233,7 @@ def test_rounds_ask_the_device_for_nothing(preset: Preset, engine: str) -> None:
         with NoWaiting(allowed=EIGENVECTORS if sampling else frozenset()):
             nowhere = play(strategy, nowhere, 5 if before else 2)
         assert nowhere.time.device == NOWHERE
-    assert nowhere.told == SETTING.rounds
+    assert nowhere.rounds == SETTING.rounds
 
 
 LATER = {
@@ -245,7 +245,7 @@ LATER = {
 
 
 @pytest.mark.parametrize("name", LATER)
-def test_nor_do_those_that_are_no_presets_of_these(name: str) -> None:
+def test_no_round_of_other_strategies_waits(name: str) -> None:
     strategy = LATER[name](SETTING.module())
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for before in (0, 10):
@@ -256,8 +256,8 @@ def test_nor_do_those_that_are_no_presets_of_these(name: str) -> None:
         assert nowhere.time.device == NOWHERE
 
 
-def test_nor_does_a_bank_once_time_has_made_its_units_final() -> None:
-    """Until the round after these, measurements at the same time may still change them."""
+def test_an_adaptive_strategy_does_not_wait_once_its_units_are_final() -> None:
+    """Measurements at the same time may change the units until the next round."""
     small = Bank(lengthscales=(0.4,), noise_ratios=(0.02,), features=16)
     strategy = adaptive_gp_ucb(bank=small)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
@@ -272,9 +272,9 @@ def test_nor_does_a_bank_once_time_has_made_its_units_final() -> None:
 
 @pytest.mark.parametrize("name", ["GP-UCB", "ET-GP-UCB"])
 def test_one_number_is_read_every_sixteen_rounds(name: str) -> None:
-    """That of distinct arms in use, so that memory stays small.
+    """The number of distinct arms in use, which bounds the memory.
 
-    Variances that nobody reads might be small, and then rows take the place of arms.
+    Without given variances; small variances would replace arms by rows.
     """
     strategy = replace(BY_NAME[name].strategy(SETTING.module(), 0.02), inference="auto")
     state = emptied(strategy.init(SETTING.domain, batch_shape=(TRIALS,)))
@@ -287,8 +287,8 @@ def test_one_number_is_read_every_sixteen_rounds(name: str) -> None:
 
 
 MOST_STARTED = {"GP-UCB": 48, "ET-GP-UCB": 62, "TV-GP-UCB": 75, "UI-TVBO": 84, "SW-GP-UCB": 68}
-"""Operations of a device in a round, without the world's: each is started alone, which takes longer
-than it lasts where trials are few. Some more than there are, since versions of PyTorch differ."""
+"""Most operations of a round on a device, with some margin for versions of PyTorch. With few trials
+the start of an operation takes longer than the operation."""
 
 
 @pytest.mark.parametrize("name", MOST_STARTED)
@@ -297,7 +297,7 @@ def test_a_round_starts_few_operations(name: str) -> None:
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for _ in range(13):  # until a window is full
         state = play_plainly(strategy, state)
-    # What is made once is made in the first round elsewhere.
+    # The first round on a device makes the constants.
     state, guard = play_plainly(strategy, emptied(state)), NoWaiting()
     with guard:
         play_plainly(strategy, state)
@@ -311,7 +311,7 @@ def play_plainly(strategy: Any, state: Any) -> Any:
 
 
 def test_the_guard_notices() -> None:
-    """Each way to wait is seen; else the test above would prove nothing."""
+    """The guard detects each way to wait."""
     x = torch.ones(3, 3, device=NOWHERE)
     ways: list[Callable[[], Any]] = [
         lambda: bool((x > 0).all()),
@@ -350,8 +350,8 @@ def test_the_guard_notices() -> None:
 
 
 @pytest.mark.parametrize("engine", RECURSIONS)
-def test_looking_at_the_values_is_noticed(engine: str) -> None:
-    """``check=True`` reads the observation: the guard sees that in the library's own code."""
+def test_reading_the_values_is_noticed(engine: str) -> None:
+    """``check=True`` reads the observation, which the guard detects."""
     strategy = gp_ucb(kernel=SETTING.module(), noise=0.02, inference=engine)
     state = emptied(strategy.init(SETTING.domain, batch_shape=(TRIALS,)))
     y = torch.zeros(TRIALS, dtype=torch.float64, device=NOWHERE)
@@ -362,12 +362,12 @@ def test_looking_at_the_values_is_noticed(engine: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("engine", RECURSIONS)
 def test_on_a_real_device(engine: str) -> None:
-    for preset in (one for one in PRESETS if not one.consults):
+    for preset in (preset for preset in PRESETS if not preset.consults):
         strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
         if engine == "exact" and strategy.draws:
             continue
         state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), device="cuda")
-        play(strategy, state)  # first, so that libraries are loaded
+        play(strategy, state)  # loads the libraries
         state = strategy.init_like(state, (TRIALS,))
         torch.cuda.set_sync_debug_mode("error")
         try:

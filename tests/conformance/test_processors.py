@@ -1,7 +1,6 @@
 """Worlds, subsets and choices of a seed are the same on every processor.
 
-MKL and PyTorch compute as on other processors where they are told to; each setting needs a process
-of its own.
+Settings let MKL and PyTorch compute as on other processors; each setting needs a process.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ SETTINGS = [
 
 
 def computed(folder: Path, points: int, horizon: int) -> list[dict[str, Tensor]]:
-    """What the script finds under every setting, one process after the other."""
-    found, told = [], {name for setting in SETTINGS for name in setting}
-    usual = {name: value for name, value in os.environ.items() if name not in told}
+    """The results of the script under every setting."""
+    found, names = [], {name for setting in SETTINGS for name in setting}
+    usual = {name: value for name, value in os.environ.items() if name not in names}
     for number, setting in enumerate(SETTINGS):
         file = folder / f"{number}.pt"
         command = [sys.executable, str(SCRIPT), str(file), str(points), str(horizon)]
-        # Where the package is found from here, it is found from there.
+        # The process finds the package as this process does.
         path = {"PYTHONPATH": os.pathsep.join(sys.path)}
         subprocess.run(command, check=True, env={**usual, **setting, **path})
         found.append(torch.load(file))
@@ -41,10 +40,9 @@ def computed(folder: Path, points: int, horizon: int) -> list[dict[str, Tensor]]
     ("points", "horizon"), [(6, 12), pytest.param(20, 60, marks=pytest.mark.slow)]
 )
 def test_a_seed_is_the_same_everywhere(points: int, horizon: int, tmp_path: Path) -> None:
-    """Points drawn, values of worlds, and regret, which tells every choice, within 1e-8."""
+    """Points, values of worlds, and regret, which depends on every choice, within 1e-8."""
     here, *others = computed(tmp_path, points, horizon)
-    # Some setting changes the last digits, or nothing is tested. Not every one does everywhere:
-    # MKL_ENABLE_INSTRUCTIONS, for one, is ignored on processors that are not Intel's.
+    # Some setting must change the last digits, or nothing is tested.
     if torch.backends.mkl.is_available():
         assert any(not torch.equal(one[name], here[name]) for one in others for name in here)
     for other in others:

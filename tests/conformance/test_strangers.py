@@ -1,24 +1,8 @@
-"""Parts of a user's own, together and with the package's, on both domains, by the textbook."""
+"""Parts written by users, with parts of the package, on both domains, by the textbook."""
 
 import pytest
+from conformance import strangers as own
 from conformance.combinations import check
-from conformance.strangers import (
-    Agreeing,
-    Blank,
-    CumulativeSum,
-    DampedDrift,
-    DriftByCovariance,
-    NearBest,
-    Newest,
-    Panic,
-    QuasiPeriodic,
-    Replaced,
-    Restart,
-    Sessions,
-    Surprise,
-    Thinned,
-    UnclaimedDrift,
-)
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.forgetting import (
@@ -37,10 +21,10 @@ from botorch_tv.strategies import GPStrategy, Grid
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 DAMPED = ("damped", 0.2, 3.0)
 DECAYS = {
-    "quasi-periodic": (QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6)),
-    "damped": (DampedDrift(), DAMPED),
-    "by covariance": (DriftByCovariance(), DAMPED),
-    "unclaimed": (UnclaimedDrift(), DAMPED),
+    "quasi-periodic": (own.QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6)),
+    "damped": (own.DampedDrift(), DAMPED),
+    "by covariance": (own.DriftByCovariance(), DAMPED),
+    "unclaimed": (own.UnclaimedDrift(), DAMPED),
 }
 RETENTIONS = {
     "all": (KeepAll(), ("all",)),
@@ -59,30 +43,30 @@ STRANGE = {
         (SlidingWindow(5.5, by="time"), PeriodicReset(7), EventTrigger(0.9)),
         (("window", 5.5, "time"), ("period", 7, "rounds"), ("trigger", 0.9)),
     ),
-    "sessions": (Sessions(1.5), (("sessions", 1.5),)),
-    "agreeing": (Agreeing(1.0), (("agreeing", 1.0),)),
-    "near best": (NearBest(1.0), (("near best", 1.0),)),
-    "cumulative sum": (CumulativeSum(0.5, 1.0), (("cusum", 0.5, 1.0),)),
-    "replaced": (Replaced(), (("replaced",),)),
-    "thinned": (Thinned(3), (("thinned", 3),)),
+    "sessions": (own.Sessions(1.5), (("sessions", 1.5),)),
+    "agreeing": (own.Agreeing(1.0), (("agreeing", 1.0),)),
+    "near best": (own.NearBest(1.0), (("near best", 1.0),)),
+    "cumulative sum": (own.CumulativeSum(0.5, 1.0), (("cusum", 0.5, 1.0),)),
+    "replaced": (own.Replaced(), (("replaced",),)),
+    "thinned": (own.Thinned(3), (("thinned", 3),)),
     "window, restart": (
-        (SlidingWindow(5), Restart(4)),
+        (SlidingWindow(5), own.Restart(4)),
         (("window", 5, "rounds"), ("restart", 4)),
     ),
     "surprise, restart": (
-        (Surprise(1.0), Restart(3)),
+        (own.Surprise(1.0), own.Restart(3)),
         (("surprise", 1.0), ("restart", 3)),
     ),
     "surprise, trigger": (
-        (Surprise(0.5), EventTrigger(0.9)),
+        (own.Surprise(0.5), EventTrigger(0.9)),
         (("surprise", 0.5), ("trigger", 0.9)),
     ),
-    "panic": (Panic(1.5), (("panic", 1.5),)),
-    "panic, restart": ((Panic(1.0), Restart(1)), (("panic", 1.0), ("restart", 1))),
-    "blank": (Blank(5), (("blank", 5),)),
-    "newest": (Newest(4), (("window", 4, "rounds"),)),
+    "panic": (own.Panic(1.5), (("panic", 1.5),)),
+    "panic, restart": ((own.Panic(1.0), own.Restart(1)), (("panic", 1.0), ("restart", 1))),
+    "blank": (own.Blank(5), (("blank", 5),)),
+    "newest": (own.Newest(4), (("window", 4, "rounds"),)),
     "newest, cumulative sum": (
-        (Newest(5), CumulativeSum(0.2, 1.0)),
+        (own.Newest(5), own.CumulativeSum(0.2, 1.0)),
         (("window", 5, "rounds"), ("cusum", 0.2, 1.0)),
     ),
 }
@@ -106,8 +90,8 @@ def test_retentions_by_the_textbook(decay, retention, on_box, number):
 
 @pytest.mark.parametrize("retention", STRANGE)
 @pytest.mark.parametrize("decay", OF_STRANGE)
-def test_the_same_is_kept_where_nobody_looks(decay, retention, monkeypatch):
-    """As on a device, which is not waited for to see whether anything has changed."""
+def test_retentions_without_reading_the_mask(decay, retention, monkeypatch):
+    """As on a device, where reading the mask would wait."""
     monkeypatch.setattr(data, "_looks", lambda data: False)
     parts = {"decay": OF_STRANGE[decay], "inflation": OFFSET, "retention": STRANGE[retention]}
     assert check(6002, **parts, on_box=False, inference="auto") < 1e-8
@@ -116,7 +100,7 @@ def test_the_same_is_kept_where_nobody_looks(decay, retention, monkeypatch):
 @pytest.mark.parametrize("number", [5000, pytest.param(5001, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("on_box", "inference"),
-    # A box has one inference, whatever its name.
+    # A box has one inference.
     [(False, "auto"), (False, "exact"), (True, "auto")],
     ids=["grid-auto", "grid-exact", "box"],
 )
@@ -128,7 +112,7 @@ def test_by_the_textbook(decay, retention, on_box, inference, number):
 
 
 @pytest.mark.parametrize("decay", DECAYS)
-def test_only_what_claims_to_be_markovian_goes_through_a_recursion(decay):
+def test_a_recursion_serves_decays_declared_as_markovian(decay):
     strategy = GPStrategy(kernel=RBFKernel().double(), noise=0.02, decay=DECAYS[decay][0])
     inference = strategy.inference_for(Grid.regular(points=3, dim=2))
     assert isinstance(inference, ArmRecursion) == (decay in ("damped", "by covariance"))

@@ -1,7 +1,7 @@
-"""What randomised strategies draw: the arm is as likely as under the textbook's posterior.
+"""Randomised strategies draw each arm as often as the textbook's posterior says.
 
-The sample is seen through the arm that wins it. Engines may take different roots of the same
-covariance, so their draws differ while their distribution does not.
+The tests compare the winning arms of samples. Engines may use different roots of a
+covariance: their draws differ, their distribution does not.
 """
 
 import math
@@ -19,7 +19,7 @@ from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.acquisition.widths import Constant
 from botorch_tv.forgetting import EventTrigger, Markov, SlidingWindow
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import GPStrategy, Grid, State, Strategy, random_search
+from botorch_tv.strategies import GPStrategy, Grid, State, Strategy
 
 SETTING = Setting(points=4, kernel="se", noise=0.1, rounds=20, lengthscale=0.4)
 DRAWS, SAMPLES = 3000, 100_000  # the library's, the textbook's
@@ -28,7 +28,7 @@ X = SETTING.domain.X
 each_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
-def misspecification(index: torch.Tensor, often: np.ndarray) -> float:
+def p_value(index: torch.Tensor, often: np.ndarray) -> float:
     """p-value of Pearson's test; arms expected fewer than 8 times are counted together."""
     expected, seen = often * len(index), np.bincount(index.numpy(), minlength=len(often))
     rare = expected < 8
@@ -40,14 +40,14 @@ def misspecification(index: torch.Tensor, often: np.ndarray) -> float:
 
 
 def history(rounds: int) -> list[tuple[int, float]]:
-    """Arms and what they gave."""
+    """Arms and their observations."""
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, 1)
     arms = [(5 * t + t // 3) % len(X) for t in range(rounds)]
     return [(arm, float(world.observe(t, torch.tensor([arm])))) for t, arm in enumerate(arms)]
 
 
 def same_history(strategy: Strategy, log: list[tuple[int, float]]) -> State:
-    """Many trials that saw the same."""
+    """Many trials with the same observations."""
     state = strategy.init(SETTING.domain, batch_shape=(DRAWS,))
     for arm, y in log:
         at = strategy.suggestion_at(state, X[arm].expand(DRAWS, 2))
@@ -55,7 +55,7 @@ def same_history(strategy: Strategy, log: list[tuple[int, float]]) -> State:
     return state
 
 
-# Before the first round they differ in their exploration alone.
+# Before the first round only the exploration matters.
 FIRST = one_per(lambda preset: preset.path[1], DRAWING)
 
 
@@ -71,9 +71,9 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, rounds: int) 
     for arm, y in log:
         bandit.tell(bandit.consider(arm), y)
     choice = bandit.consider(0)
-    believed, sampled = choice.prediction, preset.samples
+    predicted, sampled = choice.prediction, preset.samples
     often = np.full(len(X), 1.0 / len(X))
-    if book["exploration"] == "greedy":  # its chance of a random arm fades with every round
+    if book["exploration"] == "greedy":  # random arms become rarer with every round
         chance = 0.9 ** (len(bandit.rows) - bandit.triggered)
         often = chance * often + (1 - chance) * np.eye(len(X))[bandit.recommend()]
     if book["exploration"] == "forced":
@@ -81,22 +81,22 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, rounds: int) 
     if sampled:
         sign = 1.0 if preset.maximize else -1.0
         spread = choice.sqrt_beta if book["exploration"] == "thompson" else 1.0
-        covariance = spread**2 * believed.covariance
-        often = probability_best(sign * believed.mean, covariance, SAMPLES, seed=1)
-        wrong = probability_best(believed.mean, np.diag(believed.variance), SAMPLES, seed=1)
+        covariance = spread**2 * predicted.covariance
+        often = probability_best(sign * predicted.mean, covariance, SAMPLES, seed=1)
+        wrong = probability_best(predicted.mean, np.diag(predicted.variance), SAMPLES, seed=1)
     for engine in ENGINES:
         strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
         state = same_history(strategy, log)
         suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(rounds))
         index = suggestion.index
-        assert_close(suggestion.mean, believed.mean[index], 1e-8, f"mean, {engine}")
-        assert_close(suggestion.sd, believed.sd[index], 1e-8, f"sd, {engine}")
-        assert misspecification(index, often) > LEVEL, engine
+        assert_close(suggestion.mean, predicted.mean[index], 1e-8, f"mean, {engine}")
+        assert_close(suggestion.sd, predicted.sd[index], 1e-8, f"sd, {engine}")
+        assert p_value(index, often) > LEVEL, engine
         if sampled:
             assert_close(suggestion.sqrt_beta, choice.sqrt_beta, 1e-8, f"sqrt_beta, {engine}")
         if sampled and rounds:  # the test tells joint from independent samples, and arm from arm
-            assert misspecification(index, wrong) < LEVEL
-            assert misspecification(index, np.roll(often, 1)) < LEVEL
+            assert p_value(index, wrong) < LEVEL
+            assert p_value(index, np.roll(often, 1)) < LEVEL
 
 
 @each_engine
@@ -149,8 +149,8 @@ def test_without_spread_the_best_mean_is_played(parts: dict, engine: str) -> Non
 
 
 @each_engine
-def test_arms_that_are_the_same_have_the_same_sample(engine: str) -> None:
-    """Every arm twice, a rank-deficient covariance: the lower number of two always wins."""
+def test_equal_arms_have_equal_samples(engine: str) -> None:
+    """Every arm twice, a covariance of deficient rank: the lower number always wins."""
     domain = Grid(SETTING.domain.X.repeat_interleave(2, 0))
     strategy = GPStrategy(
         kernel=SETTING.module(), noise=0.1, exploration=Thompson(), inference=engine
@@ -183,16 +183,3 @@ def test_streams_of_a_study_may_draw(preset: Preset, engine: str) -> None:
     whole = first_rounds(60, 9)  # across the border of two blocks
     assert torch.equal(torch.cat([first_rounds(60, 2), first_rounds(62, 7)], -1), whole)
     assert len(whole.unique()) > 3
-
-
-@each_engine
-def test_default_generator_is_pytorchs(engine: str) -> None:
-    strategy = replace(random_search(kernel=SETTING.module(), noise=0.1), inference=engine)
-    state = strategy.init(SETTING.domain, batch_shape=(50,))
-    seeds = [0, 0, 1]
-    drawn = []
-    for seed in seeds:
-        torch.manual_seed(seed)
-        drawn.append(strategy.ask(state).index)
-    assert torch.equal(drawn[0], drawn[1])
-    assert not torch.equal(drawn[0], drawn[2])

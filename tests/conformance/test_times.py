@@ -8,14 +8,12 @@ import pytest
 import torch
 from conformance.presets import (
     BESIDE,
-    BY_NAME,
     NARROW,
     PRESETS,
     RECURSIONS,
     Preset,
     each_pair,
     each_path,
-    logarithmic,
     one_per,
 )
 from conformance.rounds import Setting, assert_close, make_world
@@ -23,7 +21,7 @@ from oracles.dense import DenseBandit
 from torch import Tensor
 
 from botorch_tv.forgetting import PeriodicReset, SlidingWindow
-from botorch_tv.strategies import Strategy, gp_ucb, tv_gp_ucb, ui_gp_ucb, w_gp_ucb
+from botorch_tv.strategies import Strategy, gp_ucb, ui_gp_ucb, w_gp_ucb
 
 SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=26)
 TRIALS = 2
@@ -35,10 +33,10 @@ WAYS_TO_FORGET = one_per(
 
 
 def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
-    """When each round is decided and when it was measured: `rounds x trials` each.
+    """Planned and actual time of each measurement: `rounds x trials` each.
 
-    Multiples of 1/8, so that sums are exact; some rounds coincide, some gaps are long; a
-    measurement may come before or after the time it was planned for.
+    Multiples of 1/8 have exact sums. Some rounds coincide, some gaps are long; measurements
+    may be earlier or later than planned.
     """
     random = np.random.default_rng(11)
     steps = random.integers(0, 25, (SETTING.rounds, TRIALS)) / 8.0
@@ -55,7 +53,7 @@ def strategy_of(preset: Preset, engine: str) -> Strategy:
 
 @each_pair(1)
 def test_uneven_times_equal_the_textbook(preset: Preset, engine: str) -> None:
-    """The posterior is of f at ``now``; lags count from ``now`` where it is given: every other."""
+    """Every other round gives ``now``: the posterior is of f at ``now``, and lags count from it."""
     assert_equals_the_textbook(preset, engine, always=False)
 
 
@@ -83,7 +81,7 @@ def assert_equals_the_textbook(preset: Preset, engine: str, always: bool) -> Non
             ]
         else:
             choices = [bandit.choose(at[trial]) for trial, bandit in enumerate(bandits)]
-        # Every third round is measured when it was planned, the others when the clock says.
+        # Every third round is measured at its planned time.
         time = None if t % 3 == 0 else torch.maximum(measured[t], newest)
         index = torch.tensor([choice.index for choice in choices])
         y = world.observe(t, index)
@@ -119,7 +117,7 @@ def assert_equals_the_textbook(preset: Preset, engine: str, always: bool) -> Non
 def play_at(strategy: Strategy, shift: float) -> list[Any]:
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     planned, measured = schedule(shift)
-    planned = torch.minimum(planned, measured)  # asked first, measured at or after
+    planned = torch.minimum(planned, measured)  # measured at or after the planned time
     planned[1:] = torch.maximum(planned[1:], measured[:-1])
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     record = []
@@ -137,7 +135,7 @@ def play_at(strategy: Strategy, shift: float) -> list[Any]:
 
 @each_path(0, beside=BESIDE)
 def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
-    """Seconds since 1970 are as good as rounds: the clock's zero is nowhere in the formulas."""
+    """The origin of time does not matter: seconds since 1970 serve as well as rounds."""
     strategy = strategy_of(preset, engine)
     here, there = play_at(strategy, 0.0), play_at(strategy, 2.0**31)
     for t, (one, other) in enumerate(zip(here, there)):
@@ -167,7 +165,7 @@ def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
 
 @each_path(2)
 def test_default_time_counts_rounds(preset: Preset, engine: str) -> None:
-    """1 in the first round, then one after the newest time told, in each trial."""
+    """1 in the first round, then the newest time plus 1, in each trial."""
     strategy = strategy_of(preset, engine)
     state = strategy.init(SETTING.domain, batch_shape=(2,))
     y = torch.zeros(2, dtype=torch.float64)
@@ -181,8 +179,8 @@ def test_default_time_counts_rounds(preset: Preset, engine: str) -> None:
 
 
 @each_engine
-def test_lag_counts_from_the_newest_told_unless_now_is_given(engine: str) -> None:
-    """One observation: undiscounted by default, aged by one when now is the same but explicit."""
+def test_lag_counts_from_the_newest_observation_unless_now_is_given(engine: str) -> None:
+    """One observation: lag 0 by default, lag 1 with the same time given as now."""
     k = SETTING.matrix()[8]
     for strategy, aged in (
         (w_gp_ucb(kernel=SETTING.module(), noise=0.02, gamma=0.8, width=NARROW), 0.02 / 0.8),
@@ -202,7 +200,7 @@ def test_lag_counts_from_the_newest_told_unless_now_is_given(engine: str) -> Non
 
 @each_engine
 def test_retention_by_time_by_hand(engine: str) -> None:
-    """A window of 2 keeps lag 2 and drops lag 2.125; periods of 4 start at the first time."""
+    """A window of 2 retains lag 2 and drops lag 2.125; periods of 4 start at the first time."""
     k = SETTING.matrix()[8]
     common = gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW, inference=engine)
     one = torch.tensor(1.0, dtype=torch.float64)
@@ -219,69 +217,6 @@ def test_retention_by_time_by_hand(engine: str) -> None:
         outside = strategy.posterior(state, X, now=gone)
         assert_close(outside.mean[:, 0], 0.0, 1e-12, f"{retention}")
         assert_close(outside.variance[:, 0], 1.0, 1e-12, f"{retention}")
-        # Looking ahead forgets nothing for good.
+        # A posterior ahead drops nothing from the state.
         again = strategy.posterior(state, X, now=retained)
         assert_close(again.mean[:, 0], inside.mean[:, 0], 0.0, f"{retention}")
-
-
-@each_engine
-@pytest.mark.parametrize("name", ["GP-UCB", "TV-GP-UCB", "UI-TVBO", "ET-GP-UCB", "UI-GP-UCB"])
-def test_recommendation_is_the_best_mean_now(name: str, engine: str) -> None:
-    strategy = strategy_of(BY_NAME[name], engine)
-    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-    book = BY_NAME[name].book(SETTING.noise)
-    bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
-    for t in range(20):
-        for now in (None, 30.0):
-            expected = [bandit.recommend(now) for bandit in bandits]
-            assert torch.equal(strategy.recommend(state, now=now), X[expected]), f"round {t + 1}"
-        suggestion = strategy.ask(state)
-        y = world.observe(t, suggestion.index)
-        state, _ = strategy.tell(state, suggestion, y)
-        for trial, bandit in enumerate(bandits):
-            bandit.tell(bandit.choose(), float(y[trial]))
-
-
-@each_engine
-def test_choice_made_outside_is_judged_by_the_same_posterior(engine: str) -> None:
-    """History through suggestion_at: the trigger compares y with the prediction at that arm."""
-    preset = BY_NAME["ET-GP-UCB"]
-    strategy = strategy_of(preset, engine)
-    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    _, measured = schedule()
-    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-    book = preset.book(SETTING.noise) | {"sqrt_beta": logarithmic}
-    bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
-    fired_ever = 0
-    for t in range(SETTING.rounds):
-        arms = torch.tensor([(5 * t) % 36, 14 + t % 2])
-        suggestion = strategy.suggestion_at(state, X[arms], now=measured[t])
-        assert torch.equal(suggestion.index, arms)
-        assert torch.equal(suggestion.X, X[arms])
-        y = world.observe(t, arms)
-        state, info = strategy.tell(state, suggestion, y)
-        for trial, bandit in enumerate(bandits):
-            choice = bandit.consider(int(arms[trial]), float(measured[t, trial]))
-            assert_close(suggestion.mean[trial], choice.mean, 1e-8, f"mean, round {t + 1}")
-            assert_close(suggestion.sd[trial], choice.sd, 1e-8, f"sd, round {t + 1}")
-            fired = bandit.tell(choice, float(y[trial]))
-            assert bool(info.reset[trial]) == fired, f"round {t + 1}, trial {trial}"
-            fired_ever += fired
-    assert fired_ever
-
-
-@each_engine
-def test_tv_decays_between_uneven_times_by_hand(engine: str) -> None:
-    strategy = tv_gp_ucb(
-        kernel=SETTING.module(), noise=0.02, epsilon=0.36, width=NARROW, inference=engine
-    )
-    state = strategy.init(SETTING.domain)
-    one = torch.tensor(1.0, dtype=torch.float64)
-    state, _ = strategy.tell(state, strategy.suggestion_at(state, X[8], now=10.25), one)
-    k = SETTING.matrix()[8]
-    for now, factor in ((10.25, 1.0), (11.25, 0.8), (10.75, 0.64**0.25), (None, 0.8)):
-        posterior = strategy.posterior(state, X, now=now)
-        assert_close(posterior.mean[:, 0], factor * k / 1.02, 1e-12, f"mean, now {now}")
-        expected = 1.0 - (factor * k) ** 2 / 1.02
-        assert_close(posterior.variance[:, 0], expected, 1e-12, f"variance, now {now}")

@@ -32,7 +32,7 @@ def test_answers_start_the_clock_where_the_first_measurement_failed(place: str) 
     asked = strategy.consult(state)
     assert asked is not None
     answered = torch.tensor([True, False, True]).unsqueeze(-1)
-    with pytest.warns(match="no answer at all in 1 of 3 trials"):
+    with pytest.warns(match="no answer in 1 of 3 trials"):
         state = strategy.absorb(
             state, asked, torch.full((3, 1), 0.6, dtype=torch.float64), ok=answered
         )

@@ -133,13 +133,13 @@ def test_same_choices_as_the_textbook(kind: str, inference: str, script: str) ->
                 asked = asked._replace(choice=asked.X)
             if answering:
                 late.append((t + delay, asked, torch.where(good, values, math.nan), got))
-        newest = 0 if state.expert is None else state.expert.told
+        newest = 0 if state.expert is None else state.expert.round
         for due, question, values, got in [entry for entry in late if entry[0] <= t]:
             late.remove((due, question, values, got))
-            if question.told <= newest:
+            if question.round <= newest:
                 continue
             state = strategy.absorb(state, question, values, ok=values.isfinite())
-            newest = question.told
+            newest = question.round
             total += question.side_queries.numpy()
             for book, answers in zip(learners, got):
                 book.answers = answers or book.answers
@@ -157,7 +157,7 @@ def received(
 
 def check_points(asked: Consultation, learners: list[Sparse], t: int, scale: float) -> None:
     """Distinct past points, as many as the formula says."""
-    assert asked.told == t
+    assert asked.round == t
     assert asked.time.tolist() == [float(t)] * TRIALS
     for arms, mask, book in zip(asked.choice, asked.mask, learners):
         points = arms[mask].tolist()
@@ -203,7 +203,7 @@ def test_with_other_parts(maximize: bool) -> None:
     )
     state, _ = play(strategy, strategy.init(GRID), 8, [0])
     assert state.expert is not None
-    expert, since = state.expert, state.expert.told
+    expert, since = state.expert, state.expert.round
     assert 0 < since < 8  # there are answers and observations
     arms, values = (
         getattr(expert, name).tolist() + getattr(state.history, name).tensor(since).tolist()

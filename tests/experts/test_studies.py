@@ -131,7 +131,7 @@ def test_experts_answer_with_the_present_objective() -> None:
     assert len(Silent.received) == 8
     missing = 0
     for t, (asked, y, ok) in enumerate(Silent.received):
-        assert asked.told == t + 1
+        assert asked.round == t + 1
         truth = world.objective[t][asked.choice]
         assert torch.equal(y, truth)  # a panel adds no errors
         out = torch.tensor([3]) if 2 <= t < 6 else torch.tensor([-1])

@@ -104,8 +104,8 @@ def test_a_period_in_time_is_reset_before_a_choice() -> None:
         (lambda: PeriodicMarkov(0.1, -1.0, 1.0), "PeriodicMarkov: cycle"),
         (lambda: PeriodicMarkov(0.1, 7.0, -1.0), "PeriodicMarkov: cycle_lengthscale"),
         (lambda: require_rules((KeepAll(), 5)), "retention is 5"),
-        (lambda: w_dbo(kernel=PeriodicKernel(), noise=0.1, epsilon=0.1), "and a MaternKernel"),
-        (lambda: w_dbo(kernel=torch.eye(9), noise=0.1, epsilon=0.1), "and a MaternKernel"),
+        (lambda: w_dbo(kernel=PeriodicKernel(), noise=0.1, epsilon=0.1), "or a MaternKernel"),
+        (lambda: w_dbo(kernel=torch.eye(9), noise=0.1, epsilon=0.1), "or a MaternKernel"),
         (
             lambda: w_dbo(kernel=RBFKernel(), noise=0.1, epsilon=0.1, mean="estimated"),
             "give a number",

@@ -71,11 +71,12 @@ def played(strategy: Strategy, state: State, rounds: int, seed: int = 0, *, asks
     draw = torch.Generator().manual_seed(seed)
     for _ in range(rounds):
         X = torch.rand(TRIALS, 2, dtype=D, generator=draw)
-        suggestion = strategy.suggestion_at(state, X, now=state.time + 1.0 + 0.5 * (state.told % 2))
+        now = state.time + 1.0 + 0.5 * (state.rounds % 2)
+        suggestion = strategy.suggestion_at(state, X, now=now)
         if asks:
             strategy.ask(state)
-        y = torch.sin(5 * X.sum(-1)) + 4.0 * (state.told > torch.tensor([17, 9]))
-        ok = torch.tensor([state.told != 6, True])
+        y = torch.sin(5 * X.sum(-1)) + 4.0 * (state.rounds > torch.tensor([17, 9]))
+        ok = torch.tensor([state.rounds != 6, True])
         state, _ = strategy.tell(state, suggestion, y, ok=ok)
     return state
 

@@ -180,7 +180,7 @@ def test_invalid_choices_are_refused(name):
 
 
 def test_other_searches_and_many_trials_are_refused():
-    with pytest.raises(ValueError, match="those with a Choice by another"):
+    with pytest.raises(ValueError, match="if there is a Choice"):
         Box(BOX, search=MultiStart())
     kernel = RBFKernel().double()
     strategy = tv_gp_ucb(kernel=kernel, noise=0.1, epsilon=0.1)

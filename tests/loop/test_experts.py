@@ -82,11 +82,11 @@ def test_same_choices_as_by_hand(kind, place, tmp_path):
         if t % 4 == 0:
             loop.save(file)
             loop = Loop.load(file, strategy)
-        newest = 0 if state.expert is None else state.expert.told
+        newest = 0 if state.expert is None else state.expert.round
         for item in [entry for entry in late if entry[0] <= t]:
             late.remove(item)
             _, numbered, consultation, good = item
-            if consultation.told <= newest:
+            if consultation.round <= newest:
                 with pytest.raises(InputDataError, match="is not open"):
                     loop.absorb(numbered, answered(numbered))
                 continue
@@ -95,7 +95,7 @@ def test_same_choices_as_by_hand(kind, place, tmp_path):
             missing = loop.absorb(numbered if t % 2 else numbered.number, values, ok=good)
             assert missing == good.count(False)
             unanswered += missing
-            newest = consultation.told
+            newest = consultation.round
     assert asked_ever == (t if kind == "SparQ" else len(window_starts(t, 1.0, 0.25)))
     assert unanswered > 5
     X = GRID.X[:3] if place == "grid" else tensor(0.2, 0.4, 0.6, -0.8).view(2, 2)
@@ -178,15 +178,15 @@ def test_replies_replace_older_late_answers(late):
     answers = loop.state.expert
     arms = answers.choice
     asked = Consultation(
-        GRID.X[arms], arms, torch.ones(2, dtype=torch.bool), number(5.0), told=5, limit=2
+        GRID.X[arms], arms, torch.ones(2, dtype=torch.bool), number(5.0), round=5, limit=2
     )
     assert set(arms.tolist()) < {5 * t for t in late[:3]}
     state = strategy.absorb(state, asked, answers.y)
     ours, theirs = loop.posterior(GRID.X), strategy.posterior(state, GRID.X)
     assert torch.equal(ours.mean, theirs.mean)
     assert torch.equal(ours.variance, theirs.variance)
-    assert state.expert.told == 5
-    assert loop.state.expert.told == 5
+    assert state.expert.round == 5
+    assert loop.state.expert.round == 5
 
 
 def test_an_answer_of_the_time_of_a_question_stays_if_it_arrives_later():
@@ -194,7 +194,7 @@ def test_an_answer_of_the_time_of_a_question_stays_if_it_arrives_later():
     loop.observe(GRID.X[7], 2.0, time=3)
     assert not torch.equal(loop.posterior(GRID.X).mean, without.posterior(GRID.X).mean)
     loop.observe(GRID.X[8], 1.0, time=2.5)  # replaced by the reply
-    assert loop.state.expert.told == 4
+    assert loop.state.expert.round == 4
     alone = observed([1, 2, 3], 3)
     alone.observe(GRID.X[7], 2.0, time=3)
     assert torch.equal(loop.posterior(GRID.X).mean, alone.posterior(GRID.X).mean)

@@ -222,7 +222,7 @@ def rows(number):
 
 def require_same_state(first, other):
     assert first.answers == other.answers
-    assert first.state.told == other.state.told == len(first.answers)
+    assert first.state.rounds == other.state.rounds == len(first.answers)
     for mine, its in zip(first.state.history, other.state.history):
         assert torch.equal(mine.tensor(), its.tensor())
 

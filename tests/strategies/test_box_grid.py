@@ -23,7 +23,6 @@ SAME = [preset for preset in PRESETS if not preset.samples]
 
 @pytest.mark.parametrize("preset", SAME, ids=lambda preset: preset.name)
 def test_same_choices(preset: Preset) -> None:
-    """Twelve rounds at unequal times, some failed; the first choice without data too."""
     strategy = preset.strategy(SETTING.module(), SETTING.noise)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     random = np.random.default_rng(0)
@@ -40,21 +39,20 @@ def test_same_choices(preset: Preset) -> None:
             ours, theirs = getattr(box, name), getattr(grid, name)
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-7)
         y, ok = world.observe(t, grid.index), torch.tensor(random.random(TRIALS) < 0.85)
-        told = [
+        results = [
             strategy.tell(state, suggestion, y, ok=ok)
             for state, suggestion in zip(states, (grid, box))
         ]
-        states = [state for state, _ in told]
+        states = [state for state, _ in results]
         for name in ("reset", "side_queries"):
-            assert torch.equal(getattr(told[0][1], name), getattr(told[1][1], name))
-        gains = [info.information_gain for _, info in told]
+            assert torch.equal(getattr(results[0][1], name), getattr(results[1][1], name))
+        gains = [info.information_gain for _, info in results]
         torch.testing.assert_close(*gains, rtol=0, atol=1e-7)
         assert torch.equal(*(strategy.recommend(state) for state in states))
 
 
 @pytest.mark.parametrize("exploration", [ExpectedImprovement(), Constant(1.0)], ids=repr)
-def test_ties_are_told_in_the_kernels_unit(exploration) -> None:
-    """Of two mirror images the first is taken, also where values are tiny or huge."""
+def test_ties_are_in_the_unit_of_the_kernel(exploration) -> None:
     X = torch.tensor([[0.9, 0.5], [0.1, 0.5], [0.5, 0.5]], dtype=torch.float64)
     for scale in (1e-6, 1.0, 1e6):
         kernel = ScaleKernel(SETTING.module()).double()
@@ -69,27 +67,26 @@ def test_ties_are_told_in_the_kernels_unit(exploration) -> None:
 
 
 THOMPSON = {
-    "static": {},
-    "Markov": {"decay": Markov(0.05)},
-    "Wiener": {"decay": Wiener(0.1)},
-    "Markov window": {"decay": Markov(0.05), "retention": SlidingWindow(4)},
-    "trigger": {"retention": EventTrigger(0.1)},
-    "estimated mean": {"decay": Wiener(0.1), "mean": "estimated"},
-    "downwards": {"decay": Markov(0.05), "maximize": False},
-}
-BOOKS = {
-    "static": {},
-    "Markov": {"decay": ("markov", 0.05)},
-    "Wiener": {"decay": ("wiener", 0.1)},
-    "Markov window": {"decay": ("markov", 0.05), "retention": ("window", 4, "rounds")},
-    "trigger": {"retention": ("trigger", 0.1)},
-    "estimated mean": {"decay": ("wiener", 0.1), "mean": "estimated"},
-    "downwards": {"decay": ("markov", 0.05), "maximize": False},
+    "static": ({}, {}),
+    "Markov": ({"decay": Markov(0.05)}, {"decay": ("markov", 0.05)}),
+    "Wiener": ({"decay": Wiener(0.1)}, {"decay": ("wiener", 0.1)}),
+    "Markov window": (
+        {"decay": Markov(0.05), "retention": SlidingWindow(4)},
+        {"decay": ("markov", 0.05), "retention": ("window", 4, "rounds")},
+    ),
+    "trigger": ({"retention": EventTrigger(0.1)}, {"retention": ("trigger", 0.1)}),
+    "estimated mean": (
+        {"decay": Wiener(0.1), "mean": "estimated"},
+        {"decay": ("wiener", 0.1), "mean": "estimated"},
+    ),
+    "downwards": (
+        {"decay": Markov(0.05), "maximize": False},
+        {"decay": ("markov", 0.05), "maximize": False},
+    ),
 }
 
 
 def misspecification(index: torch.Tensor, often: np.ndarray) -> float:
-    """p-value of Pearson's test; arms expected fewer than 8 times are counted with the next one."""
     expected, seen = often * len(index), np.bincount(index.numpy(), minlength=len(often))
     rare, order = expected < 8, np.argsort(expected)
     if rare.any():
@@ -108,10 +105,6 @@ DRAWS, SAMPLES, LEVEL = 2000, 200_000, 1e-5
 def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
     name: str, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2000 functions of 128 waves at six points, at unequal times, by Pearson's test.
-
-    Features are drawn anew for each function, so that they are right on average.
-    """
     monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 128)
     X = GRID.X[torch.tensor([0, 5, 6, 9, 11, 14])]
     K = SETTING.matrix()[np.ix_([0, 5, 6, 9, 11, 14], [0, 5, 6, 9, 11, 14])]
@@ -120,10 +113,10 @@ def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
         noise=SETTING.noise,
         width=Constant(1.5),
         exploration=Thompson(),
-        **THOMPSON[name],
+        **THOMPSON[name][0],
     )
     bandit = DenseBandit(
-        K, SETTING.noise, sqrt_beta=lambda t, g, gbar: 1.5**0.5, gains=False, **BOOKS[name]
+        K, SETTING.noise, sqrt_beta=lambda t, g, gbar: 1.5**0.5, gains=False, **THOMPSON[name][1]
     )
     state = strategy.init(Box(CUBE, search=DiscreteSearch(X)), batch_shape=(DRAWS,))
     random, time = np.random.default_rng(5), 0.0
@@ -134,19 +127,19 @@ def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
         at = strategy.suggestion_at(state, X[arm].expand(DRAWS, 2), now=time)
         ok = torch.full((DRAWS,), t != 3)
         state, _ = strategy.tell(state, at, torch.full((DRAWS,), y, dtype=X.dtype), ok=ok)
-    believed = bandit.consider(0, time + 1.5).prediction
+    prediction = bandit.consider(0, time + 1.5).prediction
     sign = -1.0 if name == "downwards" else 1.0
-    often = probability_best(sign * believed.mean, 1.5 * believed.covariance, SAMPLES, seed=1)
+    often = probability_best(sign * prediction.mean, 1.5 * prediction.covariance, SAMPLES, seed=1)
     suggestion = strategy.ask(
         state, now=time + 1.5, generator=torch.Generator().manual_seed(rounds)
     )
     index = (suggestion.X.unsqueeze(1) - X).abs().amax(-1).argmin(-1)
-    np.testing.assert_allclose(suggestion.mean, believed.mean[index], rtol=0, atol=1e-8)
-    np.testing.assert_allclose(suggestion.sd, believed.sd[index], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(suggestion.mean, prediction.mean[index], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(suggestion.sd, prediction.sd[index], rtol=0, atol=1e-8)
     assert misspecification(index, often) > LEVEL
     if rounds:  # the test tells joint from independent samples
-        apart = np.diag(1.5 * believed.variance)
-        wrong = probability_best(sign * believed.mean, apart, SAMPLES, seed=1)
+        apart = np.diag(1.5 * prediction.variance)
+        wrong = probability_best(sign * prediction.mean, apart, SAMPLES, seed=1)
         assert misspecification(index, wrong) < LEVEL or np.abs(wrong - often).max() < 0.05
 
 

@@ -1,4 +1,4 @@
-"""Laws of strategies on boxes: batches, purity, dtypes, limits, refused input, scales."""
+"""Laws of strategies on boxes: batches, purity, dtypes, gaps, scales."""
 
 import copy
 import io
@@ -10,20 +10,10 @@ import torch
 from botorch.exceptions import InputDataError
 from conformance.presets import BY_NAME
 from conformance.test_law4_pure import assert_identical
-from conformance.test_law6_rejected import TELL
-from gpytorch.kernels import AdditiveKernel, LinearKernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import LinearKernel, MaternKernel, RBFKernel, ScaleKernel
 
-from botorch_tv.forgetting import (
-    EventTrigger,
-    ExponentialWeights,
-    Markov,
-    PeriodicReset,
-    SlidingWindow,
-    UncertaintyInjection,
-    Wiener,
-)
-from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, GPStrategy, MultiStart, gp_ts, gp_ucb, tv_gp_ucb
+from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
+from botorch_tv.strategies import Box, GPStrategy, MultiStart, tv_gp_ucb
 
 D = torch.float64
 SEARCH = MultiStart(raw_samples=32, restarts=3, evaluations=40)
@@ -39,7 +29,6 @@ def module(kind=RBFKernel):
 
 
 def world(X, t, trial):
-    """Three wavy functions that jump in different rounds."""
     trial = torch.as_tensor(trial, dtype=X.dtype)
     U = (X - BOUNDS[0].to(X)) / (BOUNDS[1] - BOUNDS[0]).to(X)
     value = torch.sin(7 * U[..., 0] + trial) + torch.cos(5 * U[..., 1] * (1 + 0.2 * trial))
@@ -65,8 +54,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_is_its_trials_one_by_one(name, monkeypatch):
-    """Each trial alone with a generator of its own; trials are reset in different rounds."""
+def test_a_batch_is_a_loop_of_singles(name, monkeypatch):
     monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 100)
     strategy = parts_of(name)
     batch = strategy.init(BOX, batch_shape=(3,))
@@ -86,8 +74,8 @@ def test_a_batch_is_its_trials_one_by_one(name, monkeypatch):
             # From here on at exactly the same point.
             alone = strategy.suggestion_at(singles[i], together.X[i])
             for field in ("mean", "sqrt_beta", "time"):
-                one, other = getattr(alone, field), getattr(together, field)[i]
-                torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+                ours, wanted = getattr(alone, field), getattr(together, field)[i]
+                torch.testing.assert_close(ours, wanted, rtol=0, atol=1e-10)
             torch.testing.assert_close(alone.sd, together.sd[i], rtol=0, atol=1e-8)
             singles[i], info = strategy.tell(singles[i], alone, y[i])
             resets[i] += info.reset
@@ -124,21 +112,20 @@ def test_states_are_pure_and_survive_saving(name):
     for each in (state, loaded, state):  # the first once more: a state can be used again
         generator = torch.Generator().manual_seed(7)
         suggestion = strategy.ask(each, generator=generator)
-        told = world(suggestion.X, 9, 0.0)
-        inputs = [part.clone() for part in (suggestion.X, told)]
-        after, info = strategy.tell(each, suggestion, told)
-        assert_identical(inputs, [suggestion.X, told])
-        next_one = strategy.ask(after, generator=generator)
-        ends.append((suggestion, info, next_one, strategy.recommend(after)))
+        y = world(suggestion.X, 9, 0.0)
+        inputs = [part.clone() for part in (suggestion.X, y)]
+        after, info = strategy.tell(each, suggestion, y)
+        assert_identical(inputs, [suggestion.X, y])
+        following = strategy.ask(after, generator=generator)
+        ends.append((suggestion, info, following, strategy.recommend(after)))
     assert_identical(ends[0], ends[1])
     assert_identical(ends[0], ends[2])
     assert_identical(list(state.data[1:]), list(before.data[1:]))
-    # Two futures of one state do not see each other.
     suggestion = strategy.suggestion_at(state, state.history.choice.tensor()[:, :, 0])
-    one, _ = strategy.tell(state, suggestion, torch.ones(2, 2, dtype=D))
-    other, _ = strategy.tell(state, suggestion, -torch.ones(2, 2, dtype=D))
-    assert float(one.history.y.row(4).min()) == 1.0
-    assert float(other.history.y.row(4).max()) == -1.0
+    first, _ = strategy.tell(state, suggestion, torch.ones(2, 2, dtype=D))
+    second, _ = strategy.tell(state, suggestion, -torch.ones(2, 2, dtype=D))
+    assert float(first.history.y.row(4).min()) == 1.0
+    assert float(second.history.y.row(4).max()) == -1.0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -164,7 +151,6 @@ def test_dtype_and_shapes(name, dtype):
 
 
 def test_single_precision_finds_as_good_a_point():
-    """The upper confidence bound, in float64, of what float32 chose, within 1e-3 of the best."""
     strategy = tv_gp_ucb(kernel=module(MaternKernel), noise=1e-3, epsilon=0.05)
     X = BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * torch.rand(12, 2, dtype=D)
     chosen, states = [], []
@@ -182,40 +168,8 @@ def test_single_precision_finds_as_good_a_point():
     assert bounds[0] > bounds[1] - 1e-3
 
 
-def limits():
-    kernel, width = module(), gp_ucb(kernel=module(), noise=NOISE).width
-    for parts in (
-        {"decay": Markov(0.0)},
-        {"decay": Wiener(0.0)},
-        {"inflation": ExponentialWeights(1.0)},
-        {"inflation": UncertaintyInjection(1.0, kappa=0.0)},
-        {"retention": PeriodicReset(50)},
-        {"retention": SlidingWindow(50)},
-        {"retention": SlidingWindow(50.0, by="time")},
-        {"retention": EventTrigger(1e-12)},
-        {"decay": Markov(0.0), "inflation": ExponentialWeights(1.0)},
-    ):
-        yield GPStrategy(kernel=kernel, noise=NOISE, width=width, **parts)
-
-
-@pytest.mark.parametrize("strategy", list(limits()), ids=lambda one: repr(one)[-160:-60])
-def test_limits_are_gp_ucb(strategy):
-    plain = gp_ucb(kernel=module(), noise=NOISE)
-    state, other = strategy.init(BOX, batch_shape=(2,)), plain.init(BOX, batch_shape=(2,))
-    for _ in range(5):
-        suggestion, wanted = strategy.ask(state), plain.ask(other)
-        torch.testing.assert_close(suggestion.X, wanted.X, rtol=0, atol=1e-6)
-        y = world(wanted.X, 99, torch.arange(2))
-        here = [one.suggestion_at(s, wanted.X) for one, s in ((strategy, state), (plain, other))]
-        torch.testing.assert_close(here[0].mean, here[1].mean, rtol=0, atol=1e-10)
-        torch.testing.assert_close(here[0].sd, here[1].sd, rtol=0, atol=1e-8)
-        state, _ = strategy.tell(state, here[0], y)
-        other, _ = plain.tell(other, here[1], y)
-
-
 @pytest.mark.parametrize("name", ["TV-GP-UCB", "EI + Wiener + reset"])
 def test_choices_do_not_depend_on_units(name):
-    """Values a million times smaller or larger, a box elsewhere: the same choices."""
     plain = replace(parts_of(name), kernel=ScaleKernel(module()).double())
     reference = None
     for scale, stretch in ((1.0, 1.0), (1e-6, 1.0), (1e6, 1e-3), (1.0, 1e4)):
@@ -233,92 +187,26 @@ def test_choices_do_not_depend_on_units(name):
         torch.testing.assert_close(found, reference, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["TV-GP-UCB", "Thompson + trigger"])
-def test_refused_input_leaves_the_state_as_it_was(name):
-    strategy = parts_of(name)
+def test_refused_calls_do_not_change_the_state():
+    strategy = parts_of("TV-GP-UCB")
     state, _, _ = play(strategy, batch_shape=(3,), rounds=3)
     before, suggestion = copy.deepcopy(state), strategy.ask(state)
-    good = torch.tensor([0.1, -0.2, 0.3], dtype=D)
-    inside = suggestion.X
-    outside, broken = inside.clone(), inside.clone()
-    outside[1, 0], broken[2, 1] = 1.001, torch.nan
-    calls = {
-        key: lambda wrong=wrong: strategy.tell(state, suggestion, **({"y": good} | wrong))
-        for key, wrong in TELL.items()
-    } | {
-        "outside": lambda: strategy.suggestion_at(state, outside),
-        "NaN": lambda: strategy.suggestion_at(state, broken),
-        "too few": lambda: strategy.suggestion_at(state, inside[:2]),
-        "columns": lambda: strategy.suggestion_at(state, inside[:, :1]),
-        "dtype": lambda: strategy.suggestion_at(state, inside.float()),
-        "posterior outside": lambda: strategy.posterior(state, outside.unsqueeze(1)),
-        "posterior columns": lambda: strategy.posterior(state, inside[:, :1].unsqueeze(1)),
-        "past": lambda: strategy.ask(state, now=1.0),
-        "past posterior": lambda: strategy.posterior(state, inside.unsqueeze(1), now=1.0),
-        "past best": lambda: strategy.recommend(state, now=1.0),
-        "context": lambda: strategy.ask(state, context=inside),
-    }
-    for key, call in calls.items():
-        try:
-            with pytest.raises(InputDataError):
-                call()
-        except pytest.fail.Exception as error:
-            raise AssertionError(key) from error
+    y = torch.tensor([0.1, -0.2, 0.3], dtype=D)
+    for call in (
+        lambda: strategy.ask(state, now=1.0),
+        lambda: strategy.ask(state, now=torch.ones(2)),
+        lambda: strategy.tell(state, suggestion, y * torch.nan),
+        lambda: strategy.tell(state, suggestion, y, noise=torch.ones(2)),
+        lambda: strategy.tell(state, suggestion, y, noise=-y.abs()),
+    ):
+        with pytest.raises(InputDataError):
+            call()
+    assert strategy.consult(state) is None
+    assert strategy.tell(state, suggestion, y, noise=0.1 + y.abs())[0].rounds == 4
     assert_identical(list(state.data[1:]), list(before.data[1:]))
 
 
-def test_the_same_each_time_and_other_raw_points_every_round(monkeypatch):
-    monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 100)
-    strategy = tv_gp_ucb(kernel=module(), noise=NOISE, epsilon=0.05)
-    ends = [play(strategy)[1] for _ in range(2)]
-    assert_identical(*ends)
-    for sampled in (gp_ts(kernel=module(), noise=NOISE), parts_of("random")):
-        ends = [play(sampled, seed=seed)[1].X for seed in (0, 0, 50)]
-        assert torch.equal(ends[0], ends[1])
-        assert not torch.equal(ends[0], ends[2])
-        assert len(ends[0].view(4, 2).unique(dim=0)) == 4  # trials draw independently
-
-
-KERNELS = {
-    "sum": lambda: AdditiveKernel(RBFKernel(active_dims=[0]), MaternKernel(active_dims=[1])),
-    "product": lambda: RBFKernel(active_dims=[0]) * MaternKernel(nu=1.5),
-    "column": lambda: ScaleKernel(MaternKernel(active_dims=[1])),
-}
-
-
-@pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("name", KERNELS)
-def test_any_kernel(name, learned):
-    strategy = GPStrategy(
-        kernel=KERNELS[name]().double(),
-        noise=NOISE,
-        decay=Markov(0.05),
-        learning=Refit(every=2, least=2) if learned else None,
-    )
-    if learned and name != "column":
-        with pytest.raises(InputDataError, match="RBFKernel"):
-            strategy.init(BOX)
-        return
-    state, suggestion, _ = play(strategy)
-    assert suggestion.X.isfinite().all()
-    X = suggestion.X.unsqueeze(-2)
-    posterior = strategy.posterior(state, X)
-    assert posterior.variance.isfinite().all()
-    if not learned:
-        assert (posterior.variance < 1).all()
-        single = parts_of("TV-GP-UCB")
-        single = replace(single, kernel=strategy.kernel, decay=Markov(0.05), noise=NOISE)
-        grid_like = single.init(BOX)
-        rows = state.history.choice.tensor()[0, 0]
-        for t in range(4):
-            at = single.suggestion_at(grid_like, rows[t])
-            grid_like, _ = single.tell(grid_like, at, state.history.y.tensor()[0, 0, t])
-        wanted = single.posterior(grid_like, X[0, 0])
-        torch.testing.assert_close(posterior.mean[0, 0], wanted.mean, rtol=0, atol=1e-10)
-
-
 def test_prior_variance_that_differs_from_place_to_place():
-    """A linear kernel has none in the middle of this box; improvements find the corner."""
     strategy = replace(parts_of("GP-EI"), kernel=ScaleKernel(LinearKernel()).double())
     state = strategy.init(Box(torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=D)))
     for _ in range(3):
@@ -330,7 +218,79 @@ def test_prior_variance_that_differs_from_place_to_place():
     torch.testing.assert_close(strategy.recommend(state), best, rtol=0, atol=1e-6)
 
 
-def test_numbers_are_not_shared_by_accident():
-    """A batch whose trials were told different things chooses differently."""
-    _, suggestion, _ = play(parts_of("GP-UCB"), batch_shape=(4,), rounds=5)
-    assert len(np.unique(suggestion.X.numpy().round(6), axis=0)) == 4
+LOUD, LENGTHSCALE = 0.05, 0.4
+POINTS = np.random.default_rng(0).uniform([-1.0, 2.0], [1.0, 3.0], (8, 2))
+SHIFTED = Box(torch.tensor([[-1.0, 2.0], [1.0, 3.0]], dtype=D))
+
+
+def rough():
+    kernel = MaternKernel(nu=2.5).double()
+    kernel.lengthscale = torch.tensor(LENGTHSCALE, dtype=D)
+    return kernel
+
+
+@pytest.mark.parametrize("lead", [(), (4,), (2, 2)])
+def test_groups_of_points_are_parts_of_the_joint_posterior(lead):
+    strategy = GPStrategy(kernel=rough(), noise=LOUD, decay=Markov(0.1))
+    state, arms = strategy.init(SHIFTED, batch_shape=(2, 1)), torch.tensor(POINTS)
+    for t in range(3):
+        y = torch.tensor([[0.3 * t], [-0.2]], dtype=D)
+        X = arms[torch.tensor([[t], [t + 2]])]
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, X), y, noise=0.3)
+    whole = strategy.posterior(state, arms)
+    groups = arms.view(4, 1, 1, 2, 2).expand(4, 2, 1, 2, 2)
+    groups = groups.reshape(*lead, 2, 1, 2, 2) if lead else groups[0]
+    posterior = strategy.posterior(state, groups)
+    assert posterior.mean.shape == (*lead, 2, 1, 2, 1)
+    covariance = posterior.distribution.covariance_matrix.reshape(-1, 2, 1, 2, 2)
+    for number, mean in enumerate(posterior.mean.reshape(-1, 2, 1, 2, 1)):
+        part = slice(2 * number, 2 * number + 2)
+        torch.testing.assert_close(mean, whole.mean[..., part, :])
+        wanted = whole.distribution.covariance_matrix[..., part, part]
+        torch.testing.assert_close(covariance[number], wanted)
+    noisy = strategy.posterior(state, arms, observation_noise=True)
+    torch.testing.assert_close(noisy.variance, whole.variance + LOUD, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("decay", [Static(), Markov(0.1), Wiener(1e-3)], ids=repr)
+@pytest.mark.parametrize("inflation", [Static(), ExponentialWeights(0.9), UncertaintyInjection(1)])
+def test_a_gap_of_a_billion(decay, inflation):
+    strategy = GPStrategy(kernel=rough(), noise=LOUD, decay=decay, inflation=inflation)
+    state, arms = strategy.init(SHIFTED), torch.tensor(POINTS)
+    for t, y in enumerate((0.5, 1.5, -0.4)):
+        at = strategy.suggestion_at(state, arms[t], now=float(t))
+        state, _ = strategy.tell(state, at, torch.tensor(y, dtype=D))
+    suggestion = strategy.ask(state, now=1e9)
+    assert suggestion.mean.isfinite()
+    assert suggestion.sd.isfinite()
+    posterior = strategy.posterior(state, arms, now=1e9)
+    forgets = isinstance(decay, Markov) or not isinstance(inflation, Static)
+    variance = 1e6 + 1 if isinstance(decay, Wiener) else 1.0
+    if forgets:
+        assert posterior.mean.abs().max() < 1e-3
+        torch.testing.assert_close(
+            posterior.variance, torch.full_like(posterior.variance, variance), rtol=1e-5, atol=0
+        )
+    elif isinstance(decay, Static):
+        assert posterior.mean.abs().max() > 0.1
+    # And it learns again.
+    state, _ = strategy.tell(state, suggestion, torch.tensor(1.0, dtype=D))
+    again = strategy.posterior(state, suggestion.X.unsqueeze(0), now=1e9)
+    assert float(again.mean) == pytest.approx(1.0, abs=0.2)
+
+
+def test_failures_alone_do_not_change_the_prior():
+    strategy = GPStrategy(kernel=rough(), noise=LOUD, decay=Wiener(0.2), mean="estimated")
+    state, arms = strategy.init(SHIFTED, batch_shape=(2,)), torch.tensor(POINTS)
+    for _ in range(3):
+        suggestion = strategy.ask(state)
+        assert torch.equal(suggestion.X, torch.tensor([[0.0, 2.5]] * 2, dtype=D))  # the middle
+        failed = torch.tensor([False, False])
+        state, info = strategy.tell(
+            state, suggestion, torch.tensor([torch.nan, torch.inf], dtype=D), ok=failed
+        )
+        assert info.information_gain.abs().max() == 0
+    posterior = strategy.posterior(state, arms)
+    assert posterior.mean.abs().max() == 0
+    torch.testing.assert_close(posterior.variance, torch.ones_like(posterior.variance))
+    assert torch.equal(strategy.recommend(state), suggestion.X)

@@ -4,31 +4,16 @@ import warnings
 
 import pytest
 import torch
-from botorch.acquisition import (
-    PosteriorMean,
-    UpperConfidenceBound,
-    qUpperConfidenceBound,
-)
+from botorch.acquisition import PosteriorMean, UpperConfidenceBound, qUpperConfidenceBound
 from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import InputDataError
-from botorch.optim import optimize_acqf, optimize_acqf_discrete
+from botorch.optim import optimize_acqf
 from gpytorch.kernels import MaternKernel, ScaleKernel
-from gpytorch.likelihoods import GaussianLikelihood
-from gpytorch.means import ZeroMean
 
-from botorch_tv.acquisition import Constant
-from botorch_tv.forgetting import (
-    EventTrigger,
-    ExponentialWeights,
-    Markov,
-    Static,
-    UncertaintyInjection,
-    Wiener,
-)
+from botorch_tv.forgetting import EventTrigger, Markov, Wiener
 from botorch_tv.learning import Refit
-from botorch_tv.models import TimeVaryingGP
 from botorch_tv.strategies import Box, GPStrategy, Grid
 
 D = torch.float64
@@ -43,8 +28,7 @@ def module():
     return kernel
 
 
-def told(strategy, domain, n=7, batch_shape=()):
-    """A state after rounds at unequal times, in another place and time for every trial."""
+def observed(strategy, domain, n=7, batch_shape=()):
     state = strategy.init(domain, batch_shape=batch_shape)
     generator = torch.Generator().manual_seed(0)
     time = torch.zeros(batch_shape, dtype=D)
@@ -63,7 +47,7 @@ def told(strategy, domain, n=7, batch_shape=()):
 @pytest.mark.parametrize("batch_shape", [(), (1,), (2,), (2, 2)])
 def test_same_posterior_with_any_batch(batch_shape, lead):
     strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Wiener(0.1), retention=EventTrigger())
-    state = told(strategy, Box(CUBE), batch_shape=batch_shape)
+    state = observed(strategy, Box(CUBE), batch_shape=batch_shape)
     now = state.time + 1.3
     model = strategy.as_model(state, now=now)
     assert model.num_outputs == 1
@@ -79,73 +63,14 @@ def test_same_posterior_with_any_batch(batch_shape, lead):
     plain = model.posterior(X)
     covariance = plain.distribution.covariance_matrix
     for place in [(0,) * len(lead), (-1,) * len(lead)]:
-        one = model.posterior(X[place])
-        torch.testing.assert_close(one.mean, plain.mean[place], rtol=0, atol=1e-12)
-        wanted = one.distribution.covariance_matrix
+        alone = model.posterior(X[place])
+        torch.testing.assert_close(alone.mean, plain.mean[place], rtol=0, atol=1e-12)
+        wanted = alone.distribution.covariance_matrix
         torch.testing.assert_close(covariance[place], wanted, rtol=0, atol=1e-12)
     assert plain.rsample(torch.Size([5])).shape == (5, *lead, *batch_shape, 3, 1)
     shifted = ScalarizedPosteriorTransform(torch.tensor([2.0], dtype=D), offset=1.0)
     transformed = model.posterior(X, posterior_transform=shifted)
     torch.testing.assert_close(transformed.mean, 2 * plain.mean + 1)
-
-
-FORGETTING = {
-    "nothing": (Static(), Static()),
-    "Markov": (Markov(0.1), Static()),
-    "Wiener": (Wiener(0.2), Static()),
-    "weights": (Static(), ExponentialWeights(0.8)),
-    "injection": (Static(), UncertaintyInjection(0.5, kappa=0.7)),
-    "both": (Markov(0.1), ExponentialWeights(0.8)),
-}
-
-
-@pytest.mark.parametrize("name", FORGETTING)
-def test_as_time_varying_gp(name):
-    """The drop-in model with the same hyperparameters, at now."""
-    decay, inflation = FORGETTING[name]
-    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=decay, inflation=inflation)
-    state = told(strategy, Box(CUBE))
-    now = float(state.time) + 0.8
-    log = state.history
-    likelihood = None
-    if isinstance(inflation, Static):
-        likelihood = GaussianLikelihood().double()
-        likelihood.noise = torch.tensor(NOISE, dtype=D)
-    forgetting = [one for one in (decay, inflation) if not isinstance(one, Static)]
-    peer = TimeVaryingGP(
-        torch.cat([log.choice.tensor(), log.time.tensor().unsqueeze(-1)], -1),
-        log.y.tensor().unsqueeze(-1),
-        None if likelihood is not None else torch.full((7, 1), NOISE, dtype=D),
-        likelihood=likelihood,
-        mean_module=ZeroMean(),
-        outcome_transform=None,
-        forgetting=forgetting or Static(),
-        now=now,
-        spatial_module=module(),
-        learn_forgetting=False,
-    )
-    X = torch.rand(4, 2, 2, dtype=D, generator=torch.Generator().manual_seed(2))
-    ours = strategy.as_model(state, now=now).posterior(X)
-    theirs = peer.posterior(torch.cat([X, torch.full((4, 2, 1), now, dtype=D)], -1))
-    torch.testing.assert_close(ours.mean, theirs.mean, rtol=0, atol=1e-7)
-    torch.testing.assert_close(
-        ours.distribution.covariance_matrix,
-        theirs.distribution.covariance_matrix,
-        rtol=0,
-        atol=1e-7,
-    )
-
-
-def test_gradients_reach_the_points():
-    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1), mean="estimated")
-    model = strategy.as_model(told(strategy, Box(CUBE), batch_shape=(2,)))
-    X = torch.rand(2, 2, 2, dtype=D, generator=torch.Generator().manual_seed(3), requires_grad=True)
-
-    def moments(X):
-        posterior = model.posterior(X)
-        return posterior.mean, posterior.distribution.covariance_matrix
-
-    assert torch.autograd.gradcheck(moments, X)
 
 
 ACQUISITIONS = {
@@ -162,7 +87,7 @@ ACQUISITIONS = {
 @pytest.mark.parametrize("name", ACQUISITIONS)
 def test_acquisition_functions_run_in_optimize_acqf(name):
     strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1))
-    state = told(strategy, Box(CUBE))
+    state = observed(strategy, Box(CUBE))
     with warnings.catch_warnings():
         # A candidate that is a baseline point has a singular covariance with it, in BoTorch too.
         warnings.filterwarnings("ignore", message="A not p.d.")
@@ -177,56 +102,27 @@ def test_acquisition_functions_run_in_optimize_acqf(name):
     assert ((X >= 0) & (X - 1 <= 0)).all()
     # What is asked next may have been found so, and learned from.
     suggestion = strategy.suggestion_at(state, X[0])
-    assert strategy.tell(state, suggestion, torch.tensor(0.1, dtype=D))[0].told == 8
-
-
-@pytest.mark.parametrize("name", ["ucb", "logei", "qlognei"])
-def test_on_a_grid_among_its_arms(name):
-    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1), width=Constant(4.0))
-    grid = Grid.regular(5, 2)
-    state = told(strategy, grid)
-    acqf = ACQUISITIONS[name](strategy.as_model(state), state)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="A not p.d.")
-        X, _ = optimize_acqf_discrete(acqf, q=1, choices=grid.X)
-    assert int(grid.index_of(X)) >= 0
-    if name == "ucb":
-        assert torch.equal(X[0], strategy.ask(state).X)
-    with pytest.raises(InputDataError, match="no point"):
-        acqf(torch.full((1, 1, 2), 0.3, dtype=D))
-
-
-def test_a_batch_of_trials_in_one_acquisition_function():
-    """Each trial its own band, as from its own model."""
-    strategy = GPStrategy(kernel=module(), noise=NOISE, decay=Markov(0.1))
-    state = told(strategy, Box(CUBE), batch_shape=(3,))
-    acqf = UpperConfidenceBound(strategy.as_model(state), beta=4.0)
-    X = torch.rand(5, 1, 1, 2, dtype=D).expand(5, 3, 1, 2)
-    values = acqf(X)
-    assert values.shape == (5, 3)
-    posterior = strategy.posterior(state, X)
-    wanted = posterior.mean + 2 * posterior.variance.sqrt()
-    torch.testing.assert_close(values, wanted[..., 0, 0])
+    assert strategy.tell(state, suggestion, torch.tensor(0.1, dtype=D))[0].rounds == 8
 
 
 def test_learned_hyperparameters_are_the_models():
     strategy = GPStrategy(
         kernel=module(), noise=NOISE, decay=Markov(0.1), learning=Refit(every=3, least=3)
     )
-    state = told(strategy, Box(CUBE), n=6, batch_shape=(2,))
+    state = observed(strategy, Box(CUBE), n=6, batch_shape=(2,))
     X = torch.rand(4, 1, 1, 2, dtype=D).expand(4, 2, 1, 2)
     model = strategy.as_model(state)
     ours = strategy.posterior(state, X, observation_noise=True)
     torch.testing.assert_close(model.posterior(X, observation_noise=True).mean, ours.mean)
     gap = ours.variance - model.posterior(X).variance
-    believed = NOISE * state.basis.noise_factor
-    torch.testing.assert_close(gap[..., 0, 0], believed.expand(4, 2), rtol=0, atol=1e-9)
-    assert not torch.allclose(believed, torch.full_like(believed, NOISE))
+    noise = NOISE * state.basis.noise_factor
+    torch.testing.assert_close(gap[..., 0, 0], noise.expand(4, 2), rtol=0, atol=1e-9)
+    assert not torch.allclose(noise, torch.full_like(noise, NOISE))
 
 
-def test_what_is_not_there_is_refused():
+def test_other_outputs_and_points_are_refused():
     strategy = GPStrategy(kernel=module(), noise=NOISE)
-    model = strategy.as_model(told(strategy, Box(CUBE)))
+    model = strategy.as_model(observed(strategy, Box(CUBE)))
     X = torch.rand(1, 2, dtype=D)
     assert torch.equal(model.posterior(X, output_indices=[0]).mean, model.posterior(X).mean)
     with pytest.raises(ValueError, match="one output"):

@@ -1,16 +1,20 @@
-"""Strategies over strategies: the laws of every strategy, and who is listened to."""
+"""Strategies over strategies: laws of every strategy, and their rules by the textbook."""
 
 import copy
 import io
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
+from conformance.presets import chowdhury, default_logarithmic
 from conformance.rounds import Setting, make_world
 from gpytorch.kernels import RBFKernel
+from oracles.dense import DenseBandit
 
+from botorch_tv.acquisition import Constant
 from botorch_tv.forgetting import UncertaintyInjection
 from botorch_tv.forgetting.base import Static
 from botorch_tv.loop import Loop
@@ -18,9 +22,7 @@ from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import (
     BanditOverBandits,
     Box,
-    Grid,
     PriorElimination,
-    Strategy,
     bob_gp_ucb,
     et_gp_ucb,
     gp_ts,
@@ -33,279 +35,390 @@ from botorch_tv.strategies.presets import sparq_gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=24)
 GRID, D, TRIALS = SETTING.domain, torch.float64, 3
-KNOWN = {"kernel": SETTING.module(), "noise": 0.02}
+GIVEN = {"kernel": SETTING.module(), "noise": 0.02}
 COMMITTEES = {
-    "elimination": lambda **more: pe_gp_ucb(**KNOWN, epsilons=(0.0, 0.03, 0.3), **more),
-    "over bandits": lambda **more: bob_gp_ucb(
-        **KNOWN, windows=(2, 6), block=6, horizon=24, B=2.0, **more
-    ),
-    "of triggers and samples": lambda **more: BanditOverBandits(
-        members=(et_gp_ucb(**KNOWN, **more), gp_ts(**KNOWN, **more)), block=4, horizon=24
+    "elimination": lambda: pe_gp_ucb(**GIVEN, epsilons=(0.0, 0.03, 0.3)),
+    "over bandits": lambda: bob_gp_ucb(**GIVEN, windows=(2, 6), block=6, horizon=24, B=2.0),
+    "of triggers and samples": lambda: BanditOverBandits(
+        members=(et_gp_ucb(**GIVEN), gp_ts(**GIVEN)), block=4, horizon=24
     ),
 }
 each = pytest.mark.parametrize("name", COMMITTEES)
 
 
-def play(one, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS), sign=1.0, take=None):
+def play(strategy, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS), take=None):
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     world = world if take is None else world.take(take)
     seen = []
     for t in range(start, stop):
         generators = [torch.Generator().manual_seed(100 * t + seed) for seed in seeds]
-        suggestion = one.ask(state, generator=generators)
-        state, info = one.tell(state, suggestion, sign * world.observe(t, suggestion.index))
+        suggestion = strategy.ask(state, generator=generators)
+        state, info = strategy.tell(state, suggestion, world.observe(t, suggestion.index))
         seen.append((suggestion, info))
     return state, seen
 
 
 @each
-def test_a_batch_is_its_trials(name):
-    one = COMMITTEES[name]()
-    last, together = play(one, one.init(GRID, batch_shape=(TRIALS,)))
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_batch_is_its_trials(name, shape):
+    strategy = COMMITTEES[name]()
+    last, together = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)))
     for trial in range(TRIALS):
-        state, alone = play(one, one.init(GRID, batch_shape=(1,)), seeds=[trial], take=[trial])
-        for (mine, info), (theirs, other) in zip(alone, together):
-            assert torch.equal(mine.index, theirs.index[trial : trial + 1])
-            assert torch.equal(mine.member, theirs.member[trial : trial + 1])
-            assert torch.equal(info.reset, other.reset[trial : trial + 1])
+        state = strategy.init(GRID, batch_shape=shape)
+        state, alone = play(strategy, state, seeds=[trial], take=[trial])
+        for (single, info), (whole, other) in zip(alone, together):
+            assert torch.equal(single.index.view(()), whole.index[trial])
+            assert torch.equal(single.member.view(()), whole.member[trial])
+            assert torch.equal(info.reset.view(()), other.reset[trial])
             for part in ("mean", "sd", "sqrt_beta"):
-                a, b = getattr(mine, part), getattr(theirs, part)[trial : trial + 1]
+                a, b = getattr(single, part).view(()), getattr(whole, part)[trial]
                 torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
-        for mine, theirs in zip(state.memory[-1], last.memory[-1]):
-            torch.testing.assert_close(mine, theirs[trial : trial + 1], rtol=0, atol=1e-8)
-
-
-@each
-@pytest.mark.parametrize("domain", [GRID, Box([(0.0, 1.0)])], ids=["grid", "box"])
-def test_one_trial_needs_no_batch_shape(name, domain):
-    """It is that of a batch of one: ask, tell, recommend, posterior and the model."""
-    one = COMMITTEES[name]()
-    alone, single = one.init(domain), one.init(domain, batch_shape=(1,))
-    for t in range(7):
-        mine, theirs = (
-            one.ask(state, generator=[torch.Generator().manual_seed(t)])
-            for state in (alone, single)
-        )
-        y, heard = math.sin(5 * float(mine.X.sum()) + t), torch.tensor(t != 3)
-        alone, info = one.tell(alone, mine, y, ok=heard)
-        told = torch.tensor([y], dtype=D)
-        single, other = one.tell(single, theirs, told, ok=heard.unsqueeze(0))
-        pairs = [*zip(mine[:1], theirs[:1]), *zip(mine[2:6], theirs[2:6]), *zip(info, other)]
-        for a, b in [*pairs, (mine.member, theirs.member)]:
-            torch.testing.assert_close(a, b.squeeze(0), rtol=0, atol=1e-8)
-    X = one.recommend(alone)
-    torch.testing.assert_close(X, one.recommend(single).squeeze(0), rtol=0, atol=1e-6)
-    wanted = one.posterior(single, X.view(1, 1, -1))
-    for found in (one.posterior(alone, X.unsqueeze(0)), one.as_model(alone).posterior(X[None])):
-        torch.testing.assert_close(found.mean, wanted.mean.squeeze(0), rtol=0, atol=1e-8)
-        torch.testing.assert_close(found.variance, wanted.variance.squeeze(0), rtol=0, atol=1e-8)
+        for a, b in zip(state.memory[-1], last.memory[-1]):
+            torch.testing.assert_close(a.view_as(b[trial]), b[trial], rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("inflation", [Static(), UncertaintyInjection(1.0, 5.0)])
 @pytest.mark.parametrize("kind", [PriorElimination, BanditOverBandits])
-def test_alone_a_member_does_what_it_does_by_itself(kind, inflation):
-    """A trigger compares with the prediction that the choice was made by, however noise ages."""
+def test_a_single_member_acts_as_it_does_alone(kind, inflation):
     more = {"block": 5, "horizon": 24} if kind is BanditOverBandits else {}
-    member = replace(et_gp_ucb(**KNOWN, delta=0.9), inflation=inflation)
-    one = kind(members=(member,), **more)
-    _, mine = play(one, one.init(GRID, batch_shape=(TRIALS,)))
-    _, theirs = play(member, member.init(GRID, batch_shape=(TRIALS,)))
-    for (told, info), (wanted, other) in zip(mine, theirs):
-        for part in ("index", "mean", "sd", "sqrt_beta", "time"):
-            torch.testing.assert_close(
-                getattr(told, part), getattr(wanted, part), rtol=0, atol=1e-9
-            )
-        for a, b in zip(info, other):
+    member = replace(et_gp_ucb(**GIVEN, delta=0.9), inflation=inflation)
+    strategy = kind(members=(member,), **more)
+    _, found = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)))
+    _, wanted = play(member, member.init(GRID, batch_shape=(TRIALS,)))
+    for (ours, info), (theirs, other) in zip(found, wanted):
+        for a, b in [*zip(ours[1:6], theirs[1:6]), *zip(info, other)]:
             torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("y", [2.2, 6.0], ids=["within", "beyond"])
-def test_who_was_followed_is_judged_by_what_it_predicted(y):
-    """Side by side: the second answer is compared with what was predicted before the first."""
-    member = et_gp_ucb(**KNOWN)
-    committee = PriorElimination(members=(member,))
-    told = []
-    for one in (committee, member):
-        state = one.init(GRID)
-        suggestion = one.ask(state)
+def test_a_trigger_compares_with_the_prediction_of_the_choice(y):
+    member, resets = et_gp_ucb(**GIVEN), []
+    for strategy in (PriorElimination(members=(member,)), member):
+        state = strategy.init(GRID)
+        suggestion = strategy.ask(state)
         for _ in range(2):
-            state, info = one.tell(state, suggestion, y)
-            told.append(bool(info.reset))
-    assert told == [y > 3] * 4
+            state, info = strategy.tell(state, suggestion, y)
+            resets.append(bool(info.reset))
+    assert resets == [y > 3] * 4
 
 
 @each
-def test_a_saved_run_goes_on_and_nothing_changes_in_place(name):
-    one = COMMITTEES[name]()
-    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 11)
+def test_a_saved_run_continues_and_nothing_changes_in_place(name):
+    strategy = COMMITTEES[name]()
+    state, _ = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)), 0, 11)
     before, saved = copy.deepcopy(state), io.BytesIO()
     torch.save(state, saved)
-    end, wanted = play(one, state, 11)
-    for mine, theirs in zip(state.memory[-1], before.memory[-1]):
-        assert torch.equal(mine, theirs)
+    end, wanted = play(strategy, state, 11)
     saved.seek(0)
-    again, found = play(one, torch.load(saved, weights_only=False), 11)
-    for (mine, _), (theirs, _) in zip(found, wanted):
-        assert torch.equal(mine.index, theirs.index)
-        assert torch.equal(mine.mean, theirs.mean)
-    for mine, theirs in zip(again.memory[-1], end.memory[-1]):
-        assert torch.equal(mine, theirs)
-
-
-@each
-def test_smallest_values_are_the_mirror_image(name):
-    if name == "of triggers and samples":
-        pytest.skip("a draw is as likely as its mirror image, but another")
-    up, down = COMMITTEES[name](), COMMITTEES[name](maximize=False)
-    one = play(up, up.init(GRID, batch_shape=(TRIALS,)))[1]
-    other = play(down, down.init(GRID, batch_shape=(TRIALS,)), sign=-1.0)[1]
-    for (mine, _), (theirs, _) in zip(one, other):
-        assert torch.equal(mine.index, theirs.index)
+    again, found = play(strategy, torch.load(saved, weights_only=False), 11)
+    for (ours, _), (theirs, _) in zip(found, wanted):
+        assert torch.equal(ours.index, theirs.index)
+        assert torch.equal(ours.mean, theirs.mean)
+    for first, second in ((state, before), (again, end)):
+        assert all(torch.equal(*pair) for pair in zip(first.memory[-1], second.memory[-1]))
 
 
 @each
 def test_the_leading_member_predicts_and_recommends(name):
-    one = COMMITTEES[name]()
-    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 9)
-    leading = one.leading(state)
+    strategy = COMMITTEES[name]()
+    state, _ = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)), 0, 9)
     X = GRID.X[:4]
-    arms, points = one.recommended_arm(state), one.recommend(state)
-    posterior = one.posterior(state, X)
-    wide = one.posterior(state, X.view(2, 1, 2, 2).expand(2, TRIALS, 2, 2))
-    for trial, number in enumerate(leading.tolist()):
-        member, own = one.members[number], state.members[number]
+    arms, points = strategy.recommended_arm(state), strategy.recommend(state)
+    posterior = strategy.posterior(state, X)
+    wide = strategy.posterior(state, X.view(2, 1, 2, 2).expand(2, TRIALS, 2, 2))
+    for trial, number in enumerate(strategy.leading(state).tolist()):
+        member, own = strategy.members[number], state.members[number]
         assert arms[trial] == member.recommended_arm(own)[trial]
         assert torch.equal(points[trial], member.recommend(own)[trial])
         wanted = member.posterior(own, X)
         torch.testing.assert_close(posterior.mean[trial], wanted.mean[trial])
         torch.testing.assert_close(posterior.variance[trial], wanted.variance[trial])
         torch.testing.assert_close(wide.mean[:, trial].reshape(4, 1), wanted.mean[trial])
-        assert one.model_noise(state)[trial] == member.model_noise(own)[trial]
-    assert one.as_model(state).posterior(X).mean.shape == (TRIALS, 4, 1)
-    assert one.band(state, one.ask(state)) is None
-    assert one.numbers_per_trial(state, 20) > one.members[0].numbers_per_trial(state, 20)
+        assert strategy.model_noise(state)[trial] == member.model_noise(own)[trial]
+    assert strategy.as_model(state).posterior(X).mean.shape == (TRIALS, 4, 1)
+    assert strategy.band(state, strategy.ask(state)) is None
+    own = strategy.members[0].numbers_per_trial(state, 20)
+    assert strategy.numbers_per_trial(state, 20) > own
 
 
 @each
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_on_a_box_in_either_precision(name, dtype):
-    one, box = COMMITTEES[name](), Box([(0.0, 1.0), (0.0, 1.0)])
-    state = one.init(box, batch_shape=(2,), dtype=dtype)
+    strategy, box = COMMITTEES[name](), Box([(0.0, 1.0), (0.0, 1.0)])
+    state = strategy.init(box, batch_shape=(2,), dtype=dtype)
     for t in range(7):
-        suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
+        suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
         assert suggestion.X.dtype == suggestion.mean.dtype == dtype
-        state, _ = one.tell(state, suggestion, torch.cos(4 * suggestion.X.sum(-1)))
+        state, _ = strategy.tell(state, suggestion, torch.cos(4 * suggestion.X.sum(-1)))
     for part in state.memory[-1]:
         assert not part.is_floating_point() or part.dtype == dtype
 
 
 @each
-def test_what_is_refused_leaves_the_state_as_it_was(name):
-    one = COMMITTEES[name]()
-    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 5)
-    before = copy.deepcopy(state)
-    suggestion = one.ask(state)
-    y = torch.zeros(TRIALS, dtype=D)
-    wrong = [
-        (suggestion._replace(member=suggestion.member + 7), y, "out of bounds"),
-        (suggestion._replace(index=suggestion.index + 100), y, "names no arm"),
-        (one.members[0].ask(state.members[0]), y, "the suggestion belongs to"),
-        (suggestion, y * math.nan, "NaN|nan"),
-    ]
-    for made, value, message in wrong:
-        with pytest.raises((InputDataError, RuntimeError), match=message):
-            one.tell(state, made, value, consume=True)
-    for mine, theirs in zip(state.memory[-1], before.memory[-1]):
-        assert torch.equal(mine, theirs)
-    one.tell(state, suggestion, y)
-
-
-@each
-def test_a_point_chosen_elsewhere_teaches_members_alone(name):
-    one = COMMITTEES[name]()
-    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 8)
-    suggestion = one.suggestion_at(state, GRID.X[:TRIALS])
-    assert suggestion.member is None
-    after, _ = one.tell(state, suggestion, torch.full((TRIALS,), 9.0, dtype=D))
-    for mine, theirs in zip(after.memory[-1], state.memory[-1]):
-        assert torch.equal(mine, theirs)
-    assert all(own.told == state.told + 1 for own in after.members)
+def test_refused_suggestions_do_not_change_the_state(name):
+    strategy = COMMITTEES[name]()
+    state, _ = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)), 0, 5)
+    before, suggestion, y = copy.deepcopy(state), strategy.ask(state), torch.zeros(TRIALS, dtype=D)
+    for made, match in [
+        (suggestion._replace(member=suggestion.member + 7), "out of bounds"),
+        (suggestion._replace(index=suggestion.index + 100), "names no arm"),
+        (strategy.members[0].ask(state.members[0]), "the suggestion belongs to"),
+    ]:
+        with pytest.raises((InputDataError, RuntimeError), match=match):
+            strategy.tell(state, made, y, consume=True)
+    assert all(torch.equal(*pair) for pair in zip(state.memory[-1], before.memory[-1]))
 
 
 @pytest.mark.parametrize("noise", [None, 0.3])
-def test_members_hear_what_they_would_be_told_alone_and_it_is_looked_at_once(noise, monkeypatch):
-    """Each with its own variance, unless one is told."""
-    members = (gp_ucb(kernel=RBFKernel().double(), noise=0.1), w_gp_ucb(**KNOWN, gamma=0.9))
-    one = BanditOverBandits(members=members, block=4, horizon=24)
-    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 5)
-    suggestion = one.suggestion_at(state, GRID.X[:TRIALS])
+@each
+def test_members_learn_from_points_chosen_elsewhere(name, noise, monkeypatch):
+    strategy = COMMITTEES[name]()
+    other = gp_ucb(kernel=RBFKernel().double(), noise=0.1)
+    members = (other, w_gp_ucb(**GIVEN, gamma=0.9), et_gp_ucb(**GIVEN))
+    strategy = replace(strategy, members=members)
+    state, _ = play(strategy, strategy.init(GRID, batch_shape=(TRIALS,)), 0, 8)
+    suggestion = strategy.suggestion_at(state, GRID.X[:TRIALS])
+    assert suggestion.member is None
     y = torch.tensor([0.1, math.nan, 0.3], dtype=D)
-    told = {"ok": y.isfinite(), "noise": noise}
-    looked, plain = [], protocol.require_suggestion
+    given = {"ok": y.isfinite(), "noise": noise}
+    checks, plain = [], protocol.require_suggestion
     monkeypatch.setattr(
-        protocol, "require_suggestion", lambda *a, **b: looked.append(1) or plain(*a, **b)
+        protocol, "require_suggestion", lambda *a, **b: checks.append(1) or plain(*a, **b)
     )
-    after, _ = one.tell(state, suggestion, y, **told)
-    assert len(looked) == 1
+    after, _ = strategy.tell(state, suggestion, y, **given)
+    assert len(checks) == 1
+    for before, now in zip(state.memory[-1], after.memory[-1]):
+        assert torch.equal(before, now)
     for member, own, theirs in zip(members, state.members, after.members):
-        alone, _ = member.tell(own, member.suggestion_at(own, suggestion.X), y, **told)
+        alone, _ = member.tell(own, member.suggestion_at(own, suggestion.X), y, **given)
         ours, wanted = member.posterior(theirs, GRID.X), member.posterior(alone, GRID.X)
         assert torch.equal(ours.mean, wanted.mean)
         assert torch.equal(ours.variance, wanted.variance)
         assert torch.equal(theirs.history.noise.tensor(), alone.history.noise.tensor())
 
 
-@each
-def test_failures_count_as_rounds(name):
-    one = COMMITTEES[name]()
-    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 7)
-    suggestion = one.ask(state)
-    y = torch.tensor([0.1, math.nan, 0.3], dtype=D)
-    after, _ = one.tell(state, suggestion, y, ok=y.isfinite())
-    assert after.told == 8
-    for part in after.memory[-1]:
-        assert bool(part.isfinite().all())
-
-
 def test_in_a_study():
     world = MarkovWorld(GRID, kernel=SETTING.module(), epsilon=0.03, noise=0.02)
-    players = {name: make() for name, make in COMMITTEES.items()} | {"GP": gp_ucb(**KNOWN)}
-    whole = run_study(world, players, trials=6, horizon=12, chunk=6)
-    parts = run_study(world, players, trials=6, horizon=12, chunk=2)
-    for name in players:
-        mine, theirs = (one.regret.sel(strategy=name).values for one in (whole, parts))
-        assert mine == pytest.approx(theirs, abs=1e-9)
+    players = {name: make() for name, make in COMMITTEES.items()}
+    whole, parts = (
+        run_study(world, players, trials=4, horizon=12, chunk=chunk).regret.values
+        for chunk in (4, 2)
+    )
+    assert whole == pytest.approx(parts, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", [PriorElimination, BanditOverBandits])
 def test_members_are_strategies_that_agree(kind):
     more = {"block": 2, "horizon": 9} if kind is BanditOverBandits else {}
-    good = gp_ucb(**KNOWN)
-    for members, message in [
+    good = gp_ucb(**GIVEN)
+    for members, match in [
         ((), r"members is \(\), but"),
         ((good, "TV"), "'TV'.*, but it takes at least one strategy"),
         ((good, kind(members=(good,), **more)), "no committee"),
-        ((sparq_gp_ucb(**KNOWN),), "none with an expert"),
-        ((good, gp_ucb(**KNOWN, maximize=False)), "either all maximise"),
+        ((sparq_gp_ucb(**GIVEN),), "none with an expert"),
+        ((good, gp_ucb(**GIVEN, maximize=False)), "either all maximise"),
     ]:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=match):
             kind(members=members, **more)
 
 
-def test_what_keeps_no_members_refuses_committees():
+def test_loops_and_optuna_refuse_committees():
     optuna = pytest.importorskip("botorch_tv.optuna")
-    one = COMMITTEES["elimination"]()
-    with pytest.raises(ValueError, match=r"Loop: .* needs the member"):
-        Loop(one, GRID)
-    with pytest.raises(ValueError, match="needs the member"):
-        optuna.DriftSampler(one)
+    strategy = COMMITTEES["elimination"]()
+    with pytest.raises(ValueError, match=r"Loop: .* member"):
+        Loop(strategy, GRID)
+    with pytest.raises(ValueError, match="member"):
+        optuna.DriftSampler(strategy)
 
 
-def test_priors_need_not_share_a_kernel():
-    other = RBFKernel().double()
-    other.lengthscale = torch.tensor(0.5, dtype=D)
-    one = PriorElimination(members=(gp_ucb(**KNOWN), gp_ucb(kernel=other, noise=0.02)))
-    assert isinstance(one, Strategy)
-    state, seen = play(one, one.init(Grid.regular(points=5, dim=2), batch_shape=(TRIALS,)))
-    assert {int(one) for suggestion, _ in seen for one in suggestion.member} == {0, 1}
-    assert state.told == SETTING.rounds
+# ---------------- Prior elimination
+
+RATES, DELTA = (0.0, 0.05, 0.4), 0.1
+
+
+def test_eliminations_are_those_of_the_textbook():
+    rounds = 60
+    world = make_world(SETTING.points, SETTING.noise, rounds, TRIALS)
+    strategy = pe_gp_ucb(**GIVEN, epsilons=RATES, delta=DELTA)
+    state, K = strategy.init(GRID, batch_shape=(TRIALS,)), SETTING.matrix()
+    bandits = [
+        [
+            DenseBandit(K, 0.02, decay=("markov", rate), sqrt_beta=default_logarithmic)
+            for rate in RATES
+        ]
+        for _ in range(TRIALS)
+    ]
+    records = [[[] for _ in RATES] for _ in range(TRIALS)]
+    rejected = [set() for _ in range(TRIALS)]
+    for t in range(rounds):
+        suggestion = strategy.ask(state)
+        y = world.observe(t, suggestion.index)
+        for trial in range(TRIALS):
+            choices = [bandit.choose() for bandit in bandits[trial]]
+            bounds = [choice.mean + choice.sqrt_beta * choice.sd for choice in choices]
+            remaining = [p for p in range(3) if p not in rejected[trial]]
+            member = max(remaining, key=lambda p: (bounds[p], -p))
+            choice, where = choices[member], f"round {t + 1}, trial {trial}"
+            assert int(suggestion.member[trial]) == member, where
+            assert int(suggestion.index[trial]) == choice.index, where
+            for name in ("mean", "sd", "sqrt_beta"):
+                found = float(getattr(suggestion, name)[trial])
+                assert found == pytest.approx(getattr(choice, name), abs=1e-8), where
+            value, record = float(y[trial]), records[trial][member]
+            for bandit in bandits[trial]:
+                bandit.tell(bandit.consider(choice.index), value)
+            record.append((value - choice.mean, choice.sqrt_beta * choice.sd))
+            n = len(record)
+            noise = math.sqrt(2 * n * 0.02 * math.log(3 * math.pi**2 * n**2 / (3 * DELTA)))
+            errors, bands = (sum(part) for part in zip(*record))
+            if abs(errors) > bands + noise and len(remaining) > 1:
+                rejected[trial].add(member)
+        state, _ = strategy.tell(state, suggestion, y)
+        found = strategy.rejected(state)
+        assert [set(row.nonzero().flatten().tolist()) for row in found] == rejected
+    assert any(rejected)
+
+
+def constant(value):
+    return gp_ucb(**GIVEN, width=Constant(1e-6), mean=value)
+
+
+def rejected_by(strategy, trials=1, rounds=40):
+    """Rejections where the objective is 0 everywhere, except for noise."""
+    generator = torch.Generator().manual_seed(0)
+    state = strategy.init(GRID, batch_shape=(trials,))
+    for _ in range(rounds):
+        y = 0.02**0.5 * torch.randn(trials, generator=generator, dtype=D)
+        state, _ = strategy.tell(state, strategy.ask(state), y)
+    return strategy.rejected(state)
+
+
+def test_the_last_prior_is_not_rejected():
+    rejected = rejected_by(PriorElimination(members=(constant(5.0), constant(4.0))), trials=3)
+    assert bool((~rejected).any(-1).all())
+    assert not bool(rejected_by(PriorElimination(members=(constant(5.0),))).all())
+
+
+def test_noise_alone_rejects_at_most_with_probability_delta():
+    delta, tiny = 0.5, torch.ones(25, 25, dtype=D) * 1e-12
+    player = gp_ucb(kernel=tiny + 1e-13 * torch.eye(25, dtype=D), noise=0.02, width=Constant(0.0))
+    strategy = PriorElimination(members=(player, player), delta=delta)
+    rate = float(rejected_by(strategy, trials=600, rounds=50).any(-1).double().mean())
+    assert 0.0 < rate < delta
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
+def test_delta_is_a_probability(delta):
+    with pytest.raises(ValueError, match="PriorElimination: delta"):
+        PriorElimination(members=(constant(0.0),), delta=delta)
+
+
+@pytest.mark.parametrize("variances", [(0.01, 1.0), (1.0, 0.01)])
+def test_the_noise_in_the_bound_is_that_of_the_member_followed(variances):
+    members = tuple(
+        gp_ucb(kernel=SETTING.module(), noise=noise, width=Constant(1.0), mean=mean)
+        for noise, mean in zip(variances, (0.0, 0.5))
+    )
+    strategy = PriorElimination(members=members, delta=DELTA)
+    edge = 1 + math.sqrt(2 * variances[1] * math.log(2 * math.pi**2 / (3 * DELTA)))
+    for error, beyond in ((0.99 * edge, False), (1.01 * edge, True)):
+        state = strategy.init(GRID)
+        suggestion = strategy.ask(state)
+        assert int(suggestion.member) == 1
+        state, _ = strategy.tell(state, suggestion, 0.5 - error)
+        assert strategy.rejected(state).tolist() == [False, beyond]
+
+
+# ---------------- Bandits over bandits
+
+WINDOWS, BLOCK, HORIZON, B = (2, 4, 7), 7, 40, 2.0
+
+
+class Listed:
+    """Given uniform numbers for a trial."""
+
+    def __init__(self, numbers):
+        self.numbers = iter(numbers)
+
+    def uniform(self, *event_shape):
+        return torch.full((1, *event_shape), float(next(self.numbers)), dtype=D)
+
+    def normal(self, *event_shape):
+        raise AssertionError("only the member is drawn")
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_blocks_are_those_of_the_textbook(maximize):
+    world = make_world(SETTING.points, SETTING.noise, HORIZON, 1)
+    parts = {"windows": WINDOWS, "block": BLOCK, "horizon": HORIZON, "B": B}
+    strategy = bob_gp_ucb(**GIVEN, **parts, maximize=maximize)
+    bandits = [
+        DenseBandit(
+            SETTING.matrix(),
+            0.02,
+            retention=(("period", BLOCK, "rounds"), ("window", window, "rounds")),
+            sqrt_beta=chowdhury(B, 0.02**0.5, 0.1),
+            maximize=maximize,
+        )
+        for window in WINDOWS
+    ]
+    numbers = np.random.default_rng(1).random(HORIZON)
+    draws, state = Listed(numbers), strategy.init(GRID, batch_shape=(1,))
+    gamma = min(1.0, math.sqrt(3 * math.log(3) / ((math.e - 1) * math.ceil(HORIZON / BLOCK))))
+    scale = 2 * BLOCK * B + 4 * 0.02**0.5 * math.sqrt(BLOCK * math.log(HORIZON / math.sqrt(BLOCK)))
+    weights, reward, member, followed = np.ones(3), 0.0, 0, set()
+    for t in range(HORIZON):
+        if t % BLOCK == 0:
+            chances = (1 - gamma) * weights / weights.sum() + gamma / 3
+            member, reward = int((numbers[t] >= np.cumsum(chances)).sum()), 0.0
+            followed.add(member)
+        suggestion = strategy.ask(state, generator=draws)
+        choice, where = [bandit.choose() for bandit in bandits][member], f"round {t + 1}"
+        assert int(suggestion.member) == member, where
+        assert int(suggestion.index) == choice.index, where
+        for name in ("mean", "sd", "sqrt_beta"):
+            found = float(getattr(suggestion, name))
+            assert found == pytest.approx(getattr(choice, name), abs=1e-8), where
+        y = world.observe(t, suggestion.index)
+        state, info = strategy.tell(state, suggestion, y)
+        assert bool(info.reset) == (t > 0 and t % BLOCK == 0), where
+        for bandit in bandits:
+            bandit.tell(bandit.consider(choice.index), float(y))
+        reward += float(y) * (1 if maximize else -1)
+        if (t + 1) % BLOCK == 0:
+            weights[member] *= math.exp(gamma / (3 * chances[member]) * (0.5 + reward / scale))
+    found = torch.softmax(state.memory[-1].log_weights, -1)[0]
+    assert found.tolist() == pytest.approx((weights / weights.sum()).tolist(), abs=1e-10)
+    assert len(followed) > 1
+
+
+def over_bandits(number=2, **more):
+    members = tuple(gp_ucb(**GIVEN) for _ in range(number))
+    return BanditOverBandits(**({"members": members, "block": 5, "horizon": 500} | more))
+
+
+def test_members_are_drawn_with_their_probabilities():
+    strategy = over_bandits(3)
+    state = strategy.init(GRID, batch_shape=(6000,))
+    log_weights = torch.tensor([0.0, 1.0, 3.0], dtype=D).expand(6000, 3)
+    state = state._replace(memory=(state.memory[-1]._replace(log_weights=log_weights),))
+    member = strategy.ask(state, generator=torch.Generator().manual_seed(3)).member
+    chances = strategy.chances(log_weights[0])
+    assert float(chances.sum()) == pytest.approx(1.0)
+    assert float(chances.min()) >= strategy.gamma / 3
+    shares = torch.bincount(member, minlength=3) / 6000
+    assert shares.tolist() == pytest.approx(chances.tolist(), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"block": 0}, "block"),
+        ({"horizon": 4}, "block is 5, but horizon is 4"),
+        ({"bound": 0.0}, "bound"),
+        ({"R": -1.0}, "R"),
+    ],
+)
+def test_bad_numbers_are_refused(given, match):
+    with pytest.raises(ValueError, match=f"BanditOverBandits: {match}"):
+        over_bandits(**given)

@@ -1,13 +1,14 @@
-"""What improvements are measured from: the best posterior mean, or the best value observed."""
-
-import math
+"""Incumbents of improvements, and ties."""
 
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.acquisition import ExpectedImprovement, ProbabilityOfImprovement
+from botorch_tv.acquisition import ExpectedImprovement, ProbabilityOfImprovement, UpperConfidence
+from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.forgetting import Markov, SlidingWindow
+from botorch_tv.gp.linalg import random_maximum
 from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, Grid, gp_ei, gp_pi
 
 D = torch.float64
@@ -16,7 +17,7 @@ DOMAINS = {
     "grid": Grid(ARMS),
     "box": Box(torch.tensor([[0.0], [1.0]], dtype=D), search=DiscreteSearch(ARMS)),
 }
-TOLD = [(2, 3.0, True), (6, 5.5, True), (3, 9.0, False), (5, 4.0, True), (1, 4.6, True)]
+OBSERVED = [(2, 3.0, True), (6, 5.5, True), (3, 9.0, False), (5, 4.0, True), (1, 4.6, True)]
 """Arms, values and whether they were measured."""
 NOISE, MEAN, EPSILON = 0.3, 1.5, 0.1
 
@@ -29,7 +30,7 @@ def kernel():
 
 def played(strategy, domain, sign=1):
     state = strategy.init(domain, batch_shape=(2,))
-    for arm, y, ok in TOLD:
+    for arm, y, ok in OBSERVED:
         at = strategy.suggestion_at(state, ARMS[arm].expand(2, 1))
         y = torch.full((2,), sign * y, dtype=D)
         state, _ = strategy.tell(state, at, y, ok=torch.tensor([ok, ok]))
@@ -37,16 +38,17 @@ def played(strategy, domain, sign=1):
 
 
 def textbook(retained, observed, rule):
-    """Scores of all arms by solving for the rows kept, next round; and what they are of."""
     rows = [
-        (arm, y, number) for number, (arm, y, ok) in enumerate(TOLD) if number in retained and ok
+        (arm, y, number)
+        for number, (arm, y, ok) in enumerate(OBSERVED)
+        if number in retained and ok
     ]
     index = torch.tensor([arm for arm, _, _ in rows])
     y = torch.tensor([value for _, value, _ in rows], dtype=D) - MEAN
     time = torch.tensor([number + 1.0 for _, _, number in rows], dtype=D)
     prior = kernel()(ARMS).to_dense().detach()
     decay = (1 - EPSILON) ** ((time[:, None] - time).abs() / 2)
-    now = (1 - EPSILON) ** ((len(TOLD) + 1 - time) / 2)
+    now = (1 - EPSILON) ** ((len(OBSERVED) + 1 - time) / 2)
     inverse = (prior[index][:, index] * decay + NOISE * torch.eye(len(y), dtype=D)).inverse()
     cross = prior[:, index] * now
     mean, variance = cross @ inverse @ y, 1 - (cross @ inverse * cross).sum(-1)
@@ -73,7 +75,7 @@ def test_the_best_improvement_on_either_incumbent(domain, rule, incumbent, windo
         maximize=sign > 0,
     )
     suggestion = strategy.ask(played(strategy, DOMAINS[domain], sign))
-    retained = range(len(TOLD))[-(window or len(TOLD)) :]
+    retained = range(len(OBSERVED))[-(window or len(OBSERVED)) :]
     scores = textbook(retained, incumbent == "observed", rule)
     best = scores.topk(2).values
     assert best[0] - best[1] > 1e-6, "the case must decide"
@@ -81,56 +83,58 @@ def test_the_best_improvement_on_either_incumbent(domain, rule, incumbent, windo
     torch.testing.assert_close(suggestion.X, wanted, rtol=0, atol=1e-12)
 
 
-def test_the_incumbents_differ_where_a_reading_was_lucky():
-    """One arm read high once: its mean is half of that, and only the mean is worth repeating."""
-    seen = []
-
-    class Looks(ExpectedImprovement):
-        def score(self, candidates):
-            seen.append((candidates.incumbent, candidates.best_observation))
-            return super().score(candidates)
-
-    strategy = GPStrategy(kernel=kernel(), noise=1.0, mean=2.0, exploration=Looks())
-    state = strategy.init(DOMAINS["grid"])
-    strategy.ask(state)
-    state, _ = strategy.tell(state, strategy.ask(state), 5.0)
-    strategy.ask(state)
-    assert [float(value) for value in seen[0]] == [0.0, 0.0]
-    assert [float(value) for value in seen[-1]] == pytest.approx([1.5, 3.0])
-
-
-def test_an_estimated_mean_is_no_improvement():
-    strategy = gp_ei(kernel=kernel(), noise=0.1, mean="estimated", incumbent="observed")
-    states = [played(strategy, DOMAINS["grid"])]
-    shifted = strategy.init(DOMAINS["grid"], batch_shape=(2,))
-    for arm, y, ok in TOLD:
-        at = strategy.suggestion_at(shifted, ARMS[arm].expand(2, 1))
-        y = torch.full((2,), y + 70.0, dtype=D)
-        shifted, _ = strategy.tell(shifted, at, y, ok=torch.tensor([ok, ok]))
-    first, second = (strategy.ask(state).X for state in (*states, shifted))
-    assert torch.equal(first, second)
-
-
 @pytest.mark.parametrize("preset", [gp_ei, gp_pi])
-def test_words_that_are_none(preset):
+def test_unknown_options_are_refused(preset):
     with pytest.raises(ValueError, match='incumbent is \'best\'; choose "posterior" or "observed"'):
         preset(kernel=kernel(), noise=0.1, incumbent="best")
     with pytest.raises(ValueError, match='ties is None; choose "first" or "random"'):
         preset(kernel=kernel(), noise=0.1, ties=None)
 
 
-def test_probability_of_improvement_stays_with_its_first_arm_unless_values_lead():
-    """Where a mean is the incumbent its own u is 0, and all that is known less is below."""
-    arms = {}
-    for incumbent in ("posterior", "observed"):
-        strategy = gp_pi(kernel=kernel(), noise=0.01, incumbent=incumbent)
-        state = strategy.init(DOMAINS["grid"])
-        chosen = []
-        for _ in range(40):
-            suggestion = strategy.ask(state)
-            chosen.append(float(suggestion.X))
-            value = math.sin(6 * chosen[-1]) + 0.1 * math.cos(40 * len(chosen))
-            state, _ = strategy.tell(state, suggestion, value)
-        arms[incumbent] = len(set(chosen))
-    assert arms["posterior"] <= arms["observed"]
-    assert arms["observed"] > 1
+POINTS = torch.arange(12, dtype=D).unsqueeze(-1)
+LINE = Grid(POINTS)
+TRIALS = 6_000
+
+
+def apart(exploration):
+    return GPStrategy(kernel=torch.eye(12, dtype=D), noise=0.1, exploration=exploration)
+
+
+def frequencies(arms):
+    return torch.bincount(arms, minlength=12).double() / len(arms)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_tying_arms_are_equally_likely(dtype):
+    score = torch.tensor([0.0, 2.0, 1.0, 2.0 - 5e-7, 2.0 - 3e-6, 2.0], dtype=dtype)
+    uniform = (torch.arange(TRIALS, dtype=dtype) + 0.5) / TRIALS
+    chosen = random_maximum(score.expand(TRIALS, -1), 1e-6, uniform)
+    assert torch.bincount(chosen, minlength=6).tolist() == [0, 2000, 0, 2000, 0, 2000]
+
+
+def test_the_ends_of_chance():
+    score = torch.tensor([1.0, 0.0, 1.0])
+    ends = torch.tensor([0.0, 1.0])  # single precision rounds numbers below 1 to it
+    assert random_maximum(score.expand(2, -1), 0.1, ends).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("exploration", [UpperConfidence, ExpectedImprovement, BestMean])
+def test_the_first_arm_is_any(exploration):
+    strategy = apart(exploration(ties="random"))
+    state = strategy.init(LINE, batch_shape=(TRIALS,))
+    assert strategy.draws
+    generator = torch.Generator().manual_seed(3)
+    share = frequencies(strategy.ask(state, generator=generator).index)
+    assert (share - 1 / 12).abs().max() < 5 * (1 / 12 / TRIALS) ** 0.5
+    first = apart(exploration())
+    assert not first.draws
+    assert first.ask(first.init(LINE)).index == 0
+
+
+def test_a_box_cannot_list_those_that_tie():
+    strategy = GPStrategy(
+        kernel=RBFKernel().double(), noise=0.1, exploration=UpperConfidence(ties="random")
+    )
+    state = strategy.init(Box(torch.tensor([[0.0], [1.0]], dtype=D)))
+    with pytest.raises(InputDataError, match='use ties="first" on a Box'):
+        strategy.ask(state)

@@ -45,7 +45,6 @@ MAKE = {
 
 
 def play(name, where):
-    """Everything is made here: kernel, domain, observations."""
     kernel = RBFKernel().double()
     kernel.lengthscale = 0.3
     strategy = MAKE[name](kernel)

@@ -10,13 +10,9 @@ from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKern
 
 from botorch_tv.forgetting import SlidingWindow, UncertaintyInjection
 from botorch_tv.learning import Refit
-from botorch_tv.simulation import AbruptWorld, MarkovWorld, StaticWorld
-from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.grid import GaussianDraw, RKHSFunctions
 from botorch_tv.strategies import (
     Box,
     Grid,
-    et_gp_ucb,
     gp_ucb,
     tv_gp_ucb,
     ui_gp_ucb,
@@ -35,15 +31,14 @@ def kernel(lengthscale=0.3, variance=1.0, make=RBFKernel):
     return module
 
 
-def box(*sides):
-    return Box(torch.tensor(sides, dtype=D).T.contiguous())
+def box(*ranges):
+    return Box(torch.tensor(ranges, dtype=D).T.contiguous())
 
 
 UNIT = box((0, 1), (0, 1))
 
 
-def told(strategy, domain, values, times=None, batch=(), **options):
-    """The warnings of a run in which these values are told."""
+def caught_of(strategy, domain, values, times=None, batch=(), **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         state = strategy.init(domain, batch_shape=batch)
@@ -52,70 +47,56 @@ def told(strategy, domain, values, times=None, batch=(), **options):
             suggestion = strategy.ask(state, now=now, generator=torch.Generator().manual_seed(t))
             y = torch.as_tensor(y, dtype=D).expand(batch)
             state, _ = strategy.tell(state, suggestion, y, **options)
-    return [one for one in caught if issubclass(one.category, MisspecificationWarning)]
+    return [item for item in caught if issubclass(item.category, MisspecificationWarning)]
 
 
 RAW = [55.0, 55.3, 54.6, 55.1, 56.0]
 
 
-@pytest.mark.parametrize(
-    "name", ["GP-UCB", "TV-GP-UCB", "ET-GP-UCB", "WGP-UCB", "UI-TVBO", "GP-TS"]
-)
+@pytest.mark.parametrize("name", ["GP-UCB", "TV-GP-UCB", "WGP-UCB", "UI-TVBO", "GP-TS"])
 @pytest.mark.parametrize("domain", [GRID, UNIT], ids=["grid", "box"])
 def test_raw_measurements_are_named_once(name, domain):
-    [warning] = told(BY_NAME[name].strategy(kernel(), 0.02), domain, RAW)
-    said = str(warning.message)
-    for part in (
-        "an observation is 55",
-        "prior mean is 0",
-        "deviation",
-        'mean="estimated"',
-        "outputscale",
-        "standardise",
-    ):
-        assert part in said
+    [warning] = caught_of(BY_NAME[name].strategy(kernel(), 0.02), domain, RAW)
+    text = str(warning.message)
+    for part in ("an observation is 55", "prior mean is 0", 'mean="estimated"', "standardise"):
+        assert part in text
     assert warning.filename == __file__
 
 
 def test_the_first_that_is_far_and_no_other():
     strategy = gp_ucb(kernel=kernel(), noise=0.02)
-    assert len(told(strategy, GRID, [0.3, 20.0, -20.0, 30.0, -40.0, 55.0])) == 1
-    assert not told(strategy, GRID, [0.3, 20.0, -20.0])
-    assert len(told(strategy, GRID, RAW, batch=(3,))) == 1
-    assert not told(strategy, GRID, RAW, check=False)
-    assert not told(strategy, GRID, [1e9] * 3, ok=torch.tensor(False))
+    assert len(caught_of(strategy, GRID, [0.3, 20.0, -20.0, 30.0, -40.0, 55.0])) == 1
+    assert not caught_of(strategy, GRID, [0.3, 20.0, -20.0])
+    assert len(caught_of(strategy, GRID, RAW, batch=(3,))) == 1
+    assert not caught_of(strategy, GRID, RAW, check=False)
+    assert not caught_of(strategy, GRID, [1e9] * 3, ok=torch.tensor(False))
 
 
 @pytest.mark.parametrize(
-    "cure",
-    [
-        lambda s: replace(s, mean=55.0),
-        lambda s: replace(s, mean="estimated"),
-        lambda s: replace(s, kernel=kernel(variance=60.0)),
-        lambda s: replace(s, noise=100.0),
-    ],
-    ids=["mean", "estimated mean", "outputscale", "noise"],
+    "parts",
+    [{"mean": 55.0}, {"mean": "estimated"}, {"kernel": kernel(variance=60.0)}, {"noise": 100.0}],
 )
-def test_the_cures_are_some(cure):
-    assert not told(cure(tv_gp_ucb(kernel=kernel(), noise=0.02, epsilon=0.01)), GRID, RAW)
+def test_the_fixes_work(parts):
+    strategy = tv_gp_ucb(kernel=kernel(), noise=0.02, epsilon=0.01)
+    assert not caught_of(replace(strategy, **parts), GRID, RAW)
 
 
 def test_an_estimated_mean_has_a_scale_to_fit():
     strategy = gp_ucb(kernel=kernel(), noise=0.02, mean="estimated")
-    [warning] = told(strategy, GRID, [55.0, 540.0, 55.0])
+    [warning] = caught_of(strategy, GRID, [55.0, 540.0, 55.0])
     assert "the mean of earlier observations is 55" in str(warning.message)
 
 
 def test_a_learned_variance_fits_itself():
     strategy = tv_gp_ucb(kernel=kernel(), noise=0.02, epsilon=0.01)
-    assert not told(replace(strategy, learning=Refit(every=50)), UNIT, RAW)
-    assert told(replace(strategy, learning=Refit(every=50, outputscale=None)), UNIT, RAW)
+    assert not caught_of(replace(strategy, learning=Refit(every=50)), UNIT, RAW)
+    assert caught_of(replace(strategy, learning=Refit(every=50, outputscale=None)), UNIT, RAW)
 
 
 def test_a_random_walk_may_have_gone_far():
     walk = ui_tvbo(kernel=kernel(), noise=0.02, sigma_w2=1.0)
-    assert not told(walk, GRID, [0.0, 90.0], times=[0.0, 100.0])
-    assert told(walk, GRID, [0.0, 33.0], times=[0.0, 0.1])
+    assert not caught_of(walk, GRID, [0.0, 90.0], times=[0.0, 100.0])
+    assert caught_of(walk, GRID, [0.0, 33.0], times=[0.0, 0.1])
 
 
 DOMAINS = [
@@ -127,15 +108,15 @@ DOMAINS = [
 ]
 
 
-@pytest.mark.parametrize(("domain", "module", "said"), DOMAINS)
-def test_a_kernel_for_another_unit(domain, module, said):
-    [warning] = told(gp_ucb(kernel=module, noise=0.02), domain, [])
-    assert said in str(warning.message)
+@pytest.mark.parametrize(("domain", "module", "text"), DOMAINS)
+def test_a_kernel_for_another_unit(domain, module, text):
+    [warning] = caught_of(gp_ucb(kernel=module, noise=0.02), domain, [])
+    assert text in str(warning.message)
     assert "Give lengthscales in the unit of the coordinates" in str(warning.message)
     assert warning.filename == __file__
     strategy = replace(gp_ucb(kernel=module, noise=0.02), learning=Refit())
     if isinstance(domain, Box):
-        assert not told(strategy, domain, [])
+        assert not caught_of(strategy, domain, [])
 
 
 FIT = [
@@ -153,8 +134,8 @@ FIT = [
 
 
 @pytest.mark.parametrize(("domain", "module"), FIT)
-def test_no_false_alarm_about_a_domain(domain, module):
-    assert not told(gp_ucb(kernel=module, noise=0.02), domain, [])
+def test_no_false_warning_about_a_domain(domain, module):
+    assert not caught_of(gp_ucb(kernel=module, noise=0.02), domain, [])
 
 
 HOURS = [1.7e9, 1.7e9 + 3600, 1.7e9 + 7200, 1.7e9 + 10800]
@@ -170,52 +151,23 @@ CLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("strategy", "said"), CLOCKS)
+@pytest.mark.parametrize(("strategy", "text"), CLOCKS)
 @pytest.mark.parametrize("domain", [GRID, UNIT], ids=["grid", "box"])
-def test_a_clock_in_another_unit(strategy, said, domain):
-    [warning] = told(strategy, domain, [0.1] * 4, times=HOURS)
-    assert said in str(warning.message)
+def test_a_clock_in_another_unit(strategy, text, domain):
+    [warning] = caught_of(strategy, domain, [0.1] * 4, times=HOURS)
+    assert text in str(warning.message)
     assert "3600 units of time apart" in str(warning.message)
     assert "per unit of the clock" in str(warning.message)
     assert warning.filename == __file__
 
 
-def test_no_false_alarm_about_a_clock():
-    """Pauses are forgotten rightly, and forgetting within one round is meant."""
+def test_no_false_warning_about_a_clock():
     strategy = tv_gp_ucb(kernel=kernel(), noise=0.02, epsilon=0.01)
-    assert not told(strategy, GRID, [0.1] * 4, times=[0.0, 1.0, 5000.0, 5001.0])
-    assert not told(strategy, GRID, [0.1] * 4, times=[0.0, 60.0, 120.0, 180.0])
+    assert not caught_of(strategy, GRID, [0.1] * 4, times=[0.0, 1.0, 5000.0, 5001.0])
+    assert not caught_of(strategy, GRID, [0.1] * 4, times=[0.0, 60.0, 120.0, 180.0])
     for parts in (
         {"decay": replace(strategy.decay, epsilon=1.0)},
         {"inflation": UncertaintyInjection(20.0)},
         {"retention": SlidingWindow(0.5, by="time")},
     ):
-        assert not told(replace(strategy, **parts), GRID, [0.1] * 4)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_no_false_alarm_on_the_worlds(seed):
-    """Every value that worlds of a unit kernel show, all arms and all rounds."""
-    module = kernel(0.2)
-    common = {"noise": 0.02}
-    draws = GaussianDraw(module)
-    for world in (
-        MarkovWorld(GRID, kernel=module, epsilon=0.03, **common),
-        AbruptWorld(GRID, functions=draws, changes=(5,), **common),
-        StaticWorld(GRID, functions=RKHSFunctions(module, terms=20), **common),
-    ):
-        stream = Stream(seed, "world", 0, 64, dtype=D, device=torch.device("cpu"))
-        rounds = world.rounds(stream)
-        highest = max(float(next(rounds).abs().max()) for _ in range(10))
-        strategy = et_gp_ucb(kernel=module, noise=0.02)
-        assert not told(strategy, GRID, [highest, -highest])
-
-
-def test_it_can_be_silenced():
-    strategy = gp_ucb(kernel=kernel(), noise=0.02)
-    state = strategy.init(GRID)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MisspecificationWarning)
-        strategy.tell(state, strategy.ask(state), 55.0)
-    with pytest.warns(UserWarning, match="an observation is 55"):
-        strategy.tell(state, strategy.ask(state), 55.0)
+        assert not caught_of(replace(strategy, **parts), GRID, [0.1] * 4)

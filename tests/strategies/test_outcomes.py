@@ -1,4 +1,4 @@
-"""Where measurements succeed: the probability against the textbook, and what it does to choices."""
+"""Where measurements succeed, pending points, and categories tried again."""
 
 import itertools
 import math
@@ -23,14 +23,24 @@ from botorch_tv import (
     gp_ucb,
     random_search,
 )
+from botorch_tv.gp.mixture.bank import Bank
+from botorch_tv.loop.log import (
+    EVERY,
+    OLDEST,
+    MeasurementLog,
+    overdue,
+    retried,
+    trial_answer,
+    trial_log,
+)
 from botorch_tv.strategies import DiscreteSearch, outcomes
-from botorch_tv.strategies.outcomes import Success
+from botorch_tv.strategies.outcomes import Success, as_if_measured
+from botorch_tv.strategies.parameters import Number, Space
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
 
 def textbook(U, ok, age, points):
-    """The probability by one regression on labels for each outcome, given those before it."""
     label, mean = np.where(ok, 1.0, -1.0), 2 * outcomes.PRIOR - 1
     logs, found = [], []
     hypotheses = itertools.product((*outcomes.LENGTHSCALES, None), outcomes.RATES)
@@ -67,11 +77,11 @@ def test_the_probability_is_that_of_the_textbook(seed):
     gap = np.median(-np.diff(age))
     points = random.random((5, 2))
     corners = torch.tensor([[10.0, -4.0], [30.0, 4.0]], dtype=torch.float64)
-    lower, sides = corners[0].numpy(), (corners[1] - corners[0]).numpy()
-    X = torch.from_numpy(lower + sides * U)
+    lower, ranges = corners[0].numpy(), (corners[1] - corners[0]).numpy()
+    X = torch.from_numpy(lower + ranges * U)
     chance = Success(X, torch.from_numpy(ok), torch.from_numpy(100 - age), corners, 100)
     wanted = textbook(U, ok, age / gap, points)
-    at = torch.from_numpy(lower + sides * points)
+    at = torch.from_numpy(lower + ranges * points)
     np.testing.assert_allclose(chance.at(at).numpy(), wanted, rtol=0, atol=1e-10)
 
 
@@ -83,64 +93,21 @@ def test_the_unit_of_time_lies_between_measurements_not_before_the_present():
     np.testing.assert_allclose(chance.at(torch.from_numpy(U)).numpy(), wanted, rtol=0, atol=1e-10)
 
 
-def test_one_failure_among_successes_is_a_glitch_and_several_are_a_region():
-    random = np.random.default_rng(0)
-    near = 0.5 + 0.05 * random.standard_normal((12, 2))
-    X = torch.from_numpy(np.concatenate([random.random((6, 2)), near]))
-    place = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
-
-    def probability(failures):
-        n = len(X) + failures
-        ok = torch.arange(n) < len(X)
-        every = torch.cat([X, place.expand(failures, -1)])
-        return float(Success(every, ok, torch.arange(n).double(), UNIT, n).at(place))
-
-    assert probability(1) > 0.75
-    assert probability(8) < 0.5
-    assert probability(8) < probability(4) < probability(1)
-
-
-def test_a_failure_is_forgotten():
-    X = torch.tensor([[0.2, 0.2], [0.8, 0.8], [0.8, 0.8], [0.8, 0.8]], dtype=torch.float64)
-    told = X, torch.tensor([True, False, False, False]), torch.arange(4).double()
-    soon, late = (float(Success(*told, UNIT, now).at(X[1:2])) for now in (4, 400))
-    assert soon < late
-
-
-def test_outcomes_of_one_time_may_have_any_unit_of_time():
+def test_outcomes_at_a_single_time_may_have_any_unit_of_time():
     X = torch.tensor([[0.2, 0.2], [0.8, 0.8], [0.8, 0.8]], dtype=torch.float64)
     ok, time = torch.tensor([True, False, False]), torch.zeros(3, dtype=torch.float64)
     hours, seconds = (Success(X, ok, time, UNIT, now).at(X) for now in (1, 3600))
     torch.testing.assert_close(hours, seconds)
 
 
-FORBIDDEN = {
-    "half": lambda x, y: x > 0.66,
-    "corner": lambda x, y: x + y > 1.18,
-    "disc": lambda x, y: (x - 0.6) ** 2 + (y - 0.5) ** 2 < 0.33**2,
-}
-
-
-@pytest.mark.parametrize("shape", FORBIDDEN)
-def test_a_forbidden_region_is_left(shape):
-    fails, loop, inside = FORBIDDEN[shape], Loop({"x": (0, 1), "y": (0, 1)}), 0
-    for number in range(40):
-        x, y = loop.ask().point.values()
-        inside += number >= 20 and fails(x, y)
-        ok = not fails(x, y)
-        loop.tell(-((x - 0.7) ** 2) - (y - 0.55) ** 2 if ok else None, ok=ok)
-    assert inside <= 4
-    assert not fails(*loop.recommend().values())
-
-
 KERNEL = RBFKernel().double()
 KERNEL.lengthscale = 0.2
-KNOWN = {"kernel": KERNEL, "noise": 0.01}
+GIVEN = {"kernel": KERNEL, "noise": 0.01}
 STRATEGIES = {
     "adaptive": adaptive_gp_ucb(),
-    "bound": gp_ucb(**KNOWN),
-    "improvement": gp_ei(**KNOWN),
-    "sample": gp_ts(**KNOWN),
+    "bound": gp_ucb(**GIVEN),
+    "improvement": gp_ei(**GIVEN),
+    "sample": gp_ts(**GIVEN),
 }
 DOMAINS = {
     "box": Box([(0.0, 1.0), (0.0, 1.0)]),
@@ -151,7 +118,7 @@ DOMAINS = {
 
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_and_domain_leaves_it(strategy, domain):
+def test_every_strategy_avoids_it_on_every_domain(strategy, domain):
     loop, inside = Loop(STRATEGIES[strategy], DOMAINS[domain]), 0
     for number in range(30):
         x, y = loop.ask().point
@@ -162,8 +129,8 @@ def test_every_strategy_and_domain_leaves_it(strategy, domain):
     assert loop.recommend()[0] <= 0.6
 
 
-def test_who_draws_points_draws_again():
-    loop, inside = Loop(random_search(**KNOWN), DOMAINS["box"]), 0
+def test_randomised_strategies_draw_again():
+    loop, inside = Loop(random_search(**GIVEN), DOMAINS["box"]), 0
     for number in range(40):
         x, y = loop.ask().point
         inside += number >= 20 and x > 0.6
@@ -172,7 +139,6 @@ def test_who_draws_points_draws_again():
 
 
 def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
-    """Probability tells no place from another, so that only the objective does."""
     random, apart = np.random.default_rng(1), []
     loop = Loop({"x": (0, 1), "y": (0, 1)})
     for number in range(60):
@@ -194,7 +160,6 @@ def test_where_everything_fails_nothing_is_recommended():
 
 
 def test_a_recommendation_that_no_measurement_supports_says_so():
-    """An event trigger forgets all but one reading, which is low."""
     strategy = et_gp_ucb(kernel=KERNEL, noise=0.01)
     loop = Loop(strategy, Grid.regular(points=15, dim=2))
     for _ in range(12):
@@ -211,7 +176,7 @@ def test_a_recommendation_that_no_measurement_supports_says_so():
     assert "No measurement supports this setting" in loop.describe()
 
 
-def test_a_category_that_always_fails_is_left():
+def test_a_category_that_always_fails_is_avoided():
     loop, bad = Loop({"kind": Choice("a", "b", "c"), "x": (0, 1)}), 0
     for number in range(30):
         point = loop.ask().point
@@ -222,15 +187,138 @@ def test_a_category_that_always_fails_is_left():
     assert loop.recommend()["kind"] != "b"
 
 
-def test_a_failure_changes_nothing_that_is_learned_about_the_objective():
-    one, other = Loop([(0, 1), (0, 1)]), Loop([(0, 1), (0, 1)])
-    points = torch.rand(12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    for number, X in enumerate(points):
-        y = math.sin(5 * float(X.sum()))
-        for loop in (one, other):
-            loop.observe(X, y, time=number)
-    one.observe(torch.tensor([0.5, 0.5]), ok=False, time=11.5)
-    at = torch.rand(20, 2, dtype=torch.float64)
-    ours, wanted = (loop.posterior(at, now=13) for loop in (one, other))
-    assert torch.equal(ours.mean, wanted.mean)
-    assert torch.equal(ours.variance, wanted.variance)
+def history(values: list[float]) -> MeasurementLog:
+    player = adaptive_gp_ucb(bank=Bank(features=24), starts=3)
+    space = Space({"x": Number(0.0, 1.0)})
+    rows = [trial_answer(float(n), n, (0.3 * n,), y) for n, y in enumerate(values)]
+    return trial_log(player, space).changed(rows, OLDEST)
+
+
+@pytest.mark.parametrize("values", [[], [55.0, 55.5]])
+def test_a_running_trial_sets_no_units(values: list[float]) -> None:
+    before = history(values)
+    state = before.state
+    for place in (0.9, 0.95):
+        state = as_if_measured(before.quiet, state, torch.tensor([place]).double(), 4.0)
+    assert not before.quiet.predicts(state)
+    assert state.rounds == len(values) + 2
+    units = history([*values, 56.0]).state.data.running.units
+    later, _ = before.strategy.tell(
+        state, before.strategy.suggestion_at(state, torch.tensor([0.6]).double(), now=5.0), 56.0
+    )
+    if values:
+        torch.testing.assert_close(later.data.running.units.centre, units.centre)
+        torch.testing.assert_close(later.data.running.units.spread, units.spread)
+
+
+def test_a_trial_that_failed_counts_as_the_worst_from_the_first_on() -> None:
+    before = history([55.0, 55.5])
+    state = as_if_measured(
+        before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, limit=50.0
+    )
+    assert before.quiet.predicts(state)
+    expected = torch.tensor([55.0, 55.5, 50.0], dtype=torch.float64).mean()
+    torch.testing.assert_close(state.data.running.units.centre, expected)
+
+
+def test_a_fantasy_is_the_predicted_mean_or_the_limit() -> None:
+    before = history([55.0, 55.5, 56.0, 54.0])
+    mean = before.quiet.suggestion_at(before.state, torch.tensor([0.9]).double(), now=4.0).mean
+    for least, wanted in ((None, mean), (100.0, mean), (40.0, torch.tensor(40.0))):
+        state = as_if_measured(
+            before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, limit=least
+        )
+        assert float(state.history.y.tensor()[-1]) == pytest.approx(float(wanted))
+
+
+SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
+SPACE = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c"), "d": Choice(True, False)})
+
+
+def tried(letters: str, others: str | None = None) -> torch.Tensor:
+    others = "t" * len(letters) if others is None else others
+    rows = [
+        SPACE.point({"x": 0.1 * (n % 10), "c": c, "d": d == "t"})
+        for n, (c, d) in enumerate(zip(letters, others))
+    ]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def value(letters: str, others: str | None = None) -> object:
+    due = overdue(SPACE, tried(letters, others))
+    return due if due is None else SPACE.axes[due[0]].choices[due[1]]
+
+
+BOTH = "tf" * 400
+ONCE = "bc" + "a" * 28 + "bc"
+TWICE = ONCE + "a" * 58 + "bc"
+THRICE = TWICE + "a" * 118 + "bc"
+FOUR_TIMES = THRICE + "a" * 238 + "bc"
+
+
+@pytest.mark.parametrize(
+    ("letters", "others", "wanted"),
+    [
+        ("bc" + "a" * 28, BOTH, None),  # not for long enough
+        ("bbcc" + "a" * 26, BOTH, None),
+        ("bc" + "a" * 38, BOTH, "b"),
+        ("cb" + "a" * 38, BOTH, "c"),
+        ("a" * 8 + "bc" + "a" * 30, BOTH, "b"),
+        ("a" * 9 + "cb" + "a" * 29, BOTH, "c"),
+        ("bc" + "a" * 37, BOTH, None),  # one in ten trials at most
+        ("bc" + "a" * 39, BOTH, None),
+        ("abc" * 20, "f" + "t" * 59, False),
+        ("abc" * 20, BOTH, None),
+        ("bc" + "a" * 38, "tf" + "t" * 38, "b"),  # that of the oldest, whatever it is of
+        ("cb" + "a" * 28 + "c" + "a" * 19, "tf" + "t" * 48, False),
+        (ONCE + "a" * 28, BOTH, None),
+        (ONCE + "a" * 58, BOTH, None),  # tried once in vain: after twice as long
+        (ONCE + "a" * 68, BOTH, "b"),
+        (ONCE + "b" + "a" * 37, BOTH, "b"),  # was gone on with, and c was not
+        (TWICE + "a" * 118, BOTH, None),
+        (TWICE + "a" * 128, BOTH, "b"),
+        (THRICE + "a" * 238, BOTH, None),
+        (THRICE + "a" * 248, BOTH, "b"),
+        (FOUR_TIMES + "a" * 248, BOTH, "b"),  # no longer than that
+    ],
+)
+def test_the_category_tried_longest_ago_is_due(letters: str, others: str, wanted: object) -> None:
+    assert value(letters, others) == wanted
+
+
+def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
+    many = Space({"m": Choice(*range(40))})
+    points = torch.tensor([many.point({"m": 0})] * 19, dtype=torch.float64)
+    seen = []
+    for _ in range(60 * EVERY):
+        due = overdue(many, points)
+        if due is not None:
+            seen.append(due[1])
+        new = torch.tensor([many.point({"m": 0 if due is None else due[1]})])
+        points = torch.cat([points, new.double()])
+    assert set(seen) == set(range(1, 40))
+    assert len(seen) <= 60
+
+
+def test_a_due_category_is_chosen_at_its_best_bound() -> None:
+    space = Space({"x": Number(0, 16, step=1), "c": Choice("a", "b")})
+    strategy = adaptive_gp_ucb(bank=SMALL)
+    letters = "ab" * 4 + "a" * 32
+    rows = [
+        trial_answer(
+            float(n), n, space.point({"x": (5 * n) % 17, "c": c}), float((5 * n) % 17) / 16
+        )
+        for n, c in enumerate(letters)
+    ]
+    state = trial_log(strategy, space).changed(rows, OLDEST).state
+    plain = strategy.ask(state, now=40.0)
+    suggestion = strategy.ask(retried(state), now=40.0)
+    assert space.params(plain.X)["c"] == "a"
+    assert space.params(suggestion.X)["c"] == "b"
+    every = torch.tensor([space.point({"x": n, "c": "b"}) for n in range(17)]).double()
+    posterior = strategy.posterior(state, every, now=40.0)
+    mean, sd = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).sqrt()
+    best = int((mean + suggestion.sqrt_beta * sd).argmax())
+    torch.testing.assert_close(suggestion.X, every[best])
+    late = strategy.ask(retried(strategy.tell(state, suggestion, 0.3)[0]), now=41.0)
+    assert space.params(late.X)["c"] == "a"

@@ -26,7 +26,7 @@ MIXED: dict[str, Any] = {
 LIKE = torch.zeros((), dtype=torch.float64)
 
 
-def test_places_are_shares_of_sides_and_of_logarithms() -> None:
+def test_coordinates_are_fractions_of_ranges_and_of_logarithms() -> None:
     point = {"temperature": 35.0, "rate": 1e-2, "layers": 8, "width": 32}
     shares = [15 / 60, 3 / 4, 1.0, math.log(8) / math.log(64)]
     torch.testing.assert_close(Parameters(MIXED).place(point, LIKE), LIKE.new_tensor(shares))
@@ -43,25 +43,24 @@ def test_places_are_shares_of_sides_and_of_logarithms() -> None:
 def test_a_value_that_was_rounded_comes_back_as_the_same_number(
     low: float, size: float, share: float, log: bool, dtype: torch.dtype
 ) -> None:
-    """What a file holds is the value, and the place is made of it anew."""
     try:
         if log:
             low = abs(low) + 1e-9
-            one = Float(low, low * (1 + 10**size), log=True)
+            axis = Float(low, low * (1 + 10**size), log=True)
         else:
-            one = Float(low, low + 10**size)
+            axis = Float(low, low + 10**size)
     except ValueError:
         return
-    space = Parameters({"x": one})
+    space = Parameters({"x": axis})
     value = space.named(torch.tensor([share], dtype=dtype))["x"]
-    assert one.low <= value <= one.high
+    assert axis.low <= value <= axis.high
     place = space.place({"x": value}, torch.zeros((), dtype=dtype))
     assert space.named(place) == {"x": value}
     assert abs(float(place) - share) < (1e-7 if dtype == torch.float64 else 1e-3)
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_whole_numbers_come_back_and_are_kept_whole(log: bool) -> None:
+def test_whole_numbers_come_back_and_stay_whole(log: bool) -> None:
     space = Parameters({"n": Integer(3, 40, log=log)})
     for n in range(3, 41):
         place = space.place({"n": n}, LIKE)
@@ -80,31 +79,29 @@ def test_whole_numbers_have_equal_shares() -> None:
     assert torch.equal(X[:, 1], U[:, 1])
 
 
-def test_sides_are_corners() -> None:
-    sides = Box([(0, 1), (-2.5, 7)])
-    assert torch.equal(sides.bounds, torch.tensor([[0, -2.5], [1, 7]], dtype=torch.float64))
-    assert sides.parameters is None
+def test_ranges_are_corners() -> None:
+    box = Box([(0, 1), (-2.5, 7)])
+    assert torch.equal(box.bounds, torch.tensor([[0, -2.5], [1, 7]], dtype=torch.float64))
+    assert box.parameters is None
 
 
 def test_floats_alone_are_the_unit_cube() -> None:
-    """The same choices as on a box of shares, whatever the unit."""
     kernel = RBFKernel().double()
     strategy = tv_gp_ucb(kernel=kernel, noise=0.01, epsilon=0.05)
     named, plain = Box({"a": (20, 80), "b": Float(1e-4, 1, log=True)}), Box([(0, 1), (0, 1)])
-    states = [strategy.init(one) for one in (named, plain)]
+    states = [strategy.init(box) for box in (named, plain)]
     for t in range(4):
         suggestions = [strategy.ask(state) for state in states]
         assert torch.equal(suggestions[0].X, suggestions[1].X)
         y = float(torch.cos(3 * suggestions[0].X.sum() - 0.1 * t))
-        states = [strategy.tell(state, one, y)[0] for state, one in zip(states, suggestions)]
+        states = [strategy.tell(state, made, y)[0] for state, made in zip(states, suggestions)]
 
 
 def test_the_best_of_whole_numbers_is_found() -> None:
-    """Against every point of a grid: whole numbers alone, so that all can be listed."""
     box = Box({"a": Integer(0, 9), "b": Integer(1, 100, log=True)})
     assert box.parameters is not None
     points = [{"a": a, "b": b} for a, b in itertools.product(range(10), range(1, 101))]
-    X = torch.stack([box.parameters.place(one, LIKE) for one in points])
+    X = torch.stack([box.parameters.place(point, LIKE) for point in points])
     kernel = RBFKernel().double()
     kernel.lengthscale = 0.2
     strategy = tv_gp_ucb(kernel=kernel, noise=0.01, epsilon=0.03)
@@ -138,91 +135,53 @@ def test_points_by_chance_are_whole() -> None:
     assert chosen == {0.0, 0.5, 1.0}
 
 
-REFUSED: dict[str, tuple[Any, str]] = {
-    "unknown": (
-        {"temp": 30, "rate": 0.01, "layers": 2, "width": 8},
-        "each of the parameters temp",
-    ),
-    "missing": (
-        {"temperature": 30, "rate": 0.01},
-        "X is .*rate'., but it must have a value",
-    ),
-    "outside": ({"temperature": 90}, "temperature is 90, but it must be a number from 20 to 80"),
-    "not whole": (
-        {"layers": 2.5},
-        "layers is 2.5, but it must be a whole number from 1 to 8",
-    ),
-    "no number": ({"rate": "high"}, "rate is 'high', but it must be a number"),
-    "NaN": ({"rate": math.nan}, "rate is nan, but it must be a number"),
-    "nameless": ([30, 0.01, 2, 8], "; give {'temperature'"),
-}
+GOOD = {"temperature": 30.0, "rate": 0.01, "layers": 2, "width": 8}
+SPACE = Parameters(MIXED)
+REFUSED: list[tuple[Any, str]] = [
+    (lambda: SPACE.place({"temp": 30, "rate": 0.01}, LIKE), "each of the parameters temp"),
+    (lambda: SPACE.place({"temperature": 30, "rate": 0.01}, LIKE), "X is .*rate'., but it must"),
+    (lambda: SPACE.place(GOOD | {"temperature": 90}, LIKE), "90, but .* a number from 20 to 80"),
+    (lambda: SPACE.place(GOOD | {"layers": 2.5}, LIKE), "2.5, but .* a whole number from 1 to 8"),
+    (lambda: SPACE.place(GOOD | {"rate": "high"}, LIKE), "rate is 'high', but it must be a number"),
+    (lambda: SPACE.place(GOOD | {"rate": math.nan}, LIKE), "rate is nan, but it must be a number"),
+    (lambda: SPACE.place([30, 0.01, 2, 8], LIKE), "; give {'temperature'"),
+    (lambda: Box({"x": (1, 0)}), r"x is \(1, 0\) \(Float: low is 1.0 and high 0.0"),
+    (lambda: Box({"x": 3}), "x is 3 .*; give"),
+    (lambda: Box({"x": (0, 3, 2)}), r"x is \(0, 3, 2\) .*; give \(low, high\)"),
+    (lambda: Box({"x": range(20, 80)}), r"x is range\(20, 80\) .*; give \(low, high\)"),
+    (lambda: Box({"x": (True, False)}), r"x is \(True, False\).*; give \(low, high\)"),
+    (lambda: Box({"x": (0, math.inf)}), r"x is .* must lie in \(-1e150, 1e150\)"),
+    (lambda: Box({"tool": ["old", "new", "worn"]}), r"tool is .*; give .* or Choice\("),
+    (lambda: Box({3: (0, 1)}), "3 is no name"),  # type: ignore[dict-item]
+    (lambda: Box({}), "no parameters are given"),
+    (lambda: Box([]), "must be a floating-point tensor"),
+    (lambda: Box([(0, 1), 2]), "must be a floating-point tensor"),  # type: ignore[list-item]
+    (lambda: Float(0, 1, log=True), r"low is 0, but it must lie in \(0, 1e150\); .* log=False"),
+    (lambda: Integer(0, 4, log=True), "integer of at least 1; use log=False"),
+    (lambda: Integer(0.5, 4), "Integer: low is 0.5"),  # type: ignore[arg-type]
+    (lambda: Float(1e6, 1e6 + 1), "by more than the fifth digit"),
+    (lambda: Integer(2, 2), "omit a fixed parameter"),
+    (lambda: Integer(1, 10**6 + 1), "high 1000001, but .* at most a million"),
+    (lambda: Box({"x": (0, 1)}, search=DiscreteSearch(torch.rand(3, 1).double())), "by MultiStart"),
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_points_are_refused_by_the_name_of_the_parameter(name: str) -> None:
-    point, message = REFUSED[name]
-    good = {"temperature": 30.0, "rate": 0.01, "layers": 2, "width": 8}
-    if name in ("outside", "not whole", "no number", "NaN"):
-        point = good | point
-    with pytest.raises(InputDataError, match=message):
-        Parameters(MIXED).place(point, LIKE)
-
-
-@pytest.mark.parametrize(
-    ("bounds", "message"),
-    [
-        ({"x": (1, 0)}, r"x is \(1, 0\) \(Float: low is 1.0 and high 0.0"),
-        ({"x": 3}, "x is 3 .*; give"),
-        ({"x": (0, 3, 2)}, r"x is \(0, 3, 2\) .*; give \(low, high\)"),
-        ({"x": range(20, 80)}, r"x is range\(20, 80\) .*; give \(low, high\)"),
-        ({"x": bool}, "x is .*bool.*; give"),
-        ({"x": (True, False)}, r"x is \(True, False\).*; give \(low, high\)"),
-        ({"x": (0, math.inf)}, r"x is .* must lie in \(-1e150, 1e150\)"),
-        ({"tool": ["old", "new", "worn"]}, r"tool is .*; give .* or Choice\("),
-        ({3: (0, 1)}, "3 is no name"),
-        ({}, "no parameters are given"),
-        ([(0, 1), 2], "must be a floating-point tensor"),
-        ([], "must be a floating-point tensor"),
-        ("abc", "it must be a floating-point tensor"),
-    ],
-)
-def test_bounds_that_are_none(bounds: Any, message: str) -> None:
-    with pytest.raises(InputDataError, match=message):
-        Box(bounds)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Float(0, 1, log=True), r"low is 0, but it must lie in \(0, 1e150\); .* log=False"),
-        (lambda: Integer(0, 4, log=True), "integer of at least 1; use log=False"),
-        (lambda: Integer(0.5, 4), "Integer: low is 0.5"),  # type: ignore[arg-type]
-        (lambda: Float(1e6, 1e6 + 1), "by more than the fifth digit"),
-        (lambda: Integer(2, 2), "omit a fixed parameter"),
-        (lambda: Integer(1, 10**6 + 1), "high 1000001, but .* at most a million"),
-    ],
-)
-def test_parameters_that_are_none(make: Any, message: str) -> None:
-    assert Integer(1, 10**6).high == 10**6
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-def test_candidates_have_no_names() -> None:
-    with pytest.raises(ValueError, match="named parameters are searched by MultiStart"):
-        Box({"x": (0, 1)}, search=DiscreteSearch(torch.rand(3, 1).double()))
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_refusals(call: Any, message: str) -> None:
+    with pytest.raises((InputDataError, ValueError), match=message):
+        call()
 
 
 def test_data_there_and_back() -> None:
     space = Parameters(MIXED)
     again = Parameters.from_data(space.data())
     assert dict(again) == dict(space)
-    assert all(isinstance(one, BoxParameter) for one in again.values())
+    assert all(isinstance(axis, BoxParameter) for axis in again.values())
 
 
 def test_descriptions_tell_parameters_apart() -> None:
     plain = describe(Box([(0, 1)]), "box")
-    described = [describe(Box({"x": one}), "box") for one in ((0, 1), (0, 2), Integer(0, 1))]
+    described = [describe(Box({"x": axis}), "box") for axis in ((0, 1), (0, 2), Integer(0, 1))]
     for there, here in itertools.permutations([plain, *described], 2):
         assert differences(there, here, "box")
 

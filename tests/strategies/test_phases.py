@@ -13,7 +13,6 @@ from conformance.rounds import Setting, make_world
 from oracles.dense import regression
 
 from botorch_tv.acquisition import IGPUCB, Constant
-from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Box, r_perp
 from botorch_tv.strategies.phases import PhasedElimination, phase_lengths
 
@@ -36,7 +35,6 @@ def test_lengths_of_phases(period):
 
 
 def planned(alive: set[int], length: int) -> list[int]:
-    """The most uncertain arm alive, over and over, by whole regressions."""
     plan: list[int] = []
     for _ in range(length):
         times = [0.0] * len(plan)
@@ -52,8 +50,8 @@ def planned(alive: set[int], length: int) -> list[int]:
 def test_phases_are_those_of_the_book(maximize, engine):
     sign = 1.0 if maximize else -1.0
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    one = strategy(maximize=maximize, inference=engine)
-    state = one.init(GRID, batch_shape=(TRIALS,))
+    player = strategy(maximize=maximize, inference=engine)
+    state = player.init(GRID, batch_shape=(TRIALS,))
     lengths = phase_lengths(PERIOD)
     begins = {0, *itertools.accumulate(lengths)} - {PERIOD}
     alive = [set(range(25)) for _ in range(TRIALS)]
@@ -71,29 +69,28 @@ def test_phases_are_those_of_the_book(maximize, engine):
                     width = math.sqrt(BETA) * np.sqrt(variance)
                     among = sorted(alive[trial])
                     lower = max((sign * mean - width)[among])
-                    left = {arm for arm in among if sign * mean[arm] + width[arm] >= lower}
-                    eliminated += len(alive[trial]) - len(left)
-                    alive[trial] = left
+                    remaining = {arm for arm in among if sign * mean[arm] + width[arm] >= lower}
+                    eliminated += len(alive[trial]) - len(remaining)
+                    alive[trial] = remaining
                 plans[trial], rows[trial] = planned(alive[trial], length), []
         phase = state.memory[-1]
-        suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
+        suggestion = player.ask(state, generator=torch.Generator().manual_seed(t))
         y = world.observe(t, suggestion.index)
         for trial in range(TRIALS):
             assert set(phase.alive[trial].nonzero().flatten().tolist()) == alive[trial]
-            left = phase.plan[trial][phase.pending[trial]].tolist()
-            assert sorted(left) == sorted(plans[trial]), f"round {t + 1}"
+            remaining = phase.plan[trial][phase.pending[trial]].tolist()
+            assert sorted(remaining) == sorted(plans[trial]), f"round {t + 1}"
             arm = int(suggestion.index[trial])
             plans[trial].remove(arm)
             rows[trial].append((arm, float(y[trial])))
-        state, info = one.tell(state, suggestion, y)
+        state, info = player.tell(state, suggestion, y)
         assert info.reset.tolist() == [t > 0 and done == 0] * TRIALS
     assert eliminated > 20
 
 
-def test_an_arm_given_up_sets_no_limit_to_those_left():
-    """The function is another in every phase, so that one given up may be the best by far."""
-    one, trials, beta = strategy(beta=0.1), 40, 0.1
-    state = one.init(GRID, batch_shape=(trials,))
+def test_eliminated_arms_set_no_limit():
+    player, trials, beta = strategy(beta=0.1), 40, 0.1
+    state = player.init(GRID, batch_shape=(trials,))
     lengths, generator = phase_lengths(PERIOD), torch.Generator().manual_seed(8)
     root = torch.linalg.cholesky(torch.from_numpy(K) + 1e-9 * torch.eye(25, dtype=D))
     alive, differs = torch.ones(trials, 25, dtype=torch.bool), 0
@@ -101,9 +98,9 @@ def test_an_arm_given_up_sets_no_limit_to_those_left():
         f = torch.randn(trials, 25, dtype=D, generator=generator) @ root.mT
         rows = []
         for _ in range(length):
-            suggestion = one.ask(state, generator=generator)
+            suggestion = player.ask(state, generator=generator)
             y = f.gather(1, suggestion.index.unsqueeze(1)).squeeze(1)
-            state, _ = one.tell(state, suggestion, y)
+            state, _ = player.tell(state, suggestion, y)
             rows.append((suggestion.index, y))
         arms, values = (torch.stack(part, -1).tolist() for part in zip(*rows))
         for trial in range(trials):
@@ -118,96 +115,74 @@ def test_an_arm_given_up_sets_no_limit_to_those_left():
 
 
 def test_every_order_is_as_likely():
-    """24 orders of the first four arms of a plan, by Pearson's test."""
-    one = strategy(period=16)
+    player = strategy(period=16)
     assert phase_lengths(16)[0] == 4
     trials = 4800
-    state = one.init(GRID, batch_shape=(trials,))
+    state = player.init(GRID, batch_shape=(trials,))
     places = {arm: place for place, arm in enumerate(state.memory[-1].plan[0].tolist())}
     assert len(places) == 4
     orders = torch.zeros(trials, dtype=torch.int64)
     for t in range(4):
-        suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
+        suggestion = player.ask(state, generator=torch.Generator().manual_seed(t))
         at = torch.tensor([places[arm] for arm in suggestion.index.tolist()])
         orders = 4 * orders + at
-        state, _ = one.tell(state, suggestion, torch.zeros(trials, dtype=D))
+        state, _ = player.tell(state, suggestion, torch.zeros(trials, dtype=D))
     counts = orders.unique(return_counts=True)[1].double()
     assert len(counts) == 24
     assert float(((counts - 200).square() / 200).sum()) < 60  # 23 degrees; p = 3e-5
 
 
-def play(one, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS), take=None):
+def play(player, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS), take=None):
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     world = world if take is None else world.take(take)
     seen = []
     for t in range(start, stop):
         generators = [torch.Generator().manual_seed(100 * t + seed) for seed in seeds]
-        suggestion = one.ask(state, generator=generators)
-        state, _ = one.tell(state, suggestion, world.observe(t, suggestion.index))
+        suggestion = player.ask(state, generator=generators)
+        state, _ = player.tell(state, suggestion, world.observe(t, suggestion.index))
         seen.append(suggestion)
     return state, seen
 
 
 def test_a_batch_is_its_trials():
-    one = strategy()
-    _, together = play(one, one.init(GRID, batch_shape=(TRIALS,)))
+    player = strategy()
+    _, together = play(player, player.init(GRID, batch_shape=(TRIALS,)))
     for trial in range(TRIALS):
-        _, alone = play(one, one.init(GRID), seeds=[trial], take=[trial])
+        _, alone = play(player, player.init(GRID), seeds=[trial], take=[trial])
         for mine, theirs in zip(alone, together):
             assert torch.equal(mine.index, theirs.index[trial])
             torch.testing.assert_close(mine.mean, theirs.mean[trial], atol=1e-9, rtol=0)
 
 
 def test_a_saved_run_goes_on_and_nothing_changes_in_place():
-    one = strategy()
-    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 13)
+    player = strategy()
+    state, _ = play(player, player.init(GRID, batch_shape=(TRIALS,)), 0, 13)
     before, saved = copy.deepcopy(state.memory[-1]), io.BytesIO()
     torch.save(state, saved)
-    _, wanted = play(one, state, 13)
+    _, wanted = play(player, state, 13)
     assert all(torch.equal(*pair) for pair in zip(state.memory[-1], before))
     saved.seek(0)
-    _, found = play(one, torch.load(saved, weights_only=False), 13)
+    _, found = play(player, torch.load(saved, weights_only=False), 13)
     assert all(torch.equal(a.index, b.index) for a, b in zip(found, wanted))
 
 
 def test_failures_and_points_chosen_elsewhere_take_their_round():
-    """A failed reading says nothing, and phases end when they are due."""
-    one = strategy()
-    state = one.init(GRID, batch_shape=(2,))
+    player = strategy()
+    state = player.init(GRID, batch_shape=(2,))
     for t in range(PERIOD + 3):
-        suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
+        suggestion = player.ask(state, generator=torch.Generator().manual_seed(t))
         if t % 3 == 0:
-            suggestion = one.suggestion_at(state, GRID.X[[t % 25, 7]])
+            suggestion = player.suggestion_at(state, GRID.X[[t % 25, 7]])
         y = torch.tensor([math.nan, 0.5], dtype=D)
-        state, _ = one.tell(state, suggestion, y, ok=y.isfinite())
-        left = state.memory[-1].pending.sum(-1)
-        assert left[0] == left[1]
-    assert int(left[0]) == phase_lengths(PERIOD)[0] - 3
+        state, _ = player.tell(state, suggestion, y, ok=y.isfinite())
+        remaining = state.memory[-1].pending.sum(-1)
+        assert remaining[0] == remaining[1]
+    assert int(remaining[0]) == phase_lengths(PERIOD)[0] - 3
     assert bool(state.memory[-1].alive.all())
+    assert player.numbers_per_trial(state, 30) > 25
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_any_shape_in_either_precision(dtype):
-    one = strategy()
-    state = one.init(GRID, batch_shape=(2, 3), dtype=dtype)
-    for t in range(12):
-        suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
-        assert suggestion.mean.dtype == dtype
-        state, _ = one.tell(state, suggestion, torch.cos(3 * suggestion.X.sum(-1)))
-    assert state.memory[-1].alive.shape == (2, 3, 25)
-    assert one.numbers_per_trial(state, 30) > 25
-
-
-def test_in_a_study():
-    world = MarkovWorld(GRID, kernel=SETTING.module(), epsilon=0.01, noise=0.02)
-    runs = [
-        run_study(world, {"R-PERP": strategy()}, trials=6, horizon=30, chunk=chunk).regret.values
-        for chunk in (6, 2)
-    ]
-    assert runs[0] == pytest.approx(runs[1], abs=1e-9)
-
-
-def test_what_is_no_phase_is_refused():
+def test_refusals():
     with pytest.raises(InputDataError, match="needs a list of arms"):
         strategy().init(Box([(0.0, 1.0)]))
     usual = {"kernel": SETTING.module(), "noise": 0.02, "width": Constant(4.0), "period": 5}

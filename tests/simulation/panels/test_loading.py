@@ -110,7 +110,7 @@ def test_bad_files(tmp_path):
         "a.npz": (b"not an archive", "damaged"),
         "flipped.npz": (flipped, "is damaged"),
         "line.npz": (None, "no numeric array .*such are: none"),
-        "b.csv.gz": (gzip.compress(b"1,2\n" * 1000)[:-9], "b.csv.gz is no table"),
+        "b.csv.gz": (gzip.compress(b"1,2\n" * 1000)[:-9], "b.csv.gz is not a table"),
         "c.csv": (b"\xff\xfe\x00", "c.csv is no table"),
     }
     for name, (content, message) in contents.items():
@@ -184,7 +184,7 @@ def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
         ("", "is not a table"),
         ("a,b\n", "no readings; add some below"),
         ("a,b\n1,2,3\n", "is not a table .*Expected 2 fields in line 2, saw 3"),
-        ("a,b\n1,2\n3,cold\n", "line 3: 'cold' is not a number; leave the cell empty"),
+        ("a,b\n1,2\n3,cold\n", "line 3: 'cold' is not a number; a missing reading"),
         ("a,b\n1,inf\n", r"the readings at \[\[0, 1\]\], row and arm, are infinite"),
         ("d,b\n2020-01-01,1\nlater,2\n", "line 3: 'later' is not a date"),
         ("d,b\n2020-01-01,1\n1/2/2020,2\n", "line 3: '1/2/2020' .* differs from '2020-01-01'"),

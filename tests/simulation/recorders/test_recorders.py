@@ -158,14 +158,14 @@ def test_arguments_of_before_and_after() -> None:
             return {"asked": Variable(dtype="int32")}
 
         def before(self, seen: Seen) -> Mapping[str, Tensor]:
-            self._count = seen.state.told
+            self._count = seen.state.rounds
             assert torch.equal(seen.best, seen.objective.best(True))
             assert torch.equal(seen.value, seen.objective.at(seen.suggestion.choice))
             return {}
 
         def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
             regret = float(seen.regret(seen.value).min())
-            seen_rounds.append((seen.round, self._count, seen.state.told, regret))
+            seen_rounds.append((seen.round, self._count, seen.state.rounds, regret))
             return {"asked": info.side_queries}
 
     player = {"SparQ": sparq_gp_ucb(kernel=KERNEL, noise=0.02)}

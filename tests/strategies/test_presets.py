@@ -1,9 +1,9 @@
-"""What a preset takes: listed, described, and nothing besides."""
+"""Arguments, defaults and docstrings of presets."""
 
 import inspect
+import math
 import pickle
 from dataclasses import fields
-from pathlib import Path
 from typing import Unpack
 
 import pytest
@@ -12,13 +12,14 @@ from gpytorch.kernels import RBFKernel
 import botorch_tv
 from benchmarks import readme
 from botorch_tv import strategies
-from botorch_tv.acquisition import Logarithmic
+from botorch_tv.acquisition import Logarithmic, WidthContext
 from botorch_tv.forgetting import SlidingWindow
+from botorch_tv.forgetting.change_detection import prediction_error
 from botorch_tv.identity import describe
-from botorch_tv.strategies import presets
+from botorch_tv.strategies import et_gp_ucb, gp_ucb, presets
 from botorch_tv.strategies.presets import ARGUMENTS
 
-PRESETS = {name: one.make for name, one in presets.PRESETS.items()}
+PRESETS = {name: entry.make for name, entry in presets.PRESETS.items()}
 OWN = {
     "r_gp_ucb": {"period": 3},
     "br_gp_ucb": {"period": 3},
@@ -37,11 +38,11 @@ OWN = {
 }
 
 
-TOLD_NOTHING = "adaptive_gp_ucb"
+ADAPTIVE = "adaptive_gp_ucb"
 
 
 def needed_by(name):
-    if name == TOLD_NOTHING:
+    if name == ADAPTIVE:
         return {}
     return {"kernel": RBFKernel(), "noise": 0.1} | OWN.get(name, {})
 
@@ -51,12 +52,12 @@ def test_every_argument_is_listed_taken_and_described(name):
     preset = PRESETS[name]
     listed = inspect.signature(preset).parameters
     described = inspect.getdoc(preset).split("Args:\n")[1]
-    for one in listed.values():
-        assert f"\n    {one.name}: " in f"\n{described}"
-        assert one.annotation is not one.empty
+    for item in listed.values():
+        assert f"\n    {item.name}: " in f"\n{described}"
+        assert item.annotation is not item.empty
     needed = needed_by(name)
-    assert {one.name for one in listed.values() if one.default is one.empty} == set(needed)
-    spelled = {name: one.default for name, one in listed.items()} | needed
+    assert {item.name for item in listed.values() if item.default is item.empty} == set(needed)
+    spelled = {name: item.default for name, item in listed.items()} | needed
     assert describe(preset(**spelled), "it") == describe(preset(**needed), "it")
     assert pickle.loads(pickle.dumps(preset)) is preset
 
@@ -75,7 +76,7 @@ def test_the_package_offers_the_whole_list():
     offered = {name for name in strategies.__all__ if inspect.isfunction(getattr(strategies, name))}
     assert offered == set(PRESETS)
     assert all(name in botorch_tv.__all__ for name in PRESETS)
-    styles = [one.style for one in presets.PRESETS.values()]
+    styles = [entry.style for entry in presets.PRESETS.values()]
     assert len(set(styles)) == len(styles)
 
 
@@ -83,10 +84,10 @@ def test_the_table_of_the_readme_is_that_of_the_list():
     text = readme.README.read_text(encoding="utf-8")
     begin, end = readme.PRESETS_BEGIN, readme.PRESETS_END
     assert readme.replaced(readme.presets(), text, begin, end) == text
-    assert all(one.row.count(" | ") == 4 for one in presets.PRESETS.values())
+    assert all(entry.row.count(" | ") == 4 for entry in presets.PRESETS.values())
 
 
-def test_a_stranger_adds_an_algorithm_in_one_file(monkeypatch):
+def test_a_user_adds_an_algorithm_in_a_file(monkeypatch):
     monkeypatch.setattr(presets, "PRESETS", dict(presets.PRESETS))
 
     @presets.preset("Short-GP-UCB, Short", "blue dotted", "none | σ² | the newest | logarithmic | ")
@@ -100,16 +101,16 @@ def test_a_stranger_adds_an_algorithm_in_one_file(monkeypatch):
         return strategies.GPStrategy(retention=SlidingWindow(rounds), **parts)
 
     assert "`short_gp_ucb` | retains the newest" in readme.presets(presets.PRESETS)
-    one = short_gp_ucb(kernel=RBFKernel().double(), noise=0.1, rounds=3)
-    state = one.init(strategies.Grid.regular(points=4, dim=1))
+    player = short_gp_ucb(kernel=RBFKernel().double(), noise=0.1, rounds=3)
+    state = player.init(strategies.Grid.regular(points=4, dim=1))
     for _ in range(5):
-        state, _ = one.tell(state, one.ask(state), 0.1)
+        state, _ = player.tell(state, player.ask(state), 0.1)
     assert state.data.rounds - state.data.dropped == 3
     with pytest.raises(TypeError, match="unexpected keyword argument 'round'"):
         short_gp_ucb(kernel=RBFKernel(), noise=0.1, round=3)
 
 
-def test_what_is_missing_is_said():
+def test_missing_arguments_are_named():
     with pytest.raises(TypeError, match="missing a required argument: 'noise'"):
         strategies.r_gp_ucb(kernel=RBFKernel())
     with pytest.raises(TypeError, match="too many positional arguments"):
@@ -117,28 +118,52 @@ def test_what_is_missing_is_said():
 
 
 def test_defaults_are_those_of_a_strategy():
-    defaults = {one.name: one.default for one in fields(strategies.GPStrategy)}
+    defaults = {item.name: item.default for item in fields(strategies.GPStrategy)}
     for name in ("maximize", "mean", "inference"):
         assert ARGUMENTS[name][1] == defaults[name]
 
 
-@pytest.mark.slow
-def test_types_are_checked_beforehand(tmp_path):
-    api = pytest.importorskip("mypy.api")
-    calls = {
-        "gp_ucb(kernel=k, noise=0.1, mean='estimated')": "",
-        "gp_ucb(kernel=k, noise=0.1, wdith=None)": 'Unexpected keyword argument "wdith"',
-        "gp_ei(kernel=k, noise=0.1, width=None)": 'Unexpected keyword argument "width"',
-        "r_gp_ucb(kernel=k, noise=0.1)": 'Missing named argument "period"',
-        "r_gp_ucb(kernel=k, noise=0.1, period='3')": "incompatible type",
-        "tv_gp_ucb(kernel=k, epsilon=0.1)": 'Missing named argument "noise"',
-    }
-    head = f"from torch import Tensor\nfrom botorch_tv.strategies import {', '.join(PRESETS)}\n"
-    file = tmp_path / "calls.py"
-    file.write_text(head + "def play(k: Tensor) -> None:\n    " + "\n    ".join(calls) + "\n")
-    settings = Path(botorch_tv.__file__).parents[1] / "pyproject.toml"
-    told, _, _ = api.run(["--config-file", str(settings), "--no-error-summary", str(file)])
-    for line, expected in enumerate(calls.values(), start=4):
-        errors = [one for one in told.splitlines() if f"calls.py:{line}: error:" in one]
-        assert bool(errors) == bool(expected)
-        assert all(expected in one for one in errors)
+COMMON = {"maximize": True, "mean": 0.0, "inference": "auto"}
+WIDE = {"width": None}
+GAIN = WIDE | {"B": 1.0, "R": None, "delta": 0.1}  # δ = 0.1 as in the papers' experiments
+EXPERT = WIDE | {"B": 1.0, "delta": 0.1, "c_Q": 1.0, "steps": None}
+DEFAULTS = {
+    "gp_ucb": WIDE,
+    "igp_ucb": GAIN,
+    "gp_ts": GAIN,
+    "gp_ei": {"incumbent": "posterior", "ties": "first"},
+    "gp_pi": {"incumbent": "posterior", "ties": "first"},
+    "random_search": {},
+    "r_gp_ucb": WIDE,
+    "br_gp_ucb": GAIN,
+    "sw_gp_ucb": GAIN,
+    "tv_gp_ucb": WIDE,
+    "tv_bayesopt": WIDE,
+    "w_gp_ucb": GAIN,
+    "ui_tvbo": WIDE,
+    "ui_gp_ucb": WIDE | {"kappa": 1.0, "B": 1.0, "delta": 0.1},
+    "et_gp_ucb": WIDE | {"delta": 0.1, "rule": prediction_error, "confirm": 0},
+    "glr_gp_ucb": WIDE | {"delta": 0.1, "longest": 64},
+    "w_dbo": WIDE | {"alpha": 0.25},
+    "pe_gp_ucb": WIDE | {"delta": 0.1},
+    "bob_gp_ucb": GAIN,
+    "r_perp": {},
+    "sparq_gp_ucb": EXPERT,
+    "w_sparq_gp_ucb": EXPERT | {"alpha_tilde": 0.25, "inflate": True},
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_defaults(name):
+    parameters = inspect.signature(getattr(strategies, name)).parameters.values()
+    assert all(item.kind is item.KEYWORD_ONLY for item in parameters)
+    given = {item.name: item.default for item in parameters if item.default is not item.empty}
+    assert given == COMMON | DEFAULTS[name]
+
+
+def test_an_event_trigger_explores_as_its_paper_does():
+    et, usual = (make(kernel=RBFKernel(), noise=0.1).width for make in (et_gp_ucb, gp_ucb))
+    for t in (1, 7, 400):
+        context = WidthContext(t, t)
+        assert float(et.sqrt_beta(context)) == pytest.approx((0.4 * math.log(4 * t)) ** 0.5)
+        assert float(usual.sqrt_beta(context)) == pytest.approx((0.8 * math.log(4 * t)) ** 0.5)

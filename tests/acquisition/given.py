@@ -1,4 +1,4 @@
-"""Candidates of a posterior that a test knows."""
+"""Candidates with a given posterior."""
 
 import math
 
@@ -10,18 +10,7 @@ from botorch_tv.gp.tensors import Scratch
 D = torch.float64
 
 
-class Compilable(Candidates):
-    """Candidates with these means and deviations, of one trial.
-
-    Args:
-        mean: Their means.
-        sd: Their standard deviations.
-        scale: Largest prior standard deviation.
-        sign: 1 where the largest value is wanted, -1 where the smallest is.
-        incumbent: The best mean observed.
-        observed: The best value observed.
-    """
-
+class Given(Candidates):
     mean = sd = noise = incumbent = best_observation = sqrt_beta = has_data = None
 
     def __init__(self, mean, sd, scale=2.0, sign=1, incumbent=1.0, observed=math.nan):

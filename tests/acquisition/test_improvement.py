@@ -1,0 +1,123 @@
+"""Improvements at the tails and without variance."""
+
+import mpmath
+import pytest
+import torch
+from acquisition.given import Given
+from gpytorch.kernels import RBFKernel
+from mpmath import mp
+
+from botorch_tv.acquisition.exploration import (
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    log_expected_excess,
+)
+from botorch_tv.gp.point_kernel import point_kernel
+from botorch_tv.gp.points import point_posterior
+from botorch_tv.gp.regression import Observations
+
+D = torch.float64
+
+
+def excess(u):
+    u = mp.mpf(u)
+    below = mp.erfc(-u / mp.sqrt(2)) / 2
+    return mp.exp(-u * u / 2) / mp.sqrt(2 * mp.pi) + u * below, below
+
+
+def exact(u):
+    with mp.workdps(60):
+        return float(mp.log(excess(u)[0]))
+
+
+@pytest.mark.parametrize("u", [3.0, 0.0, -1.0, -10.0, -100.0, -300.0, -600.0, -900.0])
+def test_by_arithmetic_of_many_digits(u):
+    value = float(log_expected_excess(torch.tensor(u, dtype=D)))
+    assert value == pytest.approx(exact(u), abs=1e-9, rel=1e-15 * 10)
+
+
+@pytest.mark.parametrize("u", [2.0, 0.0, -1.0, -10.0, -600.0])
+def test_its_slope_by_arithmetic_of_many_digits(u):
+    at = torch.tensor(u, dtype=D, requires_grad=True)
+    (slope,) = torch.autograd.grad(log_expected_excess(at), at)
+    with mp.workdps(60):
+        value, derivative = excess(u)
+        wanted = float(derivative / value)
+    assert float(slope) == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, D], ids=str)
+def test_the_two_forms_meet(dtype):
+    eps = torch.finfo(dtype).eps
+    limit = (15 / eps) ** (1 / 6)
+    for share in (0.999, 1.001, 1.5):
+        u = -float(torch.tensor(share * limit, dtype=dtype))
+        excess = float(log_expected_excess(torch.tensor(u, dtype=dtype)).double()) + 0.5 * u * u
+        rounding = 4 * eps * u * u  # of the square itself
+        assert abs(excess - (exact(u) + 0.5 * u * u)) < 30 * eps ** (2 / 3) + rounding
+
+
+def test_points_without_variance_are_compared_at_the_floor():
+    candidates = Given([0.0, 0.5, 0.9, 1.0, 1.1], [0.0] * 5)
+    floor = 1e-6 * candidates.scale
+    u = (candidates.mean - 1.0) / floor
+    torch.testing.assert_close(ProbabilityOfImprovement().score(candidates), u, rtol=1e-12, atol=0)
+    score = ExpectedImprovement().score(candidates)
+    assert score.isfinite().all()
+    assert bool((score.diff() > 0).all())
+    # E[max(f - m, 0)] = mean - m where that is many deviations, and sd φ(0) at the incumbent.
+    assert float(score[4].exp()) == pytest.approx(0.1, rel=1e-9)
+    assert float(score[3].exp()) == pytest.approx(floor * 0.3989422804014327, rel=1e-9)
+    below = Given([0.0, 0.5, 0.9, 1.0, 1.1], [0.5 * floor] * 5)
+    assert torch.equal(ExpectedImprovement().score(below), score)
+    above = Given([0.0, 0.5, 0.9, 1.0, 1.1], [2 * floor] * 5)
+    assert float(ExpectedImprovement().score(above)[3].exp()) == pytest.approx(
+        2 * floor * 0.3989422804014327, rel=1e-9
+    )
+
+
+D = torch.float64
+
+
+def log_improvement(mean, sd):
+    """ln E[max(f - 0.5, 0)] for f normal, to 40 digits."""
+    with mpmath.workdps(40):
+        u = (mpmath.mpf(mean) - mpmath.mpf("0.5")) / mpmath.mpf(sd)
+        return float(mpmath.log(mpmath.mpf(sd) * (mpmath.npdf(u) + u * mpmath.ncdf(u))))
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_deviations_down_to_a_millionth_of_the_priors_are_taken_as_they_are(scale):
+    sds = [2e-6 * scale, 1e-3 * scale, scale]
+    means = [0.5 + 1.5 * sds[0], 0.5 - 2 * sds[1], 0.5 + sds[2]]
+    candidates = Given(means, sds, scale, incumbent=0.5)
+    wanted = [log_improvement(*pair) for pair in zip(means, sds)]
+    assert ExpectedImprovement().score(candidates).tolist() == pytest.approx(wanted, rel=1e-8)
+    assert ProbabilityOfImprovement().score(candidates).tolist() == pytest.approx([1.5, -2, 1])
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_below_that_improvements_are_those_of_a_millionth(scale, sign):
+    floor, sds = 1e-6 * scale, [0.0, 1e-9 * scale, 1e-6 * scale]
+    mean = 0.5 + sign * 3 * floor
+    candidates = Given([mean] * 3, sds, scale, sign, incumbent=0.5)
+    assert ProbabilityOfImprovement().score(candidates).tolist() == pytest.approx([3.0] * 3)
+    wanted = log_improvement(0.5 + 3 * floor, floor)
+    assert ExpectedImprovement().score(candidates).tolist() == pytest.approx([wanted] * 3)
+
+
+def test_an_exactly_measured_point_has_a_deviation_with_a_derivative():
+    kernel = RBFKernel().double().requires_grad_(False)
+    X = torch.linspace(0, 1, 5, dtype=D).view(1, 5, 1)
+    root = torch.full((1, 5), 1e10, dtype=D)
+    posterior = point_posterior(
+        point_kernel(kernel), Observations(X, X.squeeze(-1).sin(), root), None
+    )
+    at = X.clone().requires_grad_(True)
+    _, sd = posterior.at(at)
+    (slope,) = torch.autograd.grad(sd.sum(), at)
+    sd = sd.detach()
+    assert float(sd.min()) >= 1e-9 * (1 - 1e-12)  # 1e-18 of the variance, which is 1
+    assert float(sd.max()) < 1e-5
+    assert bool(slope.isfinite().all())
