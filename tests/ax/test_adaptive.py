@@ -21,7 +21,6 @@ from botorch_tv.ax import (
     time_varying_generation_strategy,
 )
 from botorch_tv.ax.adaptive import TrialSpace
-from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.strategies import Box, adaptive_gp_ucb
 from botorch_tv.strategies.parameters import MixedSearch
 
@@ -35,6 +34,7 @@ MIXED = [
         name="size", parameter_type="float", values=[1.0, 2.0, 4.0], is_ordered=True
     ),
 ]
+LINE = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
 
 
 def client_of(parameters=MIXED, objective="-cost", **options):
@@ -161,8 +161,7 @@ def test_points_and_places_are_the_same_thing():
 
 
 def test_running_trials_and_repeated_failures_are_avoided():
-    line = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
-    client = client_of(line, objective="y", initialization_trials=4)
+    client = client_of(LINE, objective="y", initialization_trials=4)
     for hour, x in enumerate((0.0, 0.3, 0.6, 0.9, 0.45)):
         index = client.attach_trial(parameters={"hour": float(hour), "x": x})
         client.complete_trial(index, {"y": -((x - 0.5) ** 2)})
@@ -182,103 +181,6 @@ def test_running_trials_and_repeated_failures_are_avoided():
     assert abs(best["x"] - first["x"]) > 0.04
 
 
-def test_the_best_where_another_node_of_the_strategy_predicts():
-    line = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
-    client = client_of(line, objective="y", initialization_trials=4)
-    first = time_varying_generation_strategy("hour")._nodes
-    both = GenerationStrategy(name="Both", nodes=[*first, AdaptiveNode("hour")])
-    client.set_generation_strategy(both)
-    for hour in range(6):
-        ((index, now),) = client.get_next_trials(1, fixed_parameters={"hour": float(hour)}).items()
-        client.complete_trial(index, {"y": now["x"]})
-    best, *_ = best_now(client, {"hour": 6.0})
-    assert best["hour"] == 6.0
-
-
-def test_where_all_trials_fail_none_is_the_best():
-    line = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
-    client = client_of(line, objective="y", initialization_trials=4)
-    for hour in range(30):
-        index = client.attach_trial(parameters={"hour": float(hour), "x": hour % 5 / 5})
-        if hour < 5:
-            client.complete_trial(index, {"y": float(hour)})
-        else:
-            client.mark_trial_failed(index)
-    with pytest.raises(UserInputError, match="more likely to fail than to succeed"):
-        best_now(client, {"hour": 30.0})
-
-
-class TestRefused:
-    def test_time(self):
-        client = client_of()
-        with pytest.raises(
-            UserInputError, match=r"has \[\], .* give fixed_parameters=.'hour': now"
-        ):
-            client.get_next_trials(max_trials=1)
-        with pytest.raises(UserInputError, match=r"at 2000\.0, but its bounds are \(0\.0, 1000"):
-            client.get_next_trials(max_trials=1, fixed_parameters={"hour": 2000.0})
-        with pytest.raises(UserInputError, match=r"has \['hour', 'layers'\], but the"):
-            client.get_next_trials(1, fixed_parameters={"hour": 1.0, "layers": 2})
-        assert not client._experiment.trials
-
-    def test_too_few_trials_and_times_before(self):
-        client = client_of()
-        play(client, 5.0)
-        with pytest.raises(UserInputError, match="3 trials are measured, but the model needs"):
-            best_now(client, {"hour": 6.0})
-        for _ in range(2):
-            play(client, 5.0)
-        with pytest.raises(InputDataError, match=r"4\.0 as now lies before .* at 5\.0"):
-            best_now(client, {"hour": 4.0})
-        assert best_now(client, {"hour": 5.0})[0]["hour"] == 5.0
-
-    @pytest.mark.parametrize("objective", ["a, b", "a + 2*b"])
-    def test_several_outcomes(self, objective):
-        client = client_of(objective=objective)
-        with pytest.raises(UnsupportedError, match="takes one outcome and no constraint"):
-            client.get_next_trials(1, fixed_parameters={"hour": 1.0})
-
-    def test_constraints(self):
-        client = client_of()
-        client.configure_optimization(objective="-cost", outcome_constraints=["heat <= 3"])
-        with pytest.raises(UnsupportedError, match="use time_varying_generation_strategy"):
-            client.get_next_trials(1, fixed_parameters={"hour": 1.0})
-        client = Client()
-        sides = [RangeParameterConfig(name=n, parameter_type="float", bounds=(0, 9)) for n in "ab"]
-        client.configure_experiment([MIXED[0], *sides], parameter_constraints=["a + b <= 9"])
-        client.configure_optimization(objective="y")
-        client.set_generation_strategy(adaptive_generation_strategy("hour"))
-        with pytest.raises(
-            UnsupportedError, match="supports no parameter constraints; use time_vary"
-        ):
-            client.get_next_trials(1, fixed_parameters={"hour": 1.0})
-
-    def test_numbers(self):
-        for wrong in ({"initialization_trials": 1}, {"seed": -1}):
-            with pytest.raises(ValueError, match=next(iter(wrong))):
-                adaptive_generation_strategy(**{"time_parameter": "t"} | wrong)
-
-
-def test_day_and_night(experiment, tell, ask, tmp_path):
-    def value(hour, x):
-        best = 0.5 * math.cos(2 * math.pi * hour / 24)
-        return -((x - best) ** 2)
-
-    decay = PeriodicMarkov(epsilon=1e-4, cycle=24.0, cycle_lengthscale=0.7)
-    client = experiment(forgetting=decay, learn_forgetting=False, horizon=1000.0)
-    rows = [(3.0 * n, ((7 * n) % 17) / 8 - 1) for n in range(32)]  # four days
-    tell(client, [(t, x, value(t, x)) for t, x in rows])
-    path = str(tmp_path / "experiment.json")
-    client.save_to_json_file(path)
-    for item in (client, Client.load_from_json_file(path)):
-        ask(item, 96.0)
-        grid = [{"x": x / 20} for x in range(-20, 21)]
-        for hour in (108.0, 120.0):  # of the fifth day, midday and the end
-            predicted = [each["y"][0] for each in predict_now(item, grid, {"t": hour})]
-            best = grid[predicted.index(max(predicted))]["x"]
-            assert best == pytest.approx(0.5 * math.cos(2 * math.pi * hour / 24), abs=0.15)
-
-
 def test_trials_out_of_the_search_space_are_dropped():
     """They counted as if they had been at the edge."""
     clients = [client_of(MIXED[:2], initialization_trials=3) for _ in range(2)]
@@ -294,17 +196,65 @@ def test_trials_out_of_the_search_space_are_dropped():
     assert wanted == best_now(within, {"hour": 4.0})
 
 
-def test_a_range_that_is_widened_places_all_trials_anew():
-    wide = RangeParameterConfig(
-        name="rate", parameter_type="float", bounds=(1e-4, 100.0), scaling="log"
-    )
-    narrow, wanted = client_of(MIXED[:2]), client_of([MIXED[0], wide])
-    for client in (narrow, wanted):
-        client.get_next_trials(1, fixed_parameters={"hour": 0.0})
-        for hour, rate in enumerate([1e-4, 1e-2, 1.0, 0.1]):
-            index = client.attach_trial(parameters={"hour": float(hour), "rate": rate})
-            client.complete_trial(index, {"cost": (math.log10(rate) + 2) ** 2})
-    predict_now(narrow, [{"rate": 0.5}], {"hour": 4.0})
-    narrow._experiment.search_space.parameters["rate"].update_range(upper=100.0)
-    here, there = (predict_now(item, [{"rate": 30.0}], {"hour": 4.0}) for item in (narrow, wanted))
-    assert here == there
+def test_the_best_of_several_nodes_and_of_failures_alone():
+    client = client_of(LINE, objective="y", initialization_trials=4)
+    first = time_varying_generation_strategy("hour")._nodes
+    both = GenerationStrategy(name="Both", nodes=[*first, AdaptiveNode("hour")])
+    client.set_generation_strategy(both)
+    for hour in range(6):
+        ((index, now),) = client.get_next_trials(1, fixed_parameters={"hour": float(hour)}).items()
+        client.complete_trial(index, {"y": now["x"]})
+    assert best_now(client, {"hour": 6.0})[0]["hour"] == 6.0
+    client.set_generation_strategy(adaptive_generation_strategy("hour"))
+    for hour in range(6, 36):
+        client.mark_trial_failed(client.attach_trial({"hour": float(hour), "x": hour % 6 / 5}))
+    with pytest.raises(UserInputError, match="more likely to fail than to succeed"):
+        best_now(client, {"hour": 36.0})
+
+
+@pytest.mark.parametrize(
+    ("fixed", "message"),
+    [
+        (None, r"has \[\], .* give fixed_parameters=.'hour': now"),
+        ({"hour": 2000.0}, r"at 2000\.0, but its bounds are \(0\.0, 1000"),
+        ({"hour": 1.0, "layers": 2}, r"has \['hour', 'layers'\], but the"),
+    ],
+)
+def test_fixed_parameters_must_be_the_time(fixed, message):
+    client = client_of()
+    with pytest.raises(UserInputError, match=message):
+        client.get_next_trials(1, fixed_parameters=fixed)
+    assert not client._experiment.trials
+
+
+def test_too_few_trials_and_times_before():
+    client = client_of()
+    play(client, 5.0)
+    with pytest.raises(UserInputError, match="3 trials are measured, but the model needs"):
+        best_now(client, {"hour": 6.0})
+    for _ in range(2):
+        play(client, 5.0)
+    with pytest.raises(InputDataError, match=r"4\.0 as now lies before .* at 5\.0"):
+        best_now(client, {"hour": 4.0})
+    assert best_now(client, {"hour": 5.0})[0]["hour"] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("objective", "outcomes", "parameters", "message"),
+    [
+        ("a, b", None, None, "takes one outcome and no constraint"),
+        ("a + 2*b", None, None, "takes one outcome and no constraint"),
+        ("-cost", ["heat <= 3"], None, "use time_varying_generation_strategy"),
+        ("-cost", None, ["rate + x <= 9"], "supports no parameter constraints; use time_vary"),
+    ],
+)
+def test_unsupported_problems(objective, outcomes, parameters, message):
+    client = Client()
+    sides = [
+        RangeParameterConfig(name=n, parameter_type="float", bounds=(0, 9)) for n in ("rate", "x")
+    ]
+    client.configure_experiment([MIXED[0], *sides], parameter_constraints=parameters)
+    client.configure_optimization(objective=objective, outcome_constraints=outcomes)
+    client.set_generation_strategy(adaptive_generation_strategy("hour"))
+    with pytest.raises(UnsupportedError, match=message):
+        client.get_next_trials(1, fixed_parameters={"hour": 1.0})

@@ -1,16 +1,23 @@
-"""The best tried setting now."""
+"""The best tried setting now, and refusals."""
 
-import numpy as np
 import pytest
-import torch
 
 pytest.importorskip("ax.api.client")
-
+import numpy as np
+import torch
 from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UnsupportedError, UserInputError
+from ax_experiment import ask, dense_prediction, experiment, model_of, tell
 
-from botorch_tv.ax import best_now
-from botorch_tv.forgetting import ExponentialWeights, Markov
+from botorch_tv.acquisition import Constant
+from botorch_tv.ax import adaptive_generation_strategy as adaptive
+from botorch_tv.ax import (
+    best_now,
+    complete_trial_at,
+)
+from botorch_tv.ax import time_varying_generation_strategy as fitted
+from botorch_tv.forgetting import ExponentialWeights, Markov, SlidingWindow
 
 EPSILON, NOW = 0.1, 41.0
 # The peak stood at -0.8 when it was highest, and has wandered to 0.5 and lost height.
@@ -21,9 +28,7 @@ MODEL = {"forgetting": Markov(EPSILON), "learn_forgetting": False}
 
 
 @pytest.mark.parametrize(("objective", "sign"), [("y", 1.0), ("-y", -1.0)])
-def test_the_setting_whose_mean_is_best_now(
-    experiment, ask, tell, model_of, dense_prediction, objective, sign
-):
+def test_the_setting_whose_mean_is_best_now(objective, sign):
     rows = [(t, x, sign * y) for t, x, y in ROWS]
     client = tell(experiment(objective=objective, **MODEL), rows)
     ask(client, NOW)
@@ -48,7 +53,7 @@ def test_the_setting_whose_mean_is_best_now(
     assert model_of(client).now.item() == NOW
 
 
-def test_observations_age_until_now(experiment, ask, tell, model_of):
+def test_observations_age_until_now():
     forgetting = ExponentialWeights(gamma=0.8)
     client = tell(experiment(forgetting=forgetting, learn_forgetting=False), ROWS)
     ask(client, NOW)
@@ -64,20 +69,7 @@ def test_observations_age_until_now(experiment, ask, tell, model_of):
     assert deviation[1] > 1.5 * deviation[0]
 
 
-def test_measurements_since_the_last_suggestion_count(experiment, ask, tell):
-    client = tell(experiment(**MODEL), ROWS)
-    ask(client, NOW)
-    tell(client, [(40.5, -0.3, 9.0)])
-    assert best_now(client, {"t": NOW})[0] == {"t": NOW, "x": -0.3}
-
-
-def test_before_the_model_suggests(experiment, tell):
-    client = tell(experiment(initialization_trials=9, **MODEL), [(0, 0.3, 1.0), (2, -0.4, 3.0)])
-    assert best_now(client, {"t": 2.0})[0]["x"] == -0.4
-    assert client._generation_strategy.adapter is None
-
-
-def test_only_settings_that_are_expected_to_keep_constraints(experiment):
+def test_only_settings_that_are_expected_to_keep_constraints():
     client = experiment(objective="y", constraints=["z <= 1"], **MODEL)
     for t, x in enumerate((-0.9, -0.3, 0.2, 0.9)):
         index = client.attach_trial(parameters={"t": float(t), "x": x})
@@ -90,51 +82,7 @@ def test_only_settings_that_are_expected_to_keep_constraints(experiment):
         best_now(client, {"t": 4.0})
 
 
-def test_an_outcome_under_a_constraint_that_was_never_measured(experiment, tell):
-    client = tell(experiment(objective="y", constraints=["z <= 1"], **MODEL), ROWS[:4])
-    with pytest.raises(KeyError, match="z"):
-        best_now(client, {"t": 4.0})
-    index = client.attach_trial(parameters={"t": 4.0, "x": 0.1})
-    client.complete_trial(index, {"y": 0.0, "z": 0.5})
-    assert "z" in best_now(client, {"t": 4.0})[1]
-
-
-def test_a_sum_of_outcomes(experiment):
-    client = experiment(objective="y - 2*z", **MODEL)
-    for t, x in enumerate((-0.9, 0.2, 0.9)):
-        index = client.attach_trial(parameters={"t": float(t), "x": x})
-        client.complete_trial(index, {"y": x, "z": x})
-    assert best_now(client, {"t": 3.0})[0]["x"] == -0.9
-
-
-def test_refused(experiment, ask, tell):
-    client = experiment(**MODEL)
-    with pytest.raises(UserInputError, match="No trial has a value of the objective"):
-        best_now(client, {"t": 1.0})
-    tell(client, ROWS[:3])
-    with pytest.raises(
-        UserInputError, match=r"is \{'hour': .*; give fixed_parameters=\{'t': now\}"
-    ):
-        best_now(client, {"hour": 1.0})
-    with pytest.raises(
-        UserInputError, match=r"is 1\.0, but it takes the time alone; give .*\{'t': now\}"
-    ):
-        best_now(client, 1.0)
-    with pytest.raises(UserInputError, match=r"give fixed_parameters=\{'t': now"):
-        best_now(client, {})
-    with pytest.raises(UserInputError, match=r"fixed at 1\.0, but a trial was measured at 2\.0"):
-        best_now(client, {"t": 1.0})
-    with pytest.raises(UserInputError, match=r"at 101\.0, but its bounds are \(0\.0, 100\.0\)"):
-        best_now(client, {"t": 101.0})
-    for bad in (float("nan"), "now"):
-        with pytest.raises(ValueError, match=r"t is .* must be finite; give the time"):
-            best_now(client, {"t": bad})
-    client.configure_optimization(objective="y, -z")
-    with pytest.raises(UnsupportedError, match="get_pareto_frontier"):
-        best_now(client, {"t": 3.0})
-
-
-def test_a_strategy_without_time(experiment):
+def test_a_strategy_without_time():
     with pytest.raises(
         UserInputError, match=r"strategy None has no .*time_varying_generation_strategy"
     ):
@@ -143,3 +91,177 @@ def test_a_strategy_without_time(experiment):
     client.configure_generation_strategy(method="random_search")
     with pytest.raises(UserInputError, match=r"has no time parameter"):
         best_now(client, {"t": 1.0})
+
+
+def test_measurements_count_before_and_after_suggestions():
+    client = tell(experiment(initialization_trials=9, **MODEL), [(0, 0.3, 1.0), (2, -0.4, 3.0)])
+    assert best_now(client, {"t": 2.0})[0]["x"] == -0.4
+    assert client._generation_strategy.adapter is None
+    client = tell(experiment(**MODEL), ROWS)
+    ask(client, NOW)
+    tell(client, [(40.5, -0.3, 9.0)])
+    assert best_now(client, {"t": NOW})[0] == {"t": NOW, "x": -0.3}
+
+
+@pytest.mark.parametrize(
+    ("now", "error", "message"),
+    [
+        ({"hour": 1.0}, UserInputError, r"is \{'hour': .*; give fixed_parameters=\{'t': now\}"),
+        (1.0, UserInputError, r"is 1\.0, but it takes the time alone; give .*\{'t': now\}"),
+        ({"t": 1.0}, UserInputError, r"fixed at 1\.0, but a trial was measured at 2\.0"),
+        ({"t": 101.0}, UserInputError, r"at 101\.0, but its bounds are \(0\.0, 100\.0\)"),
+        ({"t": "now"}, ValueError, r"t is .* must be finite; give the time"),
+    ],
+)
+def test_times_are_refused(now, error, message):
+    with pytest.raises(error, match=message):
+        best_now(tell(experiment(**MODEL), ROWS[:3]), now)
+
+
+def test_outcomes_that_have_no_best():
+    client = experiment(**MODEL)
+    with pytest.raises(UserInputError, match="No trial has a value of the objective"):
+        best_now(client, {"t": 1.0})
+    client.configure_optimization(objective="y, -z")
+    with pytest.raises(UnsupportedError, match="get_pareto_frontier"):
+        best_now(tell(client, ROWS[:3]), {"t": 3.0})
+    client = tell(experiment(objective="y", constraints=["z <= 1"], **MODEL), ROWS[:4])
+    with pytest.raises(KeyError, match="z"):
+        best_now(client, {"t": 4.0})
+
+
+X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))
+T = RangeParameterConfig(name="t", parameter_type="float", bounds=(0.0, 1.0))
+LOG = RangeParameterConfig(name="t", parameter_type="float", bounds=(1.0, 9.0), scaling="log")
+CHOICE = ChoiceParameterConfig(
+    name="t", parameter_type="float", values=[0.0, 1.0, 2.0], is_ordered=True
+)
+WHOLE = RangeParameterConfig(name="t", parameter_type="int", bounds=(0, 9))
+MEASURED = [(0.0, 0.1, 1.0), (2.0, 0.5, 2.0), (4.0, 0.7, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ([X], "'t' is None, but .* give configure_experiment"),
+        ([X, LOG], "'t' is RangeParameter.*log_scale=True.* a linear scale"),
+        ([X, CHOICE], "'t' is ChoiceParameter.* a linear scale"),
+        ([X, WHOLE], "'t' is RangeParameter.*INT.* of floats"),
+        ([T], "only tunable parameter is 't'"),
+    ],
+    ids=["missing", "log", "choice", "integers", "alone"],
+)
+def test_a_search_space_without_time_as_a_range(parameters, message):
+    with pytest.raises(UserInputError, match=message):
+        ask(experiment(parameters=parameters), 1.0)
+
+
+def test_time_not_fixed():
+    client = experiment()
+    for _ in range(2):  # first by the Sobol points, then by the model
+        with pytest.raises(UserInputError, match=r"fixed_parameters=\{'t': now\}"):
+            client.get_next_trials(max_trials=1)
+        tell(client, MEASURED)
+
+
+def test_times_that_cannot_be():
+    client = tell(experiment(), MEASURED)
+    with pytest.raises(UserInputError, match=r"fixed at 3\.0, but a trial was measured at 4\.0"):
+        ask(client, 3.0)
+    with pytest.raises(UserInputError, match=r"at 101\.0, but its bounds are \(0\.0, 100\.0\)"):
+        ask(client, 101.0)
+    assert ask(client, 4.0)[1]["t"] == 4.0
+
+
+def test_width_with_outcome_constraints():
+    client = experiment(constraints=["y <= 3"], objective="z", width=Constant(1.0))
+    for t, x, y in MEASURED:
+        index = client.attach_trial(parameters={"t": t, "x": x})
+        client.complete_trial(trial_index=index, raw_data={"y": y, "z": x})
+    with pytest.raises(
+        UserInputError, match="does not support outcome constraints; drop the width"
+    ):
+        ask(client, 5.0)
+
+
+def test_data_that_ax_refuses_start_no_trial():
+    client = experiment()
+    index, _ = ask(client, 1.0)
+    for _ in range(2):
+        with pytest.raises(UserInputError, match="Raw data does not conform"):
+            complete_trial_at(client, index, {"y": "much"}, {"t": 2.0})
+        trials = client._experiment.trials.values()
+        assert [trial.index for trial in trials if trial.status.is_running] == [index]
+    late = complete_trial_at(client, index, {"y": 0.5}, {"t": 2.0})
+    assert client._experiment.trials[late].status.is_completed
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "error", "message"),
+    [
+        ("adaptive", {"t": float("nan")}, ValueError, "t is nan, but it must be finite"),
+        ("adaptive", {"t": np.ma.masked}, ValueError, "t is masked, which is not a plain number"),
+        ("fitted", {"t": 5000}, UserInputError, r"at 5000, but its bounds are \(0\.0, 100\.0\)"),
+        (
+            "fitted",
+            {"x": 0.3},
+            UserInputError,
+            r"is \{'x': 0\.3\}, .* fixed_parameters=\{'t': now\}",
+        ),
+        ("adaptive", {"t": 3.0, "x": 0.3}, UserInputError, r"give fixed_parameters=\{'t': now\}"),
+        ("adaptive", 12.5, UserInputError, r"is 12\.5, .* give fixed_parameters=\{'t': now\}"),
+    ],
+)
+def test_invalid_times_leave_the_trial_running(kind, given, error, message):
+    """Such a trial was completed, and no suggestion could be made from then on."""
+    client = tell(experiment(), MEASURED)
+    if kind == "adaptive":
+        client.set_generation_strategy(adaptive("t", initialization_trials=3))
+    index, _ = ask(client, 6.0)
+    with pytest.raises(error, match=message):
+        complete_trial_at(client, index, {"y": 1.0}, given)
+    assert len(client._experiment.trials) == len(MEASURED) + 1
+    assert client._experiment.trials[index].status.is_running
+    assert complete_trial_at(client, index, {"y": 1.0}, {"t": np.float64(7.0)}) == index + 1
+    assert ask(client, 8.0)[1]["t"] == 8.0
+    assert best_now(client, {"t": 8.0})[0]["t"] == 8.0
+
+
+def test_a_trial_is_completed_once():
+    client = tell(experiment(), MEASURED)
+    with pytest.raises(UserInputError, match="Trial 2 is COMPLETED, but only a running trial"):
+        complete_trial_at(client, 2, {"y": 1.0}, {"t": 5.0})
+    assert len(client._experiment.trials) == len(MEASURED)
+
+
+@pytest.mark.parametrize("kind", ["int", "float"])
+def test_times_with_a_strategy_without_time(kind):
+    time = RangeParameterConfig(name="t", parameter_type=kind, bounds=(0, 9))
+    salt = ChoiceParameterConfig(name="salt", parameter_type="str", values=["sea", "rock"])
+    client = Client(random_seed=1)
+    client.configure_experiment(parameters=[time, X, salt])
+    client.configure_optimization(objective="y")
+    index = client.attach_trial({"t": 1 if kind == "int" else 1.0, "x": 0.5, "salt": "sea"})
+    for given in ({"t": 10}, {"t": float("nan")}, {"salt": "rock"}, {"t": 2, "x": 0.1}, {"u": 1}):
+        with pytest.raises((UserInputError, ValueError), match=r"; (give|configure)"):
+            complete_trial_at(client, index, {"y": 1.0}, given)
+    if kind == "int":
+        with pytest.raises(UserInputError, match=r"'t' is 3\.5, but it must be an integer"):
+            complete_trial_at(client, index, {"y": 1.0}, {"t": 3.5})
+    assert len(client._experiment.trials) == 1
+    late = complete_trial_at(client, index, {"y": 1.0}, {"t": np.float64(3)})
+    assert client._experiment.trials[late].arm.parameters == {"t": 3, "x": 0.5, "salt": "sea"}
+
+
+@pytest.mark.parametrize(
+    ("build", "settings", "message"),
+    [
+        (fitted, {"initialization_trials": 0}, "initialization_trials is 0"),
+        (fitted, {"forgetting": SlidingWindow(3)}, r"forgetting is .*SlidingWindow"),
+        (adaptive, {"initialization_trials": 1}, "initialization_trials"),
+        (adaptive, {"seed": -1}, "seed"),
+    ],
+)
+def test_arguments(build, settings, message):
+    with pytest.raises(ValueError, match=message):
+        build("t", **settings)

@@ -1,60 +1,33 @@
-"""Loops of Ax's Client on objectives that drift."""
+"""Loops of Ax's Client on drifting objectives, in real units of time, saved and resumed."""
 
-import numpy as np
 import pytest
-import torch
 
 pytest.importorskip("ax.api.client")
+import json
+import sys
 
-from botorch_tv.acquisition import WGPUCB, Constant, DoublyWeighted, Logarithmic, Realized
-from botorch_tv.ax import complete_trial_at
+import numpy as np
+from ax.adapter.cross_validation import cross_validate
+from ax.adapter.registry import Generators
+from ax.api.client import Client
+from ax.core.observation import ObservationFeatures
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.encoder import object_to_json
+from ax_experiment import acquisition_of, ask, dense_prediction, experiment, model_of, tell
+
+from botorch_tv import acquisition as a
+from botorch_tv import forgetting as f
+from botorch_tv.acquisition import WGPUCB, Constant, DoublyWeighted, Realized
+from botorch_tv.ax import PresentAcquisition, complete_trial_at
+from botorch_tv.ax.strategy import VALUES, label
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.test_functions import DriftingBranin
-
-TIMES = [0.0, 1.5, 2.0, 7.25, 8.0, 20.0, 21.0, 30.5, 31.0, 40.0]
-
-
-def branin(make, objective):
-    from ax.api.configs import RangeParameterConfig
-
-    bounds = {"x1": (-5.0, 10.0), "x2": (0.0, 15.0), "t": (0.0, 100.0)}
-    parameters = [
-        RangeParameterConfig(name=name, parameter_type="float", bounds=bound)
-        for name, bound in bounds.items()
-    ]
-    return make(
-        objective=objective,
-        parameters=parameters,
-        initialization_trials=7,
-        forgetting=Markov(epsilon=0.03),
-        width=Logarithmic(),
-    )
-
-
-def test_ten_trials_on_a_drifting_function_either_way_up(experiment, ask, model_of):
-    problem = DriftingBranin()
-    lowest, highest = branin(experiment, "-y"), branin(experiment, "y")
-    for now in TIMES:
-        index, chosen = ask(lowest, now)
-        assert chosen["t"] == now
-        if now == TIMES[-1]:
-            break
-        X = torch.tensor([[chosen["x1"], chosen["x2"], now]], dtype=torch.float64)
-        value = problem.evaluate_true(X).item()
-        lowest.complete_trial(index, {"y": value})
-        highest.complete_trial(highest.attach_trial(parameters=chosen), {"y": -value})
-    model = model_of(lowest)
-    assert type(model) is TimeVaryingGP
-    assert model.now == TIMES[-1]
-    assert model.train_inputs[0][:, model.time_dim].tolist() == TIMES[:-1]
-    # The mirror image of a problem has the same best setting; only rounding tells them apart.
-    _, mirrored = ask(highest, TIMES[-1])
-    assert mirrored == pytest.approx(chosen, abs=0.02)
 
 
 @pytest.mark.parametrize(("objective", "best"), [("y", 0.4), ("-y", -0.6)])
-def test_the_best_setting_of_today_is_asked_for(experiment, ask, tell, objective, best):
+def test_the_best_setting_of_today_is_asked_for(objective, best):
     # A ridge that was elsewhere in the past: its memory would mislead a model without time.
     past = [(t, x, -((x + best) ** 2)) for t, x in zip(range(5), np.linspace(-1, 1, 5))]
     today = [(90 + i, x, -((x - best) ** 2)) for i, x in enumerate(np.linspace(-1, 1, 6))]
@@ -65,7 +38,7 @@ def test_the_best_setting_of_today_is_asked_for(experiment, ask, tell, objective
     assert chosen["x"] == pytest.approx(best, abs=0.1)
 
 
-def test_observations_are_compared_as_they_would_be_now(experiment, ask, tell, acquisition_of):
+def test_observations_are_compared_as_they_would_be_now():
     client = tell(experiment(), [(t, 0.1 * t, -t) for t in range(4)] + [(5, 0.3, 1.0)])
     ask(client, 9.0)
     baseline = acquisition_of(client).X_baseline
@@ -74,16 +47,8 @@ def test_observations_are_compared_as_they_would_be_now(experiment, ask, tell, a
     assert sorted(baseline[:, 1].tolist()) == sorted(set(baseline[:, 1].tolist()))
 
 
-def test_beta_is_that_of_the_width(experiment, ask, tell, acquisition_of):
-    client = tell(experiment(width=Logarithmic(c1=0.8, c2=4.0)), [(t, t / 5, -t) for t in range(5)])
-    ask(client, 9.0)
-    assert acquisition_of(client).beta.item() == pytest.approx(0.8 * np.log(4.0 * 6))
-
-
 @pytest.mark.parametrize("double", [False, True])
-def test_gains_in_a_width_are_those_of_the_data_now(
-    experiment, ask, tell, model_of, acquisition_of, double
-):
+def test_gains_in_a_width_are_those_of_the_data_now(double):
     width = WGPUCB(
         B=1.0, R=0.5, noise=0.1, delta=0.1, gain=DoublyWeighted() if double else Realized()
     )
@@ -101,7 +66,7 @@ def test_gains_in_a_width_are_those_of_the_data_now(
     assert acquisition_of(client).beta.item() == pytest.approx(sqrt_beta**2, rel=1e-6)
 
 
-def test_an_outcome_that_was_not_always_measured(experiment, ask, model_of):
+def test_an_outcome_that_was_not_always_measured():
     client = experiment(objective="y", constraints=["z <= 0.5"], forgetting=Markov(0.1))
     for t, x in [(0.0, -0.5), (1.0, 0.4), (3.0, 0.9), (4.0, 0.0)]:
         index = client.attach_trial(parameters={"t": t, "x": x})
@@ -114,7 +79,7 @@ def test_an_outcome_that_was_not_always_measured(experiment, ask, model_of):
 
 
 @pytest.mark.parametrize("width", [None, Constant(4.0)], ids=["qLogNEI", "UCB"])
-def test_pending_suggestions_keep_their_distance(experiment, tell, width):
+def test_pending_suggestions_keep_their_distance(width):
     rows = [(t, x, -(x**2)) for t, x in enumerate(np.linspace(-1, 1, 5))]
     client = tell(experiment(width=width, forgetting=Markov(0.1)), rows)
     trials = client.get_next_trials(max_trials=3, fixed_parameters={"t": 5.0})
@@ -123,7 +88,7 @@ def test_pending_suggestions_keep_their_distance(experiment, tell, width):
     assert np.diff(xs).min() > 0.02
 
 
-def test_a_measurement_made_later_counts_at_its_own_time(experiment, ask, tell, model_of):
+def test_a_measurement_made_later_counts_at_its_own_time():
     client = tell(experiment(), [(t, t / 5, -t) for t in range(4)])
     first, chosen = ask(client, 5.0)
     second, _ = ask(client, 6.0)
@@ -138,11 +103,126 @@ def test_a_measurement_made_later_counts_at_its_own_time(experiment, ask, tell, 
     assert (statuses[first], statuses[late]) == ("ABANDONED", "COMPLETED")
 
 
-def test_observations_age_until_now(experiment, ask, tell, model_of):
-    options = {"forgetting": ExponentialWeights(gamma=0.9), "learn_forgetting": False}
-    client = tell(experiment(**options), [(t, t / 5, (-1) ** t) for t in (0, 1, 2, 5)])
-    ask(client, 20.0)
+EPSILON, NOW = 0.03, 55.0
+ROWS = np.array(
+    [[0, -0.9, 2.0], [1.5, 0.3, -1.0], [4, 0.8, 0.5], [20, -0.2, 3.0], [42.25, 0.1, 0.7]]
+)
+
+
+@pytest.mark.parametrize("horizon", [60.0, 6000.0])
+def test_predictions_are_those_of_rates_per_unit_of_time(horizon):
+    options = {"forgetting": Markov(EPSILON), "learn_forgetting": False}
+    client = tell(experiment(horizon=horizon, **options), ROWS)
+    ask(client, NOW)
+    asked = [{"t": NOW, "x": x} for x in (-1.0, 0.2, 0.75)]
+    predicted = client.predict(asked)
+    mean, variance = dense_prediction(model_of(client), EPSILON, ROWS, NOW, [-1.0, 0.2, 0.75])
+    np.testing.assert_allclose([p["y"][0] for p in predicted], mean, rtol=1e-6)
+    np.testing.assert_allclose([p["y"][1] ** 2 for p in predicted], variance, rtol=1e-5)
+
+
+def test_the_column_of_time_is_found_by_name():
+    from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+
+    number = {"parameter_type": "float"}
+    parameters = [
+        ChoiceParameterConfig(
+            name="kind", parameter_type="str", values=["a", "b", "c"], is_ordered=False
+        ),
+        RangeParameterConfig(name="hour", bounds=(0, 50), **number),
+        RangeParameterConfig(name="rate", bounds=(1e-3, 1.0), scaling="log", **number),
+    ]
+    client = experiment(parameters=parameters, time_parameter="hour", initialization_trials=3)
+    for hour in (0.0, 3.25, 5.0, 12.0):
+        index, chosen = ask(client, hour, "hour")
+        assert chosen["hour"] == hour
+        client.complete_trial(index, {"y": chosen["rate"] + (chosen["kind"] == "b")})
     model = model_of(client)
-    ages = 20.0 - np.array([0, 1, 2, 5])
-    noise = model.likelihood.noise.item() * 0.9**-ages
-    np.testing.assert_allclose(model.likelihood.noise_covar.of_training().detach(), noise)
+    X = model.train_inputs[0]
+    assert X.shape[-1] == 5  # three columns for three kinds
+    assert X[:, model.time_dim].tolist() == [0.0, 3.25, 5.0]
+    space = X[:, [i for i in range(5) if i != model.time_dim]]
+    assert space.min() >= 0
+    assert space.max() <= 1
+
+
+def test_a_user_defined_model_config():
+    client = tell(experiment(), ROWS)
+    config = ModelConfig(botorch_model_class=TimeVaryingGP, model_options={"time_dim": 0})
+    adapter = Generators.BOTORCH_MODULAR(
+        experiment=client._experiment,
+        surrogate_spec=SurrogateSpec(model_configs=[config]),
+        acquisition_class=PresentAcquisition,
+    )
+    run = adapter.gen(n=1, fixed_features=ObservationFeatures(parameters={"t": NOW}))
+    model = adapter.generator.surrogate.model
+    assert run.arms[0].parameters["t"] == NOW
+    assert model.train_inputs[0][:, 0].tolist() == ROWS[:, 0].tolist()
+    held_out = cross_validate(adapter, folds=-1)
+    assert len(held_out) == len(ROWS)
+    assert all(np.isfinite(fold.predicted.means).all() for fold in held_out)
+
+
+RECORDS = [
+    f.Markov(0.03),
+    f.PeriodicMarkov(0.01, 24.0, 1.0),
+    f.Wiener(0.1),
+    f.ExponentialWeights(0.9),
+    f.UncertaintyInjection(1.5, kappa=0.1),
+    f.Static(),
+    a.AgnosticGPUCB(B=1.0, delta=0.1),
+    a.BayesEventTriggered(delta=0.1, r=1.0, a1=1.0, b1=1.0),
+    a.BayesResetting(delta=0.1, r=1.0, a1=1.0, b1=1.0),
+    a.BayesTV(delta=0.1, r=1.0, a1=1.0, b1=1.0),
+    a.Constant(4.0),
+    a.Heteroscedastic(B=1.0, delta=0.1),
+    a.IGPUCB(B=1.0, R=0.1, delta=0.1, gain=a.ClosedForm("matern", nu=2.5)),
+    a.Logarithmic(c1=0.4),
+    a.WGPUCB(B=1.0, R=0.1, noise=0.01, delta=0.1),
+    a.ClosedForm("se"),
+    a.DoublyWeighted(),
+    a.Greedy((0.0, 1.0)),
+    a.Realized(),
+]
+
+
+def test_every_record_comes_back():
+    assert {type(record) for record in RECORDS} <= set(VALUES)
+    assert all(label(kind).startswith("botorch_tv.") for kind in VALUES)
+    for record in RECORDS:
+        back = object_from_json(json.loads(json.dumps(object_to_json(record))))
+        if isinstance(record, a.Greedy):
+            back = a.Greedy(tuple(back.values))  # JSON has lists alone
+        assert back == record
+
+
+@pytest.mark.parametrize(
+    ("forgetting", "width"),
+    [(f.Markov(0.05), None), ((f.Wiener(0.1), f.ExponentialWeights(0.9)), a.Logarithmic())],
+    ids=["qLogNEI", "UCB"],
+)
+def test_a_saved_client_goes_on(tmp_path, forgetting, width):
+    rows = [(t, x, -(x**2)) for t, x in [(0, -0.5), (1, 0.1), (4, 0.9)]]
+    client = tell(experiment(objective="-y", forgetting=forgetting, width=width), rows)
+    index, _ = ask(client, 6.0)  # a trial runs when the program ends
+    path = str(tmp_path / "experiment.json")
+    client.save_to_json_file(path)
+    again = Client.load_from_json_file(path)
+    for item in (client, again):
+        item.complete_trial(index, {"y": -0.3})
+    (_, here), (_, there) = ask(client, 8.0), ask(again, 8.0)
+    assert there["x"] == pytest.approx(here["x"], abs=0.05)
+    assert there["t"] == 8.0
+    model = model_of(again)
+    assert type(model) is TimeVaryingGP
+    assert model.now == 8.0
+    assert type(acquisition_of(again)) is type(acquisition_of(client))
+    assert {type(m) for m in model.modules()} == {type(m) for m in model_of(client).modules()}
+
+
+def test_the_import_error_has_the_install_command(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[:2] == ["botorch_tv", "ax"]]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ax.api.client", None)
+    with pytest.raises(ImportError, match="pip install 'botorch-tv\\[ax\\]'"):
+        import botorch_tv.ax  # noqa: F401

@@ -73,22 +73,3 @@ def test_a_fault_is_tried_against_the_tests_that_execute_it(tmp_path):
         "x + 1 if x else x * 0 ['tests/gp/test_a.py::test_a'] killed",
         "x + 1 ['tests/gp/test_a.py::test_a'] killed",
     ]
-
-
-def test_what_is_counted():
-    rows = [
-        {"path": "a.py", "line": "x", "before": "1", "after": str(number), "status": status}
-        for number, status in enumerate(["killed", "survived", "ended 9", "survived"])
-    ]
-    found = mutation.counted(rows, [{**rows[3], "reason": "why"}])
-    assert (found["faults"], found["seen"], found["of"]) == (4, 2, 3)
-    assert [row["after"] for row in found["unseen"]] == ["1"]
-
-
-def test_a_log_is_resumed(tmp_path):
-    tried = []
-    for keys in ("ab", "abc"):
-        rows = [{"key": key} for key in keys]
-        found = mutation.each(tmp_path / "log", rows, lambda row: tried.append(row) or {"n": 1})
-        assert [row["key"] for row in found] == list(keys)
-    assert [row["key"] for row in tried] == ["a", "b", "c"]

@@ -1,22 +1,23 @@
-"""Published figures: the pages equal the stored results, which say where they come from."""
+"""Published pages equal the stored results and the docstrings."""
 
+import ast
 import dataclasses
+import inspect
 import json
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import sem
 
+from benchmarks.api import PAGE as NAMES
+from benchmarks.api import _markdown, modules, page
 from benchmarks.paper.collect import PAGE, collect
 from benchmarks.paper.page import write_page
-from benchmarks.speed import common
+from benchmarks.readme import README, RESULTS, replaced, section
 from benchmarks.statistics.common import ADAPTIVE, REGRET, standard_error, summary
 from botorch_tv.papers import EXPERIMENTS, worlds
 
-RESULTS = common.RESULTS
 STORED = {path.name: json.loads(path.read_text("utf-8")) for path in RESULTS.glob("*.json")}
 
 
@@ -25,31 +26,6 @@ def test_page_of_the_papers_is_written_from_the_files(tmp_path):
     assert (tmp_path / PAGE).read_text("utf-8") == (RESULTS.parent / PAGE).read_text("utf-8")
     for id, experiment in EXPERIMENTS.items():
         assert STORED[f"{id}.json"]["remark"] == experiment.remark
-
-
-def test_remarks_quote_numbers_of_the_tables():
-    page = (RESULTS.parent / PAGE).read_text("utf-8").split("\n### ")
-    sections = {part.partition("\n")[0]: part for part in page[1:]}
-    for id, quoted in {"et-fig3d": ("50.8", "65.0"), "b16-fig2c": ("67.8", "68.2")}.items():
-        for number in quoted:
-            assert re.search(rf"^\| .* \| {number} ± ", sections[id], re.MULTILINE)
-            assert number in EXPERIMENTS[id].remark
-
-
-def _commands(entry):
-    if isinstance(entry, dict):
-        yield from [entry["command"]] if "command" in entry else []
-        entry = list(entry.values())
-    for part in entry if isinstance(entry, list) else []:
-        yield from _commands(part)
-
-
-def test_no_result_names_a_folder_of_a_machine(monkeypatch, tmp_path):
-    commands = [command for record in STORED.values() for command in _commands(record)]
-    assert commands
-    assert not [word for each in commands for word in each.split() if Path(word).is_absolute()]
-    monkeypatch.setattr(sys, "argv", ["script", "--out", str(tmp_path / "found.json"), "runs/a"])
-    assert common.command().endswith(" --out found.json runs/a")
 
 
 def test_stored_summaries_follow_from_stored_runs():
@@ -107,3 +83,70 @@ def test_quick_runs_are_not_collected(tmp_path, monkeypatch):
     EXPERIMENTS["et-fig4"].run(tmp_path, trials=2, quick=True, progress=False)
     with pytest.raises(ValueError, match=r"et-fig4.json is of a quick look .* full size"):
         collect(tmp_path, tmp_path / "results")
+
+
+def test_the_section_is_what_the_files_say():
+    told = README.read_text(encoding="utf-8")
+    assert replaced(section(), told) == told
+
+
+LINKED = re.compile(r"^\| \[`(\w+)`\]\(([\w/]+\.py)\) \| (.+) \|$", re.MULTILINE)
+ALSO = re.compile(r"^Also, from `([\w.]+)`: (.+)\.$", re.MULTILINE)
+
+
+def all_of(source):
+    """The ``__all__`` that a file assigns; None where it assigns none."""
+    for line in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "__all__":
+            return set(ast.literal_eval(line.value))
+    return None
+
+
+@pytest.fixture
+def every_module():
+    for name in ("ax", "optuna"):
+        pytest.importorskip(name)
+    return modules()
+
+
+@pytest.mark.usefixtures("every_module")
+def test_the_page_is_what_the_docstrings_say():
+    assert NAMES.read_text(encoding="utf-8") == page(), "run `python -m benchmarks.api`"
+
+
+def test_every_name_is_there_and_no_other():
+    offered = {}
+    for source in NAMES.parent.rglob("*.py"):  # as written: some modules need what is not here
+        parts = source.relative_to(NAMES.parent.parent).with_suffix("").parts
+        names = all_of(source)
+        if names is not None:
+            offered[".".join(parts).removesuffix(".__init__")] = names
+    told, explained = {}, []
+    for text in NAMES.read_text(encoding="utf-8").split("\n## ")[1:]:
+        title, _, body = text.partition("\n")
+        here = {name: source for name, source, _ in LINKED.findall(body)}
+        assert all((NAMES.parent / source).is_file() for source in here.values())
+        named = {name: home for home, names in ALSO.findall(body) for name in names.split(", ")}
+        named = {name.strip("`"): home for name, home in named.items()}
+        for name, home in named.items():  # where the reader is sent, it is explained
+            assert (home, name) in explained
+        told[title] = {*here, *named}
+        explained += [(title, name) for name in here]
+    assert told == offered
+    assert sum(len(names) for names in offered.values()) > 200
+
+
+def test_help_says_what_every_field_of_a_tuple_is(every_module):
+    offered = [getattr(module, name) for module in every_module for name in module.__all__]
+    tuples = {kind for kind in offered if isinstance(kind, type) and issubclass(kind, tuple)}
+    assert len(tuples) > 10
+    for kind in tuples:
+        explained = re.findall(r"^ {4}(\w+): ", inspect.getdoc(kind), re.MULTILINE)
+        assert set(kind._fields) <= set(explained), kind.__name__
+
+
+def test_a_name_without_a_line_is_refused():
+    assert _markdown("A :class:`~a.b.Word` of ``x * y``.\n\nMore.", "w") == "A `Word` of `x \\* y`."
+    for docstring in ("", "Two\nlines.", "long" * 30):
+        with pytest.raises(ValueError, match="begins with one line"):
+            _markdown(docstring, "w")

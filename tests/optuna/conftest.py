@@ -38,3 +38,13 @@ def run():
         return study
 
     return run
+
+
+@pytest.fixture
+def logged(caplog):
+    """Warnings of Optuna's log."""
+    optuna.logging.enable_propagation()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    yield caplog
+    optuna.logging.disable_propagation()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -1,15 +1,18 @@
-"""Suggestions against the formulas of the strategy."""
+"""Suggestions against the formulas of the strategy, in any order of arrival."""
 
+import itertools
 import math
 
 import numpy as np
 import optuna
 import pytest
+import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState, create_trial
 
-from botorch_tv.loop.log import RECENT
+from botorch_tv.loop.log import OLDEST, RECENT, trial_answer, trial_log
 from botorch_tv.optuna import DriftSampler, best_now
+from botorch_tv.optuna.trials import StudySpace
 
 SPACE = {"c": CategoricalDistribution("abc"), "x": FloatDistribution(1.0, 3.0)}
 EPSILON, NOISE, LENGTHSCALE = 0.1, 0.05, 0.3
@@ -126,30 +129,20 @@ FAILURES = {
 @pytest.mark.parametrize("outcome", FAILURES)
 def test_failures_change_no_prediction_but_where_trials_go(world, outcome):
     study, X, T, y, sign = world
-    now = 9.0
-    best = chosen(X, T, y, now, sign)
+    now, earlier = 9.0, best_now(study, now=8.5).params
+    best, before = chosen(X, T, y, now, sign), (earlier["c"], earlier["x"])
     place = "abc"[int(best[0])], 1 + 2 * best[1]
     study.add_trial(trial(*place, 8.2, **FAILURES[outcome]))
-    after = best_now(study, now=8.5)
-    mean, sd = predicted(X, T, y, points([(after.params["c"], after.params["x"])]), 8.5)
-    assert (after.mean, after.sd) == (pytest.approx(mean[0], abs=1e-6), pytest.approx(sd[0], 1e-3))
     for _ in range(9):
         study.add_trial(trial(*place, 8.4, **FAILURES[outcome]))
     found = asked(study, now)
     assert found[0] != best[0] or abs(found[1] - best[1]) > 0.05
+    study.add_trial(trial(*before, 8.4, **FAILURES["infeasible"]))
     last = best_now(study, now=8.5)
-    mean, sd = predicted(X, T, y, points([(last.params["c"], last.params["x"])]), 8.5)
+    there = last.params["c"], last.params["x"]
+    assert there[0] != before[0] or abs(there[1] - before[1]) > 0.02
+    mean, sd = predicted(X, T, y, points([there]), 8.5)
     assert (last.mean, last.sd) == (pytest.approx(mean[0], abs=1e-6), pytest.approx(sd[0], 1e-3))
-
-
-def test_infeasible_points_are_not_recommended(world):
-    study, *_ = world
-    before = best_now(study, now=8.5)
-    study.add_trial(trial(before.params["c"], before.params["x"], 8.4, **FAILURES["infeasible"]))
-    after = best_now(study, now=8.5)
-    assert after.params["c"] != before.params["c"] or (
-        abs(after.params["x"] - before.params["x"]) > 0.02
-    )
 
 
 def test_pruned_trials_count_as_the_median_or_as_the_mean_predicted_where_that_is_worse(world):
@@ -178,21 +171,6 @@ def test_pruned_and_failed_trials_count_among_the_first():
         best_now(fewer)
 
 
-def test_feasible_trials_count(world):
-    study, X, T, y, sign = world
-    constraints = {"constraints": (-1.0, 0.0)}
-    study.add_trial(trial("b", 1.6, 8.2, value=0.3, system_attrs=constraints))
-    there = np.vstack([X, points([("b", 1.6)])])
-    alike(asked(study, 9.0), chosen(there, np.append(T, 8.2), np.append(y, 0.3), 9.0, sign))
-
-
-def test_late_trials_count_at_their_time(world):
-    study, X, T, y, sign = world
-    study.add_trial(trial("c", 2.0, 1.5, value=2.0))
-    X, T, y = np.vstack([X, points([("c", 2.0)])]), np.append(T, 1.5), np.append(y, 2.0)
-    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
-
-
 def test_best_now_is_the_best_lower_bound_of_the_textbook(world):
     study, X, T, y, sign = world
     for now in (9.0, 30.0):
@@ -207,7 +185,7 @@ def test_best_now_is_the_best_lower_bound_of_the_textbook(world):
 
 
 @pytest.mark.filterwarnings("ignore:Fixed parameter x with value 9.0 is out of range")
-def test_trials_out_of_range_are_dropped(world, caplog):
+def test_trials_out_of_range_are_dropped(world, logged):
     study, *_ = world
     before = best_now(study, now=9.0)
     study.enqueue_trial({"c": "a", "x": 9.0}, user_attrs={"t": 8.5})
@@ -216,9 +194,59 @@ def test_trials_out_of_range_are_dropped(world, caplog):
     assert asked.suggest_float("x", 1.0, 3.0) == 9.0
     assert best_now(study, now=9.0) == before  # while it runs
     study.tell(asked, 50.0)
-    optuna.logging.enable_propagation()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
     assert best_now(study, now=9.0) == before
-    optuna.logging.disable_propagation()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    assert "trial 10: {'c': 'a', 'x': 9.0} is out of range" in caplog.text
+    assert "trial 10: {'c': 'a', 'x': 9.0} is out of range" in logged.text
+
+
+@pytest.mark.parametrize(
+    ("place", "time", "feasible"),
+    [(("b", 1.6), 8.2, {"constraints": (-1.0, 0.0)}), (("c", 2.0), 1.5, {})],
+)
+def test_feasible_and_late_trials_count_at_their_time(world, place, time, feasible):
+    study, X, T, y, sign = world
+    study.add_trial(trial(*place, time, value=2.0, system_attrs=feasible))
+    X, T, y = np.vstack([X, points([place])]), np.append(T, time), np.append(y, 2.0)
+    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
+
+
+@pytest.fixture
+def empty(given):
+    return trial_log(given, StudySpace({"x": FloatDistribution(0.0, 1.0)}))
+
+
+def rows(number):
+    generator = torch.Generator().manual_seed(3)
+    U = torch.rand(number, 2, dtype=torch.float64, generator=generator).tolist()
+    return [trial_answer(float(t), t, (x,), y) for t, (x, y) in enumerate(U)]
+
+
+def require_same_state(first, other):
+    assert first.answers == other.answers
+    assert first.state.rounds == other.state.rounds == len(first.answers)
+    for mine, its in zip(first.state.history, other.state.history):
+        assert torch.equal(mine.tensor(), its.tensor())
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_any_order_gives_the_same(empty, order):
+    every = rows(8)
+    first, late = every[:4], every[4:]
+    grown = empty.changed(first, OLDEST)
+    for number in range(1, 5):
+        grown = grown.changed([*first, *(late[place] for place in order[:number])], OLDEST)
+    require_same_state(grown, empty.changed(every, OLDEST))
+
+
+def test_trials_of_the_same_time_are_ordered_by_number(empty):
+    first, second = trial_answer(1.0, 4, (0.7,), 2.0), trial_answer(1.0, 5, (0.2,), 1.0)
+    grown = empty.changed([second], OLDEST).changed([second, first], OLDEST)
+    require_same_state(grown, empty.changed([first, second], OLDEST))
+    assert grown.answers == (first, second)
+
+
+def test_rows_that_are_replaced_late_or_removed(empty):
+    every = rows(40)
+    grown = empty.changed(every[:30], OLDEST).changed(every[:30], OLDEST)
+    for now in ([*every[:29], every[30]], every[:31], every[1:31], [*every[:9], *every[15:]]):
+        grown = grown.changed(now, OLDEST)
+        require_same_state(grown, empty.changed(now, OLDEST))

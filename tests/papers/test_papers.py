@@ -1,6 +1,9 @@
+"""Experiments run, resume and are judged."""
+
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +22,11 @@ from botorch_tv.papers import (
     mandl2026,
     worlds,
 )
-from botorch_tv.papers.claims import below
+from botorch_tv.papers.claims import below, compared, outcome_text
+from botorch_tv.papers.experiment import Outcome
 from botorch_tv.papers.recordings import STAND_IN
 from botorch_tv.simulation import StudyResult, executors
+from botorch_tv.simulation.study_record import Paired
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -123,14 +128,6 @@ def test_an_interrupted_paper_resumes(tmp_path, monkeypatch, capsys):
     assert not any(folder.exists() for folder in folders)
 
 
-def test_noise_reaches_world_and_strategies(name):
-    for case in EXPERIMENTS[name].cases.values():
-        if case.noise is not None:
-            world, strategies = case.stage(noise=0.05)
-            assert world.noise == 0.05
-            assert {strategy.noise for strategy in strategies.values()} == {0.05}
-
-
 def test_a_quick_run_judges_nothing(tmp_path, monkeypatch, capsys):
     small = dataclasses.replace(EXPERIMENTS["w22-slow"], quick=(1, 4))
     monkeypatch.setitem(EXPERIMENTS, "w22-slow", small)
@@ -149,63 +146,37 @@ def test_a_quick_run_judges_nothing(tmp_path, monkeypatch, capsys):
     assert (result.data.sizes["trial"], result.data.sizes["round"]) == (2, 4)
 
 
-def test_cases_keep_to_their_own_sizes(tmp_path):
-    small = dataclasses.replace(EXPERIMENTS["et-table1"], quick=(30, 2))
-    small.run(tmp_path, quick=True, progress=False)
-    sizes = {}
-    for name, case in small.cases.items():
-        sizes[name] = StudyResult.load(tmp_path / f"et-table1-{name}.nc").data.sizes["trial"]
-        assert case.horizon == (None if name == "stocks" else 500)
-    others = ("abrupt", "slow", "abrupt-100", "slow-100")
-    assert sizes == {**dict.fromkeys(others, 30), "stocks": 20}
+def numbers(text):
+    """Values by name in the text of a world or strategy."""
+    found = {}
+    for name, value in re.findall(r"(\w+)=(-?\d[\d.e+-]*)", text):
+        found.setdefault(name, set()).add(float(value))
+    return {name: sorted(values) for name, values in found.items()}
 
 
-def test_missing_records_are_found_first(tmp_path, capsys):
-    assert cli.main(["paper", "all", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
-    assert "has no era5" in capsys.readouterr().err
-    assert cli.main(["paper", "all", "--noise", "0.5", "--out", str(tmp_path)]) == 2
-    assert "but this experiment plays a record" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+def test_settings_are_those_of_the_stored_results(name):
+    """The text of a study holds every rate, width, period, noise and lengthscale."""
+    studies = json.loads((RESULTS / "studies.json").read_text())["studies"]
+    paper = EXPERIMENTS[name]
+    for label, case in paper.cases.items():
+        stored = studies[f"{name}-{label}"]
+        assert stored["horizon"] == (case.horizon or paper.horizon)
+        if case.noise is None:  # of a record that is not here
+            continue
+        assert stored["trials"] == (case.trials or paper.trials)
+        assert stored["noise"] == pytest.approx(case.noise, rel=1e-9)
+        world, strategies = case.stage()
+        strategies["world"] = world
+        for key, text in {**json.loads(stored["strategies"]), "world": stored["world"]}.items():
+            then, now = numbers(text), numbers(repr(strategies[key]))
+            assert then.keys() - now.keys() <= {"centers"}
+            for setting in then.keys() & now.keys():
+                assert now[setting] == pytest.approx(then[setting], rel=1e-5), (key, setting)
+        _, strategies = case.stage(noise=0.05)
+        assert {strategy.noise for strategy in strategies.values()} == {0.05}
 
 
-def test_sizes_of_the_papers():
-    sizes = {
-        paper.id: (paper.horizon, paper.trials, [case.noise for case in paper.cases.values()])
-        for paper in EXPERIMENTS.values()
-        if not paper.id.startswith("c17")  # its noise depends on its functions
-    }
-    assert sizes == {
-        "b16-fig2a": (200, 200, [0.01] * 3),
-        "b16-fig2b": (200, 200, [0.01] * 3),
-        "b16-fig2c": (200, 200, [0.01]),
-        "b16-fig2d": (200, 200, [0.01]),
-        "b16-fig3-temperature": (264, 200, [None]),
-        "b16-fig3-traffic": (84, 200, [None] * 4),
-        "et-fig2": (400, 200, [0.02] * 4),
-        "et-fig3": (286, 200, [None]),
-        "et-table1": (823, 100, [0.1, 0.1, 0.1, 0.1, None]),
-        "et-table2": (400, 300, [0.02] * 3),
-        "et-fig3d": (300, 20, [0.02]),
-        "et-fig4": (200, 30_000, [0.02] * 2),
-        "w22-abrupt": (500, 200, [0.1, 1.0, 0.1, 1.0]),
-        "w22-slow": (500, 200, [0.1, 1.0, 0.1, 1.0]),
-        "w22-abrupt-100": (500, 200, [0.1, 1.0, 0.1, 1.0]),
-        "w22-slow-100": (500, 200, [0.1, 1.0, 0.1, 1.0]),
-        "w22-stocks": (823, 20, [None, None]),
-        "m-synthetic": (500, 30, [0.01] * 3),
-        "m-temperature": (264, 117, [None]),
-        "mk-fig1": (10_000, 100, [0.01] * 3),
-    }
-    assert (EXPERIMENTS["c17"].horizon, EXPERIMENTS["c17"].trials) == (30_000, 25)
-    figure = EXPERIMENTS["et-fig2"].cases
-    periods = {n: c.strategies(0.02)["R-GP-UCB"].retention.period for n, c in figure.items()}
-    assert list(periods.values()) == [38, 29, 26, 68]
-    wrong = figure["misspecified"]
-    assert wrong.world(0.02).epsilon == 0.05
-    assert wrong.strategies(0.02)["TV-GP-UCB"].decay.epsilon == 0.001
-
-
-def test_bad_input(tmp_path):
+def test_bad_input(tmp_path, capsys):
     with pytest.raises(ValueError, match=r"'et-tabel2'; choose from .*et-table2"):
         experiment_named("et-tabel2")
     for name, message in (
@@ -214,6 +185,8 @@ def test_bad_input(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             EXPERIMENTS[name].run(tmp_path, noise=0.5, progress=False)
+    assert cli.main(["paper", "all", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "has no era5" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -300,3 +273,47 @@ def test_waiting_times_by_hand():
     assert (without["never"], without["median"]) == (1, math.inf)
     assert outcome.holds is None
     assert "25.00% never" in outcome.verdict
+
+
+CLAIMS = [
+    compared("slow", "ET-GP-UCB", "GP-UCB", Paired(12.34, 2.0), 3.0, False),
+    compared("slow", "TV-GP-UCB", "ET-GP-UCB", Paired(-1234.5, 1e-13), 3.0, False),
+    compared("fast", "GP-UCB", "Random", Paired(0.00012, 0.00001), 5.0, True),
+]
+NUMBERS = [
+    {"windows": 210, "case": "slow", "share": 0.4083},
+    {"windows": 3, "case": "f", "share": 1},
+]
+
+
+def text(**changes):
+    table = pd.concat([pd.DataFrame(CLAIMS), pd.DataFrame(NUMBERS)], ignore_index=True)
+    return outcome_text(Outcome(table, "One does not hold.", False)._replace(**changes))
+
+
+def test_claims_numbers_and_verdict():
+    claims, numbers, verdict = text().split("\n\n")
+    head, first, second, third = (line.split() for line in claims.splitlines())
+    assert head[:5] == ["case", "lower", "higher", "required", "ours"]
+    assert first == ["slow", "ET-GP-UCB", "GP-UCB", "3", "False", "12.34", "2", "6.17", "True"]
+    assert second[5:] == ["-1234.5", "1e-13", "-inf", "False"]
+    assert third == ["fast", "GP-UCB", "Random", "5", "True", "0.00012", "1e-05", "12", "True"]
+    assert [line.split() for line in numbers.splitlines()] == [
+        ["case", "windows", "share"],
+        ["slow", "210", "0.4083"],
+        ["f", "3", "1"],
+    ]
+    assert verdict == "Does not agree with the paper. One does not hold."
+    assert "nan" not in text().lower()
+
+
+def test_other_verdicts():
+    assert text(holds=True).endswith("\n\nAgrees with the paper. One does not hold.")
+    assert text(holds=None).endswith("Nothing to agree or disagree with. One does not hold.")
+    assert text(holds=None, judged=False).endswith("Not judged. One does not hold.")
+
+
+def test_a_single_trial_has_no_error():
+    row = compared("slow", "A", "B", Paired(1.0, math.nan), 5.0, False)
+    lines = outcome_text(Outcome(pd.DataFrame([row]), "", False)).splitlines()
+    assert lines[1].split() == ["slow", "A", "B", "5", "False", "1", "False"]

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -7,7 +5,6 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
 from botorch_tv.test_functions import CartPole, CartPoleSystem
-from botorch_tv.test_functions.cart_pole import average_cost, optimal_gain
 
 SYSTEM = CartPoleSystem()
 Q, W = np.diag(SYSTEM.state_cost), np.diag(SYSTEM.disturbance)
@@ -93,25 +90,6 @@ def test_the_optimum_solves_the_riccati_equation(t: float, friction: float) -> N
     assert problem.optimal_value_at(t).item() == pytest.approx(cost / _riccati(0.03)[1], rel=1e-10)
 
 
-def test_numbers_of_the_documentation() -> None:
-    problem = CartPole()
-    stale = problem.at(100.0)(problem.optimizers_at(0.0)).item()
-    assert problem.optimal_value_at(torch.tensor([0.0, 99.0, 100.0])).tolist() == pytest.approx(
-        [1, 1, 2.18], abs=0.005
-    )
-    assert stale == pytest.approx(2.81, abs=0.005)
-    share = {}
-    for t in (0.0, 100.0):
-        X = _gain_points(problem, 20_000, t)
-        A, B = SYSTEM.dynamics(FRICTIONS[t])
-        closed = A - B * problem.gains(X).unsqueeze(-2)
-        falls = (torch.linalg.eigvals(closed).abs().amax(-1) >= 1).double().mean().item()
-        share[t] = ((problem(X) == 5).double().mean().item(), falls)
-    assert share[0.0] == (0, 0)
-    assert share[100.0][0] == pytest.approx(1 / 8, abs=0.015)
-    assert share[100.0][1] / share[100.0][0] == pytest.approx(1 / 4, abs=0.05)
-
-
 def test_unstable_and_costly_gains_cost_the_limit() -> None:
     problem = CartPole(limit=3.0, noise_std=0.1)
     X = _gain_points(problem, 2000, 200.0).requires_grad_(True)
@@ -132,33 +110,3 @@ def test_single_precision_agrees_with_double() -> None:
     found = problem.float()(X.float().clamp(*problem.bounds))
     assert found.dtype == torch.float32
     assert ((found - expected).abs() / expected).max() < 1e-3
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: CartPole(factor=-1.0), "factor is -1.0"),
-        (lambda: CartPole(limit=2.0), "limit is 2.0, but the best cost"),
-        (lambda: CartPole(factor=5.0), "best gain is"),
-        (lambda: CartPoleSystem(pole_mass=-0.1), "pole_mass is -0.1"),
-        (lambda: CartPoleSystem(disturbance=(1.0, 1.0, 1.0, -1.0)), "disturbance is"),
-        (lambda: CartPoleSystem(step=math.nan), "step is nan"),
-    ],
-)
-def test_bad_input(build, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        build()
-
-
-def test_the_linear_quadratic_tools_on_a_scalar_system() -> None:
-    """x' = a x + b u + w: cost (q + r k²) w / (1 − (a − b k)²), the Riccati root in closed form."""
-    a, b, q, r, w, k = 1.1, 0.5, 2.0, 3.0, 0.7, 0.8
-    unit = torch.ones(1, 1, dtype=torch.float64)
-    cost = average_cost(a * unit, b * unit, torch.tensor([k]).double(), q * unit, r, w * unit)
-    assert cost.item() == pytest.approx((q + r * k**2) * w / (1 - (a - b * k) ** 2), rel=1e-6)
-    gain = optimal_gain(a * unit, b * unit, q * unit, r).item()
-    # p = q + a² p r / (r + b² p), the positive root of a quadratic.
-    p = np.roots([b**2, r - q * b**2 - a**2 * r, -q * r]).max()
-    assert gain == pytest.approx(a * b * p / (r + b**2 * p), rel=1e-10)
-    far = average_cost(a * unit, b * unit, torch.tensor([0.0]).double(), q * unit, r, w * unit)
-    assert far.item() == math.inf

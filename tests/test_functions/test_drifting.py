@@ -105,22 +105,3 @@ def test_jumps() -> None:
 def test_other_functions_can_drift() -> None:
     problem = DriftingFunction(Hartmann(dim=3), motion=Orbit(period=20.0))
     assert problem.optimal_value_at(7.0).item() == pytest.approx(-3.86278, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: Orbit(period=0.0), "period is 0.0"),
-        (lambda: Orbit(reach=1.2), "reach is 1.2"),
-        (lambda: Jumps(times=(3.0, 3.0)), "times is"),
-        (lambda: Jumps(reach=0.0), "reach is 0.0"),
-        (lambda: DriftingAckley(bounds=[(1.0, -1.0)] * 2), "bounds|optimum"),
-        (lambda: DriftingBranin(bounds=[(-5.0, 0.0), (0.0, 15.0)]), "optimizer is"),
-        (lambda: DriftingAckley().at(1000.5), r"time is \[1000.5\].*\[0, 1000.0\]"),
-        (lambda: DriftingAckley().optimal_value_at(-1.0), r"time is \[-1.0"),
-        (lambda: DriftingAckley().optimizers_at(math.nan), r"time is \[nan"),
-    ],
-)
-def test_bad_input(build, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        build()

@@ -1,12 +1,15 @@
+"""Markov functions: covariance, draws, batches, and their optima by other searches."""
+
 import math
 
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError
-from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from scipy.optimize import minimize
 
 from botorch_tv.test_functions import MarkovFunction
+from botorch_tv.test_functions.search import climb, derivatives_of
 
 
 def _kernel(name: str, lengthscale=0.3):
@@ -100,46 +103,83 @@ def test_batches_of_functions() -> None:
     assert problem.optimizers_at(2.0).shape == (2, 3, 1, 2)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"dim": 7}, "dim is 7"),
-        ({"dim": 0}, "dim is 0"),
-        ({"changes": (0,)}, r"changes is \(0,\)"),
-        ({"changes": (21,)}, r"changes is \(21,\)"),
-        ({"bounds": [(0.0, 1.0)]}, "bounds has 1"),
-    ],
-)
-def test_parameters_out_of_range(changed, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MarkovFunction(_kernel("se"), **{"epsilon": 0.1, "horizon": 20, **changed})
+def _world(dim: int, lengthscale: float, *, rounds: int, seed: int, rough: bool = False):
+    kernel = (MaternKernel(nu=1.5) if rough else RBFKernel()).double()
+    kernel.lengthscale = lengthscale
+    # Every round is a new function, so a few rounds are as many independent cases.
+    return MarkovFunction(kernel, epsilon=1.0, dim=dim, horizon=rounds - 1, features=64, seed=seed)
+
+
+@pytest.mark.parametrize(("rough", "lengthscale"), [(False, 0.2), (False, 0.03), (True, 0.1)])
+def test_a_line_is_searched_to_rounding(rough: bool, lengthscale: float) -> None:
+    """Against 40,001 points; between two of them a peak rises by at most h² max|f''| / 8."""
+    problem = _world(1, lengthscale, rounds=3, seed=1, rough=rough)
+    X = torch.linspace(0, 1, 40_001, dtype=torch.float64).unsqueeze(-1)
+    for t in range(3):
+        value = problem.at(float(t))(X)
+        rise = (value[2:] - 2 * value[1:-1] + value[:-2]).abs().max().item() / 8
+        best = problem.optimal_value_at(float(t)).item()
+        assert value.max().item() <= best + 1e-13
+        assert best <= value.max().item() + 2 * rise
 
 
 @pytest.mark.parametrize(
-    "kernel",
-    [
-        PeriodicKernel(),
-        MaternKernel(nu=0.5),
-        RBFKernel(active_dims=[0]),
-        RBFKernel(batch_shape=torch.Size([2])),
-        ScaleKernel(RBFKernel() + MaternKernel()),
-    ],
+    ("dim", "lengthscale", "rough", "seed"),
+    [(2, 0.2, False, 2), (2, 0.2, True, 2), (4, 0.3, False, 3), (6, 0.5, False, 3)],
 )
-def test_unsupported_kernels(kernel) -> None:
-    with pytest.raises(InputDataError, match="kernel"):
-        MarkovFunction(kernel, epsilon=0.1)
+def test_another_search_finds_nothing_higher(dim, lengthscale, rough, seed) -> None:
+    problem = _world(dim, lengthscale, rounds=2, seed=seed, rough=rough)
+    generator = torch.Generator().manual_seed(7)
+    X = torch.rand(20_000, dim, generator=generator, dtype=torch.float64)
+    for t in range(2):
+        snapshot = problem.at(float(t))
+
+        def slope(x: np.ndarray, f=snapshot):
+            X = torch.tensor(x).clamp(0, 1).requires_grad_(True)
+            value = -f(X)
+            (gradient,) = torch.autograd.grad(value, X)
+            return value.item(), gradient.numpy()
+
+        options = {"jac": True, "bounds": [(0, 1)] * dim, "options": {"ftol": 1e-15, "gtol": 1e-9}}
+        starts = X[snapshot(X).topk(8).indices].numpy()
+        found = max(-minimize(slope, start, **options).fun for start in starts)
+        best = problem.optimal_value_at(float(t)).item()
+        assert snapshot(X).max().item() <= best
+        assert found <= best + (1e-12 if dim == 2 else 1e-10)
+        if dim == 2:
+            assert found == pytest.approx(best, abs=1e-7)
 
 
-def test_points_that_do_not_fit() -> None:
-    problem = MarkovFunction(_kernel("se"), epsilon=0.1, horizon=5, features=8)
-    with pytest.raises(ValueError, match="integer"):
-        problem(torch.tensor([[0.5, 0.5, 1.5]], dtype=torch.float64))
-    with pytest.raises(ValueError, match=r"time is \[1.5\]"):
-        problem.optimal_value_at(1.5)
-    with pytest.raises(ValueError, match=r"time is \[6\.0"):
-        problem.at(6.0)
-    several = MarkovFunction(_kernel("se"), epsilon=0.1, horizon=5, features=8, batch_shape=(3,))
-    with pytest.raises(RuntimeError, match="broadcast"):
-        several(torch.zeros(2, 4, 3, dtype=torch.float64))
-    with pytest.raises(ValueError, match="batch_shape"):
-        several.at(1.0)
+def test_the_highest_of_many_peaks() -> None:
+    problem = _world(2, 0.07, rounds=32, seed=6)
+    axis = torch.linspace(0, 1, 341, dtype=torch.float64)
+    X = torch.cartesian_prod(axis, axis)
+    angle = X @ problem._frequencies.mT
+    highest = (torch.cat([angle.cos(), angle.sin()], dim=-1) @ problem._weights.mT).amax(0)
+    best = problem.optimal_value_at(torch.arange(32.0, dtype=torch.float64))
+    assert (highest <= best).all()
+    assert (highest >= best - 0.01).all()
+
+
+def test_optimizers_and_values_agree_in_any_order() -> None:
+    first = _world(2, 0.3, rounds=40, seed=4)
+    second = _world(2, 0.3, rounds=40, seed=4)
+    whole = first.optimal_value_at(torch.arange(40.0, dtype=torch.float64))
+    for t in (33, 2, 17):
+        assert second.optimal_value_at(float(t)).item() == whole[t].item()
+        place = first.optimizers_at(float(t))
+        value = first.at(float(t))(place).item()
+        assert value == pytest.approx(whole[t].item(), abs=1e-12)
+
+
+def test_the_ascent_stops_at_bounds_and_escapes_saddles() -> None:
+    """x² − y² on a box is highest where |x| is largest and y = 0; it begins on the saddle's rim."""
+
+    def saddle(X: torch.Tensor) -> torch.Tensor:
+        return X[:, 0] ** 2 - X[:, 1] ** 2
+
+    bounds = torch.tensor([[-1.0, -1.0], [2.0, 3.0]], dtype=torch.float64)
+    start = torch.tensor([[1e-3, 2.0], [-1e-3, -0.5], [2.0, 3.0]], dtype=torch.float64)
+    X, value = climb(derivatives_of(saddle), start, bounds)
+    assert value.tolist() == pytest.approx([4.0, 1.0, 4.0], abs=1e-12)
+    assert X[:, 0].tolist() == [2.0, -1.0, 2.0]

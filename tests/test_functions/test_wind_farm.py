@@ -1,4 +1,3 @@
-import copy
 import math
 
 import numpy as np
@@ -84,31 +83,3 @@ def test_the_best_power_on_a_fine_grid(farm) -> None:
         assert best == pytest.approx(highest, rel=2e-3)
         place = farm.optimizers_at(t)
         assert farm.at(t)(place, noise=False).item() == pytest.approx(best, rel=1e-10)
-
-
-def test_steering_pays_and_its_sign_follows_the_wind() -> None:
-    pytest.importorskip("floris")
-    farm = WindFarm(torch.tensor([266.0, 270.0, 274.0]))
-    idle = farm.evaluate_true(points([0, 0, 0], [0, 0, 1], [0, 0, 2]))
-    best = farm.optimal_value_at(torch.arange(3.0, dtype=torch.float64))
-    assert (best / idle > 1.15).all()
-    assert (farm.optimizers_at(0.0) < -10).all()
-    assert (farm.optimizers_at(2.0) > 10).all()
-    alone = WindFarm(torch.tensor([266.0, 270.0, 274.0])).optimal_value_at(1.0)
-    assert alone.item() == pytest.approx(best[1].item(), rel=1e-12)
-    copied = copy.deepcopy(farm)
-    assert torch.equal(copied.optimal_value_at(1.0), best[1])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"directions": torch.tensor([270.0])}, "two or more finite numbers"),
-        ({"directions": torch.tensor([270.0, math.nan])}, "two or more finite numbers"),
-        ({"speeds": torch.ones(3)}, "could not be broadcast"),
-        ({"speeds": 0.0}, "above 0"),
-    ],
-)
-def test_bad_input(settings, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        WindFarm(**{"directions": TURN} | settings)

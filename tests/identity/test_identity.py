@@ -1,24 +1,178 @@
-"""The code of users counts, except for comments and layout."""
+"""Descriptions differ for different values and code of users, and versions count."""
 
+import functools
 import importlib.util
 import json
 import linecache
+import math
 import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
+from gpytorch.kernels import MaternKernel, PolynomialKernel, RBFKernel, ScaleKernel
+from gpytorch.priors import GammaPrior
 from lasting import study
 
-from botorch_tv.identity import describe, differences, is_users, libraries
+import botorch_tv
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.forgetting import EventTrigger, KeepAll
+from botorch_tv.identity import describe, differences, is_users, libraries, own_version
 from botorch_tv.loop import Loop
-from botorch_tv.simulation import MarkovWorld
+from botorch_tv.simulation.result import together
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, gp_ucb
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    a: float
+
+
+class Thing:
+    def __init__(self, a, hidden=0):
+        self.a = a
+        self._hidden = hidden
+
+    @functools.cached_property
+    def derived(self):
+        return 2
+
+    def method(self):
+        return 1
+
+
+class OtherThing(Thing):
+    pass
+
+
+class Opaque:
+    __slots__ = ()
+
+
+def holding(thing):
+    kernel = RBFKernel()
+    kernel.shape = thing
+    return kernel
+
+
+def tuned(**attributes):
+    kernel = MaternKernel(**attributes).double()
+    kernel.lengthscale = 0.3
+    return kernel
+
+
+def adding(number):
+    return lambda other: number + other
+
+
+UNLIKE = {
+    "number": lambda: (0.1, 0.1 + 1e-17 + 2e-17),
+    "None": lambda: (None, False),
+    "flag": lambda: (True, False),
+    "infinity": lambda: (math.inf, -math.inf),
+    "dtype": lambda: (torch.float32, torch.float64),
+    "text": lambda: ("a", "b"),
+    "tensor": lambda: (torch.zeros(3), torch.tensor([0.0, 0.0, 1e-30])),
+    "tensor dtype": lambda: (torch.zeros(3), torch.zeros(3).double()),
+    "array": lambda: (np.arange(3), np.arange(3)[::-1]),
+    "list": lambda: ([1, 2], [1, 2, 3]),
+    "set": lambda: ({1, 2}, {1, 3}),
+    "mapping": lambda: ({"a": 1}, {"a": 2}),
+    "named tuple": lambda: (Pair(1, 2), Pair(1, 3)),
+    "slots": lambda: (Slotted(1.0), Slotted(2.0)),
+    "attribute": lambda: (Thing(1), Thing(2)),
+    "class": lambda: (Thing(1), OtherThing(1)),
+    "class itself": lambda: (Thing, OtherThing),
+    "function": lambda: (math.sin, math.cos),
+    "lambda": lambda: (Thing(lambda x: x + 1), Thing(lambda x: x + 2)),
+    "closure": lambda: (adding(1), adding(2)),
+    "partial": lambda: (functools.partial(int, base=2), functools.partial(int, base=3)),
+    "method": lambda: (Thing(1).method, Thing(2).method),
+    "lengthscale": lambda: (unit_kernel("se", 0.2), unit_kernel("se", 0.2 + 1e-15)),
+    "smoothness": lambda: (tuned(nu=1.5), tuned(nu=2.5)),
+    "active dimensions": lambda: (tuned(active_dims=[0]), tuned(active_dims=[1])),
+    "attribute called type": lambda: ({"type": 1}, {"type": 2}),
+    "keys that look alike": lambda: ({1: 2, "1": 3}, {1: 3, "1": 2}),
+    "bytes": lambda: (b"a", b"b"),
+    "cached function": lambda: (functools.lru_cache(adding(1)), functools.lru_cache(adding(2))),
+    "tuple of a kernel": lambda: (holding((1, 2)), holding((1, 3))),
+    "list of a kernel's part": lambda: (ScaleKernel(holding([1])), ScaleKernel(holding([2]))),
+    "prior of a kernel": lambda: (
+        RBFKernel(lengthscale_prior=GammaPrior(3.0, 6.0)),
+        RBFKernel(lengthscale_prior=GammaPrior(3.0, 7.0)),
+    ),
+    "power": lambda: (PolynomialKernel(power=2), PolynomialKernel(power=3)),
+    "grid": lambda: (Grid.regular(5, 2), Grid.regular(5, 2, bounds=[(0, 1), (0, 2)])),
+    "width": lambda: (Logarithmic(c1=0.4), Logarithmic(c1=0.8)),
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_descriptions_differ_exactly_for_different_values(name):
+    (first, second), (same, _) = (
+        [json.loads(json.dumps(describe(thing, "x"))) for thing in UNLIKE[name]()] for _ in range(2)
+    )
+    assert first == same != second
+    assert differences(first, same, "x") == []
+    assert all(line.startswith("x") for line in differences(first, second, "x"))
+
+
+def test_private_and_derived_attributes_do_not_count():
+    used = Thing(1)
+    assert used.derived == 2
+    used._count = 5
+    assert describe(used, "x") == describe(Thing(1), "x")
+
+
+def test_a_hidden_argument_of_the_constructor_counts():
+    printed = differences(describe(Thing(1, hidden=5), "x"), describe(Thing(1), "x"), "x")
+    assert printed == ["x._hidden is 5 there and 0 here"]
+
+
+def test_use_does_not_change_a_kernel_or_a_grid():
+    kernel, grid = unit_kernel("matern52", 0.2), Grid.regular(4, 2)
+    before = describe([kernel, grid], "x")
+    grid.basis(kernel, "features", dtype=torch.float64, device=torch.device("cpu"))
+    kernel.eval()
+    assert describe([kernel, grid], "x") == before
+
+
+def test_objects_without_attributes_are_refused():
+    with pytest.raises(ValueError, match=r"world\.a\.b is .*Opaque.* leading underscore"):
+        describe(Thing({"b": Opaque()}), "world")
+
+
+NAMED = [
+    (1, 2, ["a is 1 there and 2 here"]),
+    (KeepAll(), EventTrigger(), ["a is KeepAll there and EventTrigger here"]),
+    ([Thing(1), Thing(2)], [Thing(1), Thing(3)], ["a[1].a is 2 there and 3 here"]),
+    ((100, 200), (50,), ["a is [100, 200] there and [50] here"]),
+    (torch.zeros(3), torch.ones(3), ["a is float32 3, sha256"]),
+    ({"a": 1, "b": 2}, {"b": 3, "c": 4}, ["a.a is 1 there and absent here", "a.b is", "a.c is"]),
+    (Path("a"), None, ["a is 'a' there and None here"]),
+]
+
+
+@pytest.mark.parametrize(("there", "here", "printed"), NAMED)
+def test_differences_are_named_by_their_path(there, here, printed):
+    found = differences(describe(Thing(there), "x"), describe(Thing(here), "x"))
+    assert len(found) == len(printed)
+    for phrase, line in zip(printed, found):
+        assert line.startswith(phrase)
+
 
 SOURCE = '''
 """A user's own module."""
@@ -259,14 +413,6 @@ def test_scripts_standard_input_and_notebooks(kind, tmp_path):
     assert "x[1].source is" in printed
 
 
-def test_whose_code_it_is():
-    assert is_users(__name__)
-    assert is_users("__main__")
-    for module in ("torch.nn", "json", "math", "gpytorch.kernels", "botorch_tv.files", "numpy"):
-        __import__(module)
-        assert not is_users(module)
-
-
 @pytest.mark.parametrize("started", [pytest.__file__, json.__file__, None])
 def test_a_script_is_the_users_whatever_was_started(started, monkeypatch):
     """``python -m cProfile script.py`` runs it in a module that has the profiler's file."""
@@ -274,6 +420,9 @@ def test_a_script_is_the_users_whatever_was_started(started, monkeypatch):
     main.__file__ = started
     monkeypatch.setitem(sys.modules, "__main__", main)
     assert is_users("__main__")
+    assert is_users(__name__)
+    for module in ("torch.nn", "json", "gpytorch.kernels", "botorch_tv.files"):
+        assert not is_users(module)
 
 
 def test_another_process_of_other_threads_describes_alike(user, tmp_path):
@@ -298,34 +447,6 @@ def test_another_process_of_other_threads_describes_alike(user, tmp_path):
     assert json.loads(done.stdout) == [libraries(), mine]
 
 
-# ---------------------------------------------------------------- studies and loops
-
-
-def test_a_study_is_not_resumed_with_an_edited_kernel(user, tmp_path):
-    def strategies(module):
-        return {"mine": gp_ucb(kernel=module.Own().double(), noise=0.02)}
-
-    folder = tmp_path / "kept"
-    study(folder, trials=2, strategies=strategies(user()))
-    assert study(folder, trials=2, strategies=strategies(user())).data.attrs["trials_found"] == 2
-    with pytest.raises(
-        ValueError, match=r"mine.kernel.\(code\).Own.forward.helper.source is '.*there and"
-    ):
-        study(folder, trials=2, strategies=strategies(user(SOURCE.replace("SCALE * x", "x"))))
-
-
-def test_a_loop_is_not_resumed_with_an_edited_kernel(user, tmp_path):
-    def strategy(module):
-        return gp_ucb(kernel=module.Own().double(), noise=0.02)
-
-    loop = Loop(strategy(user()), Grid.regular(4, 2))
-    loop.tell(1.0, suggestion=loop.ask())
-    loop.save(tmp_path / "loop.json")
-    Loop.load(tmp_path / "loop.json", strategy(user()))
-    with pytest.raises(ValueError, match=r"kernel.\(code\).Own.forward.helper.source is '"):
-        Loop.load(tmp_path / "loop.json", strategy(user(SOURCE.replace("SCALE * x", "x"))))
-
-
 def test_a_study_is_not_resumed_with_another_version_of_this_package(tmp_path, monkeypatch):
     study(tmp_path, trials=2)
     monkeypatch.setattr("botorch_tv.simulation.settings.libraries", lambda: {"botorch_tv": "0.2.0"})
@@ -346,10 +467,61 @@ def test_trials_of_different_versions_of_libraries_are_named(tmp_path, monkeypat
     )
 
 
-def test_a_world_that_is_a_users_own(user):
-    class Louder(MarkovWorld):
-        def __repr__(self):
-            return "Louder"
+def test_a_study_and_a_loop_are_not_resumed_with_an_edited_kernel(user, tmp_path):
+    def strategy(text=SOURCE):
+        return gp_ucb(kernel=user(text).Own().double(), noise=0.02)
 
-    world = Louder(Grid.regular(3, 1), kernel=unit_kernel("se", 0.2), epsilon=0.1, noise=0.1)
-    assert any("Louder.__repr__" in key for key in describe(world, "world")["(code)"])
+    edited = SOURCE.replace("SCALE * x", "x")
+    folder, file = tmp_path / "study", tmp_path / "loop.json"
+    study(folder, trials=2, strategies={"mine": strategy()})
+    again = study(folder, trials=2, strategies={"mine": strategy()})
+    assert again.data.attrs["trials_found"] == 2
+    changed = r"kernel.\(code\).Own.forward.helper.source is '.*there and"
+    with pytest.raises(ValueError, match=changed):
+        study(folder, trials=2, strategies={"mine": strategy(edited)})
+    loop = Loop(strategy(), Grid.regular(4, 2))
+    loop.tell(1.0, suggestion=loop.ask())
+    loop.save(file)
+    Loop.load(file, strategy())
+    with pytest.raises(ValueError, match=changed):
+        Loop.load(file, strategy(edited))
+
+
+def test_each_version_is_listed_once_in_the_order_of_runs():
+    runs = [{"torch": "2.12", "numpy": "2.1"}, {"torch": "2.13"}, {"torch": "2.12, 2.11"}]
+    assert together(runs) == {"torch": "2.12, 2.13, 2.11", "numpy": "2.1"}
+    assert together([]) == {}
+
+
+def test_version_of_a_clone_has_commit_and_edits(tmp_path, monkeypatch):
+    def git(*arguments):
+        names = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
+        command = ["git", "-C", str(tmp_path / "clone"), *names, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    package = tmp_path / "clone" / "botorch_tv"
+    package.mkdir(parents=True)
+    code = package / "code.py"
+    code.write_text("X = 1\n")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    monkeypatch.setattr(botorch_tv, "__file__", str(package / "__init__.py"))
+    commit = git("log", "-1", "--format=%h")
+    first = own_version.__wrapped__()
+    assert first == f"{botorch_tv.__version__} (commit {commit})"
+    (package / "PAGE.md").write_text("a page")
+    (tmp_path / "clone" / "other.py").write_text("X = 2\n")
+    git("add", ".")
+    git("commit", "-m", "no code of the package")
+    assert own_version.__wrapped__() == first
+    edited = []
+    for number in (2, 3):
+        code.write_text(f"X = {number}\n")
+        edited.append(own_version.__wrapped__())
+        assert f"(commit {commit} with edits " in edited[-1]
+    assert edited[0] != edited[1]
+    installed = package / "site-packages" / "botorch_tv"
+    installed.mkdir(parents=True)
+    monkeypatch.setattr(botorch_tv, "__file__", str(installed / "__init__.py"))
+    assert own_version.__wrapped__() == botorch_tv.__version__
