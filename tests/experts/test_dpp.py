@@ -12,7 +12,19 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.experts import default_steps, dpp, greedy_map, k_dpp
-from botorch_tv.experts.dpp import draw_keys, log_elementary_polynomials, swap_chain, uniforms
+from botorch_tv.experts import dpp as counter
+from botorch_tv.experts.dpp import (
+    KEY_PARTS,
+    _consider,
+    _inverse,
+    _swap_,
+    draw_keys,
+    log_elementary_polynomials,
+    log_polynomials_without_each,
+    sample_by_eigenvalues,
+    swap_chain,
+    uniforms,
+)
 
 Array = NDArray[np.float64]
 
@@ -351,3 +363,114 @@ LOW_RANK = torch.ones(8, 8).double() + torch.diag(torch.arange(8).double() < 1).
 def test_bad_input(K: Tensor, size: int, options: dict, message: str) -> None:
     with pytest.raises((InputDataError, ValueError), match=message):
         k_dpp(K, size, Numbers(()), **options)
+
+
+NET = 2**14
+
+
+def net(dim: int) -> torch.Tensor:
+    engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=4)
+    return engine.draw(NET, dtype=torch.float64)
+
+
+def det(K: Array, rows: tuple[int, ...]) -> float:
+    return float(np.linalg.det(K[np.ix_(rows, rows)]))
+
+
+def shares(rows: list[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
+    counts: dict[tuple[int, ...], float] = {}
+    for row in rows:
+        counts[row] = counts.get(row, 0.0) + 1 / len(rows)
+    return counts
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4])
+def test_polynomials_without_each_value(size: int) -> None:
+    """Sums of products over all subsets of the others, values of 0 among them."""
+    values = [2.0, 0.9, 0.7, 0.2, 0.0]
+    found = log_polynomials_without_each(
+        torch.tensor([values, values[::-1]], dtype=torch.float64).log(), torch.tensor([size] * 2), 5
+    ).exp()
+    for place in range(5):
+        others = values[:place] + values[place + 1 :]
+        wanted = sum(map(math.prod, itertools.combinations(others, size)))
+        assert found[0, place] == pytest.approx(wanted, rel=1e-12)
+        assert found[1, 4 - place] == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("columns", [3, 6])
+def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> None:
+    """P(z_1, ..., z_k) = det K_Z / k! Σ det K_Z': in any order, also where k is K's rank."""
+    factor = np.random.default_rng(2).standard_normal((6, columns))
+    whole, kernel = torch.from_numpy(factor).expand(NET, 6, columns), factor @ factor.T
+    item = torch.ones(NET, dtype=torch.int64)
+    seen = shares(
+        [
+            tuple(row)
+            for row in sample_by_eigenvalues(whole, columns * item, size * item, net(size)).tolist()
+        ]
+    )
+    orders = list(itertools.permutations(range(6), size))
+    assert set(seen) <= set(orders)
+    sizes = {order: det(kernel, order) for order in orders}
+    for order in orders:
+        wanted = sizes[order] / sum(sizes.values())
+        assert seen.get(order, 0.0) == pytest.approx(wanted, abs=2e-3)
+
+
+def test_ratios_of_all_swaps_are_ratios_of_determinants() -> None:
+    """ρ = det K_Z' / det K_Z; the second trial has a single point and unused entries."""
+    K = 0.7 * line(7, 0.3) + 0.1 * np.eye(7)
+    sizes, chosen = [3, 1], torch.tensor([[5, 0, 2], [4, 0, 0]])
+    used = torch.arange(3) < torch.tensor(sizes).unsqueeze(-1)
+    covariance = torch.from_numpy(K).expand(2, 7, 7)
+    inverse = _inverse(covariance, chosen, used)
+    for trial, size in enumerate(sizes):
+        subset = chosen[trial, :size].tolist()
+        np.testing.assert_allclose(
+            inverse[trial, :size, :size], np.linalg.inv(K[np.ix_(subset, subset)]), rtol=1e-9
+        )
+        for place, into in itertools.product(range(size), set(range(7)) - set(subset)):
+            entering, leaving = torch.tensor([[into]]), torch.tensor([[place]])
+            item = slice(trial, trial + 1)
+            ratio, u = _consider(
+                covariance[item], inverse[item], chosen[item], used[item], entering, leaving
+            )
+            after = list(subset)
+            after[place] = into
+            wanted = det(K, tuple(after)) / det(K, tuple(subset))
+            assert float(ratio) == pytest.approx(wanted, rel=1e-9)
+            # The swap is made: the inverse is that of the new subset; elsewhere nothing moves.
+            for moves in (True, False):
+                fresh = inverse[item].clone()
+                _swap_(fresh, u[:, 0], ratio[:, 0], leaving[0], torch.tensor([moves]))
+                now = after if moves else subset
+                np.testing.assert_allclose(
+                    fresh[0, :size, :size], np.linalg.inv(K[np.ix_(now, now)]), rtol=1e-8
+                )
+
+
+def test_numbers_lie_inside_0_and_1_and_as_far_from_both(monkeypatch):
+    bits = torch.tensor([0, -1, 2**62, ~(2**62), 12345 << 12, ~(12345 << 12)])
+    monkeypatch.setattr(counter, "mixed", lambda word: bits)
+    numbers = counter.uniforms(torch.zeros(6, dtype=torch.int64), torch.arange(6))
+    assert numbers[:2].tolist() == [2.0**-53, 1 - 2.0**-53]
+    assert torch.equal(numbers[::2] + numbers[1::2], torch.ones(3, dtype=torch.float64))
+
+
+def test_every_number_drawn_counts():
+    """Keys that share all numbers but one differ."""
+
+    class Nearly:
+        def __init__(self, part):
+            self.part = part
+
+        def uniform(self, *event):
+            rows = torch.full((2, *event), 0.3, dtype=torch.float64)
+            rows[1, self.part] += 2.0**-16
+            return rows
+
+    for part in range(KEY_PARTS):
+        first, second = draw_keys(Nearly(part)).tolist()
+        assert first != second
