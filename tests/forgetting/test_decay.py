@@ -47,15 +47,6 @@ def test_periodic_markov() -> None:
     torch.testing.assert_close(found, torch.tensor(expected).double())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("decay", [Static(), Markov(0.5), Markov(1.0), Wiener(0.5)], ids=repr)
-def test_dtype_and_shape(decay: Decay, dtype: torch.dtype) -> None:
-    time = TIMES.to(dtype).view(5, 1, 1)
-    for value in (decay.attenuation(time), decay.prior_variance(time)):
-        assert value.shape == time.shape
-        assert value.dtype == dtype
-
-
 def test_markov_at_long_times() -> None:
     """Half a life is ln 2 / -½ ln(1 - ε); far away nothing is left, and no NaN."""
     half = torch.tensor(2.0 * math.log(2.0) / -math.log1p(-0.01), dtype=torch.float64)

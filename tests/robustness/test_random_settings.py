@@ -181,9 +181,11 @@ def cases(draw: st.DrawFn) -> tuple[NDArray[np.float64], Parts, int]:
     return K, draw(parts(scale if scale > 0 else 1.0)), draw(st.integers(0, 2**16))
 
 
-def check_posterior(
-    case: tuple[NDArray[np.float64], Parts, int], engine: str, dtype: torch.dtype
-) -> None:
+@pytest.mark.parametrize("dtype", EPS, ids=str)
+@pytest.mark.parametrize("engine", ENGINES)
+@given(case=cases())
+@quick
+def test_posterior_is_right(case: Any, engine: str, dtype: torch.dtype) -> None:
     """One trial at random arms and times, with failures and given variances, against fifty digits.
 
     A stable algorithm has errors of a modest multiple of eps cond(A), where A is the inverted
@@ -191,6 +193,8 @@ def check_posterior(
     number of the rows before deletion.
     """
     K, described, seed = case
+    # Smaller noise is below the rounding of the variance in single precision.
+    assume(dtype == torch.float64 or described.noise >= 1e-4 * float(K.max()))
     random = np.random.default_rng(seed)
     domain, bandit = grid(K), described.bandit(K)
     strategy = described.strategy(K, engine, EXPLORATIONS[0])
@@ -249,28 +253,15 @@ def no_data(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@given(case=cases())
+@given(
+    case=cases(),
+    batch_shape=st.sampled_from(BATCHES),
+    exploration=st.sampled_from(EXPLORATIONS),
+    dtype=st.sampled_from([torch.float64, torch.float32]),
+)
 @quick
-def test_posterior_is_right(case: Any, engine: str) -> None:
-    check_posterior(case, engine, torch.float64)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@given(case=cases())
-@quick
-def test_posterior_is_right_in_float32(case: Any, engine: str) -> None:
-    K, described, _ = case
-    # Smaller noise is below the rounding of the variance in single precision.
-    assume(described.noise >= 1e-4 * float(K.max()))
-    check_posterior(case, engine, torch.float32)
-
-
-def check_play(
-    case: tuple[NDArray[np.float64], Parts, int],
-    engine: str,
-    batch_shape: tuple[int, ...],
-    exploration: Any,
-    dtype: torch.dtype,
+def test_play_is_sound(
+    case: Any, engine: str, batch_shape: tuple[int, ...], exploration: Any, dtype: torch.dtype
 ) -> None:
     """Rounds of a batch: shapes, dtypes, finite numbers, valid arms."""
     K, described, seed = case
@@ -305,17 +296,3 @@ def check_play(
     posterior = strategy.posterior(state, domain.X.to(dtype))
     assert posterior.mean.shape == (*batch_shape, len(K), 1)
     assert torch.isfinite(posterior.mean).all()
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@given(
-    case=cases(),
-    batch_shape=st.sampled_from(BATCHES),
-    exploration=st.sampled_from(EXPLORATIONS),
-    dtype=st.sampled_from([torch.float64, torch.float32]),
-)
-@quick
-def test_play_is_sound(
-    case: Any, engine: str, batch_shape: tuple[int, ...], exploration: Any, dtype: torch.dtype
-) -> None:
-    check_play(case, engine, batch_shape, exploration, dtype)
