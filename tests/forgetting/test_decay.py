@@ -62,13 +62,6 @@ class Falsely(QuasiPeriodic):
     markovian = True
 
 
-class SlowlyFalsely(Decay):
-    markovian = True
-
-    def attenuation(self, elapsed):
-        return torch.cos(1.2e-5 * elapsed)
-
-
 class Unstable(Decay):
     markovian = True
 
@@ -86,11 +79,6 @@ class FarBack(Markov):
 
 class Nothing(Decay):
     pass
-
-
-class OnlyVariance(Decay):
-    def prior_variance(self, elapsed):
-        return 1 + elapsed
 
 
 class Growing(Decay):
@@ -154,10 +142,8 @@ def test_a_covariance_is_accepted(decay: Decay) -> None:
 
 REFUSED = {
     Falsely(): "claims to be Markovian, but correlations",
-    SlowlyFalsely(): "claims to be Markovian, but correlations",
     FarBack(0.1): "claims to be Markovian",
     Nothing(): r"Nothing defines no covariance in time; define attenuation\(elapsed\)",
-    OnlyVariance(): "OnlyVariance defines no covariance in time",
     Growing(): "is not a covariance: correlations .* have eigenvalues down to -",
     Asymmetric(): r"covariance\(s, t\) and covariance\(t, s\) must agree",
     NotANumber(): r"covariance must be finite, but at s = 0 and t = .* gives inf",

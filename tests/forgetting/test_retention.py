@@ -102,11 +102,8 @@ def test_a_period_in_time_is_reset_before_a_choice() -> None:
         (lambda: WassersteinRemoval(0.1, (0.2, 0.0)), "WassersteinRemoval: lengthscale"),
         (lambda: WassersteinRemoval(0.1, 0.2, variance=0.0), "WassersteinRemoval: variance"),
         (lambda: PeriodicMarkov(-1.0, 7.0, 1.0), "PeriodicMarkov: epsilon"),
-        (lambda: PeriodicMarkov(0.1, -1.0, 1.0), "PeriodicMarkov: cycle"),
-        (lambda: PeriodicMarkov(0.1, 7.0, -1.0), "PeriodicMarkov: cycle_lengthscale"),
         (lambda: require_rules((KeepAll(), 5)), "retention is 5"),
         (lambda: w_dbo(kernel=PeriodicKernel(), noise=0.1, epsilon=0.1), "a MaternKernel"),
-        (lambda: w_dbo(kernel=torch.eye(9), noise=0.1, epsilon=0.1), "a MaternKernel"),
         (
             lambda: w_dbo(kernel=RBFKernel(), noise=0.1, epsilon=0.1, mean="estimated"),
             "give a number",

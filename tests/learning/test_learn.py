@@ -19,7 +19,6 @@ from botorch_tv.learning import Free, Refit, learn
 from botorch_tv.learning.layout import KNEE
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.simulation import MarkovWorld
-from botorch_tv.simulation.panels import fit_epsilon, make_panel
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, tv_gp_ucb
@@ -287,17 +286,3 @@ def test_static_objectives_are_recognised():
     refit, y = Refit(lengthscale=None, noise=None), Y.squeeze(-1)
     learned = learn(refit, KERNEL, Markov(0.05), NOISE, X[..., :-1], X[..., -1], y, all_of(y))
     assert float(learned.decay.value("epsilon").max()) < 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.1])
-def test_rates_return_at_full_size(epsilon):
-    panels = []
-    for seed in range(20):
-        panel = make_panel(300, 20, epsilon=epsilon, cycle=0.0, gaps=0.0, seed=seed)
-        apart = ((panel.coordinates[:, None] - panel.coordinates[None]) ** 2).sum(-1)
-        covariance = np.exp(-apart / (2 * 0.3**2))
-        panels.append(fit_epsilon(panel.values, covariance, 0.05).epsilon)
-    for found in (fitted(*bandit_data(epsilon, 20, 300, points=50)).numpy(), np.array(panels)):
-        error = found.std(ddof=1) / math.sqrt(20)
-        assert abs(found.mean() - epsilon) <= 3 * error if epsilon else found.max() < 1e-3

@@ -11,7 +11,7 @@ from botorch.fit import fit_gpytorch_mll
 from conformance.strangers import Seasonal
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from gpytorch.priors import GammaPrior, HalfNormalPrior
+from gpytorch.priors import GammaPrior
 from scipy.stats import gamma, halfnorm
 
 from benchmarks.statistics import default_rate
@@ -101,16 +101,6 @@ def test_loops_learn_the_same_rate(decay):
         torch.testing.assert_close(unit * rate, wanted, rtol=1e-2, atol=1e-9)
         again = found(unit, start=other.vector)
         assert bool((again.log_posterior >= other.log_posterior - 1e-6).all())
-
-
-def test_custom_bounds_and_priors_are_per_unit_of_the_user():
-    X, y = DATA.X[None, :, :-1], ((DATA.Y - DATA.Y.mean()) / DATA.Y.std()).T
-    live = torch.ones_like(y, dtype=torch.bool)
-    seconds = 3600 * DATA.X[None, :, -1]
-    for free in (Free(lower=1e-7, upper=2e-7), Free(prior=GammaPrior(1.5e8, 1e15))):
-        refit = Refit(lengthscale=None, noise=None, epsilon=free)
-        found = learn(refit, unit_kernel("se", 0.3), Markov(1.5e-7), 0.02, X, seconds, y, live)
-        assert 1e-7 * (1 - 1e-9) <= float(found.decay.value("epsilon")) <= 2e-7 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("unit", [1e-4, 0.7, 3.6e6])
@@ -227,21 +217,6 @@ def test_it_is_found_in_any_unit():
     assert 0.02 < float(rate.median()) < 0.12
 
 
-@dataclass(frozen=True)
-class Stretched(Decay):
-    """exp(-κ lag^α), whose κ has a unit that depends on α."""
-
-    alpha: float = 0.5
-    kappa: float = 0.3
-    parameters = {  # noqa: RUF012
-        "alpha": Parameter(upper=2.0),
-        "kappa": Parameter(power=lambda others: -others["alpha"]),
-    }
-
-    def attenuation(self, elapsed):
-        return torch.exp(-self.kappa * elapsed**self.alpha)
-
-
 def test_declared_and_custom_bounds():
     ordered, *_ = objective(Refit(decay={"period": Free(lower=8.0, upper=12.0)}))
     gap = torch.full((1,), 0.5, dtype=D)
@@ -251,11 +226,9 @@ def test_declared_and_custom_bounds():
     ordered, *_ = objective()
     lower, upper = ordered.bounds(gap)
     assert (lower[0, -1].item(), upper[0, -1].item()) == (2.0, 100.0)
-    prior = Free(prior=HalfNormalPrior(1.0))
     for decay, free, message in (
         (DECAY, {"period": Free(lower=11.0)}, "period starts from"),
         (DECAY, {"speed": Free()}, r"decay has \['speed'\], but .* declares \['rate', 'per"),
-        (Stretched(), {"kappa": prior}, "the unit of kappa depends on other parameters"),
     ):
         with pytest.raises(ValueError, match=message):
             objective(Refit(decay=free), decay)

@@ -349,25 +349,6 @@ def test_a_walk_begins_at_the_earliest_row():
     assert_same(models[0].posterior(test_X), models[1].posterior(test_X))
 
 
-GRID = torch.rand(80, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
-
-
-def at(time):
-    return torch.cat([GRID, torch.full((80, 1), time).double()], 1)
-
-
-def test_acquisition_functions_preserve_the_factor():
-    """They send the model to the device of X in each call, where it is already."""
-    model = build("markov")
-    model.posterior(at(30.0))
-    factor = model.prediction_strategy
-    UpperConfidenceBound(model, beta=2.0)(at(30.0).unsqueeze(1))
-    model.to(torch.float64)
-    assert model.prediction_strategy is factor
-    model.float()
-    assert model.prediction_strategy is None
-
-
 def test_the_clock_of_the_caller_may_change_in_place():
 
     clock = torch.tensor(20.0, dtype=torch.float64)

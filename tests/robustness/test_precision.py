@@ -1,8 +1,8 @@
 """Long runs and ill-conditioned problems against a fresh factorisation, in fifty digits."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -249,51 +249,35 @@ def test_grid_with_every_arm_twice(preset: Preset, engine: str) -> None:
     assert_close(variance[..., 0], variance[..., 1], 1e-10, "variance of twins")
 
 
-def matrix(kind: str) -> np.ndarray:
-    random, X = np.random.default_rng(2), np.linspace(0.0, 1.0, 9)[:, None]
-    if kind == "nearly constant":
-        return squared_exponential(X, 100.0)
-    if kind == "very smooth":
-        return squared_exponential(X, 3.0)
-    if kind == "rank one":
-        loading = random.standard_normal(9)
-        return np.outer(loading, loading)
-    if kind == "all arms equal":
-        return np.ones((9, 9))
-    if kind == "dead arm":
-        K = squared_exponential(X, 0.2)
-        K[4, :] = K[:, 4] = 0.0
-        return K
-    if kind == "uneven":
-        spread = 10.0 ** np.linspace(-6.0, 0.0, 9)
-        return squared_exponential(X, 0.3) * np.outer(spread, spread)
-    raise ValueError(kind)
+def matrices() -> dict[str, NDArray[np.float64]]:
+    X, loading = np.linspace(0.0, 1.0, 9)[:, None], np.random.default_rng(2).standard_normal(9)
+    spread = 10.0 ** np.linspace(-6.0, 0.0, 9)
+    dead = squared_exponential(X, 0.2)
+    dead[4, :] = dead[:, 4] = 0.0
+    return {
+        "nearly constant": squared_exponential(X, 100.0),
+        "very smooth": squared_exponential(X, 3.0),
+        "rank one": np.outer(loading, loading),
+        "all arms equal": np.ones((9, 9)),
+        "dead arm": dead,
+        "uneven": squared_exponential(X, 0.3) * np.outer(spread, spread),
+    }
 
 
-KINDS = ["nearly constant", "very smooth", "rank one", "all arms equal", "dead arm", "uneven"]
-MODELS = [
-    ("static", ("static",), lambda k, n, e: gp_ucb(kernel=k, noise=n, width=NARROW, inference=e)),
-    (
-        "Markov",
-        ("markov", 0.05),
-        lambda k, n, e: tv_gp_ucb(kernel=k, noise=n, epsilon=0.05, width=NARROW, inference=e),
-    ),
-    (
-        "Wiener",
-        ("wiener", 0.05),
-        lambda k, n, e: ui_tvbo(kernel=k, noise=n, sigma_w2=0.05, width=NARROW, inference=e),
-    ),
-]
+MATRICES = matrices()
+MODELS = {
+    ("static",): gp_ucb,
+    ("markov", 0.05): partial(tv_gp_ucb, epsilon=0.05),
+    ("wiener", 0.05): partial(ui_tvbo, sigma_w2=0.05),
+}
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-2])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("name", "decay", "make"), MODELS, ids=[model[0] for model in MODELS])
-def test_nearly_singular_kernels(
-    name: str, decay: tuple, make: Callable[..., Strategy], kind: str, noise: float
-) -> None:
+@pytest.mark.parametrize("kind", MATRICES)
+@pytest.mark.parametrize("decay", MODELS, ids=lambda decay: decay[0])
+def test_nearly_singular_kernels(decay: tuple, kind: str, noise: float) -> None:
     """Fourteen rounds, arms repeated, then against fifty digits, in each recursion."""
-    K, rounds = matrix(kind), 14
+    K, rounds = MATRICES[kind], 14
     domain = line(9)
     random = np.random.default_rng(3)
     index, y = random.integers(0, 9, rounds).tolist(), random.standard_normal(rounds)
@@ -317,7 +301,8 @@ def test_nearly_singular_kernels(
     tolerance = 500.0 * EPS * condition
     assert tolerance < 1e-4
     for engine in ENGINES:
-        strategy = make(torch.as_tensor(K), noise, engine)
+        parts = {"kernel": torch.as_tensor(K), "noise": noise, "width": NARROW}
+        strategy = MODELS[decay](**parts, inference=engine)
         state = strategy.init(domain)
         for arm, value in zip(index, torch.as_tensor(y)):
             at = strategy.suggestion_at(state, domain.X[arm])
@@ -395,8 +380,7 @@ def error_of_a_window(engine: str, noise: float, window: int) -> float:
 @pytest.mark.parametrize("name", [preset.name for preset in DRAWING[:3]])
 @each_engine
 def test_draws_where_the_kernel_is_singular(engine: str, name: str) -> None:
-    for kind in KINDS:
-        K = torch.as_tensor(matrix(kind))
+    for K in map(torch.as_tensor, MATRICES.values()):
         strategy = replace(BY_NAME[name].strategy(K, 1e-6), inference=engine)
         state = strategy.init(line(9), batch_shape=(20,))
         for t in range(6):
