@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -46,19 +48,22 @@ def line(points: int, lengthscale: float) -> Array:
     return np.exp(-0.5 * ((x[:, None] - x) / lengthscale) ** 2)
 
 
+def det(K: Array, rows: Sequence[int]) -> float:
+    return float(np.linalg.det(K[np.ix_(rows, rows)])) if rows else 1.0
+
+
 def law(K: Array, size: int) -> tuple[list[tuple[int, ...]], Array]:
     """All subsets and their probabilities."""
     subsets = list(itertools.combinations(range(len(K)), size))
-    weights = np.array([max(0.0, np.linalg.det(K[np.ix_(z, z)])) for z in subsets])
+    weights = np.array([max(0.0, det(K, z)) for z in subsets])
     return subsets, weights / weights.sum()
 
 
 def chain_law(K: Array, start: tuple[int, ...], steps: int) -> Array:
     """Distribution over all subsets after so many proposals, by the transition matrix."""
     size, n = len(start), len(K)
-    subsets = list(itertools.combinations(range(n), size))
+    subsets, weight = law(K, size)
     number = {z: i for i, z in enumerate(subsets)}
-    weight = np.array([max(0.0, np.linalg.det(K[np.ix_(z, z)])) for z in subsets])
     P = np.zeros((len(subsets), len(subsets)))
     for i, z in enumerate(subsets):
         for out, into in itertools.product(z, set(range(n)) - set(z)):
@@ -75,7 +80,7 @@ def brute_greedy(K: Array, count: int) -> list[int]:
     chosen: list[int] = []
     for _ in range(count):
         rest = [i for i in range(len(K)) if i not in chosen]
-        values = [np.linalg.det(K[np.ix_([*chosen, i], [*chosen, i])]) for i in rest]
+        values = [det(K, [*chosen, i]) for i in rest]
         best = max(values)
         chosen.append(next(i for i, v in zip(rest, values) if v >= best * (1 - 1e-9)))
     return chosen
@@ -152,9 +157,7 @@ def test_greedy_start() -> None:
         greedy = greedy_map(torch.from_numpy(K), 5)
         expected = brute_greedy(K, 5)
         assert greedy[0].tolist() == expected
-        growth = [
-            np.linalg.det(K[np.ix_(expected[:q], expected[:q])]) if q else 1.0 for q in range(6)
-        ]
+        growth = [det(K, expected[:q]) for q in range(6)]
         np.testing.assert_allclose(greedy[1], np.divide(growth[1:], growth[:-1]))
     assert greedy_map(torch.eye(4).double(), 3)[0].tolist() == [0, 1, 2]  # ties: lowest first
     # Also where they were computed in float32, with the rounding of any processor.
@@ -340,17 +343,6 @@ def net(dim: int) -> torch.Tensor:
     return engine.draw(NET, dtype=torch.float64)
 
 
-def det(K: Array, rows: tuple[int, ...]) -> float:
-    return float(np.linalg.det(K[np.ix_(rows, rows)]))
-
-
-def shares(rows: list[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
-    counts: dict[tuple[int, ...], float] = {}
-    for row in rows:
-        counts[row] = counts.get(row, 0.0) + 1 / len(rows)
-    return counts
-
-
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("columns", [3, 6])
 def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> None:
@@ -359,13 +351,13 @@ def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> 
     whole, kernel = torch.from_numpy(factor).expand(NET, 6, columns), factor @ factor.T
     item = torch.ones(NET, dtype=torch.int64)
     drawn = sample_by_eigenvalues(whole, columns * item, size * item, net(size))
-    seen = shares([tuple(row) for row in drawn.tolist()])
+    seen = Counter(tuple(row) for row in drawn.tolist())
     orders = list(itertools.permutations(range(6), size))
     assert set(seen) <= set(orders)
     sizes = {order: det(kernel, order) for order in orders}
     for order in orders:
         wanted = sizes[order] / sum(sizes.values())
-        assert seen.get(order, 0.0) == pytest.approx(wanted, abs=2e-3)
+        assert seen[order] / NET == pytest.approx(wanted, abs=2e-3)
 
 
 def test_ratios_of_all_swaps_are_ratios_of_determinants() -> None:

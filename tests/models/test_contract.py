@@ -27,7 +27,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present, regression
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
@@ -167,24 +167,15 @@ def test_a_transform_for_each_member_of_a_batch(forgetting):
     X[1, :, :2] = 10 + 5 * X[1, :, :2]
     test_X = X[:, :4] + 0.1
     new_X, new_Y = X[:, -2:], Y[:, -2:]
-    model = plain(
-        X[:, :8],
-        Y[:, :8],
-        forgetting=FORGETTINGS[forgetting],
-        input_transform=Normalize(3, indices=[0, 1], batch_shape=torch.Size([2])),
-        now=30.0,
-    )
+    options = {"forgetting": FORGETTINGS[forgetting], "now": 30.0}
+    scaled = Normalize(3, indices=[0, 1], batch_shape=torch.Size([2]))
+    model = plain(X[:, :8], Y[:, :8], input_transform=scaled, **options)
     loss = ExactMarginalLogLikelihood(model.likelihood, model)
     together = loss(model(*model.train_inputs), model.train_targets, *model.train_inputs)
     grown = model.condition_on_observations(new_X, new_Y)
     for member, output in itertools.product(range(2), range(2)):
-        alone = plain(
-            X[member, :8],
-            Y[member, :8, output : output + 1],
-            forgetting=FORGETTINGS[forgetting],
-            input_transform=Normalize(3, indices=[0, 1]),
-            now=30.0,
-        )
+        rows = (X[member, :8], Y[member, :8, output : output + 1])
+        alone = plain(*rows, input_transform=Normalize(3, indices=[0, 1]), **options)
         single = ExactMarginalLogLikelihood(alone.likelihood, alone)
         value = single(alone(*alone.train_inputs), alone.train_targets, *alone.train_inputs)
         assert together[member, output].item() == pytest.approx(value.item(), rel=1e-10)
@@ -228,12 +219,7 @@ def test_a_learned_input_transform():
     with torch.no_grad():
         seen, asked = warp.eval()(X), warp(at)
         assert not torch.equal(seen[..., :2], X[..., :2])
-        k, noise = model.covar_module, model.likelihood.noise
-        cross = k(asked, seen).to_dense()
-        A = k(seen, seen).to_dense() + noise * torch.eye(len(X), dtype=X.dtype)
-        level = model.mean_module(asked)
-        mean = level + cross @ torch.linalg.solve(A, Y.squeeze(-1) - model.mean_module(seen))
-        variance = k(asked, diag=True) - (cross * torch.linalg.solve(A, cross.mT).mT).sum(-1)
+        mean, variance = regression(model, seen, asked, model.likelihood.noise)
         posterior = model.posterior(at)
     torch.testing.assert_close(posterior.mean.squeeze(-1), mean, rtol=0, atol=1e-8)
     torch.testing.assert_close(posterior.variance.squeeze(-1), variance, rtol=0, atol=1e-8)

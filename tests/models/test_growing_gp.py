@@ -12,7 +12,7 @@ from botorch.optim.fit import fit_gpytorch_mll_torch
 from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import GPInputWarning
-from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present, regression
 
 from botorch_tv.acquisition.present import at_present
 from botorch_tv.forgetting import ExponentialWeights, Markov, Wiener
@@ -274,14 +274,9 @@ def test_given_and_learned_noise(chain, batch):
         model = model.condition_on_observations(X[..., rows, :], Y[..., rows, :], noise=noise)
         variance.append(noise.squeeze(-1) if given else learned.expand(*batch, q))
         start += q
-    inputs, targets, at = model.train_inputs[0], model.train_targets, present(model, batch=batch)
+    at = present(model, batch=batch)
     with torch.no_grad():
-        k, level = model.covar_module, model.mean_module
-        A = k(inputs).to_dense() + torch.diag_embed(torch.cat(variance, -1))
-        cross = k(at, inputs).to_dense()
-        weights = torch.linalg.solve(A, cross.mT).mT
-        mean = level(at) + (weights @ (targets - level(inputs)).unsqueeze(-1)).squeeze(-1)
-        spread = k(at, diag=True) - (weights * cross).sum(-1)
+        mean, spread = regression(model, model.train_inputs[0], at, torch.cat(variance, -1))
         for _ in range(2):
             posterior = model.posterior(at)
             torch.testing.assert_close(posterior.mean.squeeze(-1), mean, rtol=0, atol=1e-9)
@@ -350,7 +345,6 @@ def test_a_walk_begins_at_the_earliest_row():
 
 
 def test_the_clock_of_the_caller_may_change_in_place():
-
     clock = torch.tensor(20.0, dtype=torch.float64)
     model = build("weights", now=clock)
     likelihood = model.likelihood

@@ -114,25 +114,15 @@ def drift(
     return worst
 
 
+COMMON = {"kernel": SETTING.module(), "noise": 0.02}
 RUNS = {
-    "GP": (lambda: gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW), ("static", "all")),
-    "GP-TS": (lambda: gp_ts(kernel=SETTING.module(), noise=0.02, B=0.5, R=0.1), ("static", "all")),
-    "R": (
-        lambda: r_gp_ucb(kernel=SETTING.module(), noise=0.02, period=37, width=NARROW),
-        ("static", "period"),
-    ),
-    "SW": (
-        lambda: sw_gp_ucb(kernel=SETTING.module(), noise=0.02, window=40, width=NARROW),
-        ("static", "window"),
-    ),
-    "TV": (
-        lambda: BY_NAME["TV-GP-UCB"].strategy(SETTING.module(), 0.02),
-        ("markov", 0.03, "markov"),
-    ),
-    "ET": (lambda: BY_NAME["ET-GP-UCB"].strategy(SETTING.module(), 0.02), ("static", "trigger")),
+    "GP": (gp_ucb(**COMMON, width=NARROW), ("static", "all")),
+    "GP-TS": (gp_ts(**COMMON, B=0.5, R=0.1), ("static", "all")),
+    "R": (r_gp_ucb(**COMMON, period=37, width=NARROW), ("static", "period")),
+    "SW": (sw_gp_ucb(**COMMON, window=40, width=NARROW), ("static", "window")),
+    "TV": (BY_NAME["TV-GP-UCB"].strategy(*COMMON.values()), ("markov", 0.03, "markov")),
+    "ET": (BY_NAME["ET-GP-UCB"].strategy(*COMMON.values()), ("static", "trigger")),
 }
-
-
 # Static models have two recursions: by features, and by the arms seen.
 PLAYED = [(name, "features") for name in RUNS] + [("GP", "auto"), ("ET", "auto")]
 LENGTHS = pytest.mark.parametrize(
@@ -144,7 +134,7 @@ LENGTHS = pytest.mark.parametrize(
 @pytest.mark.parametrize(("name", "engine"), PLAYED)
 def test_long_runs(name: str, engine: str, rounds: int) -> None:
     strategy, kind = RUNS[name]
-    assert drift(replace(strategy(), inference=engine), kind, rounds) < LIMIT
+    assert drift(replace(strategy, inference=engine), kind, rounds) < LIMIT
 
 
 def wiener_drift(rounds: int) -> float:
@@ -187,7 +177,7 @@ def test_long_runs_of_a_random_walk(rounds: int) -> None:
 @pytest.mark.parametrize("name", ["GP", "ET"])
 def test_single_precision_is_refused_for_long_runs(name: str) -> None:
     world = MarkovWorld(SETTING.domain, kernel=SETTING.module(), epsilon=0.01, noise=0.02)
-    strategies = {name: RUNS[name][0]()}
+    strategies = {name: RUNS[name][0]}
     usual = {"trials": 1, "progress": False}
     for dtype, horizon in ((torch.float32, 12), (torch.float64, 12)):
         run_study(world, strategies, dtype=dtype, horizon=horizon, **usual)
@@ -198,16 +188,17 @@ def test_single_precision_is_refused_for_long_runs(name: str) -> None:
 
 
 def test_forgetting_needs_no_more_precision() -> None:
-    for name, strategy in (("R", RUNS["R"][0]()), ("SW", RUNS["SW"][0]()), ("TV", RUNS["TV"][0]())):
+    for name in ("R", "SW", "TV"):
+        strategy = RUNS[name][0]
         state = strategy.init(SETTING.domain, dtype=torch.float32)
         require_precision(name, strategy, state, 10**6)
-    static = RUNS["GP"][0]()
+    static = RUNS["GP"][0]
     require_precision("GP", static, static.init(SETTING.domain), 10**6)
 
 
 def test_single_precision_is_accurate_as_long_as_allowed() -> None:
     """In the worst case: a drifting objective under a static model."""
-    strategy = RUNS["GP"][0]()
+    strategy = RUNS["GP"][0]
     assert (
         drift(strategy, ("static", "all"), 1300, torch.float32) < 1e-3
     )  # a standard deviation is at least 4e-3 then
