@@ -24,7 +24,7 @@ from botorch.posteriors import GPyTorchPosterior, TransformedPosterior
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present, regression
@@ -403,11 +403,6 @@ def test_custom_likelihoods():
     assert model.covar_module.temporal is None
     model.set_now(None)
     assert aged.now.item() == X[-1, -1].item()
-    fixed = FixedNoiseGaussianLikelihood(torch.full((12,), 0.3, dtype=torch.float64))
-    model = TimeVaryingGP(X, Y, likelihood=fixed, forgetting=Markov(0.1))
-    grown = model.condition_on_observations(X[:1], Y[:1])
-    assert torch.allclose(grown.likelihood.noise, torch.tensor(0.3, dtype=torch.float64))
-    assert fixed.noise.shape == (12,)
 
 
 @every_forgetting

@@ -285,9 +285,8 @@ def test_given_and_learned_noise(chain, batch):
             model.eval()
 
 
-@pytest.mark.parametrize("forgetting", ["markov", "wiener", "weights"])
-def test_a_fit_by_torch_after_a_fit_by_scipy(forgetting):
-    model = build(forgetting, n=20)
+def test_a_fit_by_torch_after_a_fit_by_scipy():
+    model = build("markov and weights", n=20)
     mll = ExactMarginalLogLikelihood(model.likelihood, model)
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 20}})
     mll.train()

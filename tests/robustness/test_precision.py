@@ -1,6 +1,5 @@
 """Long runs and ill-conditioned problems against a fresh factorisation, in fifty digits."""
 
-import math
 from dataclasses import replace
 from functools import partial
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.posteriors import Posterior
-from conformance.presets import BY_NAME, DRAWING, ENGINES, NARROW, Preset, each_path
+from conformance.presets import BY_NAME, ENGINES, NARROW, Preset, each_path
 from conformance.rounds import Setting, assert_close, make_world
 from numpy.typing import NDArray
 from oracles import exact
@@ -366,19 +365,6 @@ def error_of_a_window(engine: str, noise: float, window: int) -> float:
             )
             worst = max(worst, gap(posterior, mean, covariance.diagonal()))
     return worst
-
-
-@pytest.mark.parametrize("name", [preset.name for preset in DRAWING[:3]])
-@each_engine
-def test_draws_where_the_kernel_is_singular(engine: str, name: str) -> None:
-    for K in map(torch.as_tensor, MATRICES.values()):
-        strategy = replace(BY_NAME[name].strategy(K, 1e-6), inference=engine)
-        state = strategy.init(line(9), batch_shape=(20,))
-        for t in range(6):
-            suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
-            assert torch.isfinite(suggestion.mean).all()
-            y = torch.full((20,), math.sqrt(float(K.diagonal().max())), dtype=torch.float64)
-            state, _ = strategy.tell(state, suggestion, 0.3 * y)
 
 
 @pytest.mark.parametrize(
