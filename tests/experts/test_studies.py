@@ -16,7 +16,7 @@ from botorch_tv.forgetting.sparq_windows import window_starts
 from botorch_tv.simulation import MarkovWorld, PanelWorld, StudyResult, World, run_study, settings
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import Grid, Strategy, tv_gp_ucb
 
 GRID = Grid.regular(points=6, dim=2)
 KERNEL = unit_kernel("se", 0.3)
@@ -57,23 +57,6 @@ def test_side_queries_are_counted_where_they_are_asked() -> None:
                 assert seen == (most if due else 0)
 
 
-def test_a_trial_does_not_notice_other_trials_or_strategies() -> None:
-    """Any chunk, and any company, gives the same choices."""
-    whole = study(strategies())
-    for other in (
-        study(strategies(), chunk=2),
-        study({"SparQ": strategies()["SparQ"], "new": gp_ucb(kernel=KERNEL, noise=0.02)}),
-        study({"W-SparQ": strategies()["W-SparQ"]}, trials=3),
-    ):
-        for label in set(other.strategies) & set(whole.strategies):
-            trials = other.data.sizes["trial"]
-            same = whole.data.sel(strategy=label).isel(trial=slice(trials))
-            np.testing.assert_array_equal(same["index"], other.data["index"].sel(strategy=label))
-            np.testing.assert_array_equal(
-                same["side_queries"], other.data["side_queries"].sel(strategy=label)
-            )
-
-
 def test_every_purpose_has_its_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Strategies that draw, and their experts, share no random numbers."""
     purposes: dict[str, torch.Tensor] = {}
@@ -92,21 +75,6 @@ def test_every_purpose_has_its_own_numbers(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(purposes) >= 2 + 2 * 3  # a stream to choose and a stream for the expert
     numbers = torch.cat(list(purposes.values())).flatten()
     assert len(numbers.unique()) == len(numbers)
-
-
-def test_an_expert_has_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, set[int]] = {"ask": set(), "consult": set()}
-    for name in seen:
-        usual = getattr(SparQ, name)
-
-        def noted(self: SparQ, state: object, *, generator: object, name: str = name, usual=usual):
-            seen[name].add(id(generator))
-            return usual(self, state, generator=generator)
-
-        monkeypatch.setattr(SparQ, name, noted)
-    study({"a": replace(strategies()["SparQ"], exploration=Thompson())}, trials=3, horizon=3)
-    assert len(seen["ask"]) == len(seen["consult"]) == 1
-    assert seen["ask"] != seen["consult"]
 
 
 class Silent(SparQ):

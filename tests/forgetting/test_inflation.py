@@ -46,13 +46,3 @@ def test_no_overflow() -> None:
     lag = torch.tensor([1e5], dtype=torch.float64)
     expected = torch.tensor([1e5 * math.log(10.0)], dtype=torch.float64)
     torch.testing.assert_close(ExponentialWeights(0.1).log_factor(lag), expected)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(
-    "inflation", [Static(), ExponentialWeights(0.9), UncertaintyInjection(0.5)], ids=repr
-)
-def test_dtype_and_shape(inflation: Inflation, dtype: torch.dtype) -> None:
-    value = inflation.log_factor(LAGS.to(dtype).view(2, 3))
-    assert value.shape == (2, 3)
-    assert value.dtype == dtype

@@ -54,6 +54,16 @@ def build(forgetting="markov", *, fixed=False, **options):
     return TimeVaryingGP(X, Y, Yvar, forgetting=FORGETTINGS[forgetting], **options)
 
 
+def regression(model, train_X, at, noise):
+    """Dense mean and variance at transformed inputs, noise `... x n` or one number."""
+    k, level, targets = model.covar_module, model.mean_module, model.train_targets
+    A = k(train_X).to_dense() + torch.diag_embed(noise.expand(targets.shape))
+    cross = k(at, train_X).to_dense()
+    weights = torch.linalg.solve(A, cross.mT).mT
+    mean = level(at) + (weights @ (targets - level(train_X)).unsqueeze(-1)).squeeze(-1)
+    return mean, k(at, diag=True) - (weights * cross).sum(-1)
+
+
 def assert_same(first, second, atol=1e-10):
     """Equal means and covariances of two posteriors."""
     assert first.mean.shape == second.mean.shape

@@ -24,10 +24,10 @@ from botorch.posteriors import GPyTorchPosterior, TransformedPosterior
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present, regression
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
@@ -91,14 +91,11 @@ def test_fitting_improves_the_likelihood(forgetting, fixed):
     before, start = value(), copy.deepcopy(model.state_dict())
     fit(model)
     assert value() > before
-    moved = {
-        name for name, p in model.named_parameters() if not torch.equal(p.detach(), start[name])
-    }
-    learned = {name for name, _ in model.named_parameters()}
+    learned = dict(model.named_parameters())
+    moved = [name for name, p in learned.items() if not torch.equal(p.detach(), start[name])]
     named = {"markov": "raw_epsilon", "wiener": "raw_sigma_w2", "weights": "raw_gamma"}
-    for key, name in named.items():
-        if forgetting == key:
-            assert any(found.endswith(name) for found in moved), moved
+    if forgetting in named:
+        assert any(found.endswith(named[forgetting]) for found in moved), moved
     assert any(name.endswith("raw_noise") for name in learned) != fixed
     assert model.posterior(present(model)).variance.isfinite().all()
 
@@ -134,10 +131,8 @@ def test_initial_values_are_exact():
     wiener = TimeVaryingGP(X, Y, forgetting=FORGETTINGS["wiener and injection"])
     assert wiener.covar_module.temporal.sigma_w2.item() == 0.05
     assert wiener.covar_module.temporal.origin.item() == X[0, -1].item()
-    assert (wiener.likelihood.aging.alpha.item(), wiener.likelihood.aging.kappa.item()) == (
-        1.5,
-        0.1,
-    )
+    aging = wiener.likelihood.aging
+    assert (aging.alpha.item(), aging.kappa.item()) == (1.5, 0.1)
 
 
 @every_forgetting
@@ -147,15 +142,9 @@ def test_transforms_of_space_and_outcomes(forgetting, m):
     X, Y = data(n=14, m=m)
     X[:, :2] = 3.0 + 5.0 * X[:, :2]
     Y = 10.0 + 4.0 * Y
-    model = TimeVaryingGP(
-        X[:12],
-        Y[:12],
-        forgetting=FORGETTINGS[forgetting],
-        input_transform=Normalize(3, indices=[0, 1]),
-        outcome_transform=Standardize(m),
-    )
-    scaled = Normalize(3, indices=[0, 1])
-    standard = Standardize(m)
+    scaled, standard = Normalize(3, indices=[0, 1]), Standardize(m)
+    transforms = {"input_transform": copy.deepcopy(scaled), "outcome_transform": Standardize(m)}
+    model = TimeVaryingGP(X[:12], Y[:12], forgetting=FORGETTINGS[forgetting], **transforms)
     bare = plain(scaled(X[:12]), standard(Y[:12])[0], forgetting=FORGETTINGS[forgetting])
     scaled.eval(), standard.eval()
     test_X = present(model)
@@ -178,24 +167,15 @@ def test_a_transform_for_each_member_of_a_batch(forgetting):
     X[1, :, :2] = 10 + 5 * X[1, :, :2]
     test_X = X[:, :4] + 0.1
     new_X, new_Y = X[:, -2:], Y[:, -2:]
-    model = plain(
-        X[:, :8],
-        Y[:, :8],
-        forgetting=FORGETTINGS[forgetting],
-        input_transform=Normalize(3, indices=[0, 1], batch_shape=torch.Size([2])),
-        now=30.0,
-    )
+    options = {"forgetting": FORGETTINGS[forgetting], "now": 30.0}
+    scaled = Normalize(3, indices=[0, 1], batch_shape=torch.Size([2]))
+    model = plain(X[:, :8], Y[:, :8], input_transform=scaled, **options)
     loss = ExactMarginalLogLikelihood(model.likelihood, model)
     together = loss(model(*model.train_inputs), model.train_targets, *model.train_inputs)
     grown = model.condition_on_observations(new_X, new_Y)
     for member, output in itertools.product(range(2), range(2)):
-        alone = plain(
-            X[member, :8],
-            Y[member, :8, output : output + 1],
-            forgetting=FORGETTINGS[forgetting],
-            input_transform=Normalize(3, indices=[0, 1]),
-            now=30.0,
-        )
+        rows = (X[member, :8], Y[member, :8, output : output + 1])
+        alone = plain(*rows, input_transform=Normalize(3, indices=[0, 1]), **options)
         single = ExactMarginalLogLikelihood(alone.likelihood, alone)
         value = single(alone(*alone.train_inputs), alone.train_targets, *alone.train_inputs)
         assert together[member, output].item() == pytest.approx(value.item(), rel=1e-10)
@@ -239,12 +219,7 @@ def test_a_learned_input_transform():
     with torch.no_grad():
         seen, asked = warp.eval()(X), warp(at)
         assert not torch.equal(seen[..., :2], X[..., :2])
-        k, noise = model.covar_module, model.likelihood.noise
-        cross = k(asked, seen).to_dense()
-        A = k(seen, seen).to_dense() + noise * torch.eye(len(X), dtype=X.dtype)
-        level = model.mean_module(asked)
-        mean = level + cross @ torch.linalg.solve(A, Y.squeeze(-1) - model.mean_module(seen))
-        variance = k(asked, diag=True) - (cross * torch.linalg.solve(A, cross.mT).mT).sum(-1)
+        mean, variance = regression(model, seen, asked, model.likelihood.noise)
         posterior = model.posterior(at)
     torch.testing.assert_close(posterior.mean.squeeze(-1), mean, rtol=0, atol=1e-8)
     torch.testing.assert_close(posterior.variance.squeeze(-1), variance, rtol=0, atol=1e-8)
@@ -255,13 +230,8 @@ def test_a_learned_input_transform():
 def test_construct_inputs(forgetting, fixed):
     X, Y = data()
     X = X.roll(1, -1)  # time first
-    dataset = SupervisedDataset(
-        X,
-        Y,
-        Yvar=0.1 + 0 * Y if fixed else None,
-        feature_names=["t", "a", "b"],
-        outcome_names=["y"],
-    )
+    names = {"feature_names": ["t", "a", "b"], "outcome_names": ["y"]}
+    dataset = SupervisedDataset(X, Y, Yvar=0.1 + 0 * Y if fixed else None, **names)
     inputs = TimeVaryingGP.construct_inputs(
         dataset, time_dim=0, forgetting=FORGETTINGS[forgetting], now=50.0
     )
@@ -278,13 +248,8 @@ def test_construct_inputs(forgetting, fixed):
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_subset_output(forgetting, fixed, batch):
-    model = build(
-        forgetting,
-        fixed=fixed,
-        m=3,
-        batch=batch,
-        outcome_transform=Standardize(3, batch_shape=batch),
-    )
+    standard = Standardize(3, batch_shape=batch)
+    model = build(forgetting, fixed=fixed, m=3, batch=batch, outcome_transform=standard)
     with torch.no_grad():  # outputs differ in their parameters, too
         for parameter in model.parameters():
             if len(parameter.shape) > len(batch):
@@ -301,9 +266,8 @@ def test_subset_output(forgetting, fixed, batch):
         aug = subset.train_targets.shape[:-1]
         for kernel in filter(None, (subset.covar_module.spatial, subset.covar_module.temporal)):
             assert kernel.batch_shape == aug
-        grown = subset.condition_on_observations(
-            test_X, torch.zeros(*batch, 5, len(chosen)).double()
-        )
+        zeros = torch.zeros(*batch, 5, len(chosen)).double()
+        grown = subset.condition_on_observations(test_X, zeros)
         assert grown.posterior(test_X).mean.shape == (*batch, 5, len(chosen))
     assert torch.equal(model.posterior(test_X, observation_noise=True).mean, whole.mean)
 
@@ -327,12 +291,10 @@ def test_fantasize(forgetting, batch, m, fixed):
     seen = fantasy.train_targets[..., -2:]
     assert seen.isfinite().all()
     # A measurement at now has lag 0 at any age of the others.
-    if not fixed:
-        expected = model.likelihood.noise.squeeze(-1)
-        expected = expected.unsqueeze(-1) if m == 1 else expected
+    if fixed:
+        expected = (0.02 + 0.1 * data(batch=batch, m=m)[1].abs()).mean(-2)
     else:
-        Yvar = 0.02 + 0.1 * data(batch=batch, m=m)[1].abs()
-        expected = Yvar.mean(-2)
+        expected = model.likelihood.noise if m == 1 else model.likelihood.noise.squeeze(-1)
     assert torch.allclose(added, expected.expand(added.shape), rtol=1e-6, atol=1e-10)
     if not batch:  # with a batch, BoTorch gives its dimensions twice
         empty = model.fantasize(X[:0], sampler)
@@ -441,11 +403,6 @@ def test_custom_likelihoods():
     assert model.covar_module.temporal is None
     model.set_now(None)
     assert aged.now.item() == X[-1, -1].item()
-    fixed = FixedNoiseGaussianLikelihood(torch.full((12,), 0.3, dtype=torch.float64))
-    model = TimeVaryingGP(X, Y, likelihood=fixed, forgetting=Markov(0.1))
-    grown = model.condition_on_observations(X[:1], Y[:1])
-    assert torch.allclose(grown.likelihood.noise, torch.tensor(0.3, dtype=torch.float64))
-    assert fixed.noise.shape == (12,)
 
 
 @every_forgetting
@@ -487,15 +444,8 @@ def test_acquisition_at_the_present(forgetting):
         qKnowledgeGradient(model, num_fantasies=2),
     ):
         one_shot = isinstance(acquisition, qKnowledgeGradient)
-        X, _ = optimize_acqf(
-            acquisition,
-            bounds,
-            q=1,
-            num_restarts=2,
-            raw_samples=4,
-            fixed_features={2: now},
-            options={"maxiter": 3},
-        )
+        options = {"num_restarts": 2, "raw_samples": 4, "options": {"maxiter": 3}}
+        X, _ = optimize_acqf(acquisition, bounds, q=1, fixed_features={2: now}, **options)
         assert X.shape == (1, 3)
         assert X[0, 2].item() == now
         assert one_shot or X[:, :2].le(1).all()

@@ -167,17 +167,6 @@ def test_methods(forgetting, fixed):
         assert model.posterior(X).mean.isfinite().all()
 
 
-@pytest.mark.parametrize("m", [1, 2])
-def test_other_batch_shapes(m):
-    model = build(batch=(2,), m=m)
-    wrong = torch.rand(3, 4, 3, dtype=torch.float64)
-    with pytest.raises(RuntimeError, match=r"must match the size|trailing batch dimensions"):
-        model.posterior(wrong)
-    assert model.posterior(wrong[:1]).mean.shape == (2, 4, m)
-    with pytest.raises(RuntimeError, match="broadcast"):
-        model.condition_on_observations(BATCH_X[:3, :1] + 50, torch.zeros(3, 1, m).double())
-
-
 @pytest.mark.parametrize("build", [TimeVaryingGP, adaptive_model])
 def test_points_without_time(build):
     model = build(X, Y)

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from gpytorch.priors import GammaPrior
+from gpytorch.priors import GammaPrior, SmoothedBoxPrior
 from scipy.stats import gamma, halfnorm, lognorm
+from torch.distributions import LogNormal
 
 from botorch_tv.forgetting import Markov, Wiener
+from botorch_tv.forgetting.decay import RatePrior
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit
-from botorch_tv.learning.layout import KNEE, ParameterLayout
+from botorch_tv.learning.layout import KNEE, ParameterLayout, log_density, on_device
 
 RANGES = (1.0, 4.0, 0.5)
 LENGTHS, SCALE, NOISE, RATE = (0.2, 1.7, 0.6), 2.5, 0.01, 0.07
@@ -86,3 +88,39 @@ def test_bounds_of_the_noise():
         lower, upper = ordered.bounds(torch.ones(1, dtype=torch.float64))
         assert lower[0, 4].exp().item() == pytest.approx(low, rel=1e-12)
         assert upper[0, 4].exp().item() == pytest.approx(high, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [SmoothedBoxPrior(0.1, 0.9), RatePrior(), LogNormal(torch.tensor([0.3, -1.0]), 1.2)],
+    ids=repr,
+)
+def test_every_tensor_of_a_prior_moves_and_the_prior_stays(prior):
+    value = torch.tensor([[0.2, 0.4]], dtype=torch.float64)
+    prior = prior.double() if isinstance(prior, torch.nn.Module) else prior
+    before = log_density(prior, value)
+    meta = torch.device("meta")
+    assert {part.device for part in log_density(on_device(prior, meta), value.to(meta))} == {meta}
+    torch.testing.assert_close(log_density(prior, value), before, rtol=0, atol=0)
+
+
+def test_a_rate_prior_is_a_density():
+    grid = torch.linspace(0.0, 60.0, 4_000_001, dtype=torch.float64)
+    for prior, top in ((RatePrior(), 60.0), (RatePrior(upper=1.0), 1.0)):
+        at = grid[grid <= top]
+        mass = torch.trapezoid(prior.log_prob(at).exp(), at).item()
+        assert mass == pytest.approx(1.0, abs=2e-3)
+        torch.manual_seed(0)
+        drawn = prior.sample(torch.Size([20_000]))
+        assert 0 <= drawn.min().item() <= drawn.max().item() < max(top, float(drawn.max()) + 1)
+        below = torch.trapezoid(prior.log_prob(at[at <= 0.05]).exp(), at[at <= 0.05]).item()
+        assert (drawn <= 0.05).double().mean().item() == pytest.approx(below, abs=0.015)
+    assert RatePrior().log_prob(torch.zeros(())).isfinite()
+
+
+def test_no_rate_is_drawn_at_the_end_of_the_support(monkeypatch):
+    """Not even at a probability of 1 - 2^-53."""
+    monkeypatch.setattr(torch, "rand", lambda shape, **like: torch.full(shape, 1 - 2**-53, **like))
+    for mode in torch.logspace(-3, 0, 50).tolist():
+        for prior in (RatePrior(mode, upper=1.0).double(), RatePrior(mode, upper=1.0).float()):
+            assert float(prior.rsample()) < 1
