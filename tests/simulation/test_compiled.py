@@ -15,7 +15,6 @@ from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov, SlidingWindow, Wiener
 from botorch_tv.gp.arms import LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
-from botorch_tv.simulation.recorders import Diagnosis
 from botorch_tv.simulation.rounds import EagerTable, Place, Progress, play_block
 from botorch_tv.simulation.rules import (
     LEAST_LOST,
@@ -44,8 +43,6 @@ DOMAINS = {
     "line": Grid.regular(31, 1),
     "scattered": SCATTERED,
 }
-
-
 FEW = ("static", "window", "walking", "moving and triggered", "gain and resetting")
 
 
@@ -191,15 +188,6 @@ def test_other_worlds_and_strategies(name):
     require_compiled_like_eager(*OTHERS[name])
 
 
-def test_recorders_see_every_round():
-    eager, compiled = (
-        study(markov("odd"), {"GP": ucb()}, compiled=flag, record=(Diagnosis(),))
-        for flag in (False, True)
-    )
-    for name in eager.data.data_vars:
-        np.testing.assert_array_equal(eager.data[name].values, compiled.data[name].values)
-
-
 def test_chunks_folders_and_workers_change_nothing(tmp_path):
     world = markov("odd")
     strategies = {label: ucb(**KINDS[label]) for label in ("triggered", "moving")}
@@ -327,10 +315,13 @@ def test_trials_with_too_many_arms_are_played_by_the_recursion(monkeypatch):
 def test_large_studies_compile_by_default(monkeypatch):
     world = MarkovWorld(Grid.regular(50, 2), kernel=smooth(), epsilon=0.05, noise=NOISE)
     enough, cpu = rules.WORTH_COMPILING // 2500 + 1, torch.device("cpu")
-    assert require_compiled(None, world, enough, cpu)
-    assert not require_compiled(None, world, enough // 2, cpu)
-    assert require_compiled(True, world, 1, cpu)
-    assert not require_compiled(False, world, enough, cpu)
+    for given, rounds, wanted in (
+        (None, enough, True),
+        (None, enough // 2, False),
+        (True, 1, True),
+        (False, enough, False),
+    ):
+        assert require_compiled(given, world, rounds, cpu) == wanted
     monkeypatch.setattr(rules, "find_spec", lambda name: None)
     assert not require_compiled(None, world, 10 * enough, cpu)
     with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[fast\]'"):

@@ -1,17 +1,19 @@
 import dataclasses
+import io
 import itertools
 import math
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult, run_study
+from botorch_tv.simulation import Diagnosis, GridWorld, MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.executors import side_by_side
-from botorch_tv.simulation.recorders import VARIABLES
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
@@ -73,14 +75,6 @@ def test_float32_hardly_differs() -> None:
     assert single.regret.dtype == np.float32
     same = single.data["index"].values == double.data["index"].values
     assert same.mean() > 0.95
-
-
-def test_attributes(whole: StudyResult) -> None:
-    found = whole.data.attrs
-    assert (found["seed"], found["device"]) == (0, "cpu")
-    assert "lengthscale=0.25" in found["world"]
-    assert "prediction_error" in found["strategies"]
-    assert math.isfinite(found["seconds"])
 
 
 @pytest.mark.parametrize("broken", [0, 1])
@@ -195,28 +189,12 @@ def test_minimising_is_maximising_upside_down() -> None:
         run_study(WORLD, PLAYERS | {"ET": down["ET"]}, trials=1, horizon=1)
 
 
-def test_diagnosis_adds_variables_and_changes_nothing(whole: StudyResult) -> None:
-    diagnosed = study(record=(Diagnosis(),), chunk=70, workers=1).data
-    for name in whole.data.data_vars:
-        np.testing.assert_array_equal(diagnosed[name], whole.data[name])
-    assert set(diagnosed.data_vars) - set(whole.data.data_vars) == set(VARIABLES)
-    assert (diagnosed["model_noise"] == 0.02).all()
-
-
-def test_records_of_diagnosis() -> None:
+def test_noise_is_shared_and_of_the_variance_given() -> None:
     found = study(record=(Diagnosis(),), trials=30, horizon=40).data
-    band = found["band"].sel(strategy="ET")
-    error = abs(found["observation"] - found["mean"]).sel(strategy="ET")
-    np.testing.assert_array_equal(error > band, found["resets"].sel(strategy="ET"))
-    assert bool(found["resets"].sel(strategy="ET").any()), "nothing was tested"
-    assert bool(found["band"].drop_sel(strategy="ET").isnull().all())
-    # [ET] Lemma 3 in the first round, where t' = 1 and the prior variance is 1.
-    log = math.log(2 * (math.pi**2 / 6) / 0.1)
-    expected = math.sqrt(2 * log) + math.sqrt(2 * 0.02 * log)
-    np.testing.assert_allclose(band[:, 0], expected, rtol=1e-9)
     noise = (found["observation"] - found["objective"]).values
     np.testing.assert_allclose(noise, noise[:1].repeat(len(PLAYERS), axis=0), atol=1e-12)
     assert abs(noise[0].var() / 0.02 - 1) < 4 * math.sqrt(2 / noise[0].size)
+    assert (found["model_noise"] == 0.02).all()
 
 
 def test_simple_regret_is_that_of_the_recommended_arm() -> None:
@@ -247,3 +225,64 @@ def test_missing_devices(device: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         study(device=device, save_to=tmp_path / "study")
     assert not (tmp_path / "study").exists()
+
+
+SMALL = Grid.regular(3, 1)
+
+
+class Yields(GridWorld):
+    """A world that yields the same thing in every round."""
+
+    def __init__(self, values: object) -> None:
+        super().__init__(SMALL, 0.1)
+        self.values = values
+
+    def rounds(self, stream: Stream) -> Iterator[torch.Tensor]:
+        while True:
+            yield self.values  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("strategies", "message"),
+    [
+        ([PLAYERS["GP"]], r"strategies is \[.*\]; give a dict of labels"),
+        (PLAYERS["GP"], "strategies is GPStrategy.*; give a dict"),
+        (None, "strategies is None; give"),
+        ({}, r"strategies is \{\}; give"),
+        ({3: PLAYERS["GP"]}, "the label 3 cannot be printed or stored in a file; give text"),
+    ],
+)
+def test_strategies(strategies: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^run_study: {message}"):
+        run_study(WORLD, strategies, trials=1, horizon=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "given"),
+    [
+        (torch.zeros(2, 5), r"\(2, 5\)"),
+        (torch.zeros(1, 3), r"\(1, 3\)"),
+        (torch.zeros(3), r"\(3,\)"),
+        ([[0.0] * 3] * 2, "list"),
+    ],
+)
+def test_worlds_with_wrong_shapes(values: object, given: str) -> None:
+    message = (
+        rf"^Yields.rounds yields {given} in round 1, but Grid\(3 arms .* and 2 trials need a "
+        r"tensor of shape \(2, 3\), trials x arms"
+    )
+    with pytest.raises(ValueError, match=message):
+        run_study(
+            Yields(values), {"GP": PLAYERS["GP"]}, trials=2, horizon=3, chunk=2, progress=False
+        )
+    with pytest.raises(ValueError, match=message):
+        Yields(values).look(rounds=1, trials=2)
+
+
+def test_a_log_gets_a_few_lines(monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    run_study(WORLD, {"GP": PLAYERS["GP"]}, trials=40, horizon=5, chunk=1)
+    assert 1 <= log.getvalue().count("\r") <= 3
+    assert "40/40" in log.getvalue()

@@ -100,12 +100,3 @@ def test_seeds_are_whole_and_apart():
     assert all(isinstance(seed, int) and 0 <= seed < 2**53 for seed in seeds)
     assert seeds[200:300] == stream(200, 100).seeds()
     assert np.corrcoef(seeds[:-1], seeds[1:])[0, 1] == pytest.approx(0, abs=5 / 500**0.5)
-
-
-def test_parameters_out_of_range():
-    with pytest.raises(ValueError, match="scenario is 4; give 1, 2, 3"):
-        MovingPeaksWorld(scenario=4, period=3)
-    with pytest.raises(ValueError, match="period is 0"):
-        MovingPeaksWorld(period=0)
-    with pytest.raises(ValueError, match="scale is -1"):
-        GMPBWorld(CONFIG, scale=-1)

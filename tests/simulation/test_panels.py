@@ -1,23 +1,24 @@
 import gzip
 import io
 import zipfile
+from datetime import datetime
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from botorch_tv.simulation.panels import load_panel, make_panel
+from botorch_tv.simulation.panels import Panel, load_panel, make_panel
 
 GAP = np.nan
 
 
 def written(folder, text: str, name: str = "panel.csv"):
-    path = folder / name
-    if name.endswith(".gz"):
-        path.write_bytes(gzip.compress(text.encode()))
-    else:
-        path.write_text(text, encoding="utf-8")
-    return path
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def rows(*columns, head="", between=","):
+    """A table of these columns."""
+    return head + "".join(between.join(map(str, row)) + "\n" for row in zip(*columns))
 
 
 def test_largest_array_with_its_trailing_axes_flattened(tmp_path):
@@ -122,15 +123,15 @@ def test_bad_files(tmp_path):
         load_panel(tmp_path / "absent.npz")
 
 
-@pytest.mark.parametrize("name", ["panel.csv", "panel.csv.gz", "PANEL.CSV"])
-def test_table_with_dates_and_gaps(tmp_path, name):
+def test_table_with_dates_and_gaps(tmp_path):
     text = "a,Date,b\n1.5,2019-03-01,\n-2e3,2019-03-02,7\nNaN,2019-03-05,NA\n"
-    panel = load_panel(written(tmp_path, text, name))
-    np.testing.assert_array_equal(panel.values, [[1.5, GAP], [-2000, 7], [GAP, GAP]])
-    assert panel.arms == ("a", "b")
-    np.testing.assert_array_equal(
-        panel.times, np.array(["2019-03-01", "2019-03-02", "2019-03-05"], "datetime64[D]")
-    )
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(text.encode()))
+    for path in (written(tmp_path, text, "PANEL.CSV"), tmp_path / "b.csv.gz"):
+        panel = load_panel(path)
+        np.testing.assert_array_equal(panel.values, [[1.5, GAP], [-2000, 7], [GAP, GAP]])
+        assert panel.arms == ("a", "b")
+        wanted = np.array(["2019-03-01", "2019-03-02", "2019-03-05"], "datetime64[D]")
+        np.testing.assert_array_equal(panel.times, wanted)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,9 @@ def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
         ("d\n2020-01-01\n", r"values have shape \(0,\)"),
         ("a;b\n1.234;2\n1,5;3\n", "line 2: '1.234' may have a thousands separator"),
         ("a;b\n1.234,5;2\n1,5;3\n", "line 2: '1.234,5' may have a thousands separator"),
+        ("a;b\n1,640;2\n41;3\n", "'1,640' may have a thousands separator"),
+        ("a;b\n1.640;2\n41;3\n", "'1.640' may have a thousands separator"),
+        ("a,b\n1_0,2\n", "line 2: '1_0' is not a number"),
     ],
 )
 def test_bad_tables(tmp_path, text, message):
@@ -189,9 +193,7 @@ def test_bad_tables(tmp_path, text, message):
     ],
 )
 def test_unambiguous_dates(tmp_path, dates):
-    panel = load_panel(
-        written(tmp_path, "d,a\n" + "".join(f"{date},{n}\n" for n, date in enumerate(dates)))
-    )
+    panel = load_panel(written(tmp_path, rows(dates, range(3), head="d,a\n")))
     wanted = np.array(["2020-01-30", "2020-01-31", "2020-02-01"], "datetime64[D]")
     np.testing.assert_array_equal(panel.times, wanted)
 
@@ -202,16 +204,6 @@ def test_unambiguous_dates(tmp_path, dates):
 def test_dates_with_a_leading_year_or_a_named_month(tmp_path, date):
     panel = load_panel(written(tmp_path, f"d;a\n{date};1\n"))
     assert panel.times[0] == np.datetime64("2020-01-02")
-
-
-def test_files_of_data_frames(tmp_path):
-    made = make_panel(40, 5, gaps=0.2)
-    frame = pd.DataFrame(made.values, index=made.times, columns=made.arms)
-    frame.to_csv(tmp_path / "frame.csv.gz")
-    panel = load_panel(tmp_path / "frame.csv.gz")
-    np.testing.assert_array_equal(panel.values, made.values)
-    np.testing.assert_array_equal(panel.times, made.times)
-    assert panel.arms == made.arms
 
 
 SHOWN = np.array([[1.5, 2.0], [-0.25, GAP]])
@@ -237,25 +229,19 @@ def test_columns_between_semicolons_and_tabs(tmp_path, text):
 def test_decimals_with_commas_only(tmp_path):
     panel = load_panel(written(tmp_path, "1,5;2,5\n3,5;4,5\n"))
     np.testing.assert_array_equal(panel.values, [[1.5, 2.5], [3.5, 4.5]])
-    dated = load_panel(written(tmp_path, "time;a\n2020-01-01;1,5\n2020-01-02;2,5\n"))
-    np.testing.assert_array_equal(dated.values, [[1.5], [2.5]])
-    assert dated.times.dtype.kind == "M"
-
-
-def risen(header: str, rows: int = 9) -> str:
-    return header + "".join(f"{1000 + 60 * row},{row % 3},{row % 2}\n" for row in range(rows))
 
 
 @pytest.mark.parametrize(("header", "name"), [("stamp,a,b\n", "stamp"), ("", "0")])
 def test_times_in_numbers_are_named(tmp_path, header, name):
-    file = written(tmp_path, risen(header))
+    stamps = 1000 + 60 * np.arange(9)
+    file = written(tmp_path, rows(stamps, np.arange(9) % 3, np.arange(9) % 2, head=header))
     assert load_panel(file).times is None
     panel = load_panel(file, times=name)
-    np.testing.assert_array_equal(panel.times, 1000 + 60.0 * np.arange(9))
+    np.testing.assert_array_equal(panel.times, stamps)
     assert panel.values.shape == (9, 2)
     arm = load_panel(file, times="")
     assert arm.times is None
-    np.testing.assert_array_equal(arm.values[:, 0], 1000 + 60 * np.arange(9))
+    np.testing.assert_array_equal(arm.values[:, 0], stamps)
     with pytest.raises(ValueError, match="no single column 'when' for times; its columns are"):
         load_panel(file, times="when")
 
@@ -279,3 +265,170 @@ def test_a_header_beyond_its_data(tmp_path):
         archive.writestr("values.npy", header.getvalue())
     with pytest.raises(ValueError, match=r"odd\.npz"):
         load_panel(tmp_path / "odd.npz")
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+def test_three_decimals(tmp_path, mark):
+    values = np.round(np.abs(np.random.default_rng(0).normal(size=(12, 2))), 3)
+    texts = [[f"{a:.3f}".replace(".", mark), f"{b:g}".replace(".", mark)] for a, b in values]
+    path = written(tmp_path, rows(*zip(*texts), head="a;b\n", between=";"))
+    np.testing.assert_array_equal(load_panel(path).values, values)
+
+
+@pytest.mark.parametrize(
+    ("cells", "first", "step"),
+    [
+        ([20260330, 20260331, 20260401], "2026-03-30", "D"),
+        ([2026030122, 2026030123, 2026030200], "2026-03-01T22", "h"),
+        ([202603012358, 202603012359, 202603020000], "2026-03-01T23:58", "m"),
+    ],
+)
+def test_dates_that_look_like_numbers(tmp_path, cells, first, step):
+    panel = load_panel(written(tmp_path, rows(cells, [1.5, 2, 3], head="date,a\n")))
+    wanted = np.datetime64(first, "us") + np.arange(3) * np.timedelta64(1, step)
+    np.testing.assert_array_equal(panel.times, wanted)
+
+
+@pytest.mark.parametrize("first", [1_770_000_000, 20_260_000])
+def test_counts_are_not_dates(tmp_path, first):
+    counts = first + np.arange(12)
+    panel = load_panel(written(tmp_path, rows(counts, range(12), head="time,a\n")))
+    np.testing.assert_array_equal(panel.times, counts)
+
+
+def test_two_arms_with_the_same_name(tmp_path):
+    panel = load_panel(written(tmp_path, "a,a,b,c\n1,2,3,4\n5,6,7,8.5\n"))
+    with pytest.raises(ValueError, match="2 arms are called 'a'; give names of single arms"):
+        panel.select(["b", "a"])
+    np.testing.assert_array_equal(panel.select([0, "b"]).values, [[1, 3], [5, 7]])
+
+
+@pytest.mark.parametrize("zone", ["Z", "+01:00", "-0330", ":30.5+01"])
+def test_dates_with_and_without_a_zone(tmp_path, zone):
+    dates = [f"2026-03-01T0{hour}:00{zone}" for hour in range(3)]
+    assert load_panel(written(tmp_path, rows(dates, range(3), head="time,a\n"))).times is not None
+    dates[1] = "2026-03-01T01:00"
+    with pytest.raises(ValueError, match=r"line 3: '2026-03-01T01:00' has no time zone, but"):
+        load_panel(written(tmp_path, rows(dates, range(3), head="time,a\n")))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"values": np.zeros(3)}, r"values have shape \(3,\)"),
+        ({"values": np.zeros((0, 2))}, r"shape \(0, 2\)"),
+        ({"arms": ("a",)}, r"arms .* shape \(3, 2\); give 2"),
+        ({"values": np.array([[1, 2], [3, np.inf], [5, 6]])}, r"\[\[1, 1\]\], row"),
+        ({"times": np.arange(2)}, "times .*; give 3"),
+        ({"times": np.array([0, 2, 1])}, r"rows \[2\] are not after"),
+        ({"times": np.array([0, 1, 1])}, r"rows \[2\] are not after"),
+        ({"coordinates": np.zeros((3, 2))}, "coordinates .*; give 2"),
+    ],
+)
+def test_parts_that_do_not_fit(parts, message):
+    given = {"values": np.arange(6.0).reshape(3, 2), "arms": ("a", "b"), **parts}
+    with pytest.raises(ValueError, match=message):
+        Panel(**given)
+
+
+def daily(**changes):
+    days = np.array(["2019-03-01", "2019-03-02", "2019-03-05", "2019-03-09"], "M8[D]")
+    parts = {
+        "values": np.arange(12.0).reshape(4, 3),
+        "arms": ("a", "b", "c"),
+        "times": days,
+        "coordinates": np.array([[0.0, 1], [2, 3], [4, 5]]),
+    }
+    return Panel(**(parts | changes))
+
+
+@pytest.mark.parametrize("arms", [["c", "a"], [2, 0], np.array([2, 0])])
+def test_arms_by_name_and_number(arms):
+    panel = daily().select(arms)
+    assert panel.arms == ("c", "a")
+    np.testing.assert_array_equal(panel.values, [[2, 0], [5, 3], [8, 6], [11, 9]])
+    np.testing.assert_array_equal(panel.coordinates, [[4, 5], [0, 1]])
+    np.testing.assert_array_equal(panel.times, daily().times)
+
+
+@pytest.mark.parametrize(
+    ("arms", "message"),
+    [
+        (["d"], "0 arms are called 'd'; give names of single arms, or numbers from 0 to 2"),
+        ([3], "out of bounds"),
+        ([1.0], "integer"),
+        ([], r"values have shape \(4, 0\)"),
+        ([False] * 3, r"values have shape \(4, 0\)"),
+        ([True, False], "boolean"),
+    ],
+)
+def test_bad_arms(arms, message):
+    with pytest.raises((ValueError, IndexError), match=message):
+        daily().select(arms)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "retained"),
+    [
+        (None, None, [0, 1, 2, 3]),
+        ("2019-03-02", None, [1, 2, 3]),
+        (None, "2019-03-05", [0, 1]),
+        ("2019-03-03", "2019-03-09T00:01", [2, 3]),
+        (np.datetime64("2019-03-02"), datetime(2019, 3, 6), [1, 2]),
+        ("2019-01", "2020", [0, 1, 2, 3]),
+    ],
+)
+def test_rows_by_date(start, stop, retained):
+    panel = daily().rows(start, stop)
+    np.testing.assert_array_equal(panel.values, daily().values[retained])
+    np.testing.assert_array_equal(panel.times, daily().times[retained])
+    assert panel.arms == ("a", "b", "c")
+    assert daily().row_at(start or "1900") == retained[0]
+
+
+def test_rows_by_number():
+    untimed, timed = daily(times=None), daily(times=np.array([0.5, 1.0, 7.0, 9.0]))
+    np.testing.assert_array_equal(untimed.rows(1, 3).values, untimed.values[1:3])
+    assert untimed.rows(1, 3).times is None
+    np.testing.assert_array_equal(timed.rows(1, 9).times, [1.0, 7.0])
+    assert (timed.row_at(100), untimed.row_at(2)) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("panel", "start", "stop", "message"),
+    [
+        (daily(), "2019-03-06", "2019-03-08", r"values have shape \(0, 3\)"),
+        (daily(), "2020", None, r"values have shape \(0, 3\)"),
+        (daily(times=None), 2, 2, r"values have shape \(0, 3\)"),
+        (daily(), "soon", None, "soon"),
+        (daily(), 3, None, "integer"),
+        (daily(times=None), "soon", None, "soon"),
+    ],
+)
+def test_bad_rows(panel, start, stop, message):
+    with pytest.raises(ValueError, match=message):
+        panel.rows(start, stop)
+
+
+def test_made_panels():
+    panel = make_panel(500, 12, gaps=0.1, seed=1)
+    assert repr(panel).startswith("Panel(500 rounds x 12 arms, ")
+    assert panel.times[48] - panel.times[0] == np.timedelta64(1, "D")
+    missing = np.isnan(panel.values).mean()
+    assert abs(missing - 0.1) < 5 * np.sqrt(0.09 / panel.values.size)
+    np.testing.assert_array_equal(panel.values, make_panel(500, 12, gaps=0.1, seed=1).values)
+    assert not np.array_equal(panel.values, make_panel(500, 12, gaps=0.1, seed=2).values)
+    static = {"epsilon": 0.0, "noise": 0.0, "gaps": 0.0, "day": 24}
+    with_cycle, without = (make_panel(72, 5, cycle=c, **static).values for c in (2.0, 0))
+    cycle = with_cycle - without
+    np.testing.assert_allclose(cycle[24:48], cycle[:24], atol=1e-12)
+    assert np.abs(cycle).max() == pytest.approx(2.0, rel=0.01)
+
+
+def test_made_field_has_the_covariance_it_states():
+    panel = make_panel(20_000, 4, epsilon=1.0, noise=0.1, cycle=0.0, gaps=0.0)
+    apart = ((panel.coordinates[:, None] - panel.coordinates) ** 2).sum(-1)
+    expected = np.exp(-apart / (2 * 0.3**2)) + 0.1 * np.eye(4)
+    products = panel.values[:, :, None] * panel.values[:, None, :]
+    error = products.std(0) / np.sqrt(len(products))
+    assert (np.abs(products.mean(0) - expected) < 5 * error).all()
