@@ -9,13 +9,12 @@ from oracles.dense import trigger_threshold
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.learning.refit import Refit
-from botorch_tv.simulation import BoxWorld, Diagnosis, GridWorld, StudyResult, run_study
+from botorch_tv.simulation import BoxWorld, Diagnosis, StudyResult, run_study
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Box,
     DiscreteSearch,
-    Grid,
     MultiStart,
     Strategy,
     et_gp_ucb,
@@ -139,22 +138,6 @@ def test_shift_and_scale_are_prior_mean_and_variance() -> None:
     np.testing.assert_allclose(played.data["X"], own.data["X"], rtol=0, atol=1e-5)
     np.testing.assert_allclose(2 * played.regret, own.regret, rtol=0, atol=1e-5)
     assert BoxWorld(Bowl(noise_std=0.2), scale=2.0).noise == pytest.approx(0.01)
-
-
-def test_candidates_of_a_box_are_arms_of_a_grid() -> None:
-    grid = Grid.regular(4, 2, bounds=[(0, 1), (0, 2)])
-
-    class Arms(GridWorld):
-        def rounds(self, stream):
-            for t in range(1, 13):
-                X = torch.cat([grid.X, torch.full((16, 1), float(t), dtype=torch.float64)], -1)
-                yield Bowl()(X, noise=False).expand(stream.trials, -1)
-
-    on_box = study(BoxWorld(Bowl(), search=DiscreteSearch(grid.X)), horizon=12)
-    on_grid = study(Arms(grid, 0.01), horizon=12)
-    index = on_grid.data["index"].values
-    np.testing.assert_array_equal(on_box.data["X"].values, grid.X.numpy()[index])
-    assert len(np.unique(index)) > 4
 
 
 def test_negated_problems_are_maximised(whole) -> None:

@@ -13,7 +13,7 @@ from tape import Tape, taped
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.gp import arm_engine
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
-from botorch_tv.simulation.captured import Capture, CapturedTable, Recorder, Replayed
+from botorch_tv.simulation.captured import Capture, CapturedTable
 from botorch_tv.simulation.rounds import EagerTable, Place
 from botorch_tv.simulation.rules import require_compiled
 from botorch_tv.simulation.settings import Arrays, StudySettings
@@ -137,33 +137,6 @@ def test_rounds_that_cannot_be_captured_are_played_without_graphs():
         both = Both.played(markov(DOMAINS["square"]), strategies, broken, horizon=60)
     both.require_same()
     assert len(caught) == 1
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_a_recording_is_compared_once_with_the_work(same):
-    total, step = torch.zeros(2), torch.ones(2, dtype=torch.int64)
-    ways: list[str] = []
-
-    def work() -> None:
-        ways.append("work")
-        total.add_(step)
-
-    def capture(work: Callable[[], None]) -> Callable[[], None]:
-        def again() -> None:
-            ways.append("again")
-            total.add_(step if same else 2 * step)
-
-        return again
-
-    replayed = Replayed(work, recorder := Recorder(capture), [total, step])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(4):
-            replayed()
-    assert total.eq(4).all()
-    assert ways == ["work", "again", "work", *(2 * ["again" if same else "work"])]
-    assert len(caught) == (not same)
-    assert (recorder.capture is None) == (not same)
 
 
 def wrong(work: Callable[[], None]) -> Callable[[], None]:

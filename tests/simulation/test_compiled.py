@@ -1,7 +1,6 @@
 import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -289,27 +288,8 @@ def test_slots_grow(label, monkeypatch):
 
 def test_trials_with_too_many_arms_are_played_by_the_recursion(monkeypatch):
     monkeypatch.setattr("botorch_tv.simulation.compiled.MOST_SLOTS", 5)
-    world, labels = markov("square", epsilon=0.1), ["few", "many"]
     strategies = {"few": ucb(**KINDS["always resetting"]), "many": ucb()}
-    eager = StudySettings(world, strategies, HORIZON, 0, torch.float64, torch.device("cpu"))
-    compiled, counted = replace(eager, compiled=True), []
-    assert eager.description() == compiled.description()
-
-    class Counted(Progress):
-        def add(self, rounds: int) -> None:
-            counted.append(rounds)
-
-    def play(settings: StudySettings) -> dict[str, dict[str, np.ndarray]]:
-        with tqdm(disable=True) as bar:
-            return play_block(settings, labels, range(4), Counted(bar, HORIZON), threading.Event())
-
-    assert list(compiled.compilable(labels)) == labels
-    found, expected = play(compiled), play(eager)
-    assert list(compiled.compilable(labels)) == ["few"]
-    assert sum(counted) == 2 * 4 * HORIZON
-    for label in labels:
-        for name in ("index", "resets"):
-            np.testing.assert_array_equal(found[label][name], expected[label][name])
+    require_compiled_like_eager(markov("square", epsilon=0.1), strategies)
 
 
 def test_large_studies_compile_by_default(monkeypatch):

@@ -1,10 +1,8 @@
 import pickle
-import shutil
-from collections import Counter, namedtuple
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from lasting import CHUNK, CHUNKS, FILES, KERNEL, Child, files, hold_lock, players, prepared, study
+from lasting import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, study
 from strange_executors import (
     DeadlyWorld,
     Interrupted,
@@ -90,22 +88,6 @@ def test_spawned_processes(whole, spawned, tmp_path) -> None:
     assert identical(study(executor=spawned), whole)
     assert identical(study(tmp_path, executor=spawned), whole)
     assert spawned.submit(abs, -1).result() == 1  # open as before
-
-
-@pytest.mark.parametrize("library", ["loky", "submitit", "distributed"])
-def test_executors_of_libraries(whole, tmp_path, library) -> None:
-    module = pytest.importorskip(library)
-    with ExitStack() as stack:
-        executor: Any
-        if library == "loky":
-            executor = stack.enter_context(module.ProcessPoolExecutor(1))
-        elif library == "submitit":
-            executor = module.AutoExecutor(folder=tmp_path / "logs", cluster="debug")
-        else:
-            local = {"n_workers": 1, "processes": False, "dashboard_address": None}
-            executor = stack.enter_context(module.Client(**local)).get_executor()
-        assert identical(study(executor=executor), whole)
-        assert identical(study(tmp_path / "study", executor=executor), whole)
 
 
 def test_averages_are_those_of_a_single_process() -> None:
@@ -189,22 +171,6 @@ def test_blocks_that_appear_late_are_computed_again(whole, tmp_path, monkeypatch
     monkeypatch.setattr(executor, "fetch", at_work)
     assert identical(study(tmp_path, executor=executor), whole)
     assert executor.arrays == [CHUNKS, CHUNKS]
-
-
-def test_waiting_for_blocks_of_other_processes(whole, tmp_path) -> None:
-    child = Child(hold_lock, tmp_path, number=2)
-    child.told()
-    executor = Queue()
-    fetch = executor.fetch
-
-    def killing(order: bytes) -> Any:
-        if len(files(tmp_path)) == FILES - 3:
-            child.kill()
-        return fetch(order)
-
-    executor.fetch = killing  # type: ignore[method-assign]
-    assert identical(study(tmp_path, executor=executor), whole)
-    assert executor.arrays == [CHUNKS, 1]
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
@@ -380,12 +346,3 @@ def test_seeds_and_texts_of_worlds(tmp_path: Path) -> None:
     result = study(world=Strange(), seed=2**64 - 1, trials=1)
     loaded = StudyResult.load(result.save(tmp_path / "it.nc")).data.attrs
     assert (loaded["seed"], loaded["world"]) == (2**64 - 1, r"Strange\0\ud800")
-
-
-def test_a_disk_without_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study(tmp_path, trials=8)
-    usage = namedtuple("usage", "total used free")(10**9, 10**9 - 8000, 8000)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(OSError, match=r"has 8e-06 GB of free space, but .* take 8.16e-06 GB; free"):
-        study(tmp_path, trials=24)
-    assert study(tmp_path, trials=8).data.attrs["trials_found"] == 8

@@ -215,40 +215,6 @@ def test_maximum_by_dense_likelihood():
     assert max(dense_log_likelihood(panel.values, covariance, 0.05, e) for e in scan) <= there
 
 
-def estimates(epsilon: float, gaps: float = 0.0) -> np.ndarray:
-    found = []
-    for seed in range(10):
-        panel = make_panel(300, 20, epsilon=epsilon, cycle=0.0, gaps=gaps, seed=seed)
-        found.append(fit_epsilon(panel.values, plane_covariance(panel.coordinates), 0.05).epsilon)
-    return np.array(found)
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 0.1])
-def test_recovers_the_rate_of_simulated_panels(epsilon):
-    found = estimates(epsilon)
-    error = found.std(ddof=1) / np.sqrt(len(found))
-    assert error < 0.1 * epsilon
-    assert abs(found.mean() - epsilon) < 3 * error
-
-
-def test_static_white_and_gapped_records():
-    assert estimates(0.0).max() < 1e-5
-    assert 0.01 < estimates(0.01, gaps=0.1).mean() < 0.015
-    root = np.linalg.cholesky(line_covariance(5) + 0.05 * np.eye(5))
-    white = root @ np.random.default_rng(0).standard_normal((5, 2000))
-    assert fit_epsilon(white.T, line_covariance(5), 0.05).epsilon > 0.9
-
-
-def test_groups_are_independent():
-    day = make_panel(40, 10, epsilon=0.02, cycle=0.0, gaps=0.0, seed=7).values
-    values = np.concatenate([day * sign for sign in (1, -1, 1, -1, 1, -1)])
-    covariance = plane_covariance(make_panel(40, 10, seed=7).coordinates)
-    apart = fit_epsilon(values, covariance, 0.05, groups=40)
-    alone = fit_epsilon(day, covariance, 0.05)
-    assert apart.epsilon == pytest.approx(alone.epsilon, rel=1e-4)
-    assert fit_epsilon(values, covariance, 0.05).epsilon > 1.5 * alone.epsilon
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

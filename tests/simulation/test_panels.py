@@ -226,11 +226,6 @@ def test_columns_between_semicolons_and_tabs(tmp_path, text):
     assert panel.arms == ("a", "b")
 
 
-def test_decimals_with_commas_only(tmp_path):
-    panel = load_panel(written(tmp_path, "1,5;2,5\n3,5;4,5\n"))
-    np.testing.assert_array_equal(panel.values, [[1.5, 2.5], [3.5, 4.5]])
-
-
 @pytest.mark.parametrize(("header", "name"), [("stamp,a,b\n", "stamp"), ("", "0")])
 def test_times_in_numbers_are_named(tmp_path, header, name):
     stamps = 1000 + 60 * np.arange(9)

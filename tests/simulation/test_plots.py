@@ -16,7 +16,7 @@ from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, Wei
 from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
 from botorch_tv.simulation.plots.curves import line_styles, regret_curves, spread_apart
 from botorch_tv.simulation.plots.recorded import lattice
-from botorch_tv.simulation.rivals import RIVALS, unit_kernel
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
 from botorch_tv.strategies.presets import PRESETS
@@ -151,15 +151,6 @@ def test_styles_of_presets_are_fixed():
         assert line_styles(["own", *few, "0.03"]).items() >= {n: alone[n] for n in few}.items()
 
 
-@pytest.mark.parametrize("code", RIVALS)
-def test_all_names_of_a_preset_have_its_style(code):
-    label, make, _ = RIVALS[code]
-    wanted = line_styles(ALGORITHMS)[label]
-    preset = getattr(make, "func", make).__name__
-    for name in (code, code.lower(), label, preset):
-        assert line_styles([name])[name] == wanted
-
-
 def test_other_labels_have_distinct_colours_in_any_order():
     labels = ["GP", "0.03", "trigger", "own", "ET"]
     styles = line_styles(labels)
@@ -291,20 +282,6 @@ def test_lattices_may_come_in_any_order() -> None:
     np.testing.assert_array_equal(shuffled[number], np.stack(np.meshgrid(xs, ys), -1))
     assert lattice(places[:5]) is None
     assert lattice(np.array([[0, 0], [1, 1], [0, 1], [2, 2.0]])) is None
-
-
-def test_arms_on_a_line_make_curves() -> None:
-    places = np.array([[0.5], [0.0], [1.0], [0.25]])
-    predicted = study(grid_of(places), trials=1)
-    figure = predicted.plot_prediction_error(names=["depth"])
-    (axes,) = figure.axes
-    assert axes.get_xlabel() == "depth"
-    lines = {line.get_color(): line for line in axes.lines}
-    assert len(lines) == len(PLAYERS)
-    drawn = sorted(tuple(line.get_ydata()) for line in lines.values())
-    means = predicted.prediction_error["mean"].values[:, [1, 3, 0, 2]]
-    np.testing.assert_allclose(drawn, sorted(map(tuple, means)))
-    assert "one trial" in figure._supxlabel.get_text()
 
 
 def test_studies_without_a_map(predicted) -> None:

@@ -70,12 +70,6 @@ def test_first_reset(result):
     assert first.sel(strategy="A").isnull().all()
 
 
-def test_dimensions_in_any_order(result):
-    turned = StudyResult(result.data.transpose("round", "strategy", "trial"))
-    assert turned.regret.dims == ("strategy", "trial", "round")
-    assert turned.summary().equals(result.summary())
-
-
 def test_round_trip(result, tmp_path):
     path = result.save(tmp_path / "new folder" / "study.nc")
     loaded = StudyResult.load(path)

@@ -179,16 +179,6 @@ def test_neighbours_are_independent(
     assert_likely(stats.chisquare(np.bincount(pairs, minlength=1024)).statistic, 1024)
 
 
-def test_pairs_of_normal_variates_are_independent() -> None:
-    z = drawn("normal").reshape(-1, 2)
-    squares = (z**2).sum(1) / 2
-    angles = np.arctan2(z[:, 1], z[:, 0]) / (2 * math.pi) % 1
-    assert stats.kstest(squares, "expon").pvalue > ERROR
-    assert stats.kstest(angles, "uniform").pvalue > ERROR
-    cells = (stats.expon.cdf(squares) * 32).astype(int) * 32 + (angles * 32).astype(int)
-    assert_likely(stats.chisquare(np.bincount(cells, minlength=1024)).statistic, 1024)
-
-
 def test_uniform_and_normal_variates_are_independent(draws: dict[str, np.ndarray]) -> None:
     z = stats.norm.ppf(draws["normal"]).reshape(-1, 2)
     radius = np.exp(-(z**2).sum(1) / 2)

@@ -1,9 +1,6 @@
 import dataclasses
-import io
 import itertools
 import math
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,6 @@ import pytest
 import torch
 
 from botorch_tv.simulation import Diagnosis, GridWorld, MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.executors import side_by_side
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
@@ -75,24 +71,6 @@ def test_float32_hardly_differs() -> None:
     assert single.regret.dtype == np.float32
     same = single.data["index"].values == double.data["index"].values
     assert same.mean() > 0.95
-
-
-@pytest.mark.parametrize("broken", [0, 1])
-def test_a_failed_job_stops_the_others(broken: int) -> None:
-    started, stopped = threading.Event(), threading.Event()
-
-    def work(job: int, stop: threading.Event) -> int:
-        if job == broken:
-            started.wait(timeout=30)
-            raise RuntimeError("broken")
-        started.set()
-        if stop.wait(timeout=30):
-            stopped.set()
-        return job
-
-    with pytest.raises(RuntimeError, match="broken"):
-        side_by_side(work, [0, 1], workers=2)
-    assert stopped.is_set()
 
 
 class Bounded(MarkovWorld):
@@ -277,12 +255,3 @@ def test_worlds_with_wrong_shapes(values: object, given: str) -> None:
         )
     with pytest.raises(ValueError, match=message):
         Yields(values).look(rounds=1, trials=2)
-
-
-def test_a_log_gets_a_few_lines(monkeypatch):
-    log = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", log)
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    run_study(WORLD, {"GP": PLAYERS["GP"]}, trials=40, horizon=5, chunk=1)
-    assert 1 <= log.getvalue().count("\r") <= 3
-    assert "40/40" in log.getvalue()

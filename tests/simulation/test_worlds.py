@@ -145,20 +145,6 @@ def test_kernel_sum_from_its_draws(grid: Grid) -> None:
         assert drawn.weights[trial].numpy() @ K == pytest.approx(f, abs=1e-9)
 
 
-def test_kernel_sum_by_moments() -> None:
-    """Mean 0, and E f(x) f(x') = terms / 3 · mean over arms of k(x, x_i) k(x', x_i)."""
-    trials = 20_000
-    drawn = RKHSFunctions(unit_kernel("se", 0.2), terms=20).draw(DOZEN, RecordedStream(trials))
-    f = drawn.values.numpy()
-    K = dense("se", 0.2, DOZEN)
-    product = f[:, :, None] * f[:, None, :]
-    expected = 20 / 3 * K @ K / len(DOZEN)
-    assert (np.abs(product.mean(0) - expected) <= 5 * product.std(0) / trials**0.5).all()
-    squared = drawn.squared_norm.numpy()
-    # α_i α_j has mean 0 apart from the diagonal: E |f|² = terms / 3.
-    assert abs(squared.mean() - 20 / 3) <= 5 * squared.std() / trials**0.5
-
-
 @pytest.mark.parametrize(
     "functions",
     [
