@@ -7,7 +7,6 @@ import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from oracles.dense import trigger_threshold
 
-from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.learning.refit import Refit
 from botorch_tv.simulation import BoxWorld, Diagnosis, StudyResult, run_study
 from botorch_tv.simulation.rivals import unit_kernel
@@ -18,8 +17,6 @@ from botorch_tv.strategies import (
     MultiStart,
     Strategy,
     et_gp_ucb,
-    gp_ts,
-    gp_ucb,
     tv_gp_ucb,
 )
 from botorch_tv.test_functions import MarkovFunction, TimeVaryingTestFunction
@@ -164,23 +161,6 @@ def test_a_stored_study_resumes_with_the_same_problem(tmp_path: Path) -> None:
     deeper = BoxWorld(Bowl(depth=1.5), search=SEARCH)
     with pytest.raises(ValueError, match=r"another study: .*world\.probe"):
         study(deeper, save_to=tmp_path)
-
-
-def test_learning_drawing_and_expert_strategies() -> None:
-    common = {"kernel": KERNEL, "noise": 0.01, "maximize": False}
-    several = {
-        "learning": dataclasses.replace(gp_ucb(**common), learning=Refit(every=2, least=1)),
-        "TS": gp_ts(**common),
-        "SparQ": sparq_gp_ucb(**common),
-    }
-    world = BoxWorld(Bowl(), search=SEARCH, random_rounds=2)
-    together = study(world, several)
-    asked = together.data["side_queries"].sum(("trial", "round")).values.tolist()
-    assert asked[:2] == [0, 0] < asked[1:]
-    expected = excess(together.data["X"].values)
-    np.testing.assert_allclose(together.regret, expected, rtol=0, atol=1e-12)
-    alone = study(world, {"TS": several["TS"]})
-    np.testing.assert_array_equal(alone.data["X"][0], together.data["X"][1])
 
 
 def test_float32() -> None:

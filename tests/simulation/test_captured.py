@@ -15,7 +15,6 @@ from botorch_tv.gp import arm_engine
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.captured import Capture, CapturedTable
 from botorch_tv.simulation.rounds import EagerTable, Place
-from botorch_tv.simulation.rules import require_compiled
 from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
@@ -180,14 +179,6 @@ def test_strategies_captured_on_a_gpu(parts, labels):
     settings = StudySettings(strategies=strategies, horizon=30, seed=0, device=gpu, **given)
     settings._states.update(replace(settings, device=CPU).states(strategies))
     assert list(settings.compilable(strategies)) == labels
-
-
-def test_a_gpu_captures_on_request_and_needs_no_compiler(monkeypatch):
-    world, gpu = markov(DOMAINS["square"]), torch.device("cuda")
-    monkeypatch.setattr("botorch_tv.simulation.rules.find_spec", lambda name: None)
-    assert require_compiled(True, world, 1, gpu)
-    assert not require_compiled(None, world, 2**60, gpu)
-    assert not require_compiled(False, world, 2**60, gpu)
 
 
 @pytest.mark.gpu

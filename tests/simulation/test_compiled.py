@@ -7,14 +7,13 @@ import pytest
 import torch
 from kinds import KINDS, NOISE, SCATTERED, rough, smooth, ucb
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from botorch_tv.acquisition import IGPUCB, Greedy, Realized, UpperConfidence
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov, SlidingWindow, Wiener
 from botorch_tv.gp.arms import LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
-from botorch_tv.simulation.rounds import EagerTable, Place, Progress, play_block
+from botorch_tv.simulation.rounds import EagerTable, Place
 from botorch_tv.simulation.rules import (
     LEAST_LOST,
     MOST_ARMS,
@@ -199,26 +198,6 @@ def test_chunks_folders_and_workers_change_nothing(tmp_path):
         require_same(whole, study(world, strategies, compiled=True, executor=pool, chunk=3))
 
 
-def test_a_stopped_study_has_no_result():
-    world = markov("odd")
-    cpu = torch.device("cpu")
-    settings = StudySettings(world, {"GP": ucb()}, 40, 0, torch.float64, cpu, compiled=True)
-    assert settings.compilable(["GP"])
-
-    class Stopped(Progress):
-        rounds = 0
-
-        def add(self, rounds: int) -> None:
-            self.rounds += 1
-            if self.rounds == 39:
-                stop.set()
-
-    with tqdm(disable=True) as bar:
-        stop = threading.Event()
-        assert play_block(settings, ["GP"], range(3), Progress(bar, 40), stop) is not None
-        assert play_block(settings, ["GP"], range(3), Stopped(bar, 40), stop) is None
-
-
 class Restless(UpperConfidence):
     pass
 
@@ -294,16 +273,15 @@ def test_trials_with_too_many_arms_are_played_by_the_recursion(monkeypatch):
 
 def test_large_studies_compile_by_default(monkeypatch):
     world = MarkovWorld(Grid.regular(50, 2), kernel=smooth(), epsilon=0.05, noise=NOISE)
-    enough, cpu = rules.WORTH_COMPILING // 2500 + 1, torch.device("cpu")
-    for given, rounds, wanted in (
-        (None, enough, True),
-        (None, enough // 2, False),
-        (True, 1, True),
-        (False, enough, False),
-    ):
-        assert require_compiled(given, world, rounds, cpu) == wanted
+    enough, cpu, gpu = rules.WORTH_COMPILING // 2500 + 1, torch.device("cpu"), torch.device("cuda")
+    assert require_compiled(None, world, enough, cpu)
+    assert not require_compiled(None, world, enough // 2, cpu)
+    assert require_compiled(True, world, 1, cpu)
+    assert not require_compiled(False, world, enough, cpu)
     monkeypatch.setattr(rules, "find_spec", lambda name: None)
     assert not require_compiled(None, world, 10 * enough, cpu)
+    assert require_compiled(True, world, 1, gpu)
+    assert not require_compiled(None, world, 2**60, gpu)
     with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[fast\]'"):
         study(world, {"GP": ucb()}, compiled=True)
 

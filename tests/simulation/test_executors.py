@@ -26,7 +26,7 @@ from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.identity import libraries
-from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, World, executors
+from botorch_tv.simulation import MarkovWorld, StudyResult, World, executors
 from botorch_tv.simulation.store import Store
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective, OnArms
@@ -88,11 +88,6 @@ def test_spawned_processes(whole, spawned, tmp_path) -> None:
     assert identical(study(executor=spawned), whole)
     assert identical(study(tmp_path, executor=spawned), whole)
     assert spawned.submit(abs, -1).result() == 1  # open as before
-
-
-def test_averages_are_those_of_a_single_process() -> None:
-    settings: dict[str, Any] = {"record": (PredictionError(),), "trials": 20}
-    assert identical(study(executor=Remote(), **settings), study(**settings))
 
 
 def test_studies_resume(whole, tmp_path) -> None:
@@ -249,12 +244,16 @@ def test_other_versions_of_libraries_are_refused(monkeypatch) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_only_workers_need_a_gpu() -> None:
-    with pytest.raises(ValueError, match="PyTorch sees 0 CUDA devices") as error:
-        study(executor=Remote(), device="cuda")
-    assert error.value.__notes__[0].startswith("run_study: in trials 0 to 7, on ")
-    with pytest.raises(ValueError, match="'gpu', but PyTorch has no such device"):
-        study(executor=Remote(), device="gpu")
+def test_missing_devices(tmp_path) -> None:
+    for device, message in (
+        ("cuda", "PyTorch sees 0 CUDA devices"),
+        ("gpu", "'gpu', but PyTorch has no such device"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            study(tmp_path / "study", device=device)
+        assert not (tmp_path / "study").exists()
+        with pytest.raises(ValueError, match=message):
+            study(executor=Remote(), device=device)
 
 
 class Small(MarkovWorld):

