@@ -1,7 +1,7 @@
 import pickle
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
@@ -17,7 +17,6 @@ from strange_executors import (
     Lazy,
     PeculiarWorld,
     PlainWorld,
-    Promise,
     Queue,
     Remote,
     StumblingWorld,
@@ -115,24 +114,6 @@ def test_blocks_sent_by_workers_are_saved(whole, tmp_path, monkeypatch, apart) -
     assert not (tmp_path / ".locks").exists()
     assert result.data.attrs["torch"] == "2.99"
     assert study(tmp_path).data.attrs["torch"] == "2.99"
-
-
-def test_finished_blocks_are_saved_first(whole, tmp_path, apart) -> None:
-    retained = []
-
-    class Backwards:
-        begun = 0
-
-        def submit(self, function: Any, /, *arguments: Any) -> Any:
-            self.begun += 1
-            if self.begun > 1:
-                done: Future[Any] = Future()
-                done.set_result(function(*arguments))
-                return done
-            return Promise(lambda: retained.append(len(files(tmp_path))) or function(*arguments))
-
-    assert identical(study(tmp_path, executor=Backwards()), whole)
-    assert retained == [FILES - 3]
 
 
 def test_a_folder_with_the_same_name_elsewhere(tmp_path, monkeypatch) -> None:

@@ -157,9 +157,7 @@ def test_all_statistics_are_those_in_memory(whole: StudyResult, tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("little")
-def test_saving_and_loading(
-    whole: StudyResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_saving_and_loading(whole, tmp_path, monkeypatch) -> None:
     result = study(tmp_path / "folder", record=RECORD, executor=Remote())
     assert on_disk(result)
     saved = result.save(tmp_path / "study.nc")
@@ -229,9 +227,7 @@ def test_large_results_stay_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("little")
-def test_results_that_cannot_be_merged_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_that_cannot_be_merged_in_memory(tmp_path, monkeypatch) -> None:
     result = study(tmp_path)
     parts = (["ET"], ["TV", "TS"])
     first, second = (StudyResult(result.data.sel(strategy=labels)) for labels in parts)

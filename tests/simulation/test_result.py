@@ -195,9 +195,7 @@ def assert_same(actual: StudyResult, expected: StudyResult) -> None:
 
 
 @pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
-def test_an_added_strategy_is_computed_alone(
-    tmp_path: Path, played: list[list[str]], recorded: dict[str, Any]
-) -> None:
+def test_an_added_strategy_is_computed_alone(tmp_path, played, recorded) -> None:
     whole = study("GP", "TS", "ET", **recorded)
     study("GP", **recorded, save_to=tmp_path)
     played.clear()
@@ -227,9 +225,7 @@ def test_an_omitted_strategy_stays(tmp_path: Path, played: list[list[str]]) -> N
 
 
 @pytest.mark.parametrize("added", [False, True])
-def test_another_strategy_of_a_label_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: bool
-) -> None:
+def test_another_strategy_of_a_label_is_refused(tmp_path, monkeypatch, added) -> None:
     study("GP", save_to=tmp_path)
     if added:
         study("GP", "ET", save_to=tmp_path)
@@ -273,9 +269,7 @@ def test_results_of_other_trials_are_not_merged(changes: dict, message: str) -> 
         study("GP").merge(study("ET", **changes))
 
 
-def test_results_with_other_goals_labels_or_draws_are_not_merged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_results_with_other_goals_labels_or_draws_are_not_merged(monkeypatch) -> None:
     first = study("GP")
     monkeypatch.setitem(PLAYERS, "down", gp_ucb(kernel=KERNEL, noise=0.02, maximize=False))
     with pytest.raises(ValueError, match="goal is 'the smallest value' there and 'the largest"):

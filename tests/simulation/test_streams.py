@@ -25,9 +25,7 @@ def test_draws_of_a_trial_do_not_depend_on_other_trials(first: int, trials: int)
 
 
 @pytest.mark.parametrize("ahead", [1, 64, 2**20])
-def test_numbers_do_not_depend_on_how_many_are_drawn_ahead(
-    ahead: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbers_do_not_depend_on_how_many_are_drawn_ahead(ahead, monkeypatch) -> None:
     whole = Stream(1, "a", 5, 3, **CPU)
     z, u = whole.normal(60), whole.uniform(60)
     monkeypatch.setattr(streams, "AHEAD", ahead)
@@ -169,21 +167,9 @@ def test_sums_along_every_axis(draws: dict[str, np.ndarray], kind: str) -> None:
 @each_kind
 @each_axis
 @pytest.mark.parametrize("lag", [1, 2])
-def test_neighbours_are_independent(
-    draws: dict[str, np.ndarray], kind: str, axis: int, lag: int
-) -> None:
+def test_neighbours_are_independent(draws, kind, axis, lag) -> None:
     cells = (np.moveaxis(draws[kind], axis, 0) * 32).astype(int)
     # Pairs do not overlap, so their counts are independent.
     places = [i for i in range(len(cells) - lag) if i // lag % 2 == 0]
     pairs = np.concatenate([(32 * cells[i] + cells[i + lag]).ravel() for i in places])
     assert_likely(stats.chisquare(np.bincount(pairs, minlength=1024)).statistic, 1024)
-
-
-def test_uniform_and_normal_variates_are_independent(draws: dict[str, np.ndarray]) -> None:
-    z = stats.norm.ppf(draws["normal"]).reshape(-1, 2)
-    radius = np.exp(-(z**2).sum(1) / 2)
-    angle = np.arctan2(z[:, 1], z[:, 0]) / (2 * math.pi) % 1
-    uniform = draws["uniform"].reshape(-1, 2)
-    for normal, column in itertools.product((radius, angle), uniform.T):
-        cells = np.minimum(normal * 32, 31).astype(int) * 32 + (column * 32).astype(int)
-        assert_likely(stats.chisquare(np.bincount(cells, minlength=1024)).statistic, 1024)
