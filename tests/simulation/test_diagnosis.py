@@ -1,5 +1,4 @@
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 from botorch_tv.cli import command as cli
-from botorch_tv.forgetting import Retained, Retention
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.diagnosis import typical_trial
 from botorch_tv.simulation.result import (
@@ -18,7 +16,7 @@ from botorch_tv.simulation.result import (
     write_diagnosis,
 )
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import GPStrategy, Grid, adaptive_gp_ucb, et_gp_ucb, gp_ucb, r_gp_ucb
+from botorch_tv.strategies import Grid, adaptive_gp_ucb, et_gp_ucb, gp_ucb, r_gp_ucb
 
 NORMAL = NormalDist()
 
@@ -265,30 +263,3 @@ def test_triggers_of_a_study_are_those_of_the_paper():
     found = result.triggers()[["trial", "round", "rounds_since_reset"]]
     assert list(found.itertuples(index=False, name=None)) == fired
     assert len(fired) > 6
-
-
-@dataclass(frozen=True)
-class _Own(Retention):
-    """Resets if y deviates by three standard deviations of an observation."""
-
-    def keep(self, log):
-        if log.newest is None:
-            return Retained()
-        _, y, mean, sd, noise = log.newest
-        fired = (y - mean).abs() > self.band(sd, noise, log.since)
-        return Retained(newest=1, where=fired, reset=fired)
-
-    def band(self, sd, noise, since):
-        return 3 * (sd.square() + noise).sqrt()
-
-
-def test_the_band_of_an_own_rule_is_recorded():
-    kernel = unit_kernel("se", 0.2)
-    world = MarkovWorld(Grid.regular(6, 2), kernel=kernel, epsilon=0.2, noise=0.02)
-    own = {"own": GPStrategy(kernel=kernel, noise=0.02, retention=_Own())}
-    result = run_study(world, own, trials=4, horizon=30, record=(Diagnosis(),))
-    expected = 3 * np.sqrt(result.data["sd"] ** 2 + 0.02)
-    np.testing.assert_allclose(result.data["band"], expected, rtol=1e-12)
-    table = result.triggers()
-    assert len(table) == int(result.resets.sum()) > 0
-    assert (table["error"] > table["band"]).all()

@@ -141,28 +141,23 @@ def test_names_and_coordinates_of_a_panel():
     assert world.horizon == 10  # half an hour a row
     np.testing.assert_array_equal(world.domain.X, panel.coordinates)
     assert torch.equal(world.objective, PanelWorld(panel.values, 20).objective)
-    swapped = PanelWorld(replace(panel, coordinates=panel.coordinates[:, ::-1]), 20)
-    np.testing.assert_array_equal(swapped.domain.X, panel.coordinates[:, [1, 0]])
     elsewhere = PanelWorld(panel, 20, coordinates=np.arange(4)[:, None])
     np.testing.assert_array_equal(elsewhere.domain.X, [[0], [1], [2], [3]])
     values = panel.values.copy()
     values[:20, 2] = GAP
-    silent = replace(panel, values=values)
     with pytest.raises(ValueError, match=r"without readings: sensor 2\. .*Panel.select"):
-        PanelWorld(silent, 20)
-    assert len(PanelWorld(silent.select(["sensor 0", "sensor 3"]), 20).domain) == 2
+        PanelWorld(replace(panel, values=values), 20)
 
 
 def test_uneven_times_cause_a_warning():
     panel = make_panel(30, 4, gaps=0.0)
     times = np.arange(30.0)
     times[11:] += 5
-    uneven = replace(panel, times=times)
-    with pytest.warns(UserWarning, match="10.0 to 16.0 are 6 usual steps"):
-        PanelWorld(uneven, 20)
+    with pytest.warns(UserWarning, match=r"10.0 to 16.0 are 6 usual steps"):
+        PanelWorld(replace(panel, times=times), 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        PanelWorld(replace(uneven, times=None), 20)
+        PanelWorld(replace(panel, times=None), 20)
         PanelWorld(replace(panel, times=np.arange(30.0)), 20)
 
 

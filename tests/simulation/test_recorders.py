@@ -15,7 +15,6 @@ from torch import Tensor
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import (
-    BoxWorld,
     Diagnosis,
     MarkovWorld,
     PredictionError,
@@ -45,7 +44,6 @@ from botorch_tv.strategies import (
 )
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import Info
-from botorch_tv.test_functions import MarkovFunction
 
 GRID, KERNEL = Grid.regular(4, 2), unit_kernel("se", 0.3)
 WORLD = MarkovWorld(GRID, kernel=KERNEL, epsilon=0.1, noise=0.02)
@@ -348,15 +346,6 @@ def test_damaged_maps_are_computed_again(predicted, tmp_path) -> None:
         np.savez(file, **arrays, **changed)
         with pytest.warns(UserWarning, match=r"0000008-8\.npz is damaged"):
             assert same(predict(tmp_path), predicted)
-
-
-def test_a_box_has_no_arms() -> None:
-    function = MarkovFunction(KERNEL, epsilon=0.1, horizon=4, batch_shape=(2,), seed=0)
-    world = BoxWorld(function, noise=0.1)
-    with pytest.raises(ValueError, match=r"PredictionError\(\), but Box.* has no arms"):
-        run_study(
-            world, PREDICTORS, trials=2, horizon=3, progress=False, record=(PredictionError(),)
-        )
 
 
 BANK = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.1), lengthscales=(0.2, 0.4), noise_ratios=(0.01,))

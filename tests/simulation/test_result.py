@@ -224,19 +224,6 @@ def test_an_omitted_strategy_stays(tmp_path: Path, played: list[list[str]]) -> N
         assert_same(study("GP", "TS", "ET", save_to=tmp_path), whole)
 
 
-@pytest.mark.parametrize("added", [False, True])
-def test_another_strategy_of_a_label_is_refused(tmp_path, monkeypatch, added) -> None:
-    study("GP", save_to=tmp_path)
-    if added:
-        study("GP", "ET", save_to=tmp_path)
-    label = "ET" if added else "GP"
-    monkeypatch.setitem(PLAYERS, label, gp_ucb(kernel=KERNEL, noise=0.03))
-    with pytest.raises(ValueError, match=rf"holds another study: .*strategies\.{label}"):
-        study("GP", label, "TS", save_to=tmp_path)
-    with pytest.raises(ValueError, match=r"world\.epsilon is 0\.05 there and 0\.1 here"):
-        study("TS", epsilon=0.1, save_to=tmp_path)
-
-
 @pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
 def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[str, Any]) -> None:
     first, second = study("TS", **recorded), study("GP", "ET", chunk=5, **recorded)
