@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,10 +13,9 @@ from tape import Tape, taped
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.gp import arm_engine
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
-from botorch_tv.simulation.captured import Capture, CapturedTable, Recorder, Replayed, cuda_graph
+from botorch_tv.simulation.captured import Capture, CapturedTable
 from botorch_tv.simulation.rounds import EagerTable, Place
-from botorch_tv.simulation.rules import numbers_per_trial, require_compiled
-from botorch_tv.simulation.settings import Arrays, StudySettings, chunk_size
+from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.grid import GaussianDraw
@@ -128,15 +126,6 @@ def test_minimisation_and_objectives_given_as_values(capture):
     Both.played(world, strategies, capture).require_same()
 
 
-def test_slots_grow_with_the_arms():
-    both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "R": ucb(**KINDS["resetting"])})
-    both.require_same()
-    played = {label: player.posterior for label, player in both.captured.players.items()}
-    assert played["R"].arms.shape[-1] <= 29 + 1
-    used = int(played["GP"].count.max())
-    assert used <= played["GP"].arms.shape[-1] < 4 * used
-
-
 def broken(work: Callable[[], None]) -> Callable[[], None]:
     raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nand so on")
 
@@ -147,44 +136,6 @@ def test_rounds_that_cannot_be_captured_are_played_without_graphs():
         both = Both.played(markov(DOMAINS["square"]), strategies, broken, horizon=60)
     both.require_same()
     assert len(caught) == 1
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_a_recording_is_compared_once_with_the_work(same):
-    total, step = torch.zeros(2), torch.ones(2, dtype=torch.int64)
-    ways: list[str] = []
-
-    def work() -> None:
-        ways.append("work")
-        total.add_(step)
-
-    def capture(work: Callable[[], None]) -> Callable[[], None]:
-        def again() -> None:
-            ways.append("again")
-            total.add_(step if same else 2 * step)
-
-        return again
-
-    replayed = Replayed(work, recorder := Recorder(capture), [total, step])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(4):
-            replayed()
-    assert total.eq(4).all()
-    assert ways == ["work", "again", "work", *(2 * ["again" if same else "work"])]
-    assert len(caught) == (not same)
-    assert (recorder.capture is None) == (not same)
-
-
-def test_without_a_gpu_no_graph_is_captured():
-    if torch.cuda.is_available():
-        pytest.skip("needs a machine without a GPU")
-    recorder = Recorder(cuda_graph(torch.device("cuda")))
-    replayed = Replayed(lambda: None, recorder)
-    replayed()
-    with pytest.warns(UserWarning, match="could not be captured as CUDA graphs"):
-        replayed()
-    assert recorder.capture is None
 
 
 def wrong(work: Callable[[], None]) -> Callable[[], None]:
@@ -206,76 +157,28 @@ def test_wrong_recordings_are_detected(capture):
     assert len(caught) == 1
 
 
-def settings_of(**parts: object) -> StudySettings:
-    given = {
-        "world": markov(DOMAINS["square"]),
-        "strategies": {"GP": ucb(), "TS": ucb(exploration=Thompson()), "ET": ucb()},
-        "horizon": 30,
-        "seed": 0,
-        "dtype": torch.float64,
-        "device": torch.device("cuda"),
-        "compiled": True,
-    } | parts
-    return StudySettings(**given)  # type: ignore[arg-type]
+class Failing(MarkovWorld):
+    def available(self, step, choice):
+        return choice % 2 == 0
 
 
-def prepared(settings: StudySettings) -> StudySettings:
-    """The settings with states computed on a CPU."""
-    settings._states.update(replace(settings, device=CPU).states(settings.strategies))
-    return settings
-
-
-def test_strategies_captured_on_a_gpu():
-    def labels(**parts: object) -> list[str]:
-        settings = prepared(settings_of(**parts))
-        return list(settings.compilable(settings.strategies))
-
-    class Failing(MarkovWorld):
-        def available(self, step, choice):
-            return choice % 2 == 0
-
-    failing = Failing(DOMAINS["square"], kernel=smooth(), epsilon=0.05, noise=NOISE)
-    assert labels() == ["GP", "ET"]
-    assert labels(compiled=False) == []
-    assert labels(record=(Diagnosis(),)) == []
-    assert labels(world=failing) == []
-    assert labels(dtype=torch.float32) == []
-
-
-def test_compilable_strategies_are_cached_but_not_pickled():
-    settings = prepared(settings_of())
-    first, second = (settings.compilable(["GP"])["GP"] for _ in range(2))
-    assert first is second
-    assert pickle.loads(pickle.dumps(settings))._compilable == {}
-
-
-def test_a_gpu_captures_on_request_and_needs_no_compiler(monkeypatch):
-    world, gpu = markov(DOMAINS["square"]), torch.device("cuda")
-    monkeypatch.setattr("botorch_tv.simulation.rules.find_spec", lambda name: None)
-    assert require_compiled(True, world, 1, gpu)
-    assert not require_compiled(None, world, 2**60, gpu)
-    assert not require_compiled(False, world, 2**60, gpu)
-
-
-def test_memory_is_that_of_captured_rounds(monkeypatch):
-    both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "R": ucb(**KINDS["resetting"])})
-    graphs = both.eager.settings.compilable(both.captured.players)
-    for label, player in both.captured.players.items():
-        parts = [*vars(player).values(), *vars(player.posterior).values()]
-        buffers = [part for part in parts if isinstance(part, torch.Tensor)]
-        buffers += player.basis.scratch._local.__dict__.values()
-        buffers += player.log.values()
-        held = sum(buffer.numel() for buffer in buffers) / len(BLOCK)
-        estimate = numbers_per_trial(graphs[label], HORIZON)
-        assert held < estimate < 6 * held
-    monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**24)
-    monkeypatch.setattr("botorch_tv.simulation.settings._is_here", lambda device: True)
-    settings = prepared(settings_of(strategies={"GP": ucb()}, horizon=100))
-    eager = chunk_size(prepared(replace(settings, compiled=False)), trials=500, workers=1)
-    monkeypatch.setattr(
-        "botorch_tv.simulation.settings.numbers_per_trial", lambda tables, rounds: 2**20
-    )
-    assert chunk_size(settings, trials=500, workers=1) == 1 < eager
+@pytest.mark.parametrize(
+    ("parts", "labels"),
+    [
+        ({}, ["GP", "ET"]),
+        ({"compiled": False}, []),
+        ({"record": (Diagnosis(),)}, []),
+        ({"world": Failing(DOMAINS["square"], kernel=smooth(), epsilon=0.05, noise=NOISE)}, []),
+        ({"dtype": torch.float32}, []),
+    ],
+)
+def test_strategies_captured_on_a_gpu(parts, labels):
+    strategies = {"GP": ucb(), "TS": ucb(exploration=Thompson()), "ET": ucb()}
+    given = {"dtype": torch.float64, "compiled": True, "world": markov(DOMAINS["square"]), **parts}
+    gpu = torch.device("cuda")
+    settings = StudySettings(strategies=strategies, horizon=30, seed=0, device=gpu, **given)
+    settings._states.update(replace(settings, device=CPU).states(strategies))
+    assert list(settings.compilable(strategies)) == labels
 
 
 @pytest.mark.gpu

@@ -1,22 +1,19 @@
 import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from kinds import KINDS, NOISE, SCATTERED, rough, smooth, ucb
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from botorch_tv.acquisition import IGPUCB, Greedy, Realized, UpperConfidence
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov, SlidingWindow, Wiener
 from botorch_tv.gp.arms import LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
-from botorch_tv.simulation.recorders import Diagnosis
-from botorch_tv.simulation.rounds import EagerTable, Place, Progress, play_block
+from botorch_tv.simulation.rounds import EagerTable, Place
 from botorch_tv.simulation.rules import (
     LEAST_LOST,
     MOST_ARMS,
@@ -44,8 +41,6 @@ DOMAINS = {
     "line": Grid.regular(31, 1),
     "scattered": SCATTERED,
 }
-
-
 FEW = ("static", "window", "walking", "moving and triggered", "gain and resetting")
 
 
@@ -191,15 +186,6 @@ def test_other_worlds_and_strategies(name):
     require_compiled_like_eager(*OTHERS[name])
 
 
-def test_recorders_see_every_round():
-    eager, compiled = (
-        study(markov("odd"), {"GP": ucb()}, compiled=flag, record=(Diagnosis(),))
-        for flag in (False, True)
-    )
-    for name in eager.data.data_vars:
-        np.testing.assert_array_equal(eager.data[name].values, compiled.data[name].values)
-
-
 def test_chunks_folders_and_workers_change_nothing(tmp_path):
     world = markov("odd")
     strategies = {label: ucb(**KINDS[label]) for label in ("triggered", "moving")}
@@ -210,26 +196,6 @@ def test_chunks_folders_and_workers_change_nothing(tmp_path):
     require_same(whole, study(world, strategies, compiled=True, chunk=2, save_to=tmp_path))
     with ThreadPoolExecutor(2) as pool:
         require_same(whole, study(world, strategies, compiled=True, executor=pool, chunk=3))
-
-
-def test_a_stopped_study_has_no_result():
-    world = markov("odd")
-    cpu = torch.device("cpu")
-    settings = StudySettings(world, {"GP": ucb()}, 40, 0, torch.float64, cpu, compiled=True)
-    assert settings.compilable(["GP"])
-
-    class Stopped(Progress):
-        rounds = 0
-
-        def add(self, rounds: int) -> None:
-            self.rounds += 1
-            if self.rounds == 39:
-                stop.set()
-
-    with tqdm(disable=True) as bar:
-        stop = threading.Event()
-        assert play_block(settings, ["GP"], range(3), Progress(bar, 40), stop) is not None
-        assert play_block(settings, ["GP"], range(3), Stopped(bar, 40), stop) is None
 
 
 class Restless(UpperConfidence):
@@ -301,38 +267,21 @@ def test_slots_grow(label, monkeypatch):
 
 def test_trials_with_too_many_arms_are_played_by_the_recursion(monkeypatch):
     monkeypatch.setattr("botorch_tv.simulation.compiled.MOST_SLOTS", 5)
-    world, labels = markov("square", epsilon=0.1), ["few", "many"]
     strategies = {"few": ucb(**KINDS["always resetting"]), "many": ucb()}
-    eager = StudySettings(world, strategies, HORIZON, 0, torch.float64, torch.device("cpu"))
-    compiled, counted = replace(eager, compiled=True), []
-    assert eager.description() == compiled.description()
-
-    class Counted(Progress):
-        def add(self, rounds: int) -> None:
-            counted.append(rounds)
-
-    def play(settings: StudySettings) -> dict[str, dict[str, np.ndarray]]:
-        with tqdm(disable=True) as bar:
-            return play_block(settings, labels, range(4), Counted(bar, HORIZON), threading.Event())
-
-    assert list(compiled.compilable(labels)) == labels
-    found, expected = play(compiled), play(eager)
-    assert list(compiled.compilable(labels)) == ["few"]
-    assert sum(counted) == 2 * 4 * HORIZON
-    for label in labels:
-        for name in ("index", "resets"):
-            np.testing.assert_array_equal(found[label][name], expected[label][name])
+    require_compiled_like_eager(markov("square", epsilon=0.1), strategies)
 
 
 def test_large_studies_compile_by_default(monkeypatch):
     world = MarkovWorld(Grid.regular(50, 2), kernel=smooth(), epsilon=0.05, noise=NOISE)
-    enough, cpu = rules.WORTH_COMPILING // 2500 + 1, torch.device("cpu")
+    enough, cpu, gpu = rules.WORTH_COMPILING // 2500 + 1, torch.device("cpu"), torch.device("cuda")
     assert require_compiled(None, world, enough, cpu)
     assert not require_compiled(None, world, enough // 2, cpu)
     assert require_compiled(True, world, 1, cpu)
     assert not require_compiled(False, world, enough, cpu)
     monkeypatch.setattr(rules, "find_spec", lambda name: None)
     assert not require_compiled(None, world, 10 * enough, cpu)
+    assert require_compiled(True, world, 1, gpu)
+    assert not require_compiled(None, world, 2**60, gpu)
     with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[fast\]'"):
         study(world, {"GP": ucb()}, compiled=True)
 

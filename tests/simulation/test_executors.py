@@ -1,32 +1,35 @@
 import pickle
-import traceback
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from lasting import CHUNK, CHUNKS, FILES, Child, files, hold_lock, prepared, study
+from lasting import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, study
 from strange_executors import (
     DeadlyWorld,
     Interrupted,
     Lazy,
     PeculiarWorld,
     PlainWorld,
-    Promise,
     Queue,
     Remote,
     StumblingWorld,
 )
+from torch import Tensor
 
+from botorch_tv.forgetting import EventTrigger
 from botorch_tv.identity import libraries
-from botorch_tv.simulation import PredictionError, StudyResult, executors
-from botorch_tv.simulation.settings import device_of_worker
+from botorch_tv.simulation import MarkovWorld, StudyResult, World, executors
 from botorch_tv.simulation.store import Store
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.base import Objective, OnArms
+from botorch_tv.strategies import GPStrategy, Grid, Strategy, gp_ucb
 
 EXECUTORS = {
     "lazy": Lazy,
@@ -66,9 +69,6 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "is_here", lambda self: False)
 
 
-# ------------------------------------------------------------------ the same results
-
-
 @pytest.mark.parametrize("name", EXECUTORS)
 def test_results_are_those_of_a_single_process(whole, tmp_path, name) -> None:
     threads = torch.get_num_threads()
@@ -89,27 +89,6 @@ def test_spawned_processes(whole, spawned, tmp_path) -> None:
     assert spawned.submit(abs, -1).result() == 1  # open as before
 
 
-@pytest.mark.parametrize("library", ["loky", "submitit", "distributed"])
-def test_executors_of_libraries(whole, tmp_path, library) -> None:
-    module = pytest.importorskip(library)
-    with ExitStack() as stack:
-        executor: Any
-        if library == "loky":
-            executor = stack.enter_context(module.ProcessPoolExecutor(1))
-        elif library == "submitit":
-            executor = module.AutoExecutor(folder=tmp_path / "logs", cluster="debug")
-        else:
-            local = {"n_workers": 1, "processes": False, "dashboard_address": None}
-            executor = stack.enter_context(module.Client(**local)).get_executor()
-        assert identical(study(executor=executor), whole)
-        assert identical(study(tmp_path / "study", executor=executor), whole)
-
-
-def test_averages_are_those_of_a_single_process() -> None:
-    settings: dict[str, Any] = {"record": (PredictionError(),), "trials": 20}
-    assert identical(study(executor=Remote(), **settings), study(**settings))
-
-
 def test_studies_resume(whole, tmp_path) -> None:
     study(tmp_path, trials=2 * CHUNK, executor=Remote())
     executor = Queue()
@@ -117,27 +96,6 @@ def test_studies_resume(whole, tmp_path) -> None:
     assert executor.arrays == [CHUNKS - 2]
     assert identical(study(tmp_path, executor=executor), whole)
     assert executor.arrays == [CHUNKS - 2]  # nothing to do
-
-
-def test_tasks_are_small() -> None:
-    executor, world = Remote(), PlainWorld()
-    for _ in range(2):  # the second time its grid has cached kernels
-        study(executor=executor, world=world, chunk=1, trials=2, horizon=1)
-    assert len(executor.sent) == 4
-    assert max(executor.sent) < 1.01 * min(executor.sent)
-    assert max(executor.sent) < 40_000
-
-
-# ------------------------------------------------------------------ storage
-
-
-def test_workers_save_their_blocks(whole, tmp_path, monkeypatch) -> None:
-    executor = Remote()
-    answers = []
-    fetch = executor.fetch
-    monkeypatch.setattr(executor, "fetch", lambda order: answers.append(fetch(order)))
-    assert identical(study(tmp_path, executor=executor), whole)
-    assert answers == [None] * CHUNKS
 
 
 def test_blocks_sent_by_workers_are_saved(whole, tmp_path, monkeypatch, apart) -> None:
@@ -156,24 +114,6 @@ def test_blocks_sent_by_workers_are_saved(whole, tmp_path, monkeypatch, apart) -
     assert not (tmp_path / ".locks").exists()
     assert result.data.attrs["torch"] == "2.99"
     assert study(tmp_path).data.attrs["torch"] == "2.99"
-
-
-def test_finished_blocks_are_saved_first(whole, tmp_path, apart) -> None:
-    retained = []
-
-    class Backwards:
-        begun = 0
-
-        def submit(self, function: Any, /, *arguments: Any) -> Any:
-            self.begun += 1
-            if self.begun > 1:
-                done: Future[Any] = Future()
-                done.set_result(function(*arguments))
-                return done
-            return Promise(lambda: retained.append(len(files(tmp_path))) or function(*arguments))
-
-    assert identical(study(tmp_path, executor=Backwards()), whole)
-    assert retained == [FILES - 3]
 
 
 def test_a_folder_with_the_same_name_elsewhere(tmp_path, monkeypatch) -> None:
@@ -209,52 +149,22 @@ def test_blocks_that_appear_late_are_computed_again(whole, tmp_path, monkeypatch
     assert executor.arrays == [CHUNKS, CHUNKS]
 
 
-def test_waiting_for_blocks_of_other_processes(whole, tmp_path) -> None:
-    child = Child(hold_lock, tmp_path, number=2)
-    child.received()
-    executor = Queue()
-    fetch = executor.fetch
-
-    def killing(order: bytes) -> Any:
-        if len(files(tmp_path)) == FILES - 3:
-            child.kill()
-        return fetch(order)
-
-    executor.fetch = killing  # type: ignore[method-assign]
-    assert identical(study(tmp_path, executor=executor), whole)
-    assert executor.arrays == [CHUNKS, 1]
-
-
-# ------------------------------------------------------------------ errors
-
-
 @pytest.mark.parametrize("name", EXECUTORS)
 def test_errors_say_where_they_occurred(name) -> None:
-    with pytest.raises(KeyError) as error:
-        study(world=StumblingWorld(), trials=16, executor=EXECUTORS[name]())
-    assert error.value.__notes__[0] == (
-        "run_study: in round 3 of trials 8 to 15, as the world makes its objective."
-    )
+    where = "run_study: in round 3 of trials 8 to 15, as the world makes its objective."
+    for run in ({"executor": EXECUTORS[name]()}, {"workers": 2}):
+        with pytest.raises(KeyError) as error:
+            study(world=StumblingWorld(), trials=16, **run)
+        assert error.value.__notes__[0] == where
 
 
-@pytest.mark.parametrize("kind", [Lazy, Remote])
-def test_errors_that_cannot_be_pickled_become_text(kind) -> None:
+def test_errors_that_cannot_be_pickled_become_text() -> None:
     with pytest.raises(RuntimeError, match=r"^Peculiar: this and that\n") as error:
-        study(world=PeculiarWorld(), executor=kind())
+        study(world=PeculiarWorld(), executor=Remote())
     assert "in round 1 of trials 8 to 15, as the world makes its objective." in str(error.value)
 
 
 def test_notes_name_the_cause() -> None:
-    class AsText(Lazy):
-        def submit(self, function: Any, /, *arguments: Any) -> Promise:
-            def run() -> Any:
-                try:
-                    return function(*arguments)
-                except Exception:
-                    raise RuntimeError(traceback.format_exc()) from None
-
-            return Promise(run)
-
     class Broken:
         def submit(self, function: Any, /, *arguments: Any) -> Any:
             raise OSError("no node is free")
@@ -262,12 +172,8 @@ def test_notes_name_the_cause() -> None:
     class Local(PlainWorld):
         pass
 
-    with pytest.raises(RuntimeError, match="in round 3 of trials 8 to 15") as error:
-        study(world=StumblingWorld(), trials=16, executor=AsText())
-    assert not hasattr(error.value, "__notes__")
     with pytest.raises(OSError, match="no node is free") as error:
         study(executor=Broken())
-    assert "no result came back" in error.value.__notes__[0]
     assert "give save_to=FOLDER to save finished trials" in error.value.__notes__[0]
     with pytest.raises((pickle.PicklingError, AttributeError)) as error:
         study(world=Local(), executor=Remote())
@@ -281,16 +187,15 @@ def test_a_worker_that_dies_loses_only_its_block(whole, tmp_path) -> None:
         for _ in range(2):
             with pytest.raises(BrokenProcessPool) as error:
                 study(folder, world=DeadlyWorld(trap), executor=executor)
-            (note,) = error.value.__notes__
-            assert "repeat the call, with a new executor if the old executor is broken" in note
-            assert f"finished trials are saved in {folder}" in note
+            assert f"finished trials are saved in {folder}" in error.value.__notes__[0]
     before = files(folder)
     assert len(before) < FILES
     with processes(2) as executor:
         result = study(folder, world=DeadlyWorld(trap), executor=executor)
     assert identical(result, whole)
     assert before.items() <= files(folder).items()
-    found = sum(int(name.rpartition("-")[2].partition(".")[0]) for name in before) // 3
+    blocks = Counter(Path(name).stem for name in before)
+    found = sum(int(block.partition("-")[2]) for block, count in blocks.items() if count == 3)
     assert result.data.attrs["trials_found"] == found
 
 
@@ -319,21 +224,95 @@ def test_other_versions_of_libraries_are_refused(monkeypatch) -> None:
         study(executor=Lazy(), trials=1)
 
 
-# ------------------------------------------------------------------ devices of workers
-
-
-def test_tasks_are_distributed_over_gpus(monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    gpu = torch.device("cuda")
-    assert [str(device_of_worker(gpu, task)) for task in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
-    assert device_of_worker(torch.device("cuda:1"), 2) == torch.device("cuda:1")
-    assert device_of_worker(torch.device("cpu"), 1) == torch.device("cpu")
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_only_workers_need_a_gpu() -> None:
-    with pytest.raises(ValueError, match="PyTorch sees 0 CUDA devices") as error:
-        study(executor=Remote(), device="cuda")
-    assert error.value.__notes__[0].startswith("run_study: in trials 0 to 7, on ")
-    with pytest.raises(ValueError, match="'gpu', but PyTorch has no such device"):
-        study(executor=Remote(), device="gpu")
+def test_missing_devices(tmp_path) -> None:
+    for device, message in (
+        ("cuda", "PyTorch sees 0 CUDA devices"),
+        ("gpu", "'gpu', but PyTorch has no such device"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            study(tmp_path / "study", device=device)
+        assert not (tmp_path / "study").exists()
+        with pytest.raises(ValueError, match=message):
+            study(executor=Remote(), device=device)
+
+
+class Small(MarkovWorld):
+    def __init__(self) -> None:
+        super().__init__(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
+
+
+class Undefined(Small):
+    """Has an invalid value on one arm in one round."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = value
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        for t, values in enumerate(super().rounds(stream), start=1):
+            if t == 3 and stream.first >= 8:
+                values[1, 7] = self.value
+            yield values
+
+
+class Modest(OnArms):
+    """Reports its second best value as the best."""
+
+    def best(self, maximize: bool) -> Tensor:
+        return self.values.sort(-1, descending=maximize).values[..., 1]
+
+
+class Misjudged(World):
+    """Reports a wrong best value from one round on."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(Grid.regular(5, 2), 0.02)
+        self.at, self.values = at, Small()
+
+    def objectives(self, stream: Stream) -> Iterator[Objective]:
+        for t, right in enumerate(self.values.objectives(stream), start=1):
+            yield Modest(right.values.clone()) if t >= self.at else right
+
+
+def stumbling(y: Tensor, mean: Tensor, sd: Tensor, noise: Any, since: Tensor, delta: float) -> Any:
+    if bool((since >= 4).any()):
+        raise ZeroDivisionError("of the user")
+    return torch.zeros_like(since, dtype=torch.bool)
+
+
+def triggered() -> Strategy:
+    retention = EventTrigger(0.1, rule=stumbling)
+    return GPStrategy(kernel=KERNEL, noise=0.02, retention=retention)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_invalid_values_of_a_world(value: float) -> None:
+    with pytest.raises(ValueError, match=r"trial 9 is (nan|inf), but it") as found:
+        study(world=Undefined(value), trials=16)
+    assert "in round 3 of trials 8 to 15, as regret is checked" in found.value.__notes__[0]
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_wrong_best_values(maximize: bool) -> None:
+    player = {"GP": gp_ucb(kernel=KERNEL, noise=0.02, maximize=maximize)}
+    side = "above" if maximize else "below"
+    with pytest.raises(ValueError, match=f"Misjudged has .* a value {side} the best"):
+        study(world=Misjudged(4), strategies=player, trials=16, horizon=40)
+    study(world=Misjudged(1000), strategies=player, trials=16, horizon=40)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_errors_of_rules(workers: int) -> None:
+    with pytest.raises(ZeroDivisionError) as error:
+        study(strategies=players() | {"mine": triggered()}, trials=8, workers=workers)
+    where = "run_study: in round 4 of trials 0 to 7, as the strategy 'mine' observes."
+    assert error.value.__notes__ == [where]
+
+
+@pytest.mark.parametrize("label", ["a\0b", "\ud800", "  ", "a\nb"])
+def test_labels_and_seeds_that_no_file_can_store(label) -> None:
+    with pytest.raises(ValueError, match="cannot be printed or stored in a file; give text"):
+        study(strategies={label: gp_ucb(kernel=KERNEL, noise=0.02)}, trials=1)
+    with pytest.raises(ValueError, match=r"seed is 18446744073709551616; give .* below 2\*\*64"):
+        study(seed=2**64, trials=1)

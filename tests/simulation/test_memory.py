@@ -1,13 +1,40 @@
-import time
+from __future__ import annotations
 
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+import xarray as xr
 from botorch.exceptions import InputDataError
+from lasting import players, same
+from lasting import study as usual_study
+from matplotlib.figure import Figure
+from strange_executors import Remote
 
 from botorch_tv.gp import covariance, regression
-from botorch_tv.memory import bytes_text, free_bytes, torch_threads
-from botorch_tv.simulation import MarkovWorld, run_study, settings
+from botorch_tv.memory import free_bytes
+from botorch_tv.simulation import (
+    Diagnosis,
+    MarkovWorld,
+    PredictionError,
+    StudyResult,
+    datasets,
+    run_study,
+    settings,
+)
+from botorch_tv.simulation import result as results
+from botorch_tv.simulation.datasets import BlockMoments
+from botorch_tv.simulation.plots.curves import regret_curves
+from botorch_tv.simulation.result import diagnosis_table, write_diagnosis, write_maps
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.store import discard
 from botorch_tv.strategies import Grid, gp_ucb, w_gp_ucb
 
 
@@ -18,17 +45,12 @@ def test_memory_reserved_by_pytorch_is_free(monkeypatch) -> None:
     assert free_bytes(torch.device("cuda")) == 65
 
 
-def test_text_of_bytes() -> None:
-    texts = [bytes_text(size) for size in (5, 1024, 1.5 * 2**20, 2**40 - 1, 2**75)]
-    assert texts == ["5 bytes", "1 KiB", "1.5 MiB", "1,024 GiB", "32,768 EiB"]
-
-
 KERNEL = unit_kernel("se", 0.3)
 WORLD = MarkovWorld(Grid.regular(3, 2), kernel=KERNEL, epsilon=0.1, noise=0.02)
 PLAYERS = {"GP": gp_ucb(kernel=KERNEL, noise=0.02)}
 
 
-def study(**changes: object) -> object:
+def small_study(**changes: object) -> object:
     return run_study(WORLD, PLAYERS, progress=False, **changes)  # type: ignore[arg-type]
 
 
@@ -36,23 +58,17 @@ def test_results_beyond_memory_are_refused_before_work(tmp_path) -> None:
     """10^11 rounds of 8 bytes of regret, 4 of side queries, 4 of a choice and 1 of a reset."""
     began = time.perf_counter()
     with pytest.raises(ValueError, match=r"1 strategies x 1,000,000 trials .* take 1.55 TiB, .*"):
-        study(trials=10**6, horizon=10**5)
+        small_study(trials=10**6, horizon=10**5)
     with pytest.raises(OSError, match=r"GB of free space, but .* take 1.7e\+03 GB; free"):
-        study(trials=10**6, horizon=10**5, save_to=tmp_path)
+        small_study(trials=10**6, horizon=10**5, save_to=tmp_path)
     assert time.perf_counter() - began < 5
 
 
 def test_limit_of_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "free_bytes", lambda device: 2 * 17 * 10 * 7)
     with pytest.raises(ValueError, match=r"1.83 KiB, .* 2.32 KiB .* save_to=.* at most trials=7\."):
-        study(trials=11, horizon=10, chunk=1)
-    assert study(trials=7, horizon=10, chunk=1)
-
-
-def test_a_trial_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "free_bytes", lambda device: 1000)
-    with pytest.raises(ValueError, match=r"a single trial of 2 rounds takes .* 1,000 bytes of"):
-        study(trials=1, horizon=2)
+        small_study(trials=11, horizon=10, chunk=1)
+    assert small_study(trials=7, horizon=10, chunk=1)
 
 
 def test_limit_of_arms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,41 +82,176 @@ def test_limit_of_arms(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_gain_of_many_trials_is_computed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     player = w_gp_ucb(kernel=KERNEL, noise=0.02, gamma=0.9)
-    state = player.init(Grid.regular(3, 2), batch_shape=(2, 3))
-    usual, largest = regression.log_diagonal, []
-
-    def watched(factor: torch.Tensor) -> torch.Tensor:
-        largest.append(factor.shape[:-2].numel())
-        return usual(factor)
-
-    monkeypatch.setattr(regression, "log_diagonal", watched)
     found = []
     for numbers in (2**18, 1):
         monkeypatch.setattr(regression, "BLOCK_NUMBERS", {"cpu": numbers})
-        now = state
-        largest.clear()
+        state = player.init(Grid.regular(3, 2), batch_shape=(2, 3))
         for t in range(6):
-            suggestion = player.ask(now)
-            now, _ = player.tell(now, suggestion, torch.full((2, 3), 0.1 * t).double())
-        assert max(largest) == (6 if numbers > 1 else 1)
-        found.append(player.ask(now).sqrt_beta)
-    assert found[0].shape == (2, 3)
+            y = torch.full((2, 3), 0.1 * t, dtype=torch.float64)
+            state, _ = player.tell(state, player.ask(state), y)
+        found.append(player.ask(state).sqrt_beta)
     torch.testing.assert_close(*found, rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("points", "trials", "cut"),
-    [
-        (5, 25, (25, 1)),  # 25 arms: too few for two threads
-        (40, 25, (21, 1)),  # 1,600 arms: 21 trials keep a core busy
-        (40, 200, (100, 1)),
-        (40, 1, (1, 1)),
-    ],
-)
-def test_chunks_and_threads(points: int, trials: int, cut: tuple[int, int]) -> None:
-    world = MarkovWorld(Grid.regular(points, 2), kernel=KERNEL, epsilon=0.1, noise=0.1)
-    given = settings.StudySettings(world, PLAYERS, 10, 0, torch.float64, torch.device("cpu"))
-    with torch_threads(2):
-        chunk = settings.chunk_size(given, trials=trials, workers=2)
-        threads = settings.threads_per_chunk(given, chunk, trials=trials, workers=2)
-    assert (chunk, threads) == cut
+RECORD = (Diagnosis(), PredictionError())
+CHUNK, TRIALS = 4, 14
+study = partial(usual_study, trials=TRIALS, chunk=CHUNK)
+
+
+@pytest.fixture(scope="module")
+def whole() -> StudyResult:
+    return study(record=RECORD)
+
+
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory for 1,000 bytes of results, which are read in parts of 3,000."""
+    monkeypatch.setattr(settings, "free_bytes", lambda device: 1000)
+    monkeypatch.setattr(datasets, "BLOCK_BYTES", 3000)
+
+
+def on_disk(result: StudyResult) -> bool:
+    """Whether nothing along trials is in memory."""
+    along = [array for array in result.data.data_vars.values() if "trial" in array.dims]
+    return len(along) > 3 and not any(array.variable._in_memory for array in along)
+
+
+def equal(first: Any, second: Any) -> None:
+    if isinstance(first, pd.DataFrame):
+        pd.testing.assert_frame_equal(pd.DataFrame(first), pd.DataFrame(second), rtol=1e-12)
+    elif isinstance(first, dict):
+        assert list(first) == list(second)
+        for name in first:
+            np.testing.assert_allclose(first[name], second[name], rtol=1e-9)
+    else:
+        xr.testing.assert_allclose(first, second, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("little")
+def test_all_statistics_are_those_in_memory(whole: StudyResult, tmp_path: Path) -> None:
+    result = study(tmp_path / "folder", record=RECORD)
+    assert on_disk(result)
+    assert not on_disk(whole)
+    assert same(result, whole)
+    assert {**result.data.dtypes} == {**whole.data.dtypes}
+    assert result.strategies == whole.strategies
+    assert set(result.data.attrs) - {"torch"} >= set(whole.data.attrs) - {"torch"}
+    for name in ("summary", "first_reset", "triggers", "calibration", "mean_squared_error"):
+        equal(getattr(result, name)(), getattr(whole, name)())
+    equal(result.calibration_by_round(0.8, 3), whole.calibration_by_round(0.8, 3))
+    equal(diagnosis_table(result), diagnosis_table(whole))
+    equal(regret_curves(result, True), regret_curves(whole, True))
+    equal(result.prediction_error, whole.prediction_error)
+    np.testing.assert_allclose(result.total_regret("TS"), whole.total_regret("TS"), rtol=1e-12)
+    assert result.paired_difference("ET", "TV") == pytest.approx(
+        whole.paired_difference("ET", "TV")
+    )
+    equal(
+        StudyResult(result.data.sel(strategy=["TV", "ET"])).summary(),
+        StudyResult(whole.data.sel(strategy=["TV", "ET"])).summary(),
+    )
+    assert isinstance(result.plot(tmp_path / "regret.png"), Figure)
+    assert len(write_diagnosis(result, tmp_path / "found")) == 5
+    assert len(write_maps(result, tmp_path / "found")) == 1
+    assert on_disk(result)
+
+
+@pytest.mark.usefixtures("little")
+def test_saving_and_loading(whole, tmp_path, monkeypatch) -> None:
+    result = study(tmp_path / "folder", record=RECORD, executor=Remote())
+    assert on_disk(result)
+    saved = result.save(tmp_path / "study.nc")
+    xr.testing.assert_identical(StudyResult.load(saved).data, result.data.compute())
+    assert not on_disk(StudyResult.load(saved))
+    assert not on_disk(StudyResult.load(saved, in_memory=True))
+    again = StudyResult.load(saved, in_memory=False)
+    assert on_disk(again)
+    again.save(saved)  # over itself
+    assert same(StudyResult.load(saved), whole)
+    monkeypatch.setattr("botorch_tv.simulation.result.free_bytes", lambda device: 1000)
+    assert on_disk(StudyResult.load(saved))
+
+
+@pytest.mark.usefixtures("little")
+def test_older_results_do_not_change(whole: StudyResult, tmp_path: Path) -> None:
+    alone = {"TV": players()["TV"]}
+    first = study(tmp_path, record=RECORD, trials=2 * CHUNK + 3, strategies=alone)
+    expected = whole.data.sel(strategy=["TV"]).isel(trial=slice(2 * CHUNK + 3))
+    second = study(tmp_path, record=RECORD)
+    assert same(second, whole)
+    np.testing.assert_allclose(first.regret, expected["regret"], atol=1e-10)
+    assert first.data.attrs["trials_found"] == 0
+    again = study(tmp_path, record=RECORD)
+    assert again.data.attrs["trials_found"] == TRIALS
+    assert same(again, whole)
+    with pytest.warns(UserWarning, match="omits"):
+        fewer = study(tmp_path, record=RECORD, trials=CHUNK, strategies=alone)
+    np.testing.assert_allclose(
+        fewer.data["index"], whole.data["index"].sel(strategy=["TV"]).isel(trial=slice(CHUNK))
+    )
+    discard(tmp_path, TRIALS)
+    assert not tmp_path.exists()
+    with pytest.raises(FileNotFoundError, match=r"0000000-4\.npz is gone; run the study again"):
+        _ = first.regret.values
+
+
+@pytest.mark.usefixtures("little")
+def test_damaged_files(tmp_path: Path) -> None:
+    result = study(tmp_path / "folder")
+    saved, file = result.save(tmp_path / "it.nc"), tmp_path / "folder/TV/0000004-4.npz"
+    content = file.read_bytes()
+    place = content.index(np.float64(result.regret.values[2, 5, 3]).tobytes())
+    file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    with pytest.raises(ValueError, match=r"0000004-4\.npz is damaged"):
+        _ = result.regret.values
+    with h5py.File(saved) as opened:
+        place = opened["regret"].id.get_chunk_info(0).byte_offset + 20
+    content = saved.read_bytes()
+    saved.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    with pytest.raises(ValueError, match="is damaged or not a netCDF file"):
+        StudyResult.load(saved, in_memory=True)
+    loaded = StudyResult.load(saved, in_memory=False)
+    with pytest.raises(OSError):  # of the HDF5 library
+        _ = loaded.regret.values
+
+
+def test_large_results_stay_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = study()
+    size = sum(array.nbytes for array in whole.data.data_vars.values())
+    monkeypatch.setattr(settings, "free_bytes", lambda device: 2 * size)
+    assert not on_disk(study(tmp_path / "folder"))
+    monkeypatch.setattr(settings, "free_bytes", lambda device: 2 * size - 2)
+    assert on_disk(study(tmp_path / "folder"))
+    with pytest.raises(ValueError, match=r"give save_to=FOLDER .* store them on disk"):
+        study()
+
+
+@pytest.mark.usefixtures("little")
+def test_results_that_cannot_be_merged_in_memory(tmp_path, monkeypatch) -> None:
+    result = study(tmp_path)
+    parts = (["ET"], ["TV", "TS"])
+    first, second = (StudyResult(result.data.sel(strategy=labels)) for labels in parts)
+    together = first.merge(second)
+    expected = StudyResult(result.data.sel(strategy=together.strategies)).data["index"]
+    np.testing.assert_array_equal(together.data["index"], expected)
+    monkeypatch.setattr(results, "free_bytes", lambda device: 1000)
+    with pytest.raises(ValueError, match=r"both together take .* 1,000 bytes of memory .*save_to"):
+        first.merge(second)
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [1, 4, 5], [10]])
+def test_moments_are_those_of_two_passes(cuts: list[int]) -> None:
+    values = 1e3 + np.random.default_rng(0).normal(size=(11, 4, 5))
+    values[2:7, 1] = np.nan
+    values[1:, 2, 0] = np.nan
+    values[:, 3, 3] = np.nan
+    whole = BlockMoments.together(BlockMoments.of(part) for part in np.split(values, cuts))
+    present = (~np.isnan(values)).sum(0)
+    np.testing.assert_array_equal(whole.count, present)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mean, error = np.nanmean(values, 0), np.nanstd(values, 0, ddof=1) / np.sqrt(present)
+    np.testing.assert_allclose(whole.mean, mean, rtol=1e-14)
+    np.testing.assert_allclose(whole.error, error, rtol=1e-9)
+    assert np.isnan(whole.error[2, 0])
+    assert np.isnan(whole.mean[3, 3])

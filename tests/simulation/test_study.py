@@ -1,18 +1,18 @@
 import dataclasses
 import itertools
 import math
-import threading
 from collections.abc import Iterator
-from pathlib import Path
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.executors import side_by_side
-from botorch_tv.simulation.recorders import VARIABLES
-from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.acquisition import IGPUCB, Constant, Logarithmic
+from botorch_tv.forgetting import PeriodicMarkov
+from botorch_tv.simulation import Diagnosis, GridWorld, MarkovWorld, StudyResult, run_study
+from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Grid,
@@ -73,32 +73,6 @@ def test_float32_hardly_differs() -> None:
     assert single.regret.dtype == np.float32
     same = single.data["index"].values == double.data["index"].values
     assert same.mean() > 0.95
-
-
-def test_attributes(whole: StudyResult) -> None:
-    found = whole.data.attrs
-    assert (found["seed"], found["device"]) == (0, "cpu")
-    assert "lengthscale=0.25" in found["world"]
-    assert "prediction_error" in found["strategies"]
-    assert math.isfinite(found["seconds"])
-
-
-@pytest.mark.parametrize("broken", [0, 1])
-def test_a_failed_job_stops_the_others(broken: int) -> None:
-    started, stopped = threading.Event(), threading.Event()
-
-    def work(job: int, stop: threading.Event) -> int:
-        if job == broken:
-            started.wait(timeout=30)
-            raise RuntimeError("broken")
-        started.set()
-        if stop.wait(timeout=30):
-            stopped.set()
-        return job
-
-    with pytest.raises(RuntimeError, match="broken"):
-        side_by_side(work, [0, 1], workers=2)
-    assert stopped.is_set()
 
 
 class Bounded(MarkovWorld):
@@ -195,28 +169,12 @@ def test_minimising_is_maximising_upside_down() -> None:
         run_study(WORLD, PLAYERS | {"ET": down["ET"]}, trials=1, horizon=1)
 
 
-def test_diagnosis_adds_variables_and_changes_nothing(whole: StudyResult) -> None:
-    diagnosed = study(record=(Diagnosis(),), chunk=70, workers=1).data
-    for name in whole.data.data_vars:
-        np.testing.assert_array_equal(diagnosed[name], whole.data[name])
-    assert set(diagnosed.data_vars) - set(whole.data.data_vars) == set(VARIABLES)
-    assert (diagnosed["model_noise"] == 0.02).all()
-
-
-def test_records_of_diagnosis() -> None:
+def test_noise_is_shared_and_of_the_variance_given() -> None:
     found = study(record=(Diagnosis(),), trials=30, horizon=40).data
-    band = found["band"].sel(strategy="ET")
-    error = abs(found["observation"] - found["mean"]).sel(strategy="ET")
-    np.testing.assert_array_equal(error > band, found["resets"].sel(strategy="ET"))
-    assert bool(found["resets"].sel(strategy="ET").any()), "nothing was tested"
-    assert bool(found["band"].drop_sel(strategy="ET").isnull().all())
-    # [ET] Lemma 3 in the first round, where t' = 1 and the prior variance is 1.
-    log = math.log(2 * (math.pi**2 / 6) / 0.1)
-    expected = math.sqrt(2 * log) + math.sqrt(2 * 0.02 * log)
-    np.testing.assert_allclose(band[:, 0], expected, rtol=1e-9)
     noise = (found["observation"] - found["objective"]).values
     np.testing.assert_allclose(noise, noise[:1].repeat(len(PLAYERS), axis=0), atol=1e-12)
     assert abs(noise[0].var() / 0.02 - 1) < 4 * math.sqrt(2 / noise[0].size)
+    assert (found["model_noise"] == 0.02).all()
 
 
 def test_simple_regret_is_that_of_the_recommended_arm() -> None:
@@ -236,14 +194,124 @@ def test_simple_regret_is_that_of_the_recommended_arm() -> None:
             states[trial], _ = player.tell(states[trial], suggestion, y)
 
 
+SMALL = Grid.regular(3, 1)
+
+
+class Yields(GridWorld):
+    """A world that yields the same thing in every round."""
+
+    def __init__(self, values: object) -> None:
+        super().__init__(SMALL, 0.1)
+        self.values = values
+
+    def rounds(self, stream: Stream) -> Iterator[torch.Tensor]:
+        while True:
+            yield self.values  # type: ignore[misc]
+
+
 @pytest.mark.parametrize(
-    ("device", "message"),
+    ("strategies", "message"),
     [
-        ("abacus", "device is 'abacus', but PyTorch has no such device"),
-        ("cuda:99", r"PyTorch sees \d+ CUDA devices"),
+        ([PLAYERS["GP"]], r"strategies is \[.*\]; give a dict of labels"),
+        (PLAYERS["GP"], "strategies is GPStrategy.*; give a dict"),
+        (None, "strategies is None; give"),
+        ({}, r"strategies is \{\}; give"),
+        ({3: PLAYERS["GP"]}, "the label 3 cannot be printed or stored in a file; give text"),
     ],
 )
-def test_missing_devices(device: str, message: str, tmp_path: Path) -> None:
+def test_strategies(strategies: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^run_study: {message}"):
+        run_study(WORLD, strategies, trials=1, horizon=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "given"),
+    [
+        (torch.zeros(2, 5), r"\(2, 5\)"),
+        (torch.zeros(1, 3), r"\(1, 3\)"),
+        (torch.zeros(3), r"\(3,\)"),
+        ([[0.0] * 3] * 2, "list"),
+    ],
+)
+def test_worlds_with_wrong_shapes(values: object, given: str) -> None:
+    message = (
+        rf"^Yields.rounds yields {given} in round 1, but Grid\(3 arms .* and 2 trials need a "
+        r"tensor of shape \(2, 3\), trials x arms"
+    )
     with pytest.raises(ValueError, match=message):
-        study(device=device, save_to=tmp_path / "study")
-    assert not (tmp_path / "study").exists()
+        run_study(
+            Yields(values), {"GP": PLAYERS["GP"]}, trials=2, horizon=3, chunk=2, progress=False
+        )
+    with pytest.raises(ValueError, match=message):
+        Yields(values).look(rounds=1, trials=2)
+
+
+@pytest.fixture
+def rival_settings() -> Settings:
+    given = {"kernel": unit_kernel("se", 0.2), "noise": 0.02, "epsilon": 0.03, "sigma_w2": 0.04}
+    given |= {"period": 29, "window": 28, "gamma": 0.9, "alpha": 2.0, "delta": 0.2}
+    given |= {"width": Logarithmic(c1=0.4, c2=4.0), "beta": 7.5, "chance": 0.15}
+    given |= {"epsilons": (0.0, 0.02), "windows": (3, 9), "block": 9, "horizon": 81}
+    return Settings(**given, cycle=7.0, cycle_lengthscale=0.5)
+
+
+def test_kernels():
+    x = torch.tensor([[0.0], [0.3]], dtype=torch.float64)
+    for name, value in {
+        "se": math.exp(-(1.5**2) / 2),
+        "matern12": math.exp(-1.5),
+        "matern32": (1 + math.sqrt(3) * 1.5) * math.exp(-math.sqrt(3) * 1.5),
+    }.items():
+        kernel = unit_kernel(name, 0.2)
+        assert kernel.lengthscale.dtype == torch.float64
+        assert kernel(x).to_dense()[0, 1].item() == pytest.approx(value, rel=1e-9)
+    with pytest.raises(ValueError, match="'rbf'; give se, matern12"):
+        unit_kernel("rbf", 0.2)
+    with pytest.raises(ValueError, match="lengthscale is 0"):
+        unit_kernel("se", 0)
+
+
+def test_all_rivals_carry_their_settings(rival_settings):
+    made = line_up(list(RIVALS), rival_settings)
+    assert list(made) == [label for label, _, _ in RIVALS.values()]
+    for label, attribute, value in (
+        ("R-GP-UCB", "retention.period", 29),
+        ("SW-GP-UCB", "retention.window", 28),
+        ("TV-GP-UCB", "decay.epsilon", 0.03),
+        ("WGP-UCB", "inflation.gamma", 0.9),
+        ("UI-GP-UCB", "inflation.alpha", 2),
+        ("ET-GP-UCB", "retention.delta", 0.2),
+        ("BR-GP-UCB", "retention.period", 29),
+        ("UI-TVBO", "decay.sigma_w2", 0.04),
+        ("W-SparQ-GP-UCB", "refresh.schedule.alpha", 2),
+        ("GLR-GP-UCB", "retention.delta", 0.2),
+        ("GLR-GP-UCB", "exploration.chance", 0.15),
+        ("W-DBO", "retention.epsilon", 0.03),
+        ("BOB-GP-UCB", "block", 9),
+        ("BOB-GP-UCB", "horizon", 81),
+        ("R-PERP", "period", 29),
+        ("R-PERP", "width", Constant(7.5)),
+        ("TV-BayesOpt", "decay", PeriodicMarkov(0.03, 7.0, 0.5)),
+    ):
+        assert attrgetter(attribute)(made[label]) == value, label
+    experts, windows = made["PE-GP-UCB"].members, made["BOB-GP-UCB"].members
+    assert [member.decay.epsilon for member in experts] == [0.0, 0.02]
+    assert [member.retention[1].window for member in windows] == [3, 9]
+    without_width = {"GP-EI", "GP-PI", "R-PERP", "Random", "PE-GP-UCB", "BOB-GP-UCB"}
+    widths = [member.width for member in (*experts, *windows)]
+    for label, strategy in made.items():
+        if label != "Adaptive-GP-UCB":  # it learns the noise
+            assert strategy.usual_noise == 0.02
+        if label in ("IGP-UCB", "BR-GP-UCB"):  # they have their own width
+            assert strategy.width == IGPUCB(B=1.0, R=math.sqrt(0.02), delta=0.1)
+        elif label not in without_width:
+            widths.append(strategy.width)
+    assert all(dataclasses.asdict(width) == {"c1": 0.4, "c2": 4.0} for width in widths)
+
+
+def test_names_in_any_spelling(rival_settings):
+    assert list(line_up(["et", " R-gp-ucb ", "ET"], rival_settings)) == ["ET-GP-UCB", "R-GP-UCB"]
+    with pytest.raises(ValueError, match=r"'WGB'; choose from .*WGP"):
+        line_up(["WGB"], rival_settings)
+    with pytest.raises(ValueError, match="No strategy given"):
+        line_up(["", " "], rival_settings)

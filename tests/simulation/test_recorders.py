@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from lasting import same
+from lasting import CHUNK, same
 from torch import Tensor
 
 from botorch_tv.experts import sparq_gp_ucb
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import (
     Diagnosis,
     MarkovWorld,
@@ -21,11 +22,26 @@ from botorch_tv.simulation import (
     Seen,
     StudyResult,
     Variable,
+    Weights,
     run_study,
 )
+from botorch_tv.simulation.recorders import MAP
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.settings import StudySettings, chunk_size
-from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, tv_gp_ucb
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import (
+    Grid,
+    Strategy,
+    adaptive_gp_ucb,
+    bob_gp_ucb,
+    et_gp_ucb,
+    gp_ts,
+    gp_ucb,
+    pe_gp_ucb,
+    random_search,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_gp_ucb,
+)
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import Info
 
@@ -118,21 +134,20 @@ def test_chunks_folders_and_files(whole: StudyResult, tmp_path: Path) -> None:
     np.testing.assert_array_equal(turned.data["visits"], whole.data["visits"])
 
 
+@dataclass(frozen=True)
+class Above(Recorder):
+    level: float
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        return {f"above {self.level}": Variable(dtype="bool")}
+
+    def before(self, seen: Seen) -> Mapping[str, Tensor]:
+        return {f"above {self.level}": seen.observation > self.level}
+
+
 def test_recorders_are_part_of_the_identity(tmp_path: Path) -> None:
-    @dataclass(frozen=True)
-    class Above(Recorder):
-        level: float
-
-        def variables(self, domain: Domain) -> Mapping[str, Variable]:
-            return {f"above {self.level}": Variable(dtype="bool")}
-
-        def before(self, seen: Seen) -> Mapping[str, Tensor]:
-            return {f"above {self.level}": seen.observation > self.level}
-
     first = study((Above(0.5), Above(1.0)), tmp_path)
-    assert first.data["above 0.5"].dtype == bool
-    share = float(first.data["above 0.5"].mean()), float(first.data["above 1.0"].mean())
-    assert share[0] > share[1] > 0
+    assert float(first.data["above 0.5"].mean()) > float(first.data["above 1.0"].mean()) > 0
     assert same(study((Above(1.0), Above(0.5)), tmp_path), first)
     for record, difference in (
         ((), r"record\.Above is .*Above there and absent here"),
@@ -142,16 +157,9 @@ def test_recorders_are_part_of_the_identity(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="holds another study: " + difference):
             study(record, tmp_path)
 
-    class Above(Recorder):  # type: ignore[no-redef]  # of the same name, with other code
-        def variables(self, domain: Domain) -> Mapping[str, Variable]:
-            return {"above": Variable(dtype="bool")}
-
-    with pytest.raises(ValueError, match=r"record\.Above.*\(code\)"):
-        study((Above(),), tmp_path)
-
 
 def test_arguments_of_before_and_after() -> None:
-    seen_rounds: list[tuple[int, int, int, float]] = []
+    rounds: list[tuple[int, int, int]] = []
 
     class Watching(Recorder):
         def variables(self, domain: Domain) -> Mapping[str, Variable]:
@@ -161,17 +169,16 @@ def test_arguments_of_before_and_after() -> None:
             self._count = seen.state.rounds
             assert torch.equal(seen.best, seen.objective.best(True))
             assert torch.equal(seen.value, seen.objective.at(seen.suggestion.choice))
+            assert float(seen.regret(seen.value).min()) >= 0
             return {}
 
         def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
-            regret = float(seen.regret(seen.value).min())
-            seen_rounds.append((seen.round, self._count, seen.state.rounds, regret))
+            rounds.append((seen.round, self._count, seen.state.told))
             return {"asked": info.side_queries}
 
     player = {"SparQ": sparq_gp_ucb(kernel=KERNEL, noise=0.02)}
     result = study((Watching(),), strategies=player, trials=3)
-    assert [row[:3] for row in seen_rounds] == [(t, t - 1, t) for t in range(1, 10)]
-    assert min(row[3] for row in seen_rounds) >= 0
+    assert rounds == [(t, t - 1, t) for t in range(1, 10)]
     np.testing.assert_array_equal(result.data["asked"], result.side_queries)
     assert int(result.data["asked"].sum()) > 0
 
@@ -196,8 +203,6 @@ class Odd(Recorder):
 
 
 NUMBERS = torch.zeros(4, dtype=torch.float64)
-
-
 COMBINED = "cannot be combined .*"
 ODD = Variable({"axis": 2})
 
@@ -232,27 +237,140 @@ def test_bad_recorders(record: Any, message: str, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.npz"))
 
 
-def test_errors_name_the_recorder() -> None:
-    class Broken(Odd):
-        def before(self, seen: Seen) -> Mapping[str, Tensor]:
-            raise KeyError("mine")
+NOISE, EPSILON = 0.1, 0.05
+EXACT = MarkovWorld(GRID, kernel=KERNEL, epsilon=EPSILON, noise=0.0)
+MEANS = {"GP": 0.0, "TV": 0.7, "any": 0.0}
+PREDICTORS = {
+    "GP": gp_ucb(kernel=KERNEL, noise=NOISE),
+    "TV": tv_gp_ucb(kernel=KERNEL, noise=NOISE, epsilon=EPSILON, mean=0.7),
+    "any": random_search(kernel=KERNEL, noise=NOISE),
+}
+RATES = {"GP": 0.0, "TV": EPSILON, "any": 0.0}
+TRIALS, HORIZON = 19, 9
 
-    with pytest.raises(KeyError, match="mine") as error:
-        study((Broken({"one": Variable()}),))
-    assert (
-        "round 1 of trials 0 to 3, as Odd() records the strategy 'ET'" in error.value.__notes__[0]
+
+def predict(save_to=None, **changes: object) -> StudyResult:
+    settings: dict = {"trials": TRIALS, "horizon": HORIZON, "chunk": CHUNK, "workers": 1}
+    settings |= {"progress": False, "record": (PredictionError(),), "save_to": save_to}
+    return run_study(EXACT, PREDICTORS, **{**settings, **changes})
+
+
+@pytest.fixture(scope="module")
+def predicted() -> StudyResult:
+    return predict()
+
+
+def dense_errors(result: StudyResult, label: str) -> np.ndarray:
+    """(mean - f)² from K and the recorded choices, which were measured without noise."""
+    stream = Stream(0, "world", 0, TRIALS, dtype=torch.float64, device=torch.device("cpu"))
+    f = np.stack([f.numpy().copy() for _, f in zip(range(HORIZON), EXACT.rounds(stream))], 1)
+    X = GRID.X.numpy()
+    K = np.exp(-((X[:, None] - X) ** 2).sum(-1) / (2 * 0.3**2))
+    index = result.data["index"].sel(strategy=label).values
+    errors = np.empty_like(f)
+    for trial in range(TRIALS):
+        for t in range(HORIZON):
+            chosen, when = index[trial, :t], np.arange(t)
+            decay = (1 - RATES[label]) ** (np.abs(when[:, None] - when) / 2)
+            now = (1 - RATES[label]) ** ((t - when) / 2)
+            y = f[trial, when, chosen] - MEANS[label]
+            A = K[np.ix_(chosen, chosen)] * decay + NOISE * np.eye(t)
+            mean = MEANS[label] + (K[:, chosen] * now) @ np.linalg.solve(A, y)
+            errors[trial, t] = (mean - f[trial, t]) ** 2
+    return errors
+
+
+@pytest.mark.parametrize("label", PREDICTORS)
+def test_dense_formula(predicted, label) -> None:
+    errors = dense_errors(predicted, label)
+    maps = predicted.prediction_error.sel(strategy=label)
+    np.testing.assert_allclose(maps["mean"], errors.mean((0, 1)), rtol=1e-8)
+    expected = errors.mean(1).std(0, ddof=1) / np.sqrt(TRIALS)
+    np.testing.assert_allclose(maps["standard_error"], expected, rtol=1e-8)
+    np.testing.assert_allclose(
+        predicted.squared_error.sel(strategy=label), errors.mean(-1), rtol=1e-8, atol=1e-12
     )
+    np.testing.assert_array_equal(maps["position"], GRID.X)
 
 
-def test_memory_of_recorders(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settings(*record: Recorder) -> StudySettings:
-        return StudySettings(WORLD, PLAYERS, 9, 0, torch.float32, torch.device("cpu"), record)
+@pytest.mark.parametrize("chunk", [1, TRIALS])
+def test_chunks_change_nothing(predicted, chunk) -> None:
+    again = predict(chunk=chunk)
+    for name, values in predicted.prediction_error.items():
+        np.testing.assert_allclose(again.prediction_error[name], values, rtol=1e-9)
 
-    plain, wide = settings(), settings(Odd({"wide": Variable({"arm": 16})}))
-    mean = settings(Odd({"mean": Variable({"arm": 16}, averaged=True)}))
-    assert plain.bytes_of(5) == 5 * 9 * (4 + 1 + 4 + 4)
-    assert wide.bytes_of(5) - plain.bytes_of(5) == 5 * 9 * 16 * 4
-    assert mean.bytes_of(5) - plain.bytes_of(5) == 2 * 16 * 8
-    monkeypatch.setattr("botorch_tv.simulation.settings.free_bytes", lambda device: 2**20)
-    sizes = [chunk_size(given, trials=500, workers=1) for given in (plain, mean, wide)]
-    assert sizes[0] > sizes[1] > sizes[2] >= 1
+
+@pytest.mark.parametrize(
+    "player",
+    [
+        tv_gp_ucb(kernel=KERNEL, noise=NOISE, epsilon=0.1, mean="estimated"),
+        sw_gp_ucb(kernel=KERNEL, noise=NOISE, window=4),
+        ui_gp_ucb(kernel=KERNEL, noise=NOISE, alpha=1.0),
+        gp_ts(kernel=KERNEL, noise=NOISE),
+        sparq_gp_ucb(kernel=KERNEL, noise=NOISE),
+        pe_gp_ucb(kernel=KERNEL, noise=NOISE, epsilons=(0.0, 0.3)),
+        bob_gp_ucb(kernel=KERNEL, noise=NOISE, windows=(2, 5), block=3, horizon=9),
+    ],
+    ids=["TV", "SW", "UI", "TS", "SparQ", "PE", "BOB"],
+)
+def test_means_are_those_of_the_posterior(player) -> None:
+    state = player.init(GRID, batch_shape=(3,))
+    torch.manual_seed(0)
+    for _ in range(7):
+        suggestion = player.ask(state)
+        state, _ = player.tell(state, suggestion, torch.randn(3, dtype=torch.float64))
+        asked = player.consult(state)
+        if asked is not None:
+            y = torch.randn(asked.mask.shape, dtype=torch.float64)
+            state = player.absorb(state, asked, y)
+    mean = player.arm_means(state)
+    assert mean.shape == (3, 16)
+    expected = player.posterior(state, GRID.X).mean.squeeze(-1)
+    torch.testing.assert_close(mean, expected, rtol=0, atol=1e-7)
+    assert float(mean.std(-1).min()) > 0.01
+
+
+def test_single_precision_and_single_trial(predicted) -> None:
+    single = predict(trials=1, dtype=torch.float32)
+    assert single.squared_error.dtype == np.float32
+    first = predicted.squared_error.isel(trial=[0]).mean(("trial", "round"))
+    np.testing.assert_allclose(single.prediction_error["mean"].mean("arm"), first, rtol=1e-3)
+    assert bool(single.prediction_error["standard_error"].isnull().all())
+
+
+def test_damaged_maps_are_computed_again(predicted, tmp_path) -> None:
+    predict(tmp_path)
+    file = tmp_path / "TV" / "0000008-8.npz"
+    arrays = dict(np.load(file))
+    for changed in ({}, {MAP: arrays.pop(MAP)[:2]}):
+        np.savez(file, **arrays, **changed)
+        with pytest.warns(UserWarning, match=r"0000008-8\.npz is damaged"):
+            assert same(predict(tmp_path), predicted)
+
+
+BANK = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.1), lengthscales=(0.2, 0.4), noise_ratios=(0.01,))
+
+
+def test_weights_are_those_of_the_strategy():
+    players = {
+        "adaptive": adaptive_gp_ucb(bank=BANK),
+        "other": adaptive_gp_ucb(bank=Bank(rates=(0.0,), noise_ratios=(0.1,))),
+        "GP": gp_ucb(kernel=KERNEL, noise=0.02),
+    }
+    data = study((Weights(BANK),), strategies=players, trials=3, chunk=2).data
+    for name, values in {
+        "rate": BANK.rates,
+        "hazard": BANK.hazards,
+        "lengthscale": BANK.lengthscales,
+        "noise_ratio": BANK.noise_ratios,
+    }.items():
+        found = data[f"weight_{name}"]
+        assert found.dims == ("strategy", "trial", "round", name)
+        np.testing.assert_array_equal(found[name], values)
+        np.testing.assert_allclose(found.sel(strategy="adaptive").sum(name), 1.0)
+        assert found.sel(strategy=["GP", "other"]).isnull().all()
+    weight = data["weight_rate"].sel(strategy="adaptive").values
+    np.testing.assert_allclose(weight[:, :3], 0.5)  # equally likely at first
+    assert (np.abs(weight[:, -1] - 0.5) > 1e-6).all()
+    jump = data["jump"].sel(strategy="adaptive")
+    assert ((jump >= 0) & (jump <= 1)).all()
