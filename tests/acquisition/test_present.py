@@ -18,9 +18,7 @@ from botorch.acquisition import (
     qNegIntegratedPosteriorVariance,
     qUpperConfidenceBound,
 )
-from botorch.acquisition.input_constructors import (
-    get_acqf_input_constructor,
-)
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.joint_entropy_search import qJointEntropySearch
 from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
 from botorch.acquisition.multi_objective import qHypervolumeKnowledgeGradient
@@ -40,7 +38,7 @@ from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
-from gpytorch.kernels import RBFKernel
+from kinds import smooth
 from models.cases import build, data
 from oracles.dense import information_gain, joint_regression, squared_exponential
 
@@ -121,50 +119,20 @@ def test_optimising_space_is_optimising_with_time_fixed(kind):
     assert X.shape == (q, 2)
     assert value.item() == pytest.approx(expected.item(), rel=1e-6)
     assert torch.allclose(with_time(X), theirs, atol=1e-5)
-    fixed, again = optimize_acqf(
-        at_present(acquisition),
-        whole,
-        batch_initial_conditions=with_time(starts),
-        fixed_features={2: NOW},
-        **options,
-    )
-    assert torch.allclose(fixed, theirs, atol=1e-5)
-    assert again.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
-def test_botorchs_own_wrapper_breaks_the_knowledge_gradient():
-    """The reason for ours; once this fails, BoTorch has learned it."""
-    theirs = FixedFeatureAcquisitionFunction(KINDS["KG"](made()), 3, [2], [NOW])
-    with pytest.raises(Exception):  # noqa: B017 (whatever it is)
-        optimize_acqf(theirs, BOUNDS, q=1, num_restarts=1, raw_samples=2)
-
-
-@pytest.mark.parametrize("kind", ["qLogEI", "noisy", "KG"])
-def test_optimising_from_scratch(kind):
-    """With BoTorch's own starts; one candidate after the other knows those chosen."""
-    model = made()
-    if kind == "noisy":
-        acquisition = qLogNoisyExpectedImprovementAtPresent(model, data()[0], sobol(32))
-    else:
-        acquisition = at_present(KINDS[kind](model))
-    X, value = optimize_acqf(
-        acquisition,
-        BOUNDS,
-        q=2,
-        num_restarts=2,
-        raw_samples=8,
-        sequential=kind != "KG",
-        options={"maxiter": 5, "num_inner_restarts": 2, "raw_inner_samples": 8},
-    )
+def test_knowledge_gradient_from_scratch_and_beside_points_on_their_way():
+    """With BoTorch's own starts."""
+    acquisition = at_present(KINDS["KG"](made()))
+    few = {"maxiter": 5, "num_inner_restarts": 2, "raw_inner_samples": 8}
+    X, value = optimize_acqf(acquisition, BOUNDS, 2, num_restarts=2, raw_samples=8, options=few)
     assert X.shape == (2, 2)
     assert not torch.allclose(X[0], X[1])
     assert value.isfinite().all()
     acquisition.set_X_pending(X)
-    if kind == "qLogEI":
-        assert torch.equal(acquisition.X_pending, X)
-        acquisition = acquisition.acq_function
-    known = acquisition._full_X_baseline[-2:] if kind == "noisy" else acquisition.X_pending
-    assert torch.equal(known, with_time(X))
+    assert torch.equal(acquisition.X_pending, with_time(X))
+    again = qKnowledgeGradientAtPresent(made(), num_fantasies=3, sampler=sobol(3), X_pending=X)
+    assert torch.equal(again.X_pending, with_time(X))
 
 
 def dense(model, arms):
@@ -184,9 +152,7 @@ def dense(model, arms):
 
 
 def textbook_model():
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
-    model = made(spatial_module=kernel)
+    model = made(spatial_module=smooth(0.4))
     model.mean_module.constant = 0.0
     model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
     return model
@@ -284,7 +250,6 @@ def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(for
     objective = {"posterior_transform": ScalarizedPosteriorTransform(torch.ones(m).double())}
     calls = [
         lambda X: prune_inferior_points(model, X, **objective),
-        lambda X: prune_inferior_points(model, X, **objective, sampler=sobol(8)),
         lambda X: qLogNoisyExpectedImprovement(model, X, sobol(8), **objective),
         lambda X: qLogNoisyExpectedImprovement(
             model, X, sobol(8), **objective, prune_baseline=False, cache_root=False
@@ -305,67 +270,47 @@ def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(for
         assert posterior.rsample(torch.Size([2])).isfinite().all()
 
 
-def inside(kind, acquisition):
-    """BoTorch's functions that keep another in them."""
-    if kind == "penalised":
-        return PenalizedAcquisitionFunction(acquisition, L2Penalty(torch.zeros(3).double()), 0.1)
-    if kind == "guided":
-        return PriorGuidedAcquisitionFunction(acquisition, torch.nn.Identity())
-    return ProximalAcquisitionFunction(acquisition, torch.ones(3).double(), beta=1.0)
+INSIDE = {
+    "penalised": lambda of: PenalizedAcquisitionFunction(of, L2Penalty(torch.zeros(3)), 0.1),
+    "guided": lambda of: PriorGuidedAcquisitionFunction(of, torch.nn.Identity()),
+    "proximal": lambda of: ProximalAcquisitionFunction(of, torch.ones(3).double(), beta=1.0),
+}
 
 
-@pytest.mark.parametrize("kind", ["penalised", "guided", "proximal"])
+@pytest.mark.parametrize("kind", INSIDE)
 def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
     X, model = data()[0], made()
     with pytest.warns(InputDataWarning, match="samples are drawn at time"):
         improvement = qLogNoisyExpectedImprovement(model, X, sobol(8))
     with pytest.warns(InputDataWarning, match="X_baseline of qLogNoisy") as said:
-        acquisition = at_present(inside(kind, improvement))
+        acquisition = at_present(INSIDE[kind](improvement))
     assert len(said) == 1
     acquisition.set_X_pending(X[:2, :2])
     if kind != "proximal":  # has no pending points beside those of the function inside
         assert torch.equal(acquisition.X_pending, X[:2, :2])
-    if kind == "proximal":
-        plain = inside(kind, qUpperConfidenceBound(model, 2.0, sampler=sobol(8)))
-        points = X[:3, None, :2]
-        torch.testing.assert_close(at_present(plain)(points), plain(with_time(points)))
-    if kind == "penalised":
-        past = qUpperConfidenceBound(model, 2.0, X_pending=X[:2])
-        with pytest.warns(InputDataWarning, match="X_pending") as said:
-            at_present(inside(kind, past))
-        assert len(said) == 1
+        return
+    plain = INSIDE[kind](qUpperConfidenceBound(model, 2.0, sampler=sobol(8)))
+    points = X[:3, None, :2]
+    torch.testing.assert_close(at_present(plain)(points), plain(with_time(points)))
 
 
-@pytest.mark.parametrize("told", ["at construction", "later", "with times"])
+@pytest.mark.parametrize("told", ["at construction", "later"])
 def test_one_candidate_after_the_other_beside_points_on_their_way(told):
     """BoTorch joins both, and tells what was known at first again in the end."""
     pending = data()[0][:2, :2]
     first = {"X_pending": with_time(pending)} if told == "at construction" else {}
     acquisition = at_present(qUpperConfidenceBound(made(), 2.0, sampler=sobol(8), **first))
-    inner, columns, fixed = acquisition.acq_function, BOUNDS, None
+    inner, known = acquisition.acq_function, []
     if told == "later":
         acquisition.set_X_pending(pending)
-    if told == "with times":
-        acquisition.set_X_pending(with_time(pending))
-        columns = torch.cat([BOUNDS, torch.tensor([[0.0], [NOW]], dtype=BOUNDS.dtype)], -1)
-        fixed = {2: NOW}
-    known = []
 
     def told_of(X):
         known.append(X)
         type(inner).set_X_pending(inner, X)
 
     inner.set_X_pending = told_of
-    X, _ = optimize_acqf(
-        acquisition,
-        columns,
-        q=2,
-        num_restarts=1,
-        raw_samples=4,
-        sequential=True,
-        fixed_features=fixed,
-        options={"maxiter": 2},
-    )
+    few = {"num_restarts": 1, "raw_samples": 4, "options": {"maxiter": 2}}
+    X, _ = optimize_acqf(acquisition, BOUNDS, q=2, sequential=True, **few)
     both, last = known
     assert torch.equal(both, with_time(torch.cat([pending, X[:1, :2]])))
     assert torch.equal(last, with_time(pending))
@@ -384,9 +329,8 @@ def test_noisy_improvement_keeps_what_is_on_its_way_beside_new_candidates(kind, 
             options["X_pending"] = None if points is None else with_time(points[..., :2])
             baseline = with_time(train_X[:, :2])
             return at_present(qLogNoisyExpectedImprovement(model, baseline, **options))
-        return qLogNoisyExpectedImprovementAtPresent(
-            model, train_X, **options, incremental=kind == "at present"
-        )
+        options["incremental"] = kind == "at present"
+        return qLogNoisyExpectedImprovementAtPresent(model, train_X, **options)
 
     wide = told == "with times"
     first, asked = (with_time(pending), with_time(X)) if wide else (pending, X)
@@ -420,10 +364,7 @@ def test_optima_of_the_past_are_pointed_out(kind):
         "MES": (lambda X: qMaxValueEntropy(model, X, train_inputs=X), "candidate_set .* train_inp"),
         "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* outputs drawn"),
         "PES": (lambda X: qPredictiveEntropySearch(model, X), "pareto_sets .* to the present"),
-        "noisy EI": (
-            lambda X: LogNoisyExpectedImprovement(model, X, num_fantasies=4),
-            "X_observed .*AtPresent",
-        ),
+        "noisy EI": (lambda X: LogNoisyExpectedImprovement(model, X, 4), "X_observed .*AtPresent"),
     }[kind]
     today = with_time(X[:, :2])
     with pytest.warns(InputDataWarning, match=cure):
@@ -448,22 +389,19 @@ def test_time_in_another_column_and_learned_from_a_dataset(column):
     noisy = qLogNoisyExpectedImprovementAtPresent(**make(model, dataset, sampler=sobol(8)))
     assert (noisy.X_baseline[:, column] == NOW).all()
     make = get_acqf_input_constructor(qKnowledgeGradientAtPresent)
-    bounds = [(0.0, 1.0)] * 3
+    given = model, dataset, [(0.0, 1.0)] * 3
     torch.manual_seed(0)
-    inputs = make(model, dataset, bounds, num_fantasies=4, with_current_value=True)
+    inputs = make(*given, num_fantasies=4, with_current_value=True)
     gradient = qKnowledgeGradientAtPresent(**inputs)
     line = torch.linspace(0, 1, 21, dtype=torch.float64)
     grid = with_time(torch.cartesian_prod(line, line), NOW, column)
     torch.manual_seed(0)
-    said = make(
-        model, dataset, bounds, num_fantasies=4, with_current_value=True, now=NOW, time_dim=column
-    )
+    at = {"now": NOW, "time_dim": column}
+    said = make(*given, num_fantasies=4, with_current_value=True, **at)
     assert torch.equal(said["current_value"], inputs["current_value"])
     assert (said["now"], said["time_dim"]) == (NOW, column)
     torch.manual_seed(0)
-    baseline = qLogNoisyExpectedImprovementAtPresent(
-        model, dataset.X, sobol(8), now=NOW, time_dim=column
-    )
+    baseline = qLogNoisyExpectedImprovementAtPresent(model, dataset.X, sobol(8), **at)
     assert torch.equal(baseline.X_baseline, noisy.X_baseline)
     best = model.posterior(grid).mean.max().item()
     assert best - 1e-6 <= gradient.current_value.item() <= best + 0.05
@@ -524,19 +462,12 @@ def test_points_of_several_tasks_leave_out_the_column_of_tasks(
     whole = torch.stack([next(columns[name]) for name in order.split()], -1)
     model = MultiTaskGP(whole, Y, task_feature, output_tasks=output_tasks)
     column = order.replace("k", "").split().index("t")
-    of = {
-        "posterior_transform": ScalarizedPosteriorTransform(
-            torch.tensor([1.0, 0.5][: model.num_outputs], dtype=torch.float64)
-        )
-    }
+    weights = torch.tensor([1.0, 0.5][: model.num_outputs], dtype=torch.float64)
+    of = {"posterior_transform": ScalarizedPosteriorTransform(weights)}
     baseline = with_time(X[:, :2], NOW, column)
-    made_of = {
-        "mean": PosteriorMean(model, **of),
-        "qLogEI": qLogExpectedImprovement(model, 0.3, sobol(16), **of),
-        "qLogNEI": qLogNoisyExpectedImprovement(model, baseline, sobol(16), **of),
-    }
+    mean = PosteriorMean(model, **of)
     test_X = torch.rand(4, 1, 2, dtype=torch.float64)
-    for acquisition in made_of.values():
+    for acquisition in (mean, qLogNoisyExpectedImprovement(model, baseline, sobol(16), **of)):
         expected = acquisition(with_time(test_X, NOW, column))
         present = at_present(acquisition, NOW, time_dim=time_dim)
         assert torch.equal(present(test_X), expected)
@@ -549,31 +480,29 @@ def test_points_of_several_tasks_leave_out_the_column_of_tasks(
     assert torch.equal(ours.X_baseline, torch.unique(baseline, dim=0))
     assert ours(test_X).isfinite().all()
     with pytest.raises(ValueError, match="it must be the column of time, not of tasks"):
-        at_present(made_of["mean"], NOW, time_dim=task_feature)
+        at_present(mean, NOW, time_dim=task_feature)
 
 
 def test_models_of_a_list_have_time_in_one_column():
-    """Else one of them would be told a setting for the time."""
     X, Y = data()
-    last, first = (
-        TimeVaryingGP(X.roll(turn, -1), Y, time_dim=turn - 1, now=NOW) for turn in (0, 1)
-    )
+    models = (TimeVaryingGP(X.roll(turn, -1), Y, time_dim=turn - 1, now=NOW) for turn in (0, 1))
     weights = ScalarizedPosteriorTransform(torch.ones(2, dtype=torch.float64))
-    for models in ((last, first), (first, last)):
-        scored = PosteriorMean(ModelListGP(*models), posterior_transform=weights)
-        with pytest.raises(ValueError, match="give all models of a list the same columns"):
-            at_present(scored)
+    scored = PosteriorMean(ModelListGP(*models), posterior_transform=weights)
+    with pytest.raises(ValueError, match="give all models of a list the same columns"):
+        at_present(scored)
 
 
 def test_what_is_refused():
     model = made()
-    for now, said in ((25.0, r"set_now\(now\) first"), (1.0, "later"), (float("nan"), "finite")):
+    for bad, said in (
+        ({"now": 25.0}, r"set_now\(now\) first"),
+        ({"now": 1.0}, "later"),
+        ({"now": float("nan")}, "finite"),
+        ({"time_dim": 3}, "time_dim is 3"),
+        ({"time_dim": 0}, "time_dim is 0, but a TimeVaryingGP has time in column 2"),
+    ):
         with pytest.raises((InputDataError, ValueError), match=said):
-            at_present(PosteriorMean(model), now)
-    with pytest.raises(ValueError, match="time_dim is 3"):
-        at_present(PosteriorMean(model), time_dim=3)
-    with pytest.raises(ValueError, match="time_dim is 0, but a TimeVaryingGP has time in column 2"):
-        at_present(PosteriorMean(model), time_dim=0)
+            at_present(PosteriorMean(model), **bad)
     ahead = at_present(PosteriorMean(build("markov")), 25.0)
     with pytest.raises(BotorchTensorDimensionError, match="x 2, the columns other than time"):
         ahead(torch.rand(2, 1, 1, dtype=torch.float64))
@@ -597,16 +526,8 @@ WIDTHS = [
 def test_widths_are_the_roots_of_botorchs_beta(width):
     """Scores are mean + √beta · sd, with the gain of the data as dense algebra has it."""
     X, Y = data()
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
-    model = TimeVaryingGP(
-        X,
-        Y,
-        forgetting=ExponentialWeights(0.9),
-        now=NOW,
-        spatial_module=kernel,
-        outcome_transform=None,
-    )
+    options = {"forgetting": ExponentialWeights(0.9), "outcome_transform": None}
+    model = TimeVaryingGP(X, Y, now=NOW, spatial_module=smooth(0.4), **options)
     model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
     K = squared_exponential(X[:, :2].numpy(), 0.4)
     aged = {"noise": 0.04, "inflation": ("exponential", 0.9), "reference": NOW}
@@ -638,9 +559,7 @@ def test_widths_are_the_roots_of_botorchs_beta(width):
 
 def test_gain_where_noise_does_not_age():
     X, _ = data()
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
-    model = build("markov", spatial_module=kernel)
+    model = build("markov", spatial_module=smooth(0.4))
     model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
     K = squared_exponential(X[:, :2].numpy(), 0.4)
     times = X[:, 2].tolist()

@@ -1,12 +1,13 @@
-"""Every schedule against its formula with the numbers written in, and what it must refuse."""
+"""Widths and sources of the information gain: formulas with the numbers written in, and limits."""
 
 import dataclasses
-from itertools import pairwise
-from math import log, pi, sqrt
+from itertools import combinations_with_replacement
+from math import e, log, pi, sqrt
 
 import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
+from botorch.exceptions import InputDataError
 from botorch.utils.testing import MockModel, MockPosterior
 
 from botorch_tv.acquisition import (
@@ -18,11 +19,14 @@ from botorch_tv.acquisition import (
     BayesTV,
     ClosedForm,
     Constant,
+    DoublyWeighted,
     Greedy,
     Heteroscedastic,
     Logarithmic,
+    Realized,
     WidthContext,
 )
+from botorch_tv.acquisition.widths import greedy_gain
 
 NAN, INF = float("nan"), float("inf")
 SLOPES = {"delta": 0.1, "r": 1.5, "a1": 2.0, "b1": 0.7}
@@ -47,6 +51,11 @@ def context(t=3, dim=2, gain=None, weighted=None):
     return WidthContext(t, dim, as_tensor(gain), as_tensor(weighted))
 
 
+def bayes(share):
+    """The width in round 3 of two dimensions, with δ's share of the union bound."""
+    return sqrt(2 * log(share) + 4 * log(1.5 * 2 * 0.7 * 9 * sqrt(log(4 * share))))
+
+
 @pytest.mark.parametrize(
     ("width", "t", "expected"),
     [
@@ -54,30 +63,9 @@ def context(t=3, dim=2, gain=None, weighted=None):
         (Logarithmic(c1=0.4, c2=4.0), 10, sqrt(0.4 * log(40))),
         (Logarithmic(c1=0.8, c2=0.4), 5, sqrt(0.8 * log(2))),
         (Constant(9.0), 7, 3.0),
-        (
-            BayesTV(**SLOPES),
-            3,
-            sqrt(
-                2 * log(9 * pi**2 / 0.2)
-                + 4 * log(1.5 * 2 * 0.7 * 9 * sqrt(log(4 * 9 * pi**2 / 0.2)))
-            ),
-        ),
-        (
-            BayesResetting(**SLOPES),
-            3,
-            sqrt(
-                2 * log(2 * 9 * pi**2 / 0.3)
-                + 4 * log(1.5 * 2 * 0.7 * 9 * sqrt(log(2 * 4 * 9 * pi**2 / 0.3)))
-            ),
-        ),
-        (
-            BayesEventTriggered(**SLOPES),
-            3,
-            sqrt(
-                2 * log(4 * 9 * pi**2 / 0.3)
-                + 4 * log(9 * 2 * 0.7 * 1.5 * sqrt(log(4 * 4 * 9 * pi**2 / 0.3)))
-            ),
-        ),
+        (BayesTV(**SLOPES), 3, bayes(9 * pi**2 / 0.2)),
+        (BayesResetting(**SLOPES), 3, bayes(2 * 9 * pi**2 / 0.3)),
+        (BayesEventTriggered(**SLOPES), 3, bayes(4 * 9 * pi**2 / 0.3)),
     ],
 )
 def test_schedules_of_the_round_alone(width, t, expected):
@@ -128,35 +116,13 @@ def test_negative_logarithms_count_as_zero():
     assert width.sqrt_beta(context(3)) == pytest.approx(sqrt(0.8 * log(1.2)), rel=1e-14)
 
 
-@pytest.mark.parametrize("width", OF_TIME, ids=repr)
-def test_widens_with_the_round(width):
-    found = [width.sqrt_beta(context(t)) for t in range(1, 50)]
-    assert all(low < high for low, high in pairwise(found))
-
-
-@pytest.mark.parametrize("width", [*USING_GAIN, *OF_TIME[1:]], ids=repr)
-def test_widens_with_confidence(width):
-    surer = dataclasses.replace(width, delta=width.delta / 10)
-    at = context(5, gain=1.0, weighted=1.0)
-    assert surer.sqrt_beta(at) > width.sqrt_beta(at)
-
-
-def test_event_trigger_spends_half_of_delta_on_its_resets():
-    halved = BayesResetting(**{**SLOPES, "delta": 0.05})
-    for t in (1, 20):
-        expected = pytest.approx(halved.sqrt_beta(context(t)), rel=1e-14)
-        assert BayesEventTriggered(**SLOPES).sqrt_beta(context(t)) == expected
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.parametrize("width", USING_GAIN, ids=repr)
 def test_keeps_shape_dtype_and_device(width, dtype, device):
     gain = torch.zeros(4, 3, dtype=dtype, device=device)
-    for result in (
-        width.sqrt_beta(WidthContext(2, 1, gain, gain)),
-        width.beta(WidthContext(2, 1, gain, gain)),
-    ):
+    at = WidthContext(2, 1, gain, gain)
+    for result in (width.sqrt_beta(at), width.beta(at)):
         assert (result.shape, result.dtype, result.device) == (gain.shape, dtype, gain.device)
 
 
@@ -193,30 +159,21 @@ def test_bayes_names_the_constants_that_leave_no_width(cls):
 
 
 PROBABILITY, POSITIVE, AT_LEAST_ZERO = [0.0, 1.0, NAN], [0.0, -1.0, INF, NAN], [-1.0, INF, NAN]
-LIMITS = [
-    (Logarithmic(), {"c1": AT_LEAST_ZERO, "c2": POSITIVE}),
-    (Constant(1.0), {"value": AT_LEAST_ZERO}),
-    *(
-        (width, {"delta": PROBABILITY, "r": POSITIVE, "a1": POSITIVE, "b1": POSITIVE})
-        for width in OF_TIME[1:]
-    ),
-    (USING_GAIN[0], {"B": AT_LEAST_ZERO, "delta": PROBABILITY}),
-    (USING_GAIN[1], {"B": AT_LEAST_ZERO, "R": AT_LEAST_ZERO, "delta": PROBABILITY}),
-    (
-        USING_GAIN[2],
-        {"B": AT_LEAST_ZERO, "R": AT_LEAST_ZERO, "noise": POSITIVE, "delta": PROBABILITY},
-    ),
-    (USING_GAIN[3], {"B": AT_LEAST_ZERO, "delta": PROBABILITY}),
-]
+LIMITS = {
+    **{"c1": AT_LEAST_ZERO, "c2": POSITIVE, "value": AT_LEAST_ZERO, "delta": PROBABILITY},
+    **{"r": POSITIVE, "a1": POSITIVE, "b1": POSITIVE, "noise": POSITIVE},
+    **{"B": AT_LEAST_ZERO, "R": AT_LEAST_ZERO},
+}
 
 
 @pytest.mark.parametrize(
     ("width", "parameter", "value"),
     [
-        (width, parameter, value)
-        for width, limits in LIMITS
-        for parameter, values in limits.items()
-        for value in values
+        (width, field.name, value)
+        for width in (*USING_GAIN, *OF_TIME, Constant(1.0))
+        for field in dataclasses.fields(width)
+        if field.name != "gain"
+        for value in LIMITS[field.name]
     ],
 )
 def test_refuses_parameters_out_of_range(width, parameter, value):
@@ -224,16 +181,114 @@ def test_refuses_parameters_out_of_range(width, parameter, value):
         dataclasses.replace(width, **{parameter: value})
 
 
-def test_every_parameter_has_a_limit_tested():
-    for width, limits in LIMITS:
-        names = {field.name for field in dataclasses.fields(width)}
-        assert names - {"gain"} == set(limits)
+NOISE = 0.05
+# Arm 2 is the most uncertain one and lies between the others, which together say more than it does.
+TEMPTING = torch.tensor([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8], [0.8, 0.8, 1.28]], dtype=torch.float64)
+POINTS = torch.tensor([0.0, 0.15, 0.5, 1.0], dtype=torch.float64)
+SMOOTH = torch.exp(-0.5 * (POINTS[:, None] - POINTS) ** 2 / 0.3**2)
 
 
-@pytest.mark.parametrize("width", [*USING_GAIN, *OF_TIME, Constant(1.0)], ids=repr)
-def test_is_a_frozen_value(width):
-    assert dataclasses.replace(width) == width
-    assert hash(dataclasses.replace(width)) == hash(width)
-    name = dataclasses.fields(width)[0].name
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(width, name, 0.5)
+def gain(covariance, arms, noise=NOISE):
+    K = covariance[arms][:, arms]
+    return 0.5 * torch.logdet(torch.eye(len(arms), dtype=K.dtype) + K / noise).item()
+
+
+def maximum_gain(covariance, rounds):
+    choices = combinations_with_replacement(range(len(covariance)), rounds)
+    return max(gain(covariance, list(arms)) for arms in choices)
+
+
+def test_realised_gains_are_those_of_the_context():
+    plain, weighted = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 1.5])
+    context = WidthContext(4, 2, plain, weighted)
+    assert Realized().value(context) is plain
+    assert DoublyWeighted().value(context) is weighted
+
+
+@pytest.mark.parametrize(
+    ("source", "t", "dim", "expected"),
+    [
+        (ClosedForm("se"), 1, 2, 0.0),
+        (ClosedForm("se"), 2, 2, 0.0),
+        (ClosedForm("se"), 11, 1, log(10) ** 2),
+        (ClosedForm("se"), 11, 2, log(10) ** 3),
+        (ClosedForm("matern", nu=2.5), 1, 2, 0.0),
+        (ClosedForm("matern", nu=2.5), 11, 1, 10 ** (2 / 7) * log(10)),
+        (ClosedForm("matern", nu=2.5), 11, 2, 10 ** (6 / 11) * log(10)),
+    ],
+)
+def test_closed_forms(source, t, dim, expected):
+    value = source.value(WidthContext(t, dim))
+    assert isinstance(value, float)
+    assert value == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "nu", "message"),
+    [
+        ("rbf", None, "kernel is 'rbf' and nu is None; choose 'se', or 'matern'"),
+        ("se", 2.5, "kernel is 'se' and nu is 2.5; choose"),
+        ("matern", None, "kernel is 'matern' and nu is None; .* positive, finite"),
+        ("matern", 0.0, "kernel is 'matern' and nu is 0.0; .* positive, finite"),
+        ("matern", NAN, "kernel is 'matern' and nu is nan; .* positive, finite"),
+        ("matern", INF, "kernel is 'matern' and nu is inf; .* positive, finite"),
+    ],
+)
+def test_closed_form_refuses(kernel, nu, message):
+    with pytest.raises(ValueError, match=f"^ClosedForm: {message}"):
+        ClosedForm(kernel, nu)
+
+
+def test_greedy_is_the_gain_of_the_most_uncertain_arms_over_its_guarantee():
+    bound = Greedy.of(TEMPTING, NOISE, horizon=3)
+    greedy = [gain(TEMPTING, [2]), gain(TEMPTING, [2, 0]), gain(TEMPTING, [2, 0, 1])]
+    assert bound.values[1:] == pytest.approx([g / (1 - 1 / e) for g in greedy], rel=1e-12)
+    # Without the factor it would bound nothing: the best two arms are not the greedy ones.
+    assert greedy[1] < gain(TEMPTING, [0, 1]) == pytest.approx(maximum_gain(TEMPTING, 2))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0])
+def test_greedy_of_what_is_redrawn_between_observations(epsilon):
+    """Every step against a regression whose covariances decay by (1 - ε)^(lag / 2)."""
+    arms, total = [], []
+    for step in range(5):
+        times = torch.arange(step + 1, dtype=torch.float64)
+        decay = (1 - epsilon) ** ((times.unsqueeze(-1) - times).abs() / 2)
+        past, now = decay[:step, :step], decay[:step, step:]
+        noisy = TEMPTING[arms][:, arms] * past + NOISE * torch.eye(step, dtype=torch.float64)
+        across = TEMPTING[arms] * now
+        left = TEMPTING - across.T @ torch.linalg.solve(noisy, across)
+        variance, arm = left.diagonal().max(0)
+        arms.append(int(arm))
+        total.append(sum(total[-1:]) + 0.5 * log(1 + float(variance) / NOISE))
+    found = greedy_gain(TEMPTING, NOISE, 5, epsilon)
+    assert found.tolist() == pytest.approx(total, rel=1e-10)
+
+
+def test_greedy_accepts_single_precision():
+    single = Greedy.of(torch.eye(2, dtype=torch.float32), NOISE, horizon=2)
+    assert single == Greedy.of(torch.eye(2, dtype=torch.float64), NOISE, horizon=2)
+
+
+@pytest.mark.parametrize(
+    ("covariance", "noise", "horizon", "message"),
+    [
+        *((SMOOTH, noise, 3, f"noise is {noise}, but") for noise in (0.0, -1.0, NAN, INF)),
+        *((SMOOTH, NOISE, T, f"horizon is {T}, but") for T in (0, 2.5, True)),
+        ([[1.0, 2.0], [2.0, 1.0]], NOISE, 3, "kernel matrix"),
+        ([[1.0, 0.5], [0.0, 1.0]], NOISE, 3, "kernel matrix"),
+        ([[1.0, 0.0]], NOISE, 3, "kernel matrix"),
+        ([[NAN]], NOISE, 3, "kernel matrix"),
+    ],
+    ids=str,
+)
+def test_greedy_refuses(covariance, noise, horizon, message):
+    covariance = torch.as_tensor(covariance, dtype=torch.float64)
+    with pytest.raises((ValueError, InputDataError), match=message):
+        Greedy.of(covariance, noise, horizon)
+
+
+@pytest.mark.parametrize("t", [0, 4])
+def test_greedy_names_the_rounds_it_reaches(t):
+    with pytest.raises(ValueError, match=f"covers rounds 1 to 3, but the round is {t}"):
+        Greedy((0.0, 1.0, 1.5)).value(WidthContext(t, 1))

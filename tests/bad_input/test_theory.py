@@ -1,6 +1,6 @@
 """Arguments of the theory: bounds, gains, rules and windows.
 
-More of what bounds refuse is in ``theory_functions/test_bounds_refuse.py``.
+More of what bounds refuse is in ``theory/test_bounds.py``.
 """
 
 import pytest

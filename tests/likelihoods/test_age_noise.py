@@ -1,18 +1,22 @@
-"""The likelihood by itself: ages, the forms in which BoTorch and GPyTorch call it, parameters."""
+"""The likelihood by itself: ages, forms of call, parameters and their bounds."""
 
 import copy
 import pickle
+import unittest
 
 import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
+from botorch.optim.utils import sample_all_priors
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.priors import GammaPrior
+from gpytorch.priors import GammaPrior, UniformPrior
+from gpytorch.test.base_likelihood_test_case import BaseLikelihoodTestCase
 from numpy.testing import assert_allclose
 from oracles.dense import noise_factor
 
 from botorch_tv.forgetting import ExponentialWeights, Inflation, Static, UncertaintyInjection
+from botorch_tv.kernels import MarkovKernel, WienerKernel
 from botorch_tv.likelihoods import AgeNoiseLikelihood, ExponentialAging, FixedAging, InjectionAging
 
 INFLATIONS = [
@@ -169,3 +173,71 @@ def test_state_dict_holds_no_rows():
 
     float32 = likelihood(Static(), now=7.0, noise=torch.ones(5).double()).float().noise_covar
     assert float32.row_noise.dtype == float32.now.dtype == torch.float32
+
+
+NAN, INF = float("nan"), float("inf")
+SETTABLE = [
+    (lambda: MarkovKernel(0.1), "epsilon", (5, -0.1, NAN, 1.0)),
+    (lambda: WienerKernel(0.1), "sigma_w2", (-0.1, NAN, INF)),
+    (lambda: ExponentialAging(0.9), "gamma", (0.0, 1.1, NAN)),
+    (lambda: InjectionAging(1.0), "alpha", (-0.1, NAN, INF)),
+    (lambda: InjectionAging(1.0), "kappa", (-0.1, NAN, INF)),
+]
+
+
+@pytest.mark.parametrize(("make", "name", "values"), SETTABLE)
+def test_out_of_bounds(make, name, values):
+    for dtype in (torch.float32, torch.float64):
+        module = make().to(dtype)
+        before = getattr(module, name).clone()
+        for value in values:
+            for put in (
+                lambda v, m=module: setattr(m, name, v),
+                lambda v, m=module: setattr(m, name, torch.tensor(v)),
+                lambda v, m=module: m.initialize(**{name: v}),
+            ):
+                with pytest.raises(ValueError, match=rf"{name} is .* out of bounds of its current"):
+                    put(value)
+        assert torch.equal(getattr(module, name), before)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "value"),
+    [(ExponentialAging, "gamma", value) for value in (0.0, 1e-7, 1.5)]
+    + [(MarkovKernel, "epsilon", value) for value in (-0.1, 1.0 - 1e-8, 1.1, NAN)]
+    + [(WienerKernel, "sigma_w2", value) for value in (-0.1, INF)],
+)
+def test_a_start_that_cannot_be_learned(make, name, value):
+    with pytest.raises(ValueError, match=f"{name} is"):
+        make(value)
+
+
+def test_a_prior_that_reaches_beyond_is_drawn_from_again():
+    kernel = MarkovKernel(0.1, epsilon_prior=UniformPrior(0.0, 4.0))
+    torch.manual_seed(0)
+    for _ in range(5):
+        sample_all_priors(kernel)
+        assert 0 <= float(kernel.epsilon) < 1
+
+
+class Case(BaseLikelihoodTestCase):
+    seed = 0
+    parts: tuple = ()
+
+    def create_likelihood(self, **kwargs):
+        likelihood = AgeNoiseLikelihood(*self.parts, now=3.0, **kwargs)
+        likelihood.set_training_data(torch.linspace(2.0, 3.0, 5).unsqueeze(-1).to(likelihood.noise))
+        # The noise of GPyTorch's likelihoods, ln 2, for which 512 samples are enough.
+        return likelihood.initialize(noise=0.693)
+
+
+class TestExponential(Case, unittest.TestCase):
+    parts = (ExponentialWeights(0.9),)
+
+
+class TestInjection(Case, unittest.TestCase):
+    parts = (UncertaintyInjection(1.0, 0.5),)
+
+
+class TestConstant(Case, unittest.TestCase):
+    parts = (Static(),)

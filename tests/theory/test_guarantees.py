@@ -1,25 +1,37 @@
-"""Law 7: bands cover the truth as often as the model, or the theorem, says."""
+"""Law 7: bands cover the truth, triggers are rarely false, and who beats whom."""
 
 import math
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conformance.presets import BY_NAME, ENGINES
+from conformance.presets import BY_NAME, ENGINES, PRESETS, Preset
 from scipy.stats import kstest, norm
 from theory.objectives import SETTING, gaussian_process, noises, of_norm, pick
 
-from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, BayesTV, Heteroscedastic
-from botorch_tv.strategies import Strategy, gp_ts, gp_ucb, tv_gp_ucb, w_gp_ucb
+from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, BayesTV, Heteroscedastic, Logarithmic
+from botorch_tv.forgetting import EventTrigger
+from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
+from botorch_tv.strategies import (
+    Strategy,
+    gp_ei,
+    gp_pi,
+    gp_ts,
+    gp_ucb,
+    random_search,
+    tv_gp_ucb,
+    ui_tvbo,
+    w_gp_ucb,
+)
 
 TRIALS = 1000
 ROUNDS = 25
 LOOKS = (0, 4, 14, 24)
 LEVEL = 1e-5
 WITH_FAILURES = ("GP-UCB", "GP-TS", "TV-GP-UCB", "EI + Markov", "UI-TVBO", "Thompson + Wiener")
-
 # Strategies whose model is the world's, so that given the data f is exactly as predicted, however
 # the arms were chosen. (Not those that drop data by which they chose.)
 MATCHED = [
@@ -176,3 +188,92 @@ def test_gains_of_all_rounds_add_up_to_the_gain_in_the_width(engine: str) -> Non
     # B + R sqrt(2 (g + 1 + ln(1 / delta))) with g the sum of the gains.
     sqrt_beta = float(strategy.ask(state).sqrt_beta)
     assert sqrt_beta == pytest.approx(0.5 + 0.1 * math.sqrt(2 * (total + 1 + math.log(10))))
+
+
+TRIGGER_TRIALS = 400
+TRIGGER_ROUNDS = 100
+# The lemma assumes the true model: no decay, no inflation, prior mean 0.
+RIGHT = [
+    preset
+    for preset in PRESETS
+    if preset.triggers
+    and preset.maximize  # downwards is the same upside down
+    and not {"decay", "inflation", "mean"} & set(preset.book(1.0))
+    and preset.name not in ("ET-GP-UCB Bayes", "ET-GP-UCB realised gain")  # slower, not different
+]
+
+
+@cache
+def share_of_triggers(preset: Preset, delta: float, jump: int | None = None) -> float:
+    """Trials in which the trigger fires at all; ``jump``: the round at which f is drawn anew."""
+    strategy = preset.strategy(SETTING.module(), SETTING.noise)
+    strategy = replace(strategy, retention=EventTrigger(delta))
+    (first,) = gaussian_process("static", 0.0, TRIGGER_TRIALS, 1, seed=1)
+    (second,) = gaussian_process("static", 0.0, TRIGGER_TRIALS, 1, seed=2)
+    errors = noises(TRIGGER_TRIALS, TRIGGER_ROUNDS, SETTING.noise, seed=1)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIGGER_TRIALS,))
+    generator = torch.Generator().manual_seed(0)
+    triggered = torch.zeros(TRIGGER_TRIALS, dtype=torch.bool)
+    for t in range(TRIGGER_ROUNDS):
+        values = first if jump is None or t < jump else second
+        suggestion = strategy.ask(state, generator=generator)
+        y = pick(values, suggestion.index) + errors[t]
+        state, info = strategy.tell(state, suggestion, y, check=False, consume=True)
+        triggered |= info.reset
+    return float(triggered.double().mean())
+
+
+@pytest.mark.parametrize("delta", [0.1, pytest.param(0.5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("preset", RIGHT, ids=lambda preset: preset.name)
+def test_at_most_delta_of_the_trials_trigger(preset: Preset, delta: float) -> None:
+    share = share_of_triggers(preset, delta)
+    assert share <= delta + 3.0 * math.sqrt(delta * (1.0 - delta) / TRIGGER_TRIALS)
+
+
+def test_the_trigger_is_not_asleep() -> None:
+    (preset,) = (item for item in RIGHT if item.name == "ET-GP-UCB")
+    rare, common = share_of_triggers(preset, 0.1), share_of_triggers(preset, 0.9)
+    assert 0.0 < rare < common < 0.9
+    assert share_of_triggers(preset, 0.1, jump=60) > 0.5
+
+
+MODEL = {"kernel": SETTING.module(), "noise": SETTING.noise}
+NARROW = MODEL | {"width": Logarithmic(c1=0.4, c2=4.0)}
+COMMON = {"UCB": gp_ucb(**NARROW), "random": random_search(**MODEL)}
+STATIC = COMMON | {
+    "EI": gp_ei(**MODEL),
+    "PI": gp_pi(**MODEL),
+    "TS": gp_ts(B=0.5, R=0.1, **MODEL),
+    "forgetful": tv_gp_ucb(epsilon=0.2, **NARROW),
+}
+MOVING = COMMON | {
+    "TV": tv_gp_ucb(epsilon=0.05, **NARROW),
+    "wrong TV": tv_gp_ucb(epsilon=0.9, **NARROW),
+    "UI": ui_tvbo(sigma_w2=0.05, **NARROW),
+    "W": w_gp_ucb(gamma=0.93, **NARROW),
+}
+
+
+@cache
+def study(moves: bool) -> StudyResult:
+    world = MarkovWorld(SETTING.domain, epsilon=0.05 * moves, **MODEL)
+    strategies, horizon = (MOVING, 120) if moves else (STATIC, 60)
+    return run_study(world, strategies, trials=60, horizon=horizon, seed=11, progress=False)
+
+
+def beats(moves: bool, better: str, worse: str) -> bool:
+    """Whether the mean paired difference of cumulative regret is above three standard errors."""
+    total = study(moves).regret.sum("round")
+    difference = (total.sel(strategy=worse) - total.sel(strategy=better)).values
+    return difference.mean() > 3.0 * difference.std(ddof=1) / math.sqrt(len(difference))
+
+
+@pytest.mark.parametrize(
+    ("moves", "better", "worse"),
+    [(False, informed, "random") for informed in ("UCB", "EI", "PI", "TS")]
+    + [(False, "UCB", "forgetful"), (True, "TV", "wrong TV")]
+    + [(True, adapting, worse) for adapting in ("TV", "UI", "W") for worse in ("UCB", "random")],
+)
+def test_order(moves: bool, better: str, worse: str) -> None:
+    assert beats(moves, better, worse)
+    assert not beats(moves, worse, better)
