@@ -6,7 +6,6 @@ import pytest
 import torch
 from gp.kernels import made, scaled
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel
-from live_numbers import LiveNumbers
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -57,16 +56,6 @@ def test_answers_are_those_of_the_matrix(number: int, shape: tuple[int, ...]) ->
     assert_close(basis.gram(arms), K[arms.unsqueeze(-1), arms.unsqueeze(-2)], **close)
     assert_close(basis.mixture(arms, weights), (weights.unsqueeze(-1) * K[arms]).sum(-2), **close)
     assert_close(basis.sum_of_squares(rows), K[arms].square().sum(-2), **close)
-
-
-@pytest.mark.parametrize("number", range(4))
-@pytest.mark.parametrize(("trials", "rows"), [(1, 3), (4, 20), (30, 2)])
-def test_squares_take_the_estimated_memory(number: int, trials: int, rows: int) -> None:
-    basis = bases()[number][0]
-    terms = torch.ones(trials, rows, basis.size, dtype=torch.float64)
-    with LiveNumbers() as live:
-        basis.sum_of_squares(terms)
-    assert 0.5 < basis.numbers_of_squares(rows, trials) / live.most < 2.1
 
 
 def test_low_rank_kernels_become_features_and_others_stay() -> None:
@@ -183,22 +172,6 @@ def test_samples_have_the_covariance_of_prior_and_posterior(name: str, form: str
     assert_close(samples.T @ samples, expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_and_their_information_draw_the_same(name: str) -> None:
-    basis = factor(covariance(name), SQUARE.shape, "features")
-    posterior = drawn(basis, "many rows")
-    index = PLAYED.repeat(6)
-    root = torch.full(index.shape, NOISE**-0.5, dtype=torch.float64)
-    observations = Observations(index, torch.zeros_like(root), root)
-    seen = root.unsqueeze(-1) * basis.row(index)
-    whitened = torch.eye(len(index), dtype=torch.float64) + seen @ seen.T
-    lost = seen.T @ torch.linalg.solve(whitened, seen)
-    assert regress(basis, observations).is_posterior
-    unit = torch.eye(basis.normals, dtype=torch.float64)
-    expected = basis.expand(basis.draw(lost.expand(basis.normals, -1, -1), None, unit))
-    assert_close(posterior, expected, rtol=0, atol=1e-8)
-
-
 D = torch.float64
 CASES = {
     "d=1": (made("rbf", 0.2), [(0, 1)], 1e-9, 20),
@@ -267,16 +240,3 @@ def test_points_are_batched_and_differentiable():
     weights = torch.linspace(-1, 1, basis.size, dtype=D)
     (gradient,) = torch.autograd.grad((basis.at(points) @ weights).sum(), points)
     assert_close(gradient[:, 0], moved.detach() @ weights, atol=1e-4, rtol=1e-4)
-
-
-def test_indices_are_coordinates():
-    basis, _ = basis_of("d=1")
-    phi = basis.at(torch.rand(2, 5, 1, dtype=D))
-    rows = torch.rand(2, 3, basis.size, dtype=D)
-    assert torch.equal(basis.row(phi), phi)
-    assert torch.equal(basis.expand(rows), rows)
-    assert_close(basis.inner(rows, phi), torch.einsum("bnr,bqr->bqn", rows, phi))
-    assert_close(basis.gram(phi), torch.einsum("bnr,bqr->bnq", phi, phi))
-    item = phi[:, 0]
-    assert_close(basis.value(rows[:, 0], item), (rows[:, 0] * item).sum(-1))
-    assert basis.alone(item).shape == (2, 1, basis.size)

@@ -1,7 +1,5 @@
 """All engines against the dense posterior covariance; when a step would amplify rounding."""
 
-from itertools import pairwise
-
 import pytest
 import torch
 from conformance.rounds import Setting
@@ -96,18 +94,6 @@ def test_samples_have_the_posterior_covariance(form: type[RunningPosterior]) -> 
     unit = torch.eye(size, dtype=D)
     samples = FEATURES.expand(posterior.draw(FEATURES, None, None, unit))
     assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("lengthscale", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("kind", ["exact", "features"])
-def test_more_rounds_never_take_less_memory(kind: str, lengthscale: float) -> None:
-    smooth = torch.exp(-0.5 * torch.cdist(GRID.X, GRID.X).square() / lengthscale**2)
-    basis = factor(smooth, GRID.shape, inference=kind)
-    assert kind == "exact" or (basis.size < len(GRID)) == (lengthscale > 0.5)
-    for form in FORMS if kind == "features" else FORMS[:2]:
-        numbers = [form.numbers(basis, rounds) for rounds in range(4 * len(GRID))]
-        assert all(before <= after for before, after in pairwise(numbers))
-        assert numbers[-1] > 0
 
 
 def test_rows_become_a_root() -> None:

@@ -100,21 +100,6 @@ def test_some_trials_are_cleared_in_place(shape: tuple[int, ...], device: str) -
         assert bool((memory[..., 2:] == 1).all())
 
 
-def test_other_devices_are_cleared_in_place_without_reading_which_trials() -> None:
-    memory = torch.ones(3, 4, device="meta")
-    trials = torch.ones(3, dtype=torch.bool, device="meta")
-    assert clear_(memory, trials, 0.0) is clear_(memory, trials, memory[0]) is memory
-
-
-def test_scratch_keeps_names_apart_and_grows() -> None:
-    scratch, like = Scratch(), torch.zeros(0, dtype=torch.float64)
-    small, other = scratch.take("a", (2, 3), like), scratch.take("b", (2, 3), like)
-    assert small.data_ptr() != other.data_ptr()
-    assert scratch.take("a", (2, 3), like).data_ptr() == small.data_ptr()
-    assert scratch.take("a", (4, 3), like).shape == (4, 3)
-    assert scratch.take("a", (2, 3), like, torch.bool).dtype == torch.bool
-
-
 LEAST, MOST = -(2**63), 2**63 - 1
 FULL = 2**64
 

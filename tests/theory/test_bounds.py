@@ -426,11 +426,6 @@ def test_refused_for_the_bad_value_only(call, bad, message) -> None:
         call(**(good(call) | bad))
 
 
-def test_smoothness_is_positive() -> None:
-    with pytest.raises(ValueError, match="nu is 0"):
-        theory.matern_exponent(0, 1)
-
-
 @pytest.mark.parametrize(
     ("call", "what"),
     [

@@ -122,13 +122,6 @@ def by_strategy(X, t, y, *, bank=OFFSET):
     return player.posterior(observed(player, X, t, y), QUERY, now=float(t[-1]) + 1)
 
 
-def by_loop(X, t, y):
-    loop = Loop(adaptive_gp_ucb(bank=OFFSET), Box(SQUARE))
-    for row in range(len(y)):
-        loop.observe(X[row].tolist(), float(y[row]), time=float(t[row]))
-    return loop.posterior(QUERY.tolist(), now=float(t[-1]) + 1)
-
-
 def by_model(X, t, y):
     rows = torch.cat([X, t.unsqueeze(-1)], -1)
     model = adaptive_model(rows, y.unsqueeze(-1), bank=OFFSET)
@@ -136,7 +129,7 @@ def by_model(X, t, y):
 
 
 @pytest.mark.parametrize("gaps", [SIX, TWO_AND_FOUR], ids=["six", "two and four"])
-@pytest.mark.parametrize("way", [by_strategy, by_loop, by_model])
+@pytest.mark.parametrize("way", [by_strategy, by_model])
 def test_simultaneous_measurements_have_no_order(way, gaps):
     X, t, y = data(gaps)
     found = [way(X[order], t, y[order]) for order in orders(gaps)]
@@ -246,14 +239,3 @@ def test_a_jump_refuted_by_later_measurements_is_not_reported():
         observed.append("Change point between" in loop.describe())
     assert [number for number, jumped in enumerate(observed) if jumped] == [20]
     assert loop.recommend()[0] == pytest.approx(0.4, abs=0.1)
-
-
-def test_a_second_reading_of_the_kind_makes_it_a_jump():
-    loop = Loop([(0.0, 1.0)])
-    for number in range(40):
-        (x,) = loop.ask().point
-        level = 90 if number < 20 else 50
-        best = 0.4 if number < 20 else 0.8
-        loop.tell(level - 40 * (x - best) ** 2 + 0.1 * math.sin(99 * number))
-    assert "Change point between" in loop.describe()
-    assert loop.recommend()[0] == pytest.approx(0.8, abs=0.1)

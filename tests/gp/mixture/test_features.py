@@ -47,15 +47,6 @@ def test_kernel_of_the_cube_within_the_tolerance(columns: int, lengthscale: floa
     assert_close(phi @ phi.T, gaussian(X, lengthscale), atol=1e-3, rtol=0)
 
 
-@pytest.mark.parametrize("lengthscale", [0.05, 0.1, 0.4])
-def test_no_feature_more_than_the_tolerance_asks_for(lengthscale: float) -> None:
-    X = torch.linspace(0, 1, 4001, dtype=torch.float64).unsqueeze(-1)
-    own = features(lengthscale, 1, 1e-3, 320, X)
-    lost = 1 - own.at(X).square().cumsum(-1)
-    assert float(lost[:, -1].max()) <= 1.01 * 0.25e-3
-    assert float(lost[:, -2].max()) > 0.25e-3
-
-
 @pytest.mark.parametrize("lengthscale", [0.05, 0.3, 2.0])
 def test_features_of_an_axis_are_orthogonal_with_its_variances(lengthscale: float) -> None:
     inner, weight = np.polynomial.legendre.leggauss(300)
@@ -85,14 +76,7 @@ def test_dropped_products_have_smaller_variances() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "remaining"),
-    [
-        (4, (0.05, 1e-3, 1e-3)),
-        (6, (0.33, 0.01, 1e-3)),
-        (8, (0.58, 0.04, 1e-3)),
-        (10, (0.68, 0.06, 1e-3)),
-        (20, (0.89, 0.19, 8e-3)),
-    ],
+    ("columns", "remaining"), [(4, (0.05, 1e-3, 1e-3)), (20, (0.89, 0.19, 8e-3))]
 )
 def test_missing_variance_in_more_coordinates(columns: int, remaining: tuple[float, ...]) -> None:
     X = torch.rand(500, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -106,18 +90,15 @@ def test_missing_variance_in_more_coordinates(columns: int, remaining: tuple[flo
         assert float(torch.linalg.eigvalsh(error).min()) > -1e-8
 
 
-@pytest.mark.parametrize("columns", [2, 4])
-def test_features_are_found_once(columns: int) -> None:
-    X = torch.rand(5, columns, dtype=torch.float64)
+def test_features_found_in_inference_mode_serve_derivatives() -> None:
+    X = torch.rand(5, 2, dtype=torch.float64)
     with torch.inference_mode():
-        own = features(0.87, columns, 1e-3, 320, X)
-    assert features(0.87, columns, 1e-3, 320, X.new_zeros(1)).inverse is own.inverse
+        own = features(0.87, 2, 1e-3, 320, X)
+    assert features(0.87, 2, 1e-3, 320, X.new_zeros(1)).inverse is own.inverse
     X.requires_grad_()
     own.at(X).square().sum().backward()
     assert bool(X.grad.isfinite().all())
-    single = features(0.87, columns, 1e-3, 320, X.float())
-    assert own.at(X).dtype == torch.float64
-    assert single.at(X.float()).dtype == torch.float32
+    assert features(0.87, 2, 1e-3, 320, X.float()).at(X.float()).dtype == torch.float32
 
 
 def test_a_box_of_listed_values_has_the_posterior_of_a_grid() -> None:
