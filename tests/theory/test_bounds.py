@@ -346,52 +346,21 @@ GOOD = {
     **{"alpha": 2.0, "alpha_tilde": 0.25, "C_p": 1, "beta_p": 3, "C_e1": 1, "C_e2": 1},
     **{"covariance": COVARIANCE, "inflation": ExponentialWeights(0.9), "kernel": "se"},
     "lengthscale": 1,
+    **{"beta": 2, "parts": 2},
 }
-TILDE = {"alpha_tilde": [0.0, -0.1, 1 / 3, 0.5, math.nan]}
-# Every argument is replaced by one of its bad values at a time.
-REFUSED = [
-    (theory.r_gp_ucb_regret, {"T": [0, math.inf], "period": [0], "epsilon": [1.1], "delta": [1]}),
-    (theory.r_gp_ucb_regret, {"gain": [-1, math.nan], "noise": [0, 2], "dim": [0], "r": [0]}),
-    (theory.r_gp_ucb_regret, {"a0": [-1], "b0": [-1]}),
-    (theory.r_gp_ucb_regret_improved, {"period": [1.5]}),
-    (theory.r_gp_ucb_order, {"nu": [1.5]}),
-    (theory.tv_gp_ucb_regret, {"noise": [-1], "b1": [0]}),
-    (theory.tv_gp_ucb_regret_by_blocks, {"block": [0], "epsilon": [-0.1]}),
-    (theory.tv_gp_ucb_order, {"constant": [0]}),
-    (theory.markov_lower_bound, {"epsilon": [3]}),
-    (theory.et_gp_ucb_regret, {"block": [0], "noise": [0], "epsilon": [2], "delta": [0]}),
-    (theory.reset_time_bound, {"mean": [0]}),
-    (theory.igp_ucb_regret, {"B": [-1], "R": [-1], "delta": [0]}),
-    (theory.igp_ucb_order, {"constant": [-1]}),
-    (theory.gp_ts_regret, {"log_decisions": [-1.0]}),
-    (theory.log_decision_set, {"L": [0]}),
-    (theory.w_gp_ucb_regret, {"gamma": [1], "memory": [0], "features": [0], "budget": [-1]}),
-    (theory.w_gp_ucb_regret, {"feature_error": [-1]}),
-    (theory.analysis_memory, {"gamma": [1]}),
-    (theory.ui_gp_ucb_order, {"alpha": [-1]}),
-    (theory.sparq_gp_ucb_order, {"dim": [0]}),
-    (theory.w_sparq_gp_ucb_order, {"alpha_tilde": [0.34], "delta": [1]}),
-    (theory.bandit_lower_bound, {"alpha": [math.nan]}),
-    (theory.universal_gain_bound, {"terms": [0]}),
-    (theory.discounted_gain_bound, {"tail": [-1], "gamma": [1]}),
-    (theory.polynomial_gain_bound, {"noise": [0], "beta_p": [1.5]}),
-    (theory.exponential_gain_bound, {"k_bar": [math.nan]}),
-    (theory.aged_information_gain, {"noise": [-1]}),
-    (theory.weighted_information_gain, {"gamma": [1.1, -0.5]}),
-    (theory.markov_information_gain, {"epsilon": [1.5], "noise": [0]}),
-    (theory.closed_form_information_gain, {"T": [0], "constant": [-1]}),
-    (theory.reset_period, {"epsilon": [2], "horizon": [0], "nu": [1.5], "constant": [0]}),
-    (theory.budget_period, {"budget": [0]}),
-    (theory.discount, {"gain": [-1]}),
-    (theory.squared_exponential_tails, {"lengthscale": [0]}),
-    (theory.window_starts, {**TILDE, "alpha": [0], "horizon": [0]}),
-    (theory.next_window_start, {**TILDE, "start": [0]}),
-    (theory.is_window_start, {**TILDE, "t": [2.5]}),
-    (theory.sufficient_side_queries, TILDE),
-    (theory.necessary_side_queries, {"alpha": [1]}),
-    (theory.side_queries, {"constant": [0]}),
-    (theory.total_side_queries, {"dim": [0]}),
+NAN = math.nan
+VALUES = [  # that names refuse
+    ("delta gamma", [1, 1.1, NAN]),
+    ("C_e1 C_e2 C_p L a1 b1 k_bar lengthscale constant mean nu psi r noise", [0, NAN]),
+    ("B R a0 alpha b0 budget double_gain feature_error gain log_decisions tail", [-1, NAN]),
+    ("T block dim features horizon memory", [0]),
+    ("period start t terms", [0, 2.5]),
+    ("epsilon", [-0.1, 1.1]),
+    ("beta_p", [1.5]),
+    ("alpha_tilde", [0.0, -0.1, 1 / 3, NAN]),
 ]
+BAD = {name: values for names, values in VALUES for name in names.split()}
+CALLS = [call for name in theory.__all__ if inspect.isfunction(call := getattr(theory, name))]
 WORDS = [
     (theory.r_gp_ucb_regret, {"T": torch.tensor([3.0, 2.5])}, r"T is 2\.5, .* at least 1"),
     (theory.r_gp_ucb_regret, {"gain": -1}, "gain is -1, .* docstring"),
@@ -407,16 +376,21 @@ WORDS = [
     (theory.sparq_gp_ucb_order, {"dim": 1, "T": 2}, "T is 2, .* at least 3"),
     (theory.exponential_gain_bound, {"noise": 100, "gamma": 0.8**0.5}, "noise is 100.* below 5"),
 ]
-SINGLE = [
-    (call, {name: value}, re.escape(f"{name} is {value}"))
-    for call, bad in REFUSED
-    for name, values in bad.items()
-    for value in values
-]
 
 
 def good(call) -> dict:
-    return {name: GOOD[name] for name in inspect.signature(call).parameters if name in GOOD}
+    given = {name: GOOD[name] for name in inspect.signature(call).parameters if name in GOOD}
+    return given | ({"nu": 2.5} if call is theory.matern_exponent else {})
+
+
+# Every argument of every function is replaced by one of its bad values at a time.
+SINGLE = [
+    (call, {name: value}, "noise is" if name == "noise" else re.escape(f"{name} is {value}"))
+    for call in CALLS
+    for name in inspect.signature(call).parameters
+    for value in BAD.get(name, [])
+    if (call, value) != (theory.weighted_information_gain, 1)
+]
 
 
 @pytest.mark.parametrize(("call", "bad", "message"), SINGLE + WORDS)
