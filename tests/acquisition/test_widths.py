@@ -6,9 +6,7 @@ from math import e, log, pi, sqrt
 
 import pytest
 import torch
-from botorch.acquisition import UpperConfidenceBound
 from botorch.exceptions import InputDataError
-from botorch.utils.testing import MockModel, MockPosterior
 
 from botorch_tv.acquisition import (
     IGPUCB,
@@ -90,24 +88,6 @@ def test_schedules_of_the_gain(width, expected):
     sqrt_beta = width.sqrt_beta(context(3, gain=[1.7, 0.0], weighted=[0.6, 0.0]))
     assert sqrt_beta[0].item() == pytest.approx(expected, rel=1e-14)
     assert sqrt_beta[1] < sqrt_beta[0]
-
-
-def test_heteroscedastic_is_the_ratio_of_determinants():
-    K = torch.tensor([[1.0, 0.6, 0.1], [0.6, 1.0, 0.3], [0.1, 0.3, 1.0]], dtype=torch.float64)
-    N = torch.diag(torch.tensor([0.5, 0.2, 0.1], dtype=torch.float64))
-    root = N.inverse().sqrt()
-    gain = 0.5 * torch.logdet(torch.eye(3) + root @ K @ root)
-    ratio = sqrt(torch.det(N + K) / torch.det(N))
-    sqrt_beta = Heteroscedastic(B=1.5, delta=0.2).sqrt_beta(WidthContext(4, 2, gain))
-    assert sqrt_beta.item() == pytest.approx(sqrt(2 * log(2 * ratio / 0.2)) + 1.5, rel=1e-12)
-
-
-def test_beta_is_what_botorch_takes():
-    width = IGPUCB(B=1.0, R=0.5, delta=0.1, gain=ClosedForm("se"))
-    mean, variance = torch.tensor([[[0.3]]]), torch.tensor([[[0.49]]])
-    model = MockModel(MockPosterior(mean=mean, variance=variance))
-    score = UpperConfidenceBound(model, beta=width.beta(context(9)))(torch.zeros(1, 1, 2))
-    assert score.item() == pytest.approx(0.3 + width.sqrt_beta(context(9)) * 0.7, rel=1e-6)
 
 
 def test_negative_logarithms_count_as_zero():
@@ -263,11 +243,6 @@ def test_greedy_of_what_is_redrawn_between_observations(epsilon):
         total.append(sum(total[-1:]) + 0.5 * log(1 + float(variance) / NOISE))
     found = greedy_gain(TEMPTING, NOISE, 5, epsilon)
     assert found.tolist() == pytest.approx(total, rel=1e-10)
-
-
-def test_greedy_accepts_single_precision():
-    single = Greedy.of(torch.eye(2, dtype=torch.float32), NOISE, horizon=2)
-    assert single == Greedy.of(torch.eye(2, dtype=torch.float64), NOISE, horizon=2)
 
 
 @pytest.mark.parametrize(

@@ -200,15 +200,10 @@ def test_horizons_of_any_shape_and_type() -> None:
     assert item.dtype == many.dtype == torch.float64
     assert torch.equal(many, item.expand(2, 3))
     T = torch.full((4,), 10.0, dtype=torch.float32)
-    model = {"gain": 2.5, "epsilon": 0.01, "noise": VARIANCE, **SLOPES, **TAIL}
-    for bound in (
-        theory.igp_ucb_regret(T, gain=4, B=1.5, R=0.3, delta=0.1),
-        theory.tv_gp_ucb_regret(T, gain=4, noise=VARIANCE, **SLOPES),
-        theory.r_gp_ucb_regret(T, period=7, **model),
-        theory.et_gp_ucb_regret(T, block=7, **model),
-        theory.w_sparq_gp_ucb_order(T, alpha_tilde=0.25, dim=1, delta=0.1),
-    ):
-        assert (bound.dtype, bound.shape) == (torch.float32, (4,))
+    bounds = [call for call in CALLS if call.__name__.endswith(("_regret", "_order"))]
+    for call in bounds:
+        found = call(**(good(call) | {"T": T}))
+        assert (found.dtype, found.shape) == (torch.float32, (4,)), call.__name__
 
 
 def test_constants_that_touch() -> None:

@@ -1,6 +1,9 @@
 """Law 7: bands cover the truth, triggers are rarely false, and who beats whom."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -9,8 +12,10 @@ import numpy as np
 import pytest
 import torch
 from conformance.presets import BY_NAME, ENGINES, PRESETS, Preset
+from conformance.rounds import Setting
+from numpy.typing import NDArray
 from scipy.stats import kstest, norm
-from theory.objectives import SETTING, gaussian_process, noises, of_norm, pick
+from torch import Tensor
 
 from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, BayesTV, Heteroscedastic, Logarithmic
 from botorch_tv.forgetting import EventTrigger
@@ -26,6 +31,59 @@ from botorch_tv.strategies import (
     ui_tvbo,
     w_gp_ucb,
 )
+
+SETTING = Setting(points=5, kernel="se", noise=0.05, rounds=100, lengthscale=0.3)
+Array = NDArray[np.float64]
+
+
+def root(K: Array) -> Array:
+    """R with R R' = K."""
+    values, vectors = np.linalg.eigh(K)
+    return vectors * np.sqrt(np.clip(values, 0.0, None))
+
+
+def gaussian_process(
+    model: str, parameter: float, trials: int, rounds: int, seed: int
+) -> Iterator[Tensor]:
+    """Draws of f_1, f_2, ... on the grid of ``SETTING``: `trials x M` each.
+
+    Markov: f_{t+1} = sqrt(1 - eps) f_t + sqrt(eps) g_{t+1} with independent draws g. Wiener:
+    f_{t+1} = f_t + sqrt(s) g_{t+1}.
+    """
+    random = np.random.default_rng([seed, trials, rounds])
+    R = root(SETTING.matrix())
+
+    def draw() -> Array:
+        return random.standard_normal((trials, len(R))) @ R.T
+
+    f = draw()
+    for _ in range(rounds):
+        yield torch.as_tensor(f)
+        if model == "markov":
+            f = np.sqrt(1.0 - parameter) * f + np.sqrt(parameter) * draw()
+        elif model == "wiener":
+            f = f + np.sqrt(parameter) * draw()
+
+
+def of_norm(B: float, trials: int, seed: int) -> Tensor:
+    """f = sum_i a_i k(x_i, .) with norm sqrt(a' K a) = B in the kernel's space: `trials x M`."""
+    random = np.random.default_rng(seed)
+    K = SETTING.matrix()
+    arms = np.argsort(random.random((trials, len(K))), axis=1)[:, :4]
+    a = np.zeros((trials, len(K)))
+    np.put_along_axis(a, arms, random.standard_normal(arms.shape), axis=1)
+    return torch.as_tensor(B * (a @ K) / np.sqrt(np.einsum("ti,ij,tj->t", a, K, a))[:, None])
+
+
+def noises(trials: int, rounds: int, variance: float, seed: int) -> Tensor:
+    """Independent normal errors, `rounds x trials`."""
+    random = np.random.default_rng([seed, 77])
+    return torch.as_tensor(random.standard_normal((rounds, trials)) * variance**0.5)
+
+
+def pick(values: Tensor, index: Tensor) -> Tensor:
+    return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+
 
 TRIALS = 1000
 ROUNDS = 25
@@ -51,9 +109,7 @@ MATCHED = [
 ]
 
 
-def residuals(
-    strategy: Strategy, model: str, parameter: float, level: float, extra: bool
-) -> list[np.ndarray]:
+def residuals(strategy: Strategy, model: str, parameter: float, level: float, extra: bool) -> list:
     """(f - mean) / sd at the arm chosen and at one fixed arm, before it is observed, per look."""
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     errors = noises(TRIALS, ROUNDS, 1.0, seed=3)
@@ -77,33 +133,26 @@ def residuals(
     return seen
 
 
-def cases() -> list:
-    """Each without and with failures; some of the latter are slow."""
-    found = [pytest.param(*case, False, id=f"{case[2]}-plain") for case in MATCHED]
-    for case in MATCHED:
-        marks = () if case[2] in WITH_FAILURES else (pytest.mark.slow,)
-        found.append(pytest.param(*case, True, id=f"{case[2]}-noise and failures", marks=marks))
-    return found
+CASES = [pytest.param(*case, False, id=f"{case[2]}-plain") for case in MATCHED]
+for case in MATCHED:
+    slow = () if case[2] in WITH_FAILURES else (pytest.mark.slow,)
+    CASES += [pytest.param(*case, True, id=f"{case[2]}-noise and failures", marks=slow)]
 
 
-@pytest.mark.parametrize(("model", "parameter", "name", "level", "extra"), cases())
-def test_mean_and_sd_are_calibrated(
-    model: str, parameter: float, name: str, level: float, extra: bool
-) -> None:
+@pytest.mark.parametrize(("model", "parameter", "name", "level", "extra"), CASES)
+def test_mean_and_sd_are_calibrated(model, parameter, name, level, extra) -> None:
     strategy = BY_NAME[name].strategy(SETTING.module(), SETTING.noise)
     for residual in residuals(strategy, model, parameter, level, extra):
         assert kstest(residual, "norm").pvalue > LEVEL
         for z in (1.0, 2.0):
             nominal = 1.0 - 2.0 * norm.sf(z)
-            covered = float((np.abs(residual) < z).mean())
-            assert covered == pytest.approx(
-                nominal, abs=4.5 * math.sqrt(nominal * (1.0 - nominal) / TRIALS)
-            )
+            error = math.sqrt(nominal * (1.0 - nominal) / TRIALS)
+            assert (np.abs(residual) < z).mean() == pytest.approx(nominal, abs=4.5 * error)
 
 
 def share_covered(strategy: Strategy, worlds: Any, variance: float, rounds: int) -> float:
     """Trials in which |f - mean| <= sqrt(beta) sd on all arms in all rounds."""
-    trials = next(iter(worlds)).shape[0] if isinstance(worlds, list) else TRIALS
+    trials = len(worlds[0])
     state = strategy.init(SETTING.domain, batch_shape=(trials,))
     errors = noises(trials, rounds, variance, seed=6)
     covered = torch.ones(trials, dtype=torch.bool)
@@ -123,40 +172,35 @@ ROUNDS_IN_A_BALL = 40
 LAMBDA = 1.0 + 2.0 / ROUNDS_IN_A_BALL  # [C17] regularises with 1 + 2 / T
 
 
-def igp(kernel: Any, **ball: float) -> Strategy:
-    return gp_ucb(kernel=kernel, noise=LAMBDA, width=IGPUCB(**ball))
-
-
-def thompson(kernel: Any, **ball: float) -> Strategy:
-    return gp_ts(kernel=kernel, noise=LAMBDA, **ball)
-
-
-def weighted(kernel: Any, **ball: float) -> Strategy:
-    return w_gp_ucb(kernel=kernel, noise=0.05, gamma=1.0, width=WGPUCB(noise=0.05, **ball))
-
-
-def heteroscedastic(kernel: Any, B: float, R: float, delta: float) -> Strategy:
+def with_band(kind: str, B: float, R: float, delta: float) -> Strategy:
+    ball, kernel = {"B": B, "R": R, "delta": delta}, SETTING.module()
+    if kind == "IGP-UCB":
+        return gp_ucb(kernel=kernel, noise=LAMBDA, width=IGPUCB(**ball))
+    if kind == "Thompson":
+        return gp_ts(kernel=kernel, noise=LAMBDA, **ball)
+    if kind == "weighted":
+        return w_gp_ucb(kernel=kernel, noise=0.05, gamma=1.0, width=WGPUCB(noise=0.05, **ball))
     return gp_ucb(kernel=kernel, noise=R**2, width=Heteroscedastic(B=B, delta=delta))
 
 
 @pytest.mark.parametrize("delta", [0.1, pytest.param(0.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("make", "B", "R"),
+    ("kind", "B", "R"),
     [
-        (igp, 1.0, 1.0),
-        (igp, 2.0, 0.1),
-        (thompson, 1.0, 0.5),
-        (weighted, 1.0, 0.05**0.5),
-        (heteroscedastic, 1.0, 0.05**0.5),
+        ("IGP-UCB", 1.0, 1.0),
+        ("IGP-UCB", 2.0, 0.1),
+        ("Thompson", 1.0, 0.5),
+        ("weighted", 1.0, 0.05**0.5),
+        ("heteroscedastic", 1.0, 0.05**0.5),
     ],
 )
-def test_bands_cover_a_ball_uniformly(make: Any, B: float, R: float, delta: float) -> None:
+def test_bands_cover_a_ball_uniformly(kind: str, B: float, R: float, delta: float) -> None:
     """Functions of norm B, errors of scale R: all arms in all rounds, in 1 - delta of the trials.
 
     [C17] Theorem 2, [W22] Theorem 1, [M] (12).
     """
     trials = 300
-    strategy = make(SETTING.module(), B=B, R=R, delta=delta)
+    strategy = with_band(kind, B, R, delta)
     f = of_norm(B, trials, seed=8)
     share = share_covered(strategy, [f] * ROUNDS_IN_A_BALL, R**2, ROUNDS_IN_A_BALL)
     assert share >= 1.0 - delta - 3.0 * math.sqrt(delta * (1.0 - delta) / trials)
