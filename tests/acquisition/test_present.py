@@ -96,31 +96,6 @@ def test_values_are_those_with_the_column_of_time(kind):
     assert gradient.isfinite().all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_optimising_space_is_optimising_with_time_fixed(kind):
-    """From the same starts both take the same way."""
-    acquisition = KINDS[kind](made())
-    q = 2 if kind.startswith("q") else 1
-    generator = torch.Generator().manual_seed(0)
-    rows = q + 3 if kind == "KG" else q
-    starts = torch.rand(3, rows, 2, dtype=torch.float64, generator=generator)
-    options = {"q": q, "num_restarts": 3, "raw_samples": None, "options": {"maxiter": 5}}
-    whole = torch.cat([BOUNDS, torch.tensor([[0.0], [50.0]], dtype=torch.float64)], 1)
-    X, value = optimize_acqf(
-        at_present(acquisition), BOUNDS, batch_initial_conditions=starts, **options
-    )
-    theirs, expected = optimize_acqf(
-        acquisition,
-        whole,
-        batch_initial_conditions=with_time(starts),
-        fixed_features={2: NOW},
-        **options,
-    )
-    assert X.shape == (q, 2)
-    assert value.item() == pytest.approx(expected.item(), rel=1e-6)
-    assert torch.allclose(with_time(X), theirs, atol=1e-5)
-
-
 def test_knowledge_gradient_from_scratch_and_beside_points_on_their_way():
     """With BoTorch's own starts."""
     acquisition = at_present(KINDS["KG"](made()))

@@ -85,15 +85,6 @@ def test_the_unit_of_the_objective_decides_on_no_feature(unit: float) -> None:
         assert_close(other.row(torch.arange(60)).square().sum(-1), unit * K.diagonal())
 
 
-def test_only_a_product_kernel_is_recognised_as_such() -> None:
-    grid = Grid.regular(9, 2)
-    turned = grid.X @ torch.tensor([[1.0, 0.5], [0.0, 1.0]], dtype=torch.float64)
-    K = torch.exp(-0.5 * torch.cdist(turned, turned).square())
-    basis = factor(K, grid.shape, "features")
-    assert type(basis) is FeatureBasis
-    assert_close(basis.gram(torch.arange(81)), K, rtol=0, atol=1e-9)
-
-
 SQUARE = Grid.regular(8, 2)
 PLAYED = torch.arange(0, 64, 3)
 NOISE = 0.02

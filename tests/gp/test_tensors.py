@@ -4,22 +4,13 @@ import copy
 
 import torch
 
-from botorch_tv.gp.tensors import Rows, append_together, room_for
+from botorch_tv.gp.tensors import Rows, append_together
 
 
 def empty(capacity: int = 2) -> Rows:
     return Rows.empty(
         torch.Size([3]), (2,), dtype=torch.float64, device=torch.device("cpu"), capacity=capacity
     )
-
-
-def test_room_doubles_until_it_suffices() -> None:
-    for first in (1, 2, 16):
-        for rows in (0, 1, 15, 16, 17, 32, 33, 1000):
-            room = first
-            while room < rows:
-                room *= 2
-            assert room_for(rows, first) == room
 
 
 def test_rows_come_back_in_order_beyond_the_first_capacity() -> None:

@@ -1,7 +1,5 @@
 """Features of a bank reproduce the kernel; explicit derivatives against automatic ones."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -62,17 +60,6 @@ def test_features_of_an_axis_are_orthogonal_with_its_variances(lengthscale: floa
     values = own.at(torch.as_tensor(places).unsqueeze(-1)).numpy()
     integrals = values.T * weight @ values
     np.testing.assert_allclose(integrals, np.diag(exact[: own.size]), atol=1e-9)
-
-
-def test_dropped_products_have_smaller_variances() -> None:
-    lengthscale, columns, most = 0.4, 3, 60
-    own = features(lengthscale, columns, 1e-10, most, torch.zeros((), dtype=torch.float64))
-    variance = axis_features(lengthscale)[2].tolist()
-    every = itertools.product(range(len(variance)), repeat=columns)
-    largest = sorted((np.prod([variance[n] for n in item]) for item in every), reverse=True)
-    taken = [np.prod([variance[n] for n in item]) for item in own.number.tolist()]
-    np.testing.assert_allclose(taken, largest[:most], rtol=1e-5)
-    assert len(set(map(tuple, own.number.tolist()))) == most
 
 
 @pytest.mark.parametrize(

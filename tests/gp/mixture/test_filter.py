@@ -29,19 +29,7 @@ class History(NamedTuple):
     covariance: Array
 
 
-def all_histories(
-    phi: Array,
-    y: Array,
-    times: Array,
-    noise: Array,
-    points: Array,
-    now: float,
-    *,
-    rate: float,
-    hazard: float,
-    A: float,
-    B: float,
-) -> list[History]:
+def all_histories(phi, y, times, noise, points, now, *, rate, hazard, A, B) -> list[History]:
     """All histories of jumps between observations and now, each a dense Student-t regression.
 
     With scale s² ~ InverseGamma(A, B) and m ~ N(0, s²), the y of a history are jointly Student-t
@@ -74,21 +62,18 @@ def all_histories(
     return found
 
 
-def marginal_likelihood(found: list[History]) -> float:
-    """Log density of the data."""
-    return float(logsumexp([item.log_marginal_likelihood for item in found]))
+def log_likelihoods(found: list[History]) -> Array:
+    return np.array([item.log_marginal_likelihood for item in found])
 
 
 def over_histories(found: list[History]) -> tuple[Array, Array]:
     """Mean and covariance over histories."""
-    logs = np.array([item.log_marginal_likelihood for item in found])
+    logs = log_likelihoods(found)
     weight = np.exp(logs - logsumexp(logs))
     mean = sum(w * item.mean for w, item in zip(weight, found))
-    covariance = sum(
-        w * (item.covariance + np.outer(item.mean - mean, item.mean - mean))
-        for w, item in zip(weight, found)
-    )
-    return mean, covariance
+    apart = [item.mean - mean for item in found]
+    spreads = [item.covariance + np.outer(off, off) for item, off in zip(found, apart)]
+    return mean, sum(w * spread for w, spread in zip(weight, spreads))
 
 
 FEATURES, SHAPE = 5, 2.0
@@ -106,8 +91,6 @@ def data(n: int, seed: int) -> dict:
 
 
 class Prior(BankPrior):
-    """Of features that are given."""
-
     sizes = property(lambda self: [FEATURES + 1])
 
 
@@ -120,15 +103,7 @@ def passage(gap: float, prior: BankPrior) -> tuple:
     return (1 - prior.rate) ** (gap / 2), 1 - (1 - prior.hazard) ** gap
 
 
-def filtered(
-    case: dict,
-    now: float,
-    rate: float,
-    hazard: float,
-    good: list[bool] | None = None,
-    histories: int = 4,
-    log_wrong: dict[int, float] | None = None,
-) -> tuple:
+def filtered(case, now, rate, hazard, good=None, histories=4, log_wrong=None) -> tuple:
     """Log marginal likelihood, and the likeliest newest jump with its chance, after each
     observation; mean and covariance at the points."""
     bank = Bank(rates=(rate,), hazards=(hazard,), noise_ratios=(1.0,), histories=histories)
@@ -171,7 +146,7 @@ def test_a_member_without_jumps_is_student_t_regression(rate):
     logs, jumps, mean, covariance = filtered(case, now, rate, 0.0)
     found = by_the_book(case, now, rate, 0.0)
     assert len(found) == 1
-    assert_allclose(logs[-1], marginal_likelihood(found), rtol=0, atol=1e-10)
+    assert_allclose(logs[-1], log_likelihoods(found)[0], rtol=0, atol=1e-10)
     assert_allclose(mean, found[0].mean, rtol=0, atol=1e-10)
     assert_allclose(covariance, found[0].covariance, rtol=0, atol=1e-10)
     assert jumps == [(-np.inf, 1.0)] * 12
@@ -206,13 +181,11 @@ def test_the_first_jumps_are_weighed_exactly(hazard, n):
         now = case["times"][-1]
         logs, _, mean, _ = filtered(case, now, 0.03, hazard)
         found = by_the_book(case, now, 0.03, hazard)
-        assert_allclose(logs[-1], marginal_likelihood(found), rtol=0, atol=1e-10)
+        assert_allclose(logs[-1], logsumexp(log_likelihoods(found)), rtol=0, atol=1e-10)
         assert_allclose(mean, over_histories(found)[0], rtol=0, atol=1e-10)
 
 
-def in_function_space(
-    case: dict, now: float, rate: float, hazard: float, most: int
-) -> tuple[float, list[History]]:
+def in_function_space(case, now, rate, hazard, most) -> tuple[float, list[History]]:
     """So many histories, each a normal law of f at all points and of m, given s² = 1.
 
     A new jump takes the place of the least likely history, but of neither of the two newest; the
