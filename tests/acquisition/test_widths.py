@@ -42,11 +42,9 @@ OF_TIME = [
 ]
 
 
-def context(t=3, dim=2, gain=None, weighted=None):
-    def as_tensor(value):
-        return None if value is None else torch.tensor(value, dtype=torch.float64)
-
-    return WidthContext(t, dim, as_tensor(gain), as_tensor(weighted))
+def context(t=3, gain=None, weighted=None):
+    gains = (None if g is None else torch.tensor(g, dtype=torch.float64) for g in (gain, weighted))
+    return WidthContext(t, 2, *gains)
 
 
 def bayes(share):

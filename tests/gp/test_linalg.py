@@ -1,4 +1,4 @@
-"""Factors, maxima and memory; 64-bit words against SplittableRandom in exact integers."""
+"""Factors, maxima, memory and rows; 64-bit words against SplittableRandom in exact integers."""
 
 import math
 
@@ -8,7 +8,6 @@ import torch
 from torch.testing import assert_close
 
 from botorch_tv.gp.cholesky import pivoted_cholesky
-from botorch_tv.gp.covariance import mirrored_eigh
 from botorch_tv.gp.linalg import clear_, first_maximum
 from botorch_tv.gp.random import (
     GOLDEN,
@@ -18,7 +17,7 @@ from botorch_tv.gp.random import (
     uniforms,
     words,
 )
-from botorch_tv.gp.tensors import Scratch
+from botorch_tv.gp.tensors import Rows, Scratch, append_together
 
 
 def test_the_first_score_within_the_tolerance_wins() -> None:
@@ -59,29 +58,6 @@ def test_pivots_that_are_nearly_equal_are_taken_in_order() -> None:
         assert_close(pivots, equal.diagonal()[[1, 2, 3, 0]])
     other = torch.diag(torch.tensor([1.8, 2.0], dtype=torch.float64))
     assert factored(other, 2, 0.0)[0].argmax(0).tolist() == [1, 0]
-
-
-def stationary(points: int) -> torch.Tensor:
-    distance = torch.linspace(0, 1, points, dtype=torch.float64)
-    return torch.exp(-0.5 * ((distance[:, None] - distance) / 0.2).square())
-
-
-@pytest.mark.parametrize("points", [1, 2, 7, 50])
-def test_eigenvectors_of_a_mirrored_matrix_are_even_or_odd(points: int) -> None:
-    for matrix in (stationary(points), torch.eye(points).double() + 2):
-        values, vectors = mirrored_eigh(matrix)
-        even, odd = ((vectors.flip(0) == sign * vectors).all(0) for sign in (1, -1))
-        assert bool((even ^ odd).all())
-        assert int(even.sum()) == points - points // 2
-        assert_close(values, torch.linalg.eigvalsh(matrix), rtol=0, atol=1e-13)
-        assert_close(vectors * values @ vectors.T, matrix, rtol=0, atol=1e-13)
-        assert_close(vectors.T @ vectors, torch.eye(points).double(), rtol=0, atol=1e-13)
-
-
-def test_a_matrix_without_a_mirror_image_has_the_eigenvectors_it_has() -> None:
-    matrix = stationary(6) + torch.diag(torch.arange(6.0).double())
-    for found, expected in zip(mirrored_eigh(matrix), torch.linalg.eigh(matrix), strict=True):
-        assert torch.equal(found, expected)
 
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -172,3 +148,29 @@ def test_extreme_words_make_finite_normals() -> None:
     assert bool(pairs.isfinite().all())
     assert 8.5 < float(pairs.abs().max()) < 8.6
     assert float(pairs[-1].abs().max()) == 0
+
+
+def test_rows_come_back_in_order_beyond_the_first_capacity() -> None:
+    given = [torch.full((3, 2), float(number), dtype=torch.float64) for number in range(40)]
+    how = {"dtype": torch.float64, "device": torch.device("cpu"), "capacity": 2}
+    rows = Rows.empty(torch.Size([3]), (2,), **how)
+    for row in given:
+        rows = rows.append(row)
+    assert len(rows) == 40
+    assert torch.equal(rows.tensor(), torch.stack(given, dim=1))
+    assert torch.equal(rows.tensor(37), torch.stack(given[37:], dim=1))
+    assert torch.equal(rows.row(5), given[5])
+
+
+def test_a_row_of_several_sequences_at_a_time() -> None:
+    first = Rows.empty(torch.Size([2]), dtype=torch.float64, device=torch.device("cpu"), capacity=1)
+    other = Rows.empty(torch.Size([2]), dtype=torch.float32, device=torch.device("cpu"))
+    rows = [torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor(3.0)]
+    item, two = append_together([first, other], rows)
+    again, _ = append_together([first, other], [7 * rows[0], rows[1]])
+    longer, _ = append_together([item, two], [rows[0] + 1, rows[1]])
+    assert item.tensor().tolist() == [[1.0], [2.0]]
+    assert two.tensor().tolist() == [[3.0], [3.0]]
+    assert again.tensor().tolist() == [[7.0], [14.0]]
+    assert longer.tensor().tolist() == [[1.0, 2.0], [2.0, 3.0]]
+    assert (len(first), len(item), len(longer)) == (0, 1, 2)

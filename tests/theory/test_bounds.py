@@ -398,11 +398,7 @@ def test_refused_for_the_bad_value_only(call, bad, message) -> None:
 @pytest.mark.parametrize(
     ("call", "what"),
     [
-        (theory.r_gp_ucb_regret, "gain"),
-        (theory.et_gp_ucb_regret, "gain"),
-        (theory.tv_gp_ucb_regret, "gain"),
-        (theory.igp_ucb_regret, "gain"),
-        (theory.gp_ts_regret, "gain"),
+        *((call, "gain") for call in CALLS if call.__name__.endswith("ucb_regret")),
         (theory.gp_ts_regret, "log_decisions"),
         (theory.w_gp_ucb_regret, "double_gain"),
         (theory.w_gp_ucb_regret, "budget"),
