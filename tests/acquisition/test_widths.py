@@ -1,7 +1,6 @@
 """Widths and sources of the information gain: formulas with the numbers written in, and limits."""
 
 import dataclasses
-from itertools import combinations_with_replacement
 from math import e, log, pi, sqrt
 
 import pytest
@@ -162,18 +161,11 @@ def test_refuses_parameters_out_of_range(width, parameter, value):
 NOISE = 0.05
 # Arm 2 is the most uncertain one and lies between the others, which together say more than it does.
 TEMPTING = torch.tensor([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8], [0.8, 0.8, 1.28]], dtype=torch.float64)
-POINTS = torch.tensor([0.0, 0.15, 0.5, 1.0], dtype=torch.float64)
-SMOOTH = torch.exp(-0.5 * (POINTS[:, None] - POINTS) ** 2 / 0.3**2)
 
 
 def gain(covariance, arms, noise=NOISE):
     K = covariance[arms][:, arms]
     return 0.5 * torch.logdet(torch.eye(len(arms), dtype=K.dtype) + K / noise).item()
-
-
-def maximum_gain(covariance, rounds):
-    choices = combinations_with_replacement(range(len(covariance)), rounds)
-    return max(gain(covariance, list(arms)) for arms in choices)
 
 
 def test_realised_gains_are_those_of_the_context():
@@ -222,7 +214,7 @@ def test_greedy_is_the_gain_of_the_most_uncertain_arms_over_its_guarantee():
     greedy = [gain(TEMPTING, [2]), gain(TEMPTING, [2, 0]), gain(TEMPTING, [2, 0, 1])]
     assert bound.values[1:] == pytest.approx([g / (1 - 1 / e) for g in greedy], rel=1e-12)
     # Without the factor it would bound nothing: the best two arms are not the greedy ones.
-    assert greedy[1] < gain(TEMPTING, [0, 1]) == pytest.approx(maximum_gain(TEMPTING, 2))
+    assert greedy[1] < gain(TEMPTING, [0, 1])
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0])
@@ -246,8 +238,8 @@ def test_greedy_of_what_is_redrawn_between_observations(epsilon):
 @pytest.mark.parametrize(
     ("covariance", "noise", "horizon", "message"),
     [
-        *((SMOOTH, noise, 3, f"noise is {noise}, but") for noise in (0.0, -1.0, NAN, INF)),
-        *((SMOOTH, NOISE, T, f"horizon is {T}, but") for T in (0, 2.5, True)),
+        *((TEMPTING, noise, 3, f"noise is {noise}, but") for noise in (0.0, -1.0, NAN, INF)),
+        *((TEMPTING, NOISE, T, f"horizon is {T}, but") for T in (0, 2.5, True)),
         ([[1.0, 2.0], [2.0, 1.0]], NOISE, 3, "kernel matrix"),
         ([[1.0, 0.5], [0.0, 1.0]], NOISE, 3, "kernel matrix"),
         ([[1.0, 0.0]], NOISE, 3, "kernel matrix"),
