@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -17,10 +18,8 @@ from botorch_tv.gp.data import Data
 TRIALS, ROUNDS = 3, 12
 
 
-@dataclass
-class Row:
+class Row(NamedTuple):
     number: int
-    time: float
     good: bool
 
 
@@ -42,7 +41,7 @@ class Trial:
         self.rows.append(row)
         self.since += 1
         if row.good:
-            self.origin = min(self.origin, row.time)
+            self.origin = min(self.origin, row.number)
 
     def keep(self, numbers: list[set[int]], reset: bool, aside: set[int]) -> None:
         self.aside = aside
@@ -50,7 +49,7 @@ class Trial:
         self.rows = [row for row in self.rows if all(row.number in some for some in numbers)]
         if reset and asked:
             self.since = 1
-            self.origin = min([row.time for row in self.rows if row.good], default=math.inf)
+            self.origin = min([row.number for row in self.rows if row.good], default=math.inf)
 
 
 def an_answer(data: Data, draw: random.Random) -> tuple[Retained, list[set[int]], list[bool]]:
@@ -97,17 +96,14 @@ def asked(data: Data, trials: list[Trial], draw: random.Random, all_good: bool |
 
 
 def require_same(data: Data, trials: list[Trial]) -> None:
-    retained = [
-        [row + data.dropped for row, some in enumerate(item) if some]
-        for item in data.retained.tolist()
-    ]
-    assert retained == [[row.number for row in item.live] for item in trials]
+    for rows, item in zip(data.retained.tolist(), trials):
+        assert [n + data.dropped for n, it in enumerate(rows) if it] == [
+            r.number for r in item.live
+        ]
     assert data.since.tolist() == [item.since for item in trials]
     assert data.origin.tolist() == [item.origin for item in trials]
     empty = [not any(row.good for row in item.live) for item in trials]
-    assert (data.empty is None and not any(empty)) or (
-        data.empty is not None and data.empty.tolist() == empty
-    )
+    assert empty == ([False] * len(trials) if data.empty is None else data.empty.tolist())
 
 
 @pytest.mark.parametrize("looks", [True, False], ids=["looked at", "not waited for"])
@@ -127,7 +123,7 @@ def test_retained_rows(seed: int, looks: bool, monkeypatch: pytest.MonkeyPatch) 
         noise = torch.tensor([0.1 if item else math.inf for item in good], dtype=torch.float64)
         data = data.observed(y.long(), y, noise, y.double() + number, 0.1, all_good=all_good)
         for item, is_good in zip(trials, good):
-            item.observe(Row(number, float(number), is_good))
+            item.observe(Row(number, is_good))
         require_same(data, trials)
         data = asked(data, trials, draw, all_good)
         require_same(data, trials)

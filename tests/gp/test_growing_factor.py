@@ -1,7 +1,6 @@
 """A factor that grows is that of dense algebra, whatever was computed before."""
 
 import copy
-import io
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,7 +24,7 @@ from botorch_tv.forgetting import (
 from botorch_tv.gp import cholesky, points
 from botorch_tv.gp.cholesky import Factor, GrowingFactor, factor_of
 from botorch_tv.gp.data import Present
-from botorch_tv.strategies import Box, MultiStart, State, Strategy, et_gp_ucb, gp_ts, gp_ucb
+from botorch_tv.strategies import Box, MultiStart, State, Strategy, et_gp_ucb, gp_ucb
 
 D = torch.float64
 SQUARE = Box(
@@ -39,7 +38,6 @@ QUERY = torch.rand(5, 2, dtype=D, generator=torch.Generator().manual_seed(9))
 COMMON = {"kernel": made("rbf", LENGTHSCALE), "noise": NOISE, "inference": "exact"}
 BASE = gp_ucb(**COMMON)
 MOVING = replace(BASE, decay=Markov(0.05))
-SAMPLER = gp_ts(B=1.0, R=0.1, **COMMON)
 TRIGGER = et_gp_ucb(**COMMON)
 STAYS, MOVES, WALKS = {}, {"decay": ("markov", 0.05)}, {"decay": ("wiener", 0.1)}
 REMOVAL = WassersteinRemoval(0.05, LENGTHSCALE, alpha=2.0)
@@ -109,26 +107,6 @@ def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
     assert (min(rest[-2:]) < 27) == bool(strategy.process.retention)
 
 
-@pytest.mark.parametrize("strategy", [BASE, MOVING, SAMPLER])
-def test_a_round_computes_the_rows_that_are_new(
-    strategy: Strategy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usual, computed = cholesky._block, []
-
-    def watched(lower, inverse, gram, last):
-        computed.append(last - lower.shape[-1])
-        return usual(lower, inverse, gram, last)
-
-    monkeypatch.setattr(cholesky, "_block", watched)
-    state = played(strategy, strategy.init(SQUARE, batch_shape=(TRIALS,)), 29, asks=False)
-    strategy.ask(state)
-    computed.clear()
-    for _ in range(8):
-        state = played(strategy, state, 1, asks=True)
-    # Two looks and a choice a round: what is behind the last whole block, and two blocks once.
-    assert sum(computed) <= 2 * 8 * 3 + 2 * 4
-
-
 def test_histories_that_part_do_not_meet_again() -> None:
     strategy = MOVING
     root = played(strategy, strategy.init(SQUARE, batch_shape=(TRIALS,)), 9, asks=True)
@@ -144,17 +122,6 @@ def test_histories_that_part_do_not_meet_again() -> None:
         assert_close(found.mean, fresh.mean, rtol=0, atol=1e-13)
         assert_close(found.variance, fresh.variance, rtol=0, atol=1e-13)
     assert all(torch.equal(*pair) for pair in zip(before, early.at(X)))
-
-
-def test_nothing_of_it_is_saved() -> None:
-    state = played(BASE, BASE.init(SQUARE, batch_shape=(TRIALS,)), 40, asks=False)
-    sizes = []
-    for _ in range(2):
-        packed = io.BytesIO()
-        torch.save(state, packed)
-        sizes.append(packed.tell())
-        BASE.ask(state)
-    assert sizes[0] == sizes[1]
 
 
 class Log(NamedTuple):

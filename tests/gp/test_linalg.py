@@ -1,13 +1,23 @@
+"""Factors, maxima, memory and rows; 64-bit words against SplittableRandom in exact integers."""
+
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
 from botorch_tv.gp.cholesky import pivoted_cholesky
-from botorch_tv.gp.covariance import mirrored_eigh
 from botorch_tv.gp.linalg import clear_, first_maximum
-from botorch_tv.gp.tensors import Scratch
+from botorch_tv.gp.random import (
+    GOLDEN,
+    normals,
+    signed,
+    trial_keys,
+    uniforms,
+    words,
+)
+from botorch_tv.gp.tensors import Rows, Scratch, append_together
 
 
 def test_the_first_score_within_the_tolerance_wins() -> None:
@@ -50,29 +60,6 @@ def test_pivots_that_are_nearly_equal_are_taken_in_order() -> None:
     assert factored(other, 2, 0.0)[0].argmax(0).tolist() == [1, 0]
 
 
-def stationary(points: int) -> torch.Tensor:
-    distance = torch.linspace(0, 1, points, dtype=torch.float64)
-    return torch.exp(-0.5 * ((distance[:, None] - distance) / 0.2).square())
-
-
-@pytest.mark.parametrize("points", [1, 2, 7, 50])
-def test_eigenvectors_of_a_mirrored_matrix_are_even_or_odd(points: int) -> None:
-    for matrix in (stationary(points), torch.eye(points).double() + 2):
-        values, vectors = mirrored_eigh(matrix)
-        even, odd = ((vectors.flip(0) == sign * vectors).all(0) for sign in (1, -1))
-        assert bool((even ^ odd).all())
-        assert int(even.sum()) == points - points // 2
-        assert_close(values, torch.linalg.eigvalsh(matrix), rtol=0, atol=1e-13)
-        assert_close(vectors * values @ vectors.T, matrix, rtol=0, atol=1e-13)
-        assert_close(vectors.T @ vectors, torch.eye(points).double(), rtol=0, atol=1e-13)
-
-
-def test_a_matrix_without_a_mirror_image_has_the_eigenvectors_it_has() -> None:
-    matrix = stationary(6) + torch.diag(torch.arange(6.0).double())
-    for found, expected in zip(mirrored_eigh(matrix), torch.linalg.eigh(matrix), strict=True):
-        assert torch.equal(found, expected)
-
-
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
@@ -89,16 +76,101 @@ def test_some_trials_are_cleared_in_place(shape: tuple[int, ...], device: str) -
         assert bool((memory[..., 2:] == 1).all())
 
 
-def test_other_devices_are_cleared_in_place_without_reading_which_trials() -> None:
-    memory = torch.ones(3, 4, device="meta")
-    trials = torch.ones(3, dtype=torch.bool, device="meta")
-    assert clear_(memory, trials, 0.0) is clear_(memory, trials, memory[0]) is memory
+LEAST, MOST = -(2**63), 2**63 - 1
+FULL = 2**64
 
 
-def test_scratch_keeps_names_apart_and_grows() -> None:
-    scratch, like = Scratch(), torch.zeros(0, dtype=torch.float64)
-    small, other = scratch.take("a", (2, 3), like), scratch.take("b", (2, 3), like)
-    assert small.data_ptr() != other.data_ptr()
-    assert scratch.take("a", (2, 3), like).data_ptr() == small.data_ptr()
-    assert scratch.take("a", (4, 3), like).shape == (4, 3)
-    assert scratch.take("a", (2, 3), like, torch.bool).dtype == torch.bool
+def mix(word: int, rounds: tuple[tuple[int, int], ...]) -> int:
+    for shift, factor in rounds:
+        word = (word ^ (word >> shift)) * factor % FULL
+    return word
+
+
+def mix64(word: int) -> int:
+    """Stafford's variant 13, as in SplittableRandom.mix64."""
+    rounds = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+    return mix(word, rounds)
+
+
+def odd(word: int) -> int:
+    return mix(word, ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53), (33, 1))) | 1
+
+
+def mix_gamma(word: int) -> int:
+    """SplittableRandom.mixGamma."""
+    word = odd(word)
+    return word ^ 0xAAAAAAAAAAAAAAAA if (word ^ (word >> 1)).bit_count() < 24 else word
+
+
+def test_the_published_sequence() -> None:
+    found = words(torch.tensor(1234567), torch.tensor(GOLDEN), torch.arange(3))
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert [word % FULL for word in found.tolist()] == expected
+
+
+def test_keys_and_words_are_those_of_exact_integers() -> None:
+    first, second = signed(0xFEDCBA9876543210), 0x0123456789ABCDEF
+    trials = torch.arange(995, 2000)
+    start, step = trial_keys(first, second, trials)
+    golden = 0x9E3779B97F4A7C15
+    starts = [mix64((first + (t + 1) * golden) % FULL) for t in trials.tolist()]
+    steps = [mix_gamma((second + (t + 1) * golden) % FULL) for t in trials.tolist()]
+    assert [item % FULL for item in start.tolist()] == starts
+    assert [item % FULL for item in step.tolist()] == steps
+    uncorrected = [odd((second + (t + 1) * golden) % FULL) for t in trials.tolist()]
+    assert 0 < sum(item != other for item, other in zip(steps, uncorrected)) < 100
+    numbers = torch.tensor([0, 1, 2, 10**12])
+    found = words(start[:, None], step[:, None], numbers)
+    for row, item, by in zip(found.tolist(), starts, steps):
+        wanted = [mix64((item + (n + 1) * by) % FULL) for n in numbers.tolist()]
+        assert [word % FULL for word in row] == wanted
+
+
+def test_uniforms_lie_below_1() -> None:
+    found = uniforms(torch.tensor([0, 2**11 - 1, 2**11, LEAST, MOST, -1]))
+    assert found.tolist() == [0, 0, 2.0**-53, 0.5, 0.5 - 2.0**-53, 1 - 2.0**-53]
+
+
+def test_normals_are_those_of_box_and_muller() -> None:
+    generator = torch.Generator().manual_seed(0)
+    radius, angle = torch.randint(LEAST, MOST, (2, 1000), generator=generator)
+    found = normals(radius, angle)
+    for r, a, pair in zip(radius.tolist(), angle.tolist(), found.tolist()):
+        length = math.sqrt(-2 * math.log((r + 2**63 + 2**11) / 2**64))
+        turn = 2 * math.pi * a / 2**64
+        expected = [length * math.cos(turn), length * math.sin(turn)]
+        np.testing.assert_allclose(pair, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_extreme_words_make_finite_normals() -> None:
+    ends = torch.tensor([LEAST, LEAST + 1, -1, 0, 1, MOST - 1, MOST])
+    pairs = normals(ends[:, None].expand(7, 7), ends.expand(7, 7))
+    assert bool(pairs.isfinite().all())
+    assert 8.5 < float(pairs.abs().max()) < 8.6
+    assert float(pairs[-1].abs().max()) == 0
+
+
+def test_rows_come_back_in_order_beyond_the_first_capacity() -> None:
+    given = [torch.full((3, 2), float(number), dtype=torch.float64) for number in range(40)]
+    how = {"dtype": torch.float64, "device": torch.device("cpu"), "capacity": 2}
+    rows = Rows.empty(torch.Size([3]), (2,), **how)
+    for row in given:
+        rows = rows.append(row)
+    assert len(rows) == 40
+    assert torch.equal(rows.tensor(), torch.stack(given, dim=1))
+    assert torch.equal(rows.tensor(37), torch.stack(given[37:], dim=1))
+    assert torch.equal(rows.row(5), given[5])
+
+
+def test_a_row_of_several_sequences_at_a_time() -> None:
+    first = Rows.empty(torch.Size([2]), dtype=torch.float64, device=torch.device("cpu"), capacity=1)
+    other = Rows.empty(torch.Size([2]), dtype=torch.float32, device=torch.device("cpu"))
+    rows = [torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor(3.0)]
+    item, two = append_together([first, other], rows)
+    again, _ = append_together([first, other], [7 * rows[0], rows[1]])
+    longer, _ = append_together([item, two], [rows[0] + 1, rows[1]])
+    assert item.tensor().tolist() == [[1.0], [2.0]]
+    assert two.tensor().tolist() == [[3.0], [3.0]]
+    assert again.tensor().tolist() == [[7.0], [14.0]]
+    assert longer.tensor().tolist() == [[1.0, 2.0], [2.0, 3.0]]
+    assert (len(first), len(item), len(longer)) == (0, 1, 2)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize as reference
-from torch import Tensor
 from torch.testing import assert_close
 
 from botorch_tv.gp.quasi_newton import Descent, minimize
@@ -117,27 +116,6 @@ def test_those_of_a_group_go_on_as_if_the_others_had_not_been_given_up(scouting)
     assert_close(descent.x, of_chosen(whole.x), rtol=0, atol=1e-9)
 
 
-def test_of_a_group_those_far_behind_with_little_to_gain_are_given_up():
-    above = torch.tensor([[0.0, 0.0], [0.0, 50.0]], dtype=D)
-
-    def function(x, groups):
-        value, slope = torch.cosh(9 * (x - 0.5)) - 1, 9 * torch.sinh(9 * (x - 0.5))
-        return value[..., 0] + above[groups], slope
-
-    start = torch.tensor([[0.45, 0.1], [0.45, 0.1]], dtype=D).unsqueeze(-1)
-    ended = []
-    for futile in (math.inf, 100.0):
-        descent = Descent(function, start, 0.0, 1.0, 1e-14, 1e-9, futile)
-        descent.go(50)
-        ended.append((descent.value, descent.evaluations))
-    (whole, many), (some, fewer) = ended
-    assert torch.equal(some[0], whole[0])  # nothing lies between those of the first group
-    assert some[1, 0] == whole[1, 0]
-    assert fewer <= many
-    assert 0 < some[1, 1] - 50 < 0.3  # it has learned, and stops where it is not yet flat
-    assert_close(whole, above, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("evaluations", [1, 2, 7, 30])
 def test_evaluations_are_as_many_as_allowed_and_the_best_is_returned(evaluations):
     def waves(x, rows):
@@ -189,28 +167,3 @@ def test_no_problems_and_flat_functions():
     flat = minimize(lambda x, rows: (x.new_zeros(len(x)), torch.zeros_like(x)), start, 0.0, 1.0)
     assert torch.equal(flat.x, start)
     assert flat.evaluations <= 3
-
-
-def test_problems_that_are_done_are_evaluated_where_they_are() -> None:
-    seen: list[Tensor] = []
-
-    def function(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        seen.append(x)
-        centre = torch.where(rows == 0, -1.0, 0.3).unsqueeze(-1)
-        away = x - centre
-        return away.pow(4).sum(-1), 4 * away.pow(3)
-
-    start = torch.tensor([[0.0, 0.0], [0.9, 0.1], [0.8, 0.7], [1.0, 0.6]], dtype=torch.float64)
-    found = minimize(function, start, 0.0, 1.0)
-    assert len(seen) > 5
-    assert all(x.isfinite().all() for x in seen)
-    assert found.x[0].tolist() == [0.0, 0.0]
-
-
-def test_the_first_step_has_the_same_length_for_all_slopes():
-    slopes = torch.tensor([[1e-3, 2e-3], [3e3, -1e3]], dtype=D)
-    call = counted(lambda x, rows: ((x * slopes[rows]).sum(-1), slopes[rows]))
-    minimize(call, torch.full((2, 2), 0.5, dtype=D), 0.0, 1.0, evaluations=2)
-    for number, slope in enumerate(slopes):
-        start, second = call.seen[number]
-        assert_close(second, start - 0.1 * slope / slope.norm(), rtol=0, atol=1e-12)

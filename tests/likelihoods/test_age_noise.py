@@ -1,24 +1,25 @@
-"""The likelihood by itself: ages, the forms in which BoTorch and GPyTorch call it, parameters."""
+"""The likelihood by itself: ages, forms of call, parameters and their bounds."""
 
 import copy
 import pickle
+import unittest
 
 import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.priors import GammaPrior
+from gpytorch.test.base_likelihood_test_case import BaseLikelihoodTestCase
 from numpy.testing import assert_allclose
 from oracles.dense import noise_factor
 
 from botorch_tv.forgetting import ExponentialWeights, Inflation, Static, UncertaintyInjection
+from botorch_tv.kernels import MarkovKernel, WienerKernel
 from botorch_tv.likelihoods import AgeNoiseLikelihood, ExponentialAging, FixedAging, InjectionAging
 
 INFLATIONS = [
     (Static(), ("constant",)),
     (ExponentialWeights(0.9), ("exponential", 0.9)),
-    (ExponentialWeights(1.0), ("exponential", 1.0)),
     (UncertaintyInjection(0.5, 0.3), ("injection", 0.5, 0.3)),
     (UncertaintyInjection(0.0, 2.0), ("injection", 0.0, 2.0)),
 ]
@@ -57,12 +58,6 @@ def test_noise_by_age_in_every_form_of_call(inflation, part):
     assert_allclose(diagonal.detach().numpy(), np.tile(expected, (4, 1)), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("now", "lags"), [(3.0, [3, 2.5, 0, 0, 0]), (None, [7, 6.5, 4, 0, 0])])
-def test_lags_count_from_now_or_the_newest_input(now, lags):
-    aged = likelihood(ExponentialWeights(0.5), now=now)
-    assert_allclose(added(aged, X), 0.1 * 2.0 ** np.array(lags), rtol=1e-12)
-
-
 def test_without_inputs_or_data_nothing_can_age():
     aged = likelihood(ExponentialWeights(0.5), now=9.0)
     with pytest.raises(InputDataError, match=r"have no age.*likelihood\(model\(X\), X\)"):
@@ -97,11 +92,9 @@ def test_a_batch_with_presents_and_parameters_of_their_own():
         assert_allclose(found[member], expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_finite_at_any_age(dtype):
-    aged = AgeNoiseLikelihood(ExponentialWeights(0.9), now=10_000.0).to(dtype)
-    at = torch.tensor([[0.0], [9_150.0], [10_000.0]], dtype=dtype)
-    noise = aged.noise_covar([at]).diagonal()
+def test_finite_at_any_age():
+    aged = AgeNoiseLikelihood(ExponentialWeights(0.9), now=10_000.0)
+    noise = aged.noise_covar([torch.tensor([[0.0], [9_150.0], [10_000.0]])]).diagonal()
     noise.log().sum().backward()
     assert noise.isfinite().all()
     assert noise[0] > 1e15
@@ -137,14 +130,6 @@ def test_parameters_have_priors_and_can_be_drawn():
                 assert closure(module).allclose(double(0.25))
 
 
-def test_user_priors():
-    prior = GammaPrior(2.0, 20.0)
-    aging = ExponentialAging(0.9, discount_prior=prior)
-    aged = AgeNoiseLikelihood(aging, noise_prior=None)
-    assert [found for _, _, found, *_ in aged.named_priors()] == [prior]
-    assert not list(InjectionAging(1.0, alpha_prior=None, kappa_prior=None).named_priors())
-
-
 class Doubling(Inflation):
     def log_factor(self, lag):
         return lag * 0.6931471805599453
@@ -169,3 +154,66 @@ def test_state_dict_holds_no_rows():
 
     float32 = likelihood(Static(), now=7.0, noise=torch.ones(5).double()).float().noise_covar
     assert float32.row_noise.dtype == float32.now.dtype == torch.float32
+
+
+NAN, INF = float("nan"), float("inf")
+SETTABLE = [
+    (lambda: MarkovKernel(0.1), "epsilon", (5, -0.1, NAN, 1.0)),
+    (lambda: WienerKernel(0.1), "sigma_w2", (-0.1, NAN, INF)),
+    (lambda: ExponentialAging(0.9), "gamma", (0.0, 1.1, NAN)),
+    (lambda: InjectionAging(1.0), "alpha", (-0.1, NAN, INF)),
+    (lambda: InjectionAging(1.0), "kappa", (-0.1, NAN, INF)),
+]
+
+
+@pytest.mark.parametrize(("make", "name", "values"), SETTABLE)
+def test_out_of_bounds(make, name, values):
+    module = make().double()
+    before = getattr(module, name).clone()
+    for value in values:
+        for put in (
+            lambda v: setattr(module, name, v),
+            lambda v: setattr(module, name, torch.tensor(v)),
+            lambda v: module.initialize(**{name: v}),
+        ):
+            with pytest.raises(ValueError, match=rf"{name} is .* out of bounds of its current"):
+                put(value)
+    assert torch.equal(getattr(module, name), before)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "value"),
+    [(ExponentialAging, "gamma", value) for value in (0.0, 1e-7, 1.5)],
+)
+def test_a_start_that_cannot_be_learned(make, name, value):
+    with pytest.raises(ValueError, match=f"{name} is"):
+        make(value)
+
+
+@pytest.mark.parametrize(("now", "lags"), [(3.0, [3, 2.5, 0, 0, 0]), (None, [7, 6.5, 4, 0, 0])])
+def test_lags_count_from_now_or_the_newest_input(now, lags):
+    aged = likelihood(ExponentialWeights(0.5), now=now)
+    assert_allclose(added(aged, X), 0.1 * 2.0 ** np.array(lags), rtol=1e-12)
+
+
+class Case(BaseLikelihoodTestCase):
+    seed = 0
+    parts: tuple = ()
+
+    def create_likelihood(self, **kwargs):
+        likelihood = AgeNoiseLikelihood(*self.parts, now=3.0, **kwargs)
+        likelihood.set_training_data(torch.linspace(2.0, 3.0, 5).unsqueeze(-1).to(likelihood.noise))
+        # The noise of GPyTorch's likelihoods, ln 2, for which 512 samples are enough.
+        return likelihood.initialize(noise=0.693)
+
+
+class TestExponential(Case, unittest.TestCase):
+    parts = (ExponentialWeights(0.9),)
+
+
+class TestInjection(Case, unittest.TestCase):
+    parts = (UncertaintyInjection(1.0, 0.5),)
+
+
+class TestConstant(Case, unittest.TestCase):
+    parts = (Static(),)

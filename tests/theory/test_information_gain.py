@@ -1,4 +1,4 @@
-"""Gains of given sets against dense determinants, maximum gains against brute force."""
+"""Information gains against dense determinants, brute force, and [W22] Theorems 6-8."""
 
 import math
 from itertools import combinations_with_replacement, product
@@ -14,11 +14,15 @@ from botorch_tv.forgetting import ExponentialWeights, UncertaintyInjection
 from botorch_tv.theory import (
     aged_information_gain,
     closed_form_information_gain,
+    discounted_gain_bound,
+    exponential_gain_bound,
     greedy_information_gain,
     information_gain,
     markov_information_gain,
     matern_exponent,
+    polynomial_gain_bound,
     running_information_gain,
+    universal_gain_bound,
     weighted_information_gain,
 )
 
@@ -57,14 +61,6 @@ def test_aged_and_weighted_gains() -> None:
     assert float(double) == pytest.approx(dense_gain(K, 0.1 * 0.8 ** (-2 * lag)))
     same = aged_information_gain(COVARIANCE, 0.1, ExponentialWeights(0.8))
     assert float(same) == pytest.approx(float(single))
-
-
-def test_weighted_gain_is_the_paper_s_determinant() -> None:
-    """[W22] (5) literally: ½ ln det(I + α_t^-1 W² K W²) with w_s = γ^-s and α_t = λ w_t²."""
-    gamma, lam = 0.7, 0.3
-    w = gamma ** -np.arange(1.0, 5.0)
-    literal = 0.5 * np.linalg.slogdet(np.eye(4) + w[:, None] * K * w / (lam * w[-1] ** 2))[1]
-    assert float(weighted_information_gain(COVARIANCE, lam, gamma)) == pytest.approx(literal)
 
 
 @pytest.mark.parametrize("noise", [0.05, 1.0])
@@ -128,8 +124,56 @@ ASYMMETRIC = COVARIANCE.triu() + 2 * COVARIANCE.tril(-1)
 def test_no_covariance_or_no_noise_is_refused(covariance, noise, error, message) -> None:
     with pytest.raises(error, match=message):
         information_gain(covariance, noise)
-
-
-def test_a_maximum_over_no_covariance_is_refused() -> None:
     with pytest.raises(InputDataError, match="not symmetric"):
         markov_information_gain(torch.tensor([[1.0, 0.5], [0.0, 1.0]]), 0.1, 0.5, 3)
+
+
+SHARED = {"gamma": 0.8, "noise": 0.5}
+LOST = 0.5 * 0.36  # λ (1 - γ²)
+
+
+def test_theorem_6_by_hand() -> None:
+    bound = universal_gain_bound(torch.tensor([10.0, 20.0]), noise=0.5, terms=4, tail=0.02, k_bar=2)
+    expected = [2 * math.log(1 + 20 / 2) + 0.2, 2 * math.log(1 + 40 / 2) + 0.4]
+    np.testing.assert_allclose(bound, expected, rtol=1e-6)
+
+
+def test_theorem_7_by_hand() -> None:
+    double = discounted_gain_bound(**SHARED, terms=3, tail=0.1, k_bar=2.0)
+    assert double == pytest.approx(1.5 * math.log(1 + 2 / (3 * LOST)) + 0.1 / (2 * LOST))
+    single = discounted_gain_bound(**SHARED, terms=3, tail=0.1, double=False)
+    assert single == pytest.approx(1.5 * math.log(1 + 1 / (3 * 0.1)) + 0.1 / 0.2)
+
+
+def test_corollary_8_by_hand() -> None:
+    log = math.log(1 + 1 / LOST)
+    polynomial = polynomial_gain_bound(**SHARED, C_p=0.7, beta_p=2.5, psi=1.2)
+    scale = 0.7 * 1.44 / LOST
+    assert polynomial == pytest.approx((scale ** (1 / 2.5) * log ** (-1 / 2.5) + 1) * log)
+    exponential = exponential_gain_bound(**SHARED, C_e1=0.9, C_e2=0.4, psi=1.2)
+    C_beta = math.log(0.9 * 1.44 / (0.5 * 0.4))
+    assert exponential == pytest.approx(((math.log(1 / 0.36) + C_beta) / 0.4 + 1) * log)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("decay", ["polynomial", "exponential"])
+def test_bounds_lie_above_gains(gamma: float, double: bool, decay: str) -> None:
+    m = np.arange(1.0, 200.0)
+    c = 0.5 * m**-2.5 if decay == "polynomial" else 0.5 * np.exp(-0.4 * m)
+    k_bar, terms, noise, psi, T = 2 * c.sum(), 5, 0.2, math.sqrt(2), 60
+    tail = 2 * c[terms:].sum()
+    given = {"gamma": gamma, "noise": noise, "k_bar": k_bar, "double": double}
+    bounds = [
+        discounted_gain_bound(**given, terms=terms, tail=tail),
+        float(universal_gain_bound(T, noise=noise, terms=terms, tail=tail, k_bar=k_bar)),
+        polynomial_gain_bound(**given, C_p=0.5, beta_p=2.5, psi=psi)
+        if decay == "polynomial"
+        else exponential_gain_bound(**given, C_e1=0.5, C_e2=0.4, psi=psi),
+    ]
+    random = np.random.default_rng(0)
+    for x in (random.random(T), np.full(T, 0.3), np.tile([0.0, 1.0, 0.4], 20)):
+        features = math.sqrt(2) * np.cos(np.pi * x[:, None] * m) * np.sqrt(c)
+        K = torch.as_tensor(features @ features.T)
+        gain = float(weighted_information_gain(K, noise, gamma, double=double))
+        assert 0 < gain <= min(bounds)

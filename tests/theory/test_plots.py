@@ -19,19 +19,16 @@ def lines_of(figure) -> dict:
 
 def test_bounds_are_drawn_over_cumulative_regret(tmp_path) -> None:
     result = make_result({"A": [[2, 4, 1], [4, 0, 5]], "B": [[1, 1, 1], [1, 1, 1]]})
-    path = tmp_path / "pictures" / "bounds.png"
-    figure = plot_bounds(result, {"ten each": lambda T: 10 * T}, "A", path)
+    figure = plot_bounds(result, {"ten each": lambda T: 10 * T}, "A", tmp_path / "in" / "a.png")
     (axes,) = figure.axes
     assert axes.get_yscale() == "log"
     lines = lines_of(figure)
     assert_allclose(lines["A, mean of trials"], [3, 5, 8])
     assert_allclose(lines["ten each"], [10, 20, 30])
     assert_allclose(lines[LARGEST], [5, 10, 15])
-    styles = {line.get_label(): line.get_linestyle() for line in axes.lines}
-    assert styles["A, mean of trials"] != styles["ten each"] != styles[LARGEST]
     thin = [line.get_ydata() for line in axes.lines if line.get_label().startswith("_")]
     assert_allclose(thin, [[2, 6, 7], [4, 4, 9]])
-    assert path.exists()
+    assert_written(tmp_path / "in" / "a.png")
 
 
 def test_orders_touch_the_second_half_from_above_and_below() -> None:
@@ -49,8 +46,7 @@ def test_orders_touch_the_second_half_from_above_and_below() -> None:
 @pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 def test_the_smallest_studies_can_be_drawn(tmp_path) -> None:
     result = make_result({"A": [[0.5]]})
-    lines = lines_of(plot_bounds(result, {"twice": lambda T: 2 * T}, path=tmp_path / "a.png"))
-    assert_written(tmp_path / "a.png")
+    lines = lines_of(plot_bounds(result, {"twice": lambda T: 2 * T}))
     assert (lines["A, mean of trials"], lines[LARGEST], lines["twice"]) == (0.5, 0.5, 2)
     orders = plot_orders(result, {"linear": lambda T: T}, path=tmp_path / "b.png")
     assert_written(tmp_path / "b.png")

@@ -1,0 +1,415 @@
+"""Regret bounds: by hand, above measured regret, and what they refuse."""
+
+import inspect
+import math
+import re
+from math import ceil, e, log, pi, sqrt
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import Tensor
+
+from botorch_tv import theory
+from botorch_tv.acquisition import BayesEventTriggered, BayesResetting, BayesTV
+from botorch_tv.forgetting import ExponentialWeights
+from botorch_tv.simulation import AbruptWorld, FixedFunctions, MarkovWorld, StaticWorld, run_study
+from botorch_tv.strategies import (
+    Grid,
+    Strategy,
+    et_gp_ucb,
+    gp_ts,
+    igp_ucb,
+    r_gp_ucb,
+    tv_gp_ucb,
+    w_gp_ucb,
+)
+
+T = np.array([10.0, 50.0])
+ROUNDS = torch.as_tensor(T)
+SLOPES = {"dim": 2, "delta": 0.2, "r": 1.5, "a1": 3.0, "b1": 4.0}
+TAIL = {"a0": 5.0, "b0": 1.2}
+VARIANCE = 0.25  # σ² = 1/4, so σ^-2 = 4, σ^-4 = 16
+C1 = 8 / log(5)
+
+
+def bayes(union: float) -> np.ndarray:
+    """β_T of [B16] (16), (19) and [ET] Theorem 1, with union · π² T² / δ in its logarithms."""
+    A = union * pi**2 * T**2 / 0.2
+    return 2 * np.log(A) + 4 * np.log(1.5 * 2 * 4.0 * T**2 * np.sqrt(np.log(2 * 3.0 * A)))
+
+
+def test_bogunovic_17_and_18() -> None:
+    beta = bayes(2 / 3)
+    change = 7**3 * 0.01
+    psi = np.sqrt(beta * (12 + 16) * change) + 20 * change * 3.2 * np.sqrt(
+        np.log(12 * pi**2 * T**2 / 0.6)
+    )
+    got = theory.resetting_mismatch(
+        ROUNDS, torch.as_tensor(beta), period=7, epsilon=0.01, noise=VARIANCE, delta=0.2, **TAIL
+    )
+    assert_allclose(got, psi)
+    bound = theory.r_gp_ucb_regret(
+        ROUNDS, period=7, gain=2.5, epsilon=0.01, noise=VARIANCE, **SLOPES, **TAIL
+    )
+    assert_allclose(bound, np.sqrt(C1 * T * beta * (T / 7 + 1) * 2.5) + 2 + T * psi, rtol=1e-12)
+
+
+def test_bogunovic_20_and_21() -> None:
+    beta = bayes(1 / 2)
+    gain = np.array([3.0, 9.0])
+    bound = theory.tv_gp_ucb_regret(ROUNDS, gain=torch.as_tensor(gain), noise=VARIANCE, **SLOPES)
+    assert_allclose(bound, np.sqrt(C1 * T * beta * gain) + 2)
+    varying = (T / 5 + 1) * (1.7 + 125 * 0.02)
+    got = theory.time_varying_gain(ROUNDS, block=5, gain=1.7, epsilon=0.02)
+    assert_allclose(got, varying)
+    blocks = theory.tv_gp_ucb_regret_by_blocks(
+        ROUNDS, block=5, gain=1.7, epsilon=0.02, noise=VARIANCE, **SLOPES
+    )
+    assert_allclose(blocks, np.sqrt(C1 * T * beta * varying) + 2)
+
+
+def test_time_varying_gain_of_brute_force() -> None:
+    K = torch.tensor([[1.0, 0.4], [0.4, 1.0]], dtype=torch.float64)
+    t = torch.arange(3.0)
+    decay = 0.9 ** ((t[:, None] - t).abs() / 2)
+    arms = torch.cartesian_prod(*[torch.arange(2)] * 3)
+    grams = K[arms[:, :, None], arms[:, None, :]]
+    largest = float(theory.information_gain(grams * decay, 1.0).max())
+    for block in (1, 2, 3):
+        sets = torch.cartesian_prod(*[torch.arange(2)] * block).reshape(-1, block)
+        static = theory.information_gain(K[sets[:, :, None], sets[:, None, :]], 1.0).max()
+        bound = theory.time_varying_gain(3, block=block, gain=float(static), epsilon=0.1)
+        assert largest <= float(bound)
+
+
+def test_bogunovic_orders() -> None:
+    assert_allclose(theory.r_gp_ucb_order(ROUNDS, 0.0), np.sqrt(T))
+    assert_allclose(theory.r_gp_ucb_order(ROUNDS, 0.5**8, constant=3), 3 * T / 2)
+    assert_allclose(theory.tv_gp_ucb_order(ROUNDS, 0.5**6), T / 2)
+    c = 2 / 7  # d = 1, ν = 2.5
+    matern = theory.tv_gp_ucb_order(ROUNDS, 0.03, nu=2.5, dim=1)
+    expected = np.maximum(np.sqrt(T ** (1 + c)), T * 0.03 ** (0.5 * (1 - c) / (3 - c)))
+    assert_allclose(matern, expected)
+    resetting = theory.r_gp_ucb_order(ROUNDS, 1e-9, nu=2.5, dim=1)
+    assert_allclose(resetting, np.sqrt(T ** (1 + c)))
+    assert_allclose(theory.markov_lower_bound(ROUNDS, 0.1, constant=2), 0.2 * T)
+
+
+@pytest.mark.parametrize(("epsilon", "forgotten"), [(0.0, 0.0), (0.19, 1 - 0.9**6), (1.0, 1.0)])
+@pytest.mark.parametrize(("parts", "union"), [(4, 4 / 3), (2, 2 / 3)])
+def test_event_triggered_12_13_and_46_47(epsilon, forgotten, parts, union) -> None:
+    """[ET] with 1 - ε = 0.9², where exp(-p(ε) N) = 0.9^N."""
+    beta, u = bayes(union), 36 * forgotten
+    largest = (1.2 + sqrt(2) * 0.5) * sqrt(log(parts * 6 * pi**2 * 36 / 0.6))
+    phi = 2 * np.sqrt(beta * 28 * u) + 2 * 20 * u * largest
+    model = {"epsilon": epsilon, "noise": VARIANCE, **TAIL}
+    given = {"block": 6, "delta": 0.2, "parts": parts}
+    assert_allclose(theory.model_mismatch(torch.as_tensor(beta), **given, **model), phi)
+    model |= SLOPES | {"gain": 2.2}
+    if parts == 4:
+        bound = theory.et_gp_ucb_regret(ROUNDS, block=6, **model)
+    else:
+        bound = theory.r_gp_ucb_regret_improved(ROUNDS, period=6, **model)
+    assert_allclose(bound, np.sqrt(C1 * T * beta * (T / 6 + 1) * 2.2) + 2 + T * phi)
+
+
+def test_reset_time() -> None:
+    assert theory.reset_time_bound(200, 12.5, 0.2) == 63
+    assert theory.reset_time_bound(50, 12.5, 0.2) == 50
+
+
+def test_chowdhury_theorem_3() -> None:
+    gain = np.array([4.0, 6.0])
+    beta = 1.5 + 0.3 * np.sqrt(2 * (gain + 1 + log(10)))
+    bound = theory.igp_ucb_regret(ROUNDS, gain=torch.as_tensor(gain), B=1.5, R=0.3, delta=0.1)
+    assert_allclose(bound, 2 * beta * np.sqrt(4 * (T + 2) * gain))
+    order = theory.igp_ucb_order(ROUNDS, gain=torch.as_tensor(gain), B=1.5, delta=0.1, constant=2)
+    assert_allclose(order, 2 * (1.5 * np.sqrt(T * gain) + np.sqrt(T * gain * (gain + log(10)))))
+
+
+def test_chowdhury_theorem_4() -> None:
+    gain = np.array([4.0, 6.0])
+    size = 2 * np.log(1.5 * 5 * 1 * 2 * T**2)
+    got = theory.log_decision_set(ROUNDS, B=1.5, L=5, r=1, dim=2)
+    assert_allclose(got, size)
+    v = 1.5 + 0.3 * np.sqrt(2 * (gain + 1 + log(20)))
+    c = v * (1 + np.sqrt(4 * np.log(T) + 2 * 2 * np.log(15 * T**2)))  # Definition 1
+    p = 1 / (4 * e * sqrt(pi))
+    expected = (
+        11 * c / p * np.sqrt(4 * (T + 2) * gain)
+        + 4 * pi**2 / 6
+        + (4 * 1.5 + 11) * c / p * np.sqrt(2 * T * log(20))
+    )
+    bound = theory.gp_ts_regret(
+        ROUNDS, gain=torch.as_tensor(gain), B=1.5, R=0.3, delta=0.1, log_decisions=got
+    )
+    assert_allclose(bound, expected)
+    order = theory.gp_ts_order(ROUNDS, gain=torch.as_tensor(gain), B=1.5, dim=2, delta=0.1)
+    assert_allclose(
+        order,
+        np.sqrt((gain + log(20)) * 2 * np.log(3 * T))
+        * (np.sqrt(T * gain) + 1.5 * np.sqrt(T * log(20))),
+    )
+
+
+@pytest.mark.parametrize("feature_error", [0.0, 1e-4])
+def test_deng_appendix_c5(feature_error: float) -> None:
+    gamma, lam, c, m, B, R, budget = 0.9, 0.5, 4, 3, 1.5, 0.3, 2.0
+    beta = B + R / sqrt(lam) * sqrt(2 * log(10) + 2 * 6.0)
+    leak = 2 * lam * m * log(1 / gamma)
+    terms = [
+        2 * beta * np.sqrt(4 * lam * T * 5.0 + leak * T**2),
+        2 / lam * c**1.5 * budget * sqrt(4 * lam * 5.0 + leak * c),
+        4 * B * gamma**c / (lam * 0.1) * T,
+        2 / lam * budget * c**2 * sqrt(feature_error) / 0.1,
+        2 * beta * T * sqrt(feature_error) / 0.1,
+    ]
+    ball = {"B": B, "R": R, "delta": 0.1, "noise": lam, "gamma": gamma, "memory": c, "features": m}
+    bound = theory.w_gp_ucb_regret(
+        ROUNDS, gain=5.0, double_gain=6.0, budget=budget, feature_error=feature_error, **ball
+    )
+    assert_allclose(bound, sum(terms))
+
+
+def test_deng_corollary_5() -> None:
+    settled = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, constant=3)
+    assert_allclose(settled, 3 * 2**7 * 2 * T**0.75)
+    unknown = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, budget_given=False)
+    assert_allclose(unknown, 2**7 * 16 * T**0.75)
+    assert theory.analysis_memory(100, 0.9) == ceil(10 * log(100)) == 47
+    assert theory.analysis_memory(1, 0.9) == 1
+
+
+def test_mauduit_orders() -> None:
+    L = np.log(T)
+    bandit = theory.ui_gp_ucb_order(ROUNDS, alpha=0.2, dim=2, constant=3)
+    assert_allclose(bandit, 3 * np.sqrt(4 * T**1.6 * L**6))
+    sparq = theory.sparq_gp_ucb_order(ROUNDS, dim=2, delta=0.1)
+    assert_allclose(sparq, np.sqrt((log(10) + 2 * np.log(2 * L) ** 3) * T * 2 * L**3))
+    windowed = theory.w_sparq_gp_ucb_order(ROUNDS, alpha_tilde=0.25, dim=2, delta=0.1)
+    assert_allclose(windowed, np.sqrt(T**1.5 * 2 * L**3 * (log(10) + 2 * T**0.25 * L**3)))
+    assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=0.5), T**0.75)
+    assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=2, constant=2), 2 * T)
+
+
+def test_horizons_of_any_shape_and_type() -> None:
+    item = theory.igp_ucb_regret(10, gain=4, B=1.5, R=0.3, delta=0.1)
+    many = theory.igp_ucb_regret(torch.full((2, 3), 10), gain=4, B=1.5, R=0.3, delta=0.1)
+    assert item.dtype == many.dtype == torch.float64
+    assert torch.equal(many, item.expand(2, 3))
+    T = torch.full((4,), 10.0, dtype=torch.float32)
+    bounds = [call for call in CALLS if call.__name__.endswith(("_regret", "_order"))]
+    for call in bounds:
+        found = call(**(good(call) | {"T": T}))
+        assert (found.dtype, found.shape) == (torch.float32, (4,)), call.__name__
+
+
+def test_constants_that_touch() -> None:
+    order, measured = torch.tensor([0.0, 1.0, 4.0]), torch.tensor([5.0, 2.0, 4.0])
+    assert theory.smallest_constant(order, measured) == 2
+    assert theory.largest_constant(order, measured) == 1
+
+
+def test_forgetting_speed_of_the_mismatch() -> None:
+    spread = theory.model_mismatch(
+        1.0, block=4, epsilon=1e-18, noise=1.0, delta=0.1, a0=0, b0=0, parts=2
+    )
+    u = 64 * 1e-18 / 2
+    tail = sqrt(2) * sqrt(log(2 * pi**2 * 16 / 0.3))
+    assert float(spread) == pytest.approx(2 * sqrt(4 * u) + 4 * u * tail)
+
+
+TRIALS = 8
+DELTA = 0.1
+
+
+def line(points: int, lengthscale: float) -> tuple[Grid, Tensor]:
+    grid = Grid.regular(points=points, dim=1)
+    apart = grid.X - grid.X.T
+    return grid, torch.exp(-(apart**2) / (2 * lengthscale**2))
+
+
+def of_norm(B: float, K: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Functions Σ a_i k(x_i, .) of norm B and their coefficients, both `trials x M`."""
+    a = torch.as_tensor(np.random.default_rng(seed).standard_normal((TRIALS, len(K))))
+    a = B * a / (a @ K * a).sum(-1, keepdim=True).sqrt()
+    return a @ K, a
+
+
+def cumulative(world: object, strategy: Strategy, horizon: int) -> np.ndarray:
+    """R_1, ..., R_T of every trial, `trials x rounds`."""
+    study = run_study(
+        world, {"one": strategy}, trials=TRIALS, horizon=horizon, progress=False, workers=1
+    )
+    return np.cumsum(study.regret.sel(strategy="one").values, axis=-1)
+
+
+def rounds(horizon: int) -> Tensor:
+    return torch.arange(1, horizon + 1, dtype=torch.float64)
+
+
+def test_igp_ucb_and_gp_ts_on_functions_of_given_norm() -> None:
+    """[C17] Theorems 3 and 4, with λ = 1 + 2/T. IGP-UCB's bound says more than 2 B T."""
+    HORIZON, B, R = 100, 1.0, 0.1
+    grid, K = line(11, 0.4)
+    world = StaticWorld(grid, functions=FixedFunctions(of_norm(B, K, 0)[0]), noise=R**2)
+    lam = 1 + 2 / HORIZON
+    gain = theory.greedy_information_gain(K, lam, HORIZON)[1:]
+    shared = {"kernel": K, "noise": lam, "B": B, "R": R, "delta": DELTA}
+    regret = cumulative(world, igp_ucb(**shared), HORIZON)
+    bound = theory.igp_ucb_regret(rounds(HORIZON), gain=gain, B=B, R=R, delta=DELTA).numpy()
+    assert (regret <= bound).all()
+    assert bound[-1] < 2 * B * HORIZON
+    assert regret[:, -1].max() > bound[-1] / 100
+    regret = cumulative(world, gp_ts(**shared), HORIZON)
+    bound = theory.gp_ts_regret(
+        rounds(HORIZON), gain=gain, B=B, R=R, delta=DELTA, log_decisions=math.log(len(grid))
+    ).numpy()
+    assert (regret <= bound).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.05])
+def test_bayesian_bounds_on_markov_worlds(epsilon: float) -> None:
+    """[B16] (17), (20) and (21), [ET] (12) and (46), each with its own width."""
+    HORIZON, noise, l = 60, 0.5, 0.3
+    grid, K = line(15, l)
+    a0, b0, a1, b1 = theory.squared_exponential_tails(l)
+    slopes = {"delta": DELTA, "r": 1.0, "a1": a1, "b1": b1}
+    model = {"epsilon": epsilon, "noise": noise, "dim": 1} | slopes
+    tails = {"a0": a0, "b0": b0}
+    world = MarkovWorld(grid, kernel=K, epsilon=epsilon, noise=noise)
+    gain = theory.greedy_information_gain(K, noise, HORIZON)
+    horizons = rounds(HORIZON)
+
+    width = BayesTV(**slopes)
+    strategy = tv_gp_ucb(kernel=K, noise=noise, epsilon=epsilon, width=width)
+    regret = cumulative(world, strategy, HORIZON)
+    varying = theory.markov_information_gain(K, noise, epsilon, HORIZON)[1:]
+    bound = theory.tv_gp_ucb_regret(horizons, gain=varying, noise=noise, dim=1, **slopes)
+    assert (regret <= bound.numpy()).all()
+    block = theory.analysis_block(epsilon, HORIZON)
+    bound = theory.tv_gp_ucb_regret_by_blocks(
+        horizons[block - 1 :], block=block, gain=float(gain[block]), **model
+    )
+    assert (regret[:, block - 1 :] <= bound.numpy()).all()
+
+    period = theory.reset_period(epsilon, HORIZON)
+    width = BayesResetting(**slopes)
+    regret = cumulative(world, r_gp_ucb(kernel=K, noise=noise, period=period, width=width), HORIZON)
+    for bound_of in (theory.r_gp_ucb_regret, theory.r_gp_ucb_regret_improved):
+        bound = bound_of(horizons, period=period, gain=float(gain[period]), **model, **tails)
+        assert (regret <= bound.numpy()).all()
+
+    width = BayesEventTriggered(**slopes)
+    regret = cumulative(world, et_gp_ucb(kernel=K, noise=noise, width=width), HORIZON)
+    bound = theory.et_gp_ucb_regret(
+        horizons, block=HORIZON, gain=float(gain[HORIZON]), **model, **tails
+    )
+    assert (regret <= bound.numpy()).all()
+
+
+def test_w_gp_ucb_on_functions_that_are_replaced() -> None:
+    """[W22] Appendix C.5: B_T is the norm of the change from round 30 on."""
+    HORIZON, B, R, lam = 60, 1.0, 0.3, 0.5
+    grid, K = line(11, 0.4)
+    (first, a), (second, b) = of_norm(B, K, 1), of_norm(B, K, 2)
+    world = AbruptWorld(
+        grid, functions=[FixedFunctions(first), FixedFunctions(second)], changes=(30,), noise=R**2
+    )
+    change = float((((b - a) @ K) * (b - a)).sum(-1).max().sqrt())
+    gamma = theory.discount(HORIZON, math.log(HORIZON) ** 2, change)
+    strategy = w_gp_ucb(kernel=K, noise=lam, gamma=gamma, B=B, R=R, delta=DELTA)
+    regret = cumulative(world, strategy, HORIZON)
+    horizons = rounds(HORIZON)
+    gain = theory.greedy_information_gain(K, lam, HORIZON)[1:]  # above either weighted gain
+    ball = {"gamma": gamma, "noise": lam, "B": B, "R": R, "delta": DELTA, "features": len(grid)}
+    budget, memory = change * (horizons >= 30), theory.analysis_memory(HORIZON, gamma)
+    bound = theory.w_gp_ucb_regret(
+        horizons, gain=gain, double_gain=gain, budget=budget, memory=memory, **ball
+    )
+    assert (regret <= bound.numpy()).all()
+
+
+COVARIANCE = torch.eye(3, dtype=torch.float64)
+GOOD = {
+    **{"T": 10, "horizon": 9, "t": 9, "start": 9, "asking": [3], "period": 5, "block": 5, "dim": 2},
+    **{"epsilon": 0.1, "gain": 1, "double_gain": 1, "noise": 0.5, "delta": 0.2, "r": 1.0},
+    **{"a0": 1.0, "b0": 1.0, "a1": 1.0, "b1": 4.0, "B": 1, "R": 1, "L": 1, "log_decisions": 3.0},
+    **{"gamma": 0.9, "budget": 1, "memory": 3, "features": 2, "mean": 3, "terms": 1, "tail": 0},
+    **{"alpha": 2.0, "alpha_tilde": 0.25, "C_p": 1, "beta_p": 3, "C_e1": 1, "C_e2": 1},
+    **{"covariance": COVARIANCE, "inflation": ExponentialWeights(0.9), "kernel": "se"},
+    "lengthscale": 1,
+    **{"beta": 2, "parts": 2},
+}
+NAN = math.nan
+VALUES = [  # that names refuse
+    ("delta gamma", [1, 1.1, NAN]),
+    ("C_e1 C_e2 C_p L a1 b1 k_bar lengthscale constant mean nu psi r noise", [0, NAN]),
+    ("B R a0 alpha b0 budget double_gain feature_error gain log_decisions tail", [-1, NAN]),
+    ("T block dim features horizon memory", [0]),
+    ("period start t terms", [0, 2.5]),
+    ("epsilon", [-0.1, 1.1]),
+    ("beta_p", [1.5]),
+    ("alpha_tilde", [0.0, -0.1, 1 / 3, NAN]),
+]
+BAD = {name: values for names, values in VALUES for name in names.split()}
+CALLS = [call for name in theory.__all__ if inspect.isfunction(call := getattr(theory, name))]
+WORDS = [
+    (theory.r_gp_ucb_regret, {"T": torch.tensor([3.0, 2.5])}, r"T is 2\.5, .* at least 1"),
+    (theory.r_gp_ucb_regret, {"gain": -1}, "gain is -1, .* docstring"),
+    (theory.r_gp_ucb_regret, {"a1": 1e-9}, "a1 must exceed"),
+    (theory.tv_gp_ucb_regret_by_blocks, {"block": 11}, "T is 10, .* at least 11"),
+    (theory.tv_gp_ucb_order, {"nu": 2.5, "dim": None}, "dim is None"),
+    (theory.analysis_block, {"nu": 2.5, "dim": None}, "dim is None"),
+    (theory.gp_ts_regret, {"B": 1e-3}, r"B is 0.001, but the proof needs"),
+    (theory.gp_ts_order, {"B": 0.025}, r"B d T is 0.5 .* later T"),
+    (theory.log_decision_set, {"B": 1e-3}, r"is 0.2 at T = 10, .* raise B"),
+    (theory.w_gp_ucb_regret, {"noise": 0.3}, "noise is 0.3, but .* 0.398"),
+    (theory.w_gp_ucb_order, {"budget": 0}, "budget is 0.* igp_ucb_order"),
+    (theory.sparq_gp_ucb_order, {"dim": 1, "T": 2}, "T is 2, .* at least 3"),
+    (theory.exponential_gain_bound, {"noise": 100, "gamma": 0.8**0.5}, "noise is 100.* below 5"),
+]
+
+
+def good(call) -> dict:
+    given = {name: GOOD[name] for name in inspect.signature(call).parameters if name in GOOD}
+    return given | ({"nu": 2.5} if call is theory.matern_exponent else {})
+
+
+# Every argument of every function is replaced by one of its bad values at a time.
+SINGLE = [
+    (call, {name: value}, "noise is" if name == "noise" else re.escape(f"{name} is {value}"))
+    for call in CALLS
+    for name in inspect.signature(call).parameters
+    for value in BAD.get(name, [])
+    if (call, value) != (theory.weighted_information_gain, 1)
+]
+
+
+@pytest.mark.parametrize(("call", "bad", "message"), SINGLE + WORDS)
+def test_refused_for_the_bad_value_only(call, bad, message) -> None:
+    assert call(**good(call)) is not None
+    with pytest.raises(ValueError, match=message):
+        call(**(good(call) | bad))
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        *((call, "gain") for call in CALLS if call.__name__.endswith("ucb_regret")),
+        (theory.gp_ts_regret, "log_decisions"),
+        (theory.w_gp_ucb_regret, "double_gain"),
+        (theory.w_gp_ucb_regret, "budget"),
+    ],
+)
+def test_a_value_per_horizon(call, what) -> None:
+    gain = theory.markov_information_gain(COVARIANCE, 0.1, 0.1, 5)
+    given = good(call) | {"T": torch.arange(1, 6)}
+    assert call(**(given | {what: gain[1:]})).shape == (5,)
+    if what.endswith("gain"):
+        with pytest.raises(ValueError, match=f"{what} starts with the value for 0 rounds"):
+            call(**(given | {what: gain}))
+    with pytest.raises(RuntimeError, match="must match the size"):
+        call(**(given | {what: gain[:4]}))
