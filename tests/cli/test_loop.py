@@ -6,7 +6,7 @@ import random
 import re
 import signal
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -42,13 +42,6 @@ def test_a_loop_from_the_command_line(tmp_path, capsys):
     assert (tmp_path / "loop.png").exists()
     loop = Loop.load(file, adaptive_gp_ucb(maximize=False))
     assert loop.table()["y"].tolist()[1] == -2.5
-
-
-def test_choices_may_be_times_of_day(tmp_path):
-    file = str(tmp_path / "loop.json")
-    assert run("new", file, "start=10:00,12:30,14:00") == 0
-    assert run("observe", file, "1.5", "start=12:30") == 0
-    assert Loop.load(file).table()["start"].tolist() == ["12:30"]
 
 
 @pytest.mark.parametrize("y", ["-8.5e-06", "-.5", "-3", "1e3", "-2E+2"])
@@ -100,21 +93,6 @@ def test_refused(argv, message, tmp_path, capsys):
     assert run(*(names.get(argument, argument) for argument in argv)) == cli.EXIT_ERROR
     assert message in capsys.readouterr().err
     assert file.read_bytes() == before
-
-
-def test_observe_adds_earlier_measurements(tmp_path):
-    file = str(tmp_path / "loop.json")
-    run("new", file, "temperature=20:80", "layers=1:8:int")
-    before = ("--time", "2026-03-01T08:00+00:00")
-    assert run("observe", file, "-8e-3", "layers=3", "temperature=60", *before) == 0
-    assert run("observe", file, "2", "temperature=20", "layers=1") == 0
-    loop = Loop.load(file)
-    assert loop.table()["number"].tolist() == [-1, -2]
-    assert loop.table()[["temperature", "layers", "y"]].to_numpy().tolist() == [
-        [60, 3, -8e-3],
-        [20, 1, 2],
-    ]
-    assert loop.table()["time"][0] == datetime(2026, 3, 1, 8, tzinfo=UTC)
 
 
 def test_hints_are_commands(tmp_path, capsys):
@@ -423,16 +401,6 @@ def test_two_processes_that_are_killed_lose_nothing(kills, tmp_path):
     assert run("ask", str(file)) == 0
 
 
-def test_a_measurement_in_the_future_is_reported(tmp_path, capsys):
-    file = str(tmp_path / "loop.json")
-    (tmp_path / "past.csv").write_text("time,x,y\n2026-03-01,0.5,1\n9026-03-02,0.6,2\n")
-    run("new", file, "x=0:1")
-    run("observe", file, "1", "x=0.5", "--time", "2026-02-01")
-    assert not capsys.readouterr().err
-    assert run("import", file, str(tmp_path / "past.csv")) == 0
-    assert "measurement is at 9026-03-02 00:00:00, in the future" in capsys.readouterr().err
-
-
 def test_readings_are_amended_and_removed(tmp_path, capsys):
     file = str(tmp_path / "loop.json")
     run("new", file, "x=0:1", "--unit", "rounds")
@@ -531,17 +499,6 @@ def test_files_that_never_end(tmp_path, capsys):
         Loop.load(tmp_path / "other.json")
 
 
-def test_a_table_without_times_is_counted_once(tmp_path, capsys):
-    file, table = str(tmp_path / "loop.json"), tmp_path / "past.csv"
-    assert run("new", file, "t=20:80", "--unit", "rounds") == 0
-    table.write_text("t,y\n30,1\n30,1\n31,2\n")
-    assert run("import", file, str(table)) == 0
-    table.write_text("t,y\n30,1\n30,1\n31,2\n32,2\n")
-    assert run("import", file, str(table)) == 0
-    assert "Imported: 1 measurement; 3 already present" in capsys.readouterr().out
-    assert Loop.load(file).history.y.tolist() == [1.0, 1.0, 2.0, 2.0]
-
-
 def test_a_printed_table_of_parameters_called_as_its_columns_is_taken_in(tmp_path, capsys):
     old, new, table = str(tmp_path / "old"), str(tmp_path / "new"), tmp_path / "table.csv"
     for file in (old, new):
@@ -566,13 +523,12 @@ def test_every_step_has_a_page_of_help(step, capsys):
     assert f"botorch-tv loop {step} [-h]" in capsys.readouterr().out
 
 
-def test_refusals_name_commands_that_help(tmp_path, capsys):
-    file = str(tmp_path / "loop.json")
-    assert run("new", file, "x=0:1", "--unit", "rounds") == 0
-    assert run("tell", file, "1") == 2
-    assert f"botorch-tv loop ask {file} makes a new suggestion" in capsys.readouterr().err
-    assert run("ask", file, "--time", "1") == 0
-    assert run("ask", file, "--time", "2") == 2
-    summary = capsys.readouterr().err
-    assert f"botorch-tv loop tell {file} Y --number N answers a suggestion" in summary
-    assert f"botorch-tv loop ask {file} --pending N allows more" in summary
+def test_a_table_without_times_is_counted_once(tmp_path, capsys):
+    file, table = str(tmp_path / "loop.json"), tmp_path / "past.csv"
+    assert run("new", file, "t=20:80", "--unit", "rounds") == 0
+    table.write_text("t,y\n30,1\n30,1\n31,2\n")
+    assert run("import", file, str(table)) == 0
+    table.write_text("t,y\n30,1\n30,1\n31,2\n32,2\n")
+    assert run("import", file, str(table)) == 0
+    assert "Imported: 1 measurement; 3 already present" in capsys.readouterr().out
+    assert Loop.load(file).history.y.tolist() == [1.0, 1.0, 2.0, 2.0]

@@ -104,54 +104,6 @@ def test_same_choices_as_by_hand(kind, place, tmp_path):
     assert torch.equal(ours.variance, theirs.variance)
 
 
-def work(loop, start, stop, file=None):
-    """Rounds with two suggestions open, answers out of order, and a slow expert."""
-    record = []
-    waiting = []
-    for t in range(start, stop):
-        if file is not None:
-            loop.save(file)
-            loop = Loop.load(file, loop.strategy)
-        while len(loop.open) < 2:
-            suggestion = loop.ask()
-            record.append(
-                (
-                    suggestion.number,
-                    *suggestion.point,
-                    suggestion.time,
-                    suggestion.mean,
-                    suggestion.sd,
-                )
-            )
-        chosen = loop.open[t % 2]
-        loop.tell(measured(chosen.point, t), suggestion=chosen, ok=t != 6)
-        asked = loop.consult()
-        if asked is not None:
-            record.append((asked.number, asked.points, asked.time))
-            if asked.number not in [consultation.number for consultation in waiting]:
-                waiting.append(asked)
-        if waiting and t % 3:
-            oldest = waiting.pop(0)
-            ok = [place != 1 for place in range(len(oldest))]
-            loop.absorb(oldest, answered(oldest), ok=ok)
-    return loop, record
-
-
-@pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
-@pytest.mark.parametrize("place", ["grid", "box"])
-@pytest.mark.parametrize("kind", list(KINDS))
-def test_saving_in_every_round_changes_nothing(kind, place, tmp_path):
-    rounds = 6 if place == "box" else 12
-    whole, expected = work(loop_of(kind, place, pending=2, seed=3), 0, rounds)
-    file = tmp_path / "loop.json"
-    parts, actual = work(loop_of(kind, place, pending=2, seed=3), 0, rounds, file)
-    assert actual == expected
-    for loop, name in ((whole, "whole"), (parts, "parts")):
-        loop.save(tmp_path / name)
-    assert (tmp_path / "whole").read_text() == (tmp_path / "parts").read_text()
-    assert repr(whole) == repr(parts)
-
-
 # ---------------------------------------------------------------- answers out of order
 
 

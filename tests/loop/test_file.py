@@ -18,7 +18,6 @@ from loop.loops import (
     kernel,
     made,
     measured,
-    tensor,
 )
 
 from botorch_tv import files
@@ -92,22 +91,6 @@ def test_everything_is_in_the_file_number_for_number(tmp_path):
     assert again.ask(context=0.5).number == 4
     with pytest.raises(Exception, match="suggestion is 1, but"):
         again.tell(0.1, suggestion=1)
-
-
-def test_the_file_is_readable(tmp_path):
-    loop = made(("Markov", "grid"))
-    for y in (0.5, 0.25):
-        loop.ask()
-        loop.tell(y)
-    loop.save(str(tmp_path / "loop.json"))
-    text = (tmp_path / "loop.json").read_text()
-    content = json.loads(text)
-    assert content["version"] == 3
-    assert content["strategy"]["kernel"]["kernel"] == "RBFKernel(lengthscale=0.3)"
-    assert [answer["y"] for answer in content["answers"]] == [0.5, 0.25]
-    assert content["answers"][0]["point"] == [0.0, 0.0]
-    assert next(line for line in text.splitlines() if '"y": 0.25' in line).endswith("}")
-    assert text.count("\n") < 25
 
 
 def test_files_written_before_are_read(tmp_path):
@@ -317,25 +300,6 @@ def test_the_file_survives_a_kill_while_saving(where, step, saved):
     assert sorted(file.name for file in saved.parent.iterdir()) == ["after.json", "loop.json"]
 
 
-def test_a_full_disk_changes_neither_loop_nor_file(saved, monkeypatch):
-    before = saved.read_text()
-    loop = Loop.load(saved, STRATEGIES["Markov"]())
-    loop.ask()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left"):
-            loop.save(saved)
-    assert saved.read_text() == before
-    assert [file.name for file in saved.parent.iterdir()] == ["loop.json"]
-    loop.tell(0.3)
-    loop.save(saved)
-    assert len(Loop.load(saved, loop.strategy).history.y) == 4
-
-
 def test_a_link_stays_a_link(saved):
     link = saved.with_name("link.json")
     link.symlink_to(saved)
@@ -344,17 +308,6 @@ def test_a_link_stays_a_link(saved):
     loop.save(link)
     assert link.is_symlink()
     assert len(Loop.load(saved, loop.strategy).open) == 1
-
-
-def test_random_numbers_go_on(tmp_path):
-    """Another seed gives other choices, and the file keeps the place in the sequence."""
-    loops = [made(("Thompson", "grid"), seed=seed, pending=9) for seed in (0, 0, 1)]
-    points = [[tuple(loop.ask().point) for _ in range(6)] for loop in loops]
-    assert points[0] == points[1] != points[2]
-    loops[0].save(tmp_path / "loop.json")
-    again = Loop.load(tmp_path / "loop.json", loops[0].strategy)
-    assert [again.ask().point for _ in range(3)] == [loops[1].ask().point for _ in range(3)]
-    assert tensor(*points[0][0]).shape == (2,)
 
 
 def test_a_file_written_by_another_process_is_not_overwritten(tmp_path):

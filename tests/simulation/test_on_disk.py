@@ -13,7 +13,7 @@ import xarray as xr
 from lasting import players, same
 from lasting import study as usual_study
 from matplotlib.figure import Figure
-from strange_executors import Remote
+from simulation.strange_executors import Remote
 
 from botorch_tv.memory import free_bytes
 from botorch_tv.simulation import (

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from recorded_stream import RecordedStream, rounds
+from simulation.worlds.recorded_stream import RecordedStream, rounds
 
 from botorch_tv.simulation import (
     AbruptWorld,

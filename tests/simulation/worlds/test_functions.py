@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from recorded_stream import RecordedStream
+from simulation.worlds.recorded_stream import RecordedStream
 
 from botorch_tv.simulation import (
     FixedFunctions,

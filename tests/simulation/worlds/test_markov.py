@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from gpytorch.kernels import MaternKernel
-from recorded_stream import RecordedStream, rounds
+from simulation.worlds.recorded_stream import RecordedStream, rounds
 
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel

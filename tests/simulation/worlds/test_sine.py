@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from gpytorch.kernels import ScaleKernel
-from recorded_stream import RecordedStream, rounds
+from simulation.worlds.recorded_stream import RecordedStream, rounds
 
 from botorch_tv.simulation import SineWorld
 from botorch_tv.simulation.rivals import unit_kernel
