@@ -102,30 +102,9 @@ def test_nothing_is_imported_before_it_is_asked_for():
 
 ROOT = Path(botorch_tv.__file__).parent
 FLOORS = (  # from the ground up
-    "validation",
-    "files",
-    "memory",
-    "even_points",
-    "drawing",
-    "test_functions",
-    "forgetting",
-    "kernels",
-    "gp",
-    "identity",
-    "likelihoods",
-    "learning",
-    "models",
-    "acquisition",
-    "experts",
-    "strategies",
-    "loop",
-    "simulation",
-    "theory",
-    "papers",
-    "ax",
-    "optuna",
-    "cli",
-    "__main__",
+    *("validation", "files", "memory", "even_points", "drawing", "test_functions", "forgetting"),
+    *("kernels", "gp", "identity", "likelihoods", "learning", "models", "acquisition", "experts"),
+    *("strategies", "loop", "simulation", "theory", "papers", "ax", "optuna", "cli", "__main__"),
 )
 FLOOR = {name: number for number, name in enumerate(FLOORS)}
 
