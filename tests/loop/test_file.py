@@ -32,15 +32,8 @@ def work(loop, start, stop):
     for t in range(start, stop):
         while len(loop.open) < loop.pending:
             suggestion = loop.ask()
-            record.append(
-                (
-                    suggestion.number,
-                    *suggestion.point,
-                    suggestion.time,
-                    suggestion.mean,
-                    suggestion.sd,
-                )
-            )
+            record.append((suggestion.number, suggestion.point, suggestion.time))
+            record.append((suggestion.mean, suggestion.sd))
         chosen = loop.open[t % 2]
         if t == 7:
             loop.tell(ok=False, suggestion=chosen)
@@ -126,8 +119,6 @@ def test_files_written_before_are_read(tmp_path):
     assert {name: json.loads(text)[name] for name in rows} == rows
 
 
-# ---------------------------------------------------------------- domains
-
 thirds = torch.tensor([0.1, 1 / 3, 2 / 3], dtype=torch.float64)
 DOMAINS = {
     "regular": Grid.regular(7, 3, bounds=[(0, 1), (-1 / 3, 2), (5, 5.1)]),
@@ -175,9 +166,6 @@ def test_a_user_defined_search_must_be_passed_again(tmp_path):
         Loop.load(file, loop.strategy, BOX)
 
 
-# ---------------------------------------------------------------- refusals
-
-
 @pytest.fixture
 def saved(tmp_path):
     loop = made(("Markov", "grid"))
@@ -220,28 +208,19 @@ def test_another_domain_is_refused_by_name(domain, message, saved):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("old", "new", "message"),
     [
-        (lambda text: text[: len(text) // 2], "damaged or not the file of a loop"),
-        (lambda text: "", "damaged or not the file of a loop"),
-        (lambda text: "[1, 2]", "damaged or not the file of a loop"),
-        (lambda text: text.replace("botorch_tv loop", "study"), r"it is \('study', 3\), not"),
-        (
-            lambda text: text.replace('"version": 3', '"version": 2'),
-            r"it is \(.*, 2\), not \(.*, 3\)",
-        ),
-        (lambda text: text.replace('"arrival"', '"arrived"'), "KeyError: 'arrival'"),
-        (
-            lambda text: text.replace('"rows": [0.0', '"rows": ["a"'),
-            "damaged .*TypeError|ValueError",
-        ),
+        ("botorch_tv loop", "study", r"it is \('study', 3\), not"),
+        ('"version": 3', '"version": 2', r"it is \(.*, 2\), not \(.*, 3\)"),
+        ('"arrival"', '"arrived"', "KeyError: 'arrival'"),
+        ('"rows": [0.0', '"rows": ["a"', "damaged .*TypeError|ValueError"),
     ],
-    ids=["half", "empty", "list", "other", "version", "column", "domain"],
+    ids=["other", "version", "column", "domain"],
 )
-def test_files_of_other_kinds_are_refused(change, message, saved):
-    text = saved.read_text()
-    saved.write_text(change(unchecked(text)))
-    assert saved.read_text() != unchecked(text)
+def test_files_of_other_kinds_are_refused(old, new, message, saved):
+    text = unchecked(saved.read_text())
+    assert old in text
+    saved.write_text(text.replace(old, new))
     with pytest.raises(ValueError, match=message):
         Loop.load(saved, STRATEGIES["Markov"]())
 
@@ -269,9 +248,6 @@ def test_other_libraries_are_named(saved):
     saved.write_text(re.sub(r'"torch": "[^"]*"', '"torch": "1.0"', text))
     with pytest.warns(UserWarning, match="other libraries: torch is '1.0' there and '2.* here"):
         Loop.load(saved, STRATEGIES["Markov"]())
-
-
-# ---------------------------------------------------------------- when saving fails
 
 
 @pytest.mark.parametrize(

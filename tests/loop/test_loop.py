@@ -129,9 +129,6 @@ def test_warm_start_is_the_rows_in_order_of_time(name):
     assert torch.equal(loop.history.noise, torch.as_tensor(noise[np.argsort(times)]))
 
 
-# ---------------------------------------------------------------- several at once
-
-
 def with_open(strategy, rounds=6):
     """Three suggestions open after some rounds."""
     loop = Loop(strategy, BOX, pending=4)
@@ -205,9 +202,6 @@ def test_discarded_and_open_suggestions_change_no_choice():
         other.observe(suggestion.point, measured(suggestion.point, t), time=t + 1.0)
     assert loop.ask().point == other.ask().point
     assert loop.history.number.tolist() == [2, 4, 6, 8, 10]
-
-
-# ---------------------------------------------------------------- looking
 
 
 def test_history_is_a_table():

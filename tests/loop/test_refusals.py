@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from loop.loops import BOX, GRID, NOISE, STRATEGIES, WITH_CONTEXT, kernel, made, measured
+from loop.loops import (
+    BOX,
+    GRID,
+    NOISE,
+    STRATEGIES,
+    WITH_CONTEXT,
+    assert_refused,
+    kernel,
+    made,
+    measured,
+)
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.loop import Loop
@@ -34,20 +44,11 @@ def content(loop, folder):
 
 
 REFUSED = {
-    "too many": (
-        lambda loop: loop.ask(),
-        r"pending is 2, and open are 4 at .* 5 at .*; tell or discard .* to 3",
-    ),
+    "too many": (lambda loop: loop.ask(), "pending is 2, and open are 4 at .* 5 at .*; .* to 3"),
     "which": (lambda loop: loop.tell(1.0), r"open are: 4 .*; 5 .*; give the number"),
-    "answered": (
-        lambda loop: loop.tell(1.0, suggestion=1),
-        "suggestion is 1, but open are.*amend an answer, or observe",
-    ),
+    "answered": (lambda loop: loop.tell(1.0, suggestion=1), "suggestion is 1, .*amend an answer"),
     "discarded": (lambda loop: loop.tell(1.0, suggestion=3), "suggestion is 3, .* open .*observe"),
-    "a point": (
-        lambda loop: loop.discard([0.1, 0.2]),
-        r"suggestion is \[0.1, 0.2\].*give the number",
-    ),
+    "a point": (lambda loop: loop.discard([0.1, 0.2]), r"suggestion is \[0.1, 0.2\].*give the nu"),
     "of another loop": (
         lambda loop: loop.tell(1.0, suggestion=other_loop().open[3]),
         r"suggestion is Suggestion 4: \[.* open are: 4 at",
@@ -55,21 +56,15 @@ REFUSED = {
     "NaN": (lambda loop: loop.tell(nan, suggestion=4), "y is nan.*ok=False, or --failed"),
     "infinite": (lambda loop: loop.tell(inf, suggestion=4), "y is inf.*ok=False, or --failed"),
     "ok no": (lambda loop: loop.tell(1.0, suggestion=4, ok="no"), "ok is 'no'; give True or False"),
-    "no y": (lambda loop: loop.tell(suggestion=4), r"y is None, but it must be one number"),
+    "no y": (lambda loop: loop.tell(suggestion=4), "y is None, but it must be one number"),
     "text": (lambda loop: loop.tell("0.3", suggestion=4), "y is '0.3', but it must be one number"),
     "no time": (lambda loop: loop.tell(1.0, suggestion=4, time=nan), "time is nan"),
     "noise": (lambda loop: loop.tell(1.0, suggestion=4, noise=-1.0), "-1.0 as noise variance"),
-    "late noise": (
-        lambda loop: loop.tell(1.0, suggestion=4, time=0.5, noise=-1.0),
-        "-1.0 as noise variance",
-    ),
+    "late": (lambda loop: loop.tell(1.0, suggestion=4, time=0.5, noise=-1.0), "-1.0 as noise var"),
     "outside": (lambda loop: loop.observe([0.5, 3.0], 1.0), "X is .*3.0.* lies outside Box"),
     "text point": (lambda loop: loop.observe("here", 1.0), "X is 'here', but a point has 2 c"),
     "several": (lambda loop: loop.observe([[0.5, 0.5]] * 2, 1.0), "each of several points .*table"),
-    "no context": (
-        lambda loop: loop.observe([0.5, 0.5], 1.0, context=[1.0]),
-        "takes 0 numbers; see Box",
-    ),
+    "no context": (lambda loop: loop.observe([0.5, 0.5], 1.0, context=[1.0]), "takes 0 numbers"),
     "backwards": (
         lambda loop: loop.recommend(now=1.0),
         "now is 1, but the newest measurement was made at 2; .*observe an old measurement",
@@ -86,12 +81,7 @@ def other_loop():
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_and_nothing_changed(name, loop, tmp_path):
-    call, message = REFUSED[name]
-    before, state = content(loop, tmp_path), loop.state
-    with pytest.raises(InputDataError, match=message):
-        call(loop)
-    assert content(loop, tmp_path) == before
-    assert loop.state is state
+    assert_refused(loop, *REFUSED[name], tmp_path)
 
 
 def test_time_runs_forward_for_questions(tmp_path):
@@ -172,12 +162,9 @@ def test_a_loop_refuses_them_and_is_as_it_was(name, value, tmp_path):
     loop = Loop(STRATEGIES["static"](), BOX)
     loop.observe([0.2, 0.2], 0.5, time=1.0)
     loop.ask()
-    loop.save(tmp_path / "before")
     call, argument = LOOP[name]
-    with pytest.raises(InputDataError, match=rf"^{argument}.* is masked, .* ok=False for"):
-        call(loop, VALUES[value])
-    loop.save(tmp_path / "after")
-    assert (tmp_path / "after").read_text() == (tmp_path / "before").read_text()
+    message = rf"^{argument}.* is masked, .* ok=False for"
+    assert_refused(loop, lambda loop: call(loop, VALUES[value]), message, tmp_path)
 
 
 OTHERS = {
