@@ -409,14 +409,6 @@ def test_a_printed_table_of_parameters_called_as_its_columns_is_taken_in(tmp_pat
     assert "needs exactly one column 'y'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("step", ["new", "ask", "tell", "observe", "import", "table", "status"])
-def test_every_step_has_a_page_of_help(step, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run(step, "--help")
-    assert ended.value.code == 0
-    assert f"botorch-tv loop {step} [-h]" in capsys.readouterr().out
-
-
 def test_a_table_without_times_is_counted_once(tmp_path, capsys):
     file, table = str(tmp_path / "loop.json"), tmp_path / "past.csv"
     assert run("new", file, "t=20:80", "--unit", "rounds") == 0

@@ -238,23 +238,3 @@ def test_many_changes_and_spaces_alone(tmp_path):
     with pytest.warns(UserWarning, match=r"measurement -8 was changed; and 4 more\. The loop"):
         again = Loop.load(tmp_path / "loop.json", loop.strategy)
     assert again.history.y.tolist() == [2.0] * 12
-
-
-REFUSED_BY_HAND = {
-    "twice": (lambda c: c["answers"].append(row(c, 2)), "not in order of time"),
-    "unknown": (lambda c: row(c, 2).update(number=99), "99.* are not from 1 to 9"),
-    "outside": (lambda c: row(c, 2).update(point=[7.0, 7.0]), "is no point of Grid|not arm"),
-    "text": (lambda c: row(c, 2).update(y="0,5"), 'y is "0,5", not a finite number'),
-    "no number": (lambda c: row(c, 2).pop("number"), "KeyError: 'number'"),
-    "digests": (lambda c: c.update(digests=[1]), "TypeError"),
-}
-
-
-@pytest.mark.filterwarnings("ignore:.*changed by hand")
-@pytest.mark.parametrize("name", REFUSED_BY_HAND)
-def test_invalid_edits_are_refused(name, tmp_path):
-    loop = night(STRATEGIES["window"]())
-    change, message = REFUSED_BY_HAND[name]
-    edited(loop, tmp_path / "loop.json", change)
-    with pytest.raises(ValueError, match=rf"(?s)loop\.json .*({message}).*; load a"):
-        Loop.load(tmp_path / "loop.json", loop.strategy)

@@ -433,16 +433,6 @@ def test_how_fast_it_forgets_is_the_textbooks():
     assert forgetting_text(Static(), Static(), "") == ""
 
 
-def test_learned_forgetting_is_printed():
-    loop = made(("learning", "box"))
-    for t in range(8):
-        loop.observe([0.5, 0.0], math.cos(t))
-    decay = loop.state.basis.decay
-    text = loop.describe()
-    age = 2 * math.log(0.5) / math.log(1 - float(decay.value("epsilon")))
-    assert f"correlation half-life {age:.3g}" in text
-
-
 def test_the_picture_shows_measurements_and_slices(tmp_path):
     loop = night()
     figure = loop.plot(tmp_path / "night.png", now=LATER)
