@@ -14,60 +14,39 @@ import pytest
 import torch
 
 import botorch_tv
+from botorch_tv import strategies as s
 from botorch_tv.learning import Refit
 from botorch_tv.loop import Loop
 from botorch_tv.models import adaptive_model
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import (
-    Box,
-    Choice,
-    Float,
-    GPStrategy,
-    Grid,
-    PriorElimination,
-    adaptive_gp_ucb,
-    bob_gp_ucb,
-    et_gp_ucb,
-    glr_gp_ucb,
-    gp_ei,
-    gp_ts,
-    gp_ucb,
-    igp_ucb,
-    r_perp,
-    random_search,
-    sparq_gp_ucb,
-    sw_gp_ucb,
-    tv_gp_ucb,
-    ui_tvbo,
-    w_dbo,
-    w_gp_ucb,
-)
 
 GIVEN = {"kernel": unit_kernel("se", 0.3), "noise": 0.05}
 ON_GRIDS = {
-    "et": lambda: et_gp_ucb(**GIVEN),
-    "tv": lambda: tv_gp_ucb(**GIVEN, epsilon=0.05),
-    "sw": lambda: sw_gp_ucb(**GIVEN, window=5),
-    "w": lambda: w_gp_ucb(**GIVEN, gamma=0.9),
-    "glr": lambda: glr_gp_ucb(**GIVEN, chance=0.05),
-    "ts": lambda: gp_ts(**GIVEN),
-    "ei": lambda: gp_ei(**GIVEN),
-    "random": lambda: random_search(**GIVEN),
-    "adaptive": adaptive_gp_ucb,
-    "committee": lambda: PriorElimination(members=(gp_ucb(**GIVEN), igp_ucb(**GIVEN))),
-    "bandits": lambda: bob_gp_ucb(**GIVEN, windows=(3, 6), block=4, horizon=30),
-    "phases": lambda: r_perp(**GIVEN, period=4, beta=2.0),
-    "sparq": lambda: sparq_gp_ucb(**GIVEN, steps=20),
+    "et": lambda: s.et_gp_ucb(**GIVEN),
+    "tv": lambda: s.tv_gp_ucb(**GIVEN, epsilon=0.05),
+    "sw": lambda: s.sw_gp_ucb(**GIVEN, window=5),
+    "w": lambda: s.w_gp_ucb(**GIVEN, gamma=0.9),
+    "glr": lambda: s.glr_gp_ucb(**GIVEN, chance=0.05),
+    "ts": lambda: s.gp_ts(**GIVEN),
+    "ei": lambda: s.gp_ei(**GIVEN),
+    "random": lambda: s.random_search(**GIVEN),
+    "adaptive": s.adaptive_gp_ucb,
+    "committee": lambda: s.PriorElimination(members=(s.gp_ucb(**GIVEN), s.igp_ucb(**GIVEN))),
+    "bandits": lambda: s.bob_gp_ucb(**GIVEN, windows=(3, 6), block=4, horizon=30),
+    "phases": lambda: s.r_perp(**GIVEN, period=4, beta=2.0),
+    "sparq": lambda: s.sparq_gp_ucb(**GIVEN, steps=20),
 }
 ON_BOXES = {
-    "regression": lambda: gp_ucb(**GIVEN, inference="exact"),
-    "features": lambda: et_gp_ucb(**GIVEN, inference="features"),
-    "walk": lambda: ui_tvbo(**GIVEN, sigma_w2=0.05),
-    "ts": lambda: gp_ts(**GIVEN),
-    "w_dbo": lambda: w_dbo(**GIVEN, epsilon=0.05),
-    "learned": lambda: GPStrategy(**GIVEN, width=gp_ucb(**GIVEN).width, learning=Refit(every=4)),
-    "adaptive": adaptive_gp_ucb,
+    "regression": lambda: s.gp_ucb(**GIVEN, inference="exact"),
+    "features": lambda: s.et_gp_ucb(**GIVEN, inference="features"),
+    "walk": lambda: s.ui_tvbo(**GIVEN, sigma_w2=0.05),
+    "ts": lambda: s.gp_ts(**GIVEN),
+    "w_dbo": lambda: s.w_dbo(**GIVEN, epsilon=0.05),
+    "learned": lambda: s.GPStrategy(
+        **GIVEN, width=s.gp_ucb(**GIVEN).width, learning=Refit(every=4)
+    ),
+    "adaptive": s.adaptive_gp_ucb,
 }
 
 
@@ -111,16 +90,16 @@ def require_same(make):
 @pytest.mark.parametrize("name", ON_GRIDS)
 def test_choices_on_a_grid(name):
     shape = (3,) if name != "sparq" else ()
-    require_same(lambda: played(ON_GRIDS[name](), Grid.regular(6, 2), shape, 12))
+    require_same(lambda: played(ON_GRIDS[name](), s.Grid.regular(6, 2), shape, 12))
 
 
 @pytest.mark.parametrize("name", ON_BOXES)
 def test_choices_on_a_box(name):
-    require_same(lambda: played(ON_BOXES[name](), Box([(0.0, 1.0)] * 2), (), 9))
+    require_same(lambda: played(ON_BOXES[name](), s.Box([(0.0, 1.0)] * 2), (), 9))
 
 
 def test_studies():
-    grid = Grid.regular(6, 2)
+    grid = s.Grid.regular(6, 2)
     world = MarkovWorld(grid, kernel=GIVEN["kernel"], epsilon=0.05, noise=0.05)
     players = {name: ON_GRIDS[name]() for name in ("et", "w", "ts")}
 
@@ -146,7 +125,7 @@ def test_models():
 
 def test_loops():
     def points():
-        loop = Loop(Box({"x": Float(0, 1), "kind": Choice("a", "b")}))
+        loop = Loop(s.Box({"x": s.Float(0, 1), "kind": s.Choice("a", "b")}))
         chosen = []
         for t in range(5):
             suggestion = loop.ask(now=t)

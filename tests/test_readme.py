@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from lasting import players
-from strange_executors import PlainWorld, Queue
+from simulation.strange_executors import PlainWorld, Queue
 
 from benchmarks.readme import PICTURE, README, picture
 from botorch_tv.acquisition import Candidates, WidthContext

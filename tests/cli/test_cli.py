@@ -1,15 +1,23 @@
+"""`botorch-tv compare`, `plot` and `doctor`."""
+
 import os
 import re
 import sys
-import warnings
+import tomllib
+from importlib.metadata import version as version_of
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-import botorch_tv
 from botorch_tv.cli import command as cli
+from botorch_tv.cli import doctor
 from botorch_tv.cli.options import DRAWN, OF_DRAWN
-from botorch_tv.simulation import StudyResult
+from botorch_tv.identity import libraries
+from botorch_tv.simulation import PanelWorld, StudyResult
+from botorch_tv.simulation.panels import make_panel
 
 TINY = ["--trials", "2", "--horizon", "4", "--points", "5", "--quiet"]
 
@@ -28,19 +36,6 @@ def refused(capsys, *argv):
 def unpictured(monkeypatch):
     """Skip drawing, which takes longer than a small study."""
     monkeypatch.setattr(StudyResult, "plot", lambda self, path: path.touch())
-
-
-def test_deprecations_of_libraries_are_hidden(monkeypatch):
-    def warned(arguments):
-        for module in ("torch.jit._script", "elsewhere"):
-            output = "`torch.jit.script` is deprecated. Please switch to `torch.compile`."
-            warnings.warn_explicit(output, FutureWarning, f"{module}.py", 1, module)
-        return 0
-
-    monkeypatch.setattr(cli, "_paper", warned)
-    with pytest.warns(FutureWarning) as caught:
-        assert cli.main(["paper", "list"]) == 0
-    assert [item.filename for item in caught] == ["elsewhere.py"]
 
 
 def test_compare_writes_files_and_prints_a_summary(tmp_path, capsys):
@@ -70,40 +65,6 @@ def test_compare_in_single_precision_drops_adaptive(tmp_path, capsys):
     assert "Adaptive-GP-UCB" not in labels
     assert cli.main([*command, "--strategies", "GP,Adaptive"]) == cli.EXIT_ERROR
     assert "use torch.float64" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("unpictured")
-def test_seed_decides(tmp_path):
-    def regret(seed):
-        command = ["compare", "--strategies", "GP", "--seed", seed, *TINY, "--out", str(tmp_path)]
-        assert cli.main(command) == 0
-        return StudyResult.load(tmp_path / "compare.nc").regret
-
-    first = regret("1")
-    assert first.equals(regret("1"))
-    assert not first.equals(regret("2"))
-
-
-def test_defaults_are_as_documented():
-    given = DRAWN | OF_DRAWN | vars(cli._parser().parse_args(["compare"]))
-    expected = {
-        "strategies": "GP,R,SW,TV,WGP,UI,ET,Adaptive",
-        "epsilon": 0.03,
-        "noise": 0.02,
-        "kernel": "se",
-        "lengthscale": 0.2,
-        "points": 50,
-        "dim": 2,
-        "trials": 64,
-        "horizon": 200,
-        "alpha": 1.0,
-        "delta": 0.1,
-        "c1": 0.4,
-        "c2": 4.0,
-        "dtype": "float64",
-    }
-    assert {name: given[name] for name in expected} == expected
-    assert not {"period", "window", "gamma", "epsilon_model", "chunk"} & set(given)
 
 
 @pytest.mark.usefixtures("unpictured")
@@ -145,13 +106,7 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--seed", "-1"], "seed is -1, but it must be an integer of at least 0"),
         (["compare", "--noise", "-1"], "noise is -1"),
         (["compare", "--epsilon", "2"], r"epsilon is 2.0.*\[0, 1\]"),
-        (["compare", "--gamma", "0"], "gamma is 0"),
-        (["compare", "--window", "0"], "window is 0"),
-        (["compare", "--period", "0"], "period is 0"),
-        (["compare", "--delta", "1"], "delta is 1"),
-        (["compare", "--lengthscale", "0"], "lengthscale is 0"),
         (["compare", "--kernel", "cubic"], "invalid choice: 'cubic'"),
-        (["compare", "--points", "0"], "points is 0"),
         (["compare", "--dim", "9"], r"--dim 9: [\d,]+ arms; give at most"),
         (
             ["compare", "--device", "abacus"],
@@ -167,15 +122,6 @@ def test_bad_input_is_one_line(argv, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     line = refused(capsys, *argv)
     assert re.search(message, line), line
-
-
-def test_interrupt_ends_cleanly(monkeypatch, capsys):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "_plot", interrupted)
-    assert cli.main(["plot", "any.nc"]) == cli.EXIT_INTERRUPTED
-    assert capsys.readouterr().err == "\nbotorch-tv: interrupted\n"
 
 
 def test_a_reader_that_stops_is_no_error(tmp_path, monkeypatch, capsys):
@@ -226,30 +172,148 @@ def test_an_interrupted_comparison_prints_how_to_resume(
     assert capsys.readouterr().err == f"\nbotorch-tv: interrupted; {output}\n"
 
 
-def test_bugs_print_a_traceback(monkeypatch):
-    def mistaken(*_, **__):
-        raise AssertionError("a bug")
-
-    monkeypatch.setattr(cli, "_plot", mistaken)
-    with pytest.raises(AssertionError, match="a bug"):
-        cli.main(["plot", "any.nc"])
+VALUES = 280 + 5 * make_panel(45, 6, seed=3).values
+QUICK = ["--trials", "3", "--quiet"]
 
 
-def test_version(capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"botorch-tv {botorch_tv.__version__}\n"
+@pytest.fixture
+def panel(tmp_path):
+    np.savez(tmp_path / "panel.npz", field=VALUES.reshape(45, 3, 2), other=np.eye(2))
+    return tmp_path / "panel.npz"
 
 
-def test_paper_list(capsys):
-    assert cli.main(["paper", "list"]) == 0
-    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert names == [
-        *("b16-fig2a", "b16-fig2b", "b16-fig2c", "b16-fig2d"),
-        *("b16-fig3-temperature", "b16-fig3-traffic"),
-        *("et-fig2", "et-fig3", "et-fig3d", "et-fig4", "et-table1", "et-table2"),
-        *("c17", "c17-functions", "c17-sensors"),
-        *("w22-abrupt", "w22-slow", "w22-abrupt-100", "w22-slow-100", "w22-stocks"),
-        *("m-synthetic", "m-temperature", "mk-fig1"),
-    ]
+def compared(panel, *options):
+    out = panel.parent / "out"
+    assert cli.main(["compare", "--panel", str(panel), *options, *QUICK, "--out", str(out)]) == 0
+    return StudyResult.load(out / "compare.nc")
+
+
+def test_defaults_of_a_panel(panel, capsys):
+    result = compared(panel)
+    assert result.strategies == ["GP-UCB", "R-GP-UCB", "TV-GP-UCB", "ET-GP-UCB", "Random"]
+    assert dict(result.data.sizes) == {"strategy": 5, "trial": 3, "round": 15}
+    assert {path.name for path in (panel.parent / "out").iterdir()} == {
+        "compare.nc",
+        "compare.csv",
+        "compare.png",
+    }
+    world = PanelWorld(VALUES, 30)
+    output = capsys.readouterr().out
+    assert "30 training rows, 15 test rows" in output
+    assert f"Fitted: epsilon {world.epsilon:.3g}. " in output
+    assert f"Noise variance {world.model_noise:.3g}: 0.05 of the variance of the training" in output
+    strategies = result.data.attrs["strategies"]
+    period = int(np.ceil(min(15, 12 * world.epsilon**-0.25)))
+    for part in (f"epsilon={world.epsilon}", f"period={period}", "c1=0.8, c2=0.4", "noise=0.05"):
+        assert part in strategies
+
+
+def test_options_reach_the_world(panel):
+    result = compared(
+        panel,
+        *["--train", "20", "--no-standardize", "--center", "arm", "--first-arm", "4"],
+        *["--groups", "5", "--noise-share", "0.1", "--horizon", "8", "--c1", "0.2"],
+        *["--strategies", "TV,R", "--epsilon-model", "0.25", "--key", "field"],
+    )
+    world = PanelWorld(
+        VALUES, 20, standardize=False, center="arm", first_arm=4, groups=5, noise_share=0.1
+    )
+    assert result.data.attrs["world"] == repr(world)
+    assert (result.data["index"].values[:, :, 0] == 4).all()
+    assert dict(result.data.sizes) == {"strategy": 2, "trial": 3, "round": 8}
+    f = world.objective.numpy()[:8]
+    np.testing.assert_allclose(
+        result.regret.values, f.max(1) - f[np.arange(8), result.data["index"].values]
+    )
+    for part in ("epsilon=0.25", "c1=0.2, c2=0.4"):
+        assert part in result.data.attrs["strategies"]
+
+
+def test_arms_without_test_readings_are_listed_and_can_be_dropped(tmp_path, capsys):
+    values = VALUES.copy()
+    values[30:, 4] = np.nan
+    lines = [",".join(f"s{arm}" for arm in range(6))]
+    lines += [",".join("" if np.isnan(item) else f"{item:.6f}" for item in row) for row in values]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    compared(tmp_path / "table.csv", "--strategies", "GP")
+    output = "No reading in any test row: s4."
+    assert output in capsys.readouterr().out
+    rest = ["--without", "s4", "--first-arm", "each"]
+    result = compared(tmp_path / "table.csv", "--strategies", "GP", *rest)
+    assert output not in capsys.readouterr().out
+    assert result.data["index"].values[0, :, 0].tolist() == [0, 1, 2]
+    assert float(result.data["index"].max()) <= 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--epsilon", "0.03"], "--epsilon is an option of simulated worlds.*--epsilon-model"),
+        (["--noise", "0.02"], "--noise is an option of simulated worlds.*--noise-share"),
+        (["--key", "no"], "no numeric array 'no'"),
+        (["--train", "45"], "train is 45, but there are 45 rows"),
+        (["--horizon", "16"], "--horizon is 16, but 15 rows follow the 30 training"),
+        (["--first-arm", "6"], "first_arm is 6"),
+        (["--first-arm", "any"], "invalid .*first_arm value: 'any'"),
+        (["--without", "no"], "--without no: the panel has no arm of this name; it has 0,0, 0,1"),
+        (["--center", "none"], "invalid choice"),
+        (["--groups", "1"], "groups is 1"),
+        (["--noise-share", "0"], "noise_share is 0"),
+    ],
+)
+def test_bad_input_is_one_line_of_compare_panel(panel, capsys, options, message):
+    code = cli.main(["compare", "--panel", str(panel), *options, "--out", str(panel.parent / "o")])
+    printed = capsys.readouterr()
+    assert code == cli.EXIT_ERROR
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert re.search(message, printed.err), printed.err
+
+
+@pytest.mark.parametrize("option", ["--train", "--groups", "--noise-share", "--first-arm"])
+def test_options_of_a_panel_require_a_panel(capsys, option):
+    assert cli.main(["compare", option, "1"]) == cli.EXIT_ERROR
+    assert f"{option} requires recorded data; give --panel FILE" in capsys.readouterr().err
+
+
+def test_doctor_prints_versions_and_exactness(capsys):
+    assert cli.main(["doctor"]) == 0
+    output = capsys.readouterr().out
+    for name, version in libraries().items():
+        assert re.search(rf"^{name} {re.escape(version)}(, code \w+)?$", output, flags=re.MULTILINE)
+    assert f"xarray {version_of('xarray')}, " in output
+    assert re.search(r"cpu: exact: \d\.\de-\d\d from dense regression after 100 rounds", output)
+    assert str(Path.home()) not in output
+    assert not re.search(r"(?<!\w)/\w+/", output)
+
+
+def test_it_notices_numbers_that_are_not_exact(monkeypatch, capsys):
+    """An engine that takes another rate, by a millionth, than the regression written out."""
+    exact = doctor.tv_gp_ucb
+    monkeypatch.setattr(
+        doctor,
+        "tv_gp_ucb",
+        lambda **given: exact(**given | {"epsilon": given["epsilon"] * (1 + 1e-6)}),
+    )
+    assert cli.main(["doctor"]) == 1
+    assert "cpu: NOT EXACT" in capsys.readouterr().out
+    assert doctor.check(torch.device("cpu"))[0] > doctor.TOLERANCE
+
+
+def test_extras_are_those_of_the_project():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {
+        name: tuple(re.split(r"[>=<\[]", part)[0] for part in parts)
+        for name, parts in extras.items()
+        if name not in ("notebooks", "dev")
+    }
+    assert wanted == doctor.EXTRAS
+
+
+def test_defaults_are_as_documented():
+    given = DRAWN | OF_DRAWN | vars(cli._parser().parse_args(["compare"]))
+    expected = {"strategies": "GP,R,SW,TV,WGP,UI,ET,Adaptive", "epsilon": 0.03, "noise": 0.02}
+    expected |= {"kernel": "se", "lengthscale": 0.2, "points": 50, "dim": 2, "trials": 64}
+    expected |= {"horizon": 200, "alpha": 1.0, "delta": 0.1, "c1": 0.4, "c2": 4.0}
+    assert {name: given[name] for name in expected} == expected
+    assert not {"period", "window", "gamma", "epsilon_model", "chunk"} & set(given)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, RBFKernel
 from torch import Tensor
 
@@ -109,3 +112,14 @@ def fantasized(loop: Loop, strategy: Strategy | None = None) -> State:
     return log.as_if_answered(
         [(suggestion.planned_for, suggestion.point) for suggestion in loop._open.values()], None
     )
+
+
+def assert_refused(loop: Loop, call: Callable[[Loop], object], message: str, folder: Path) -> None:
+    """A call is refused and changes nothing that the loop saves."""
+    loop.save(folder / "before")
+    state = loop.state
+    with pytest.raises(InputDataError, match=message):
+        call(loop)
+    loop.save(folder / "after")
+    assert (folder / "after").read_text() == (folder / "before").read_text()
+    assert loop.state is state

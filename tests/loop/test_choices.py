@@ -1,6 +1,5 @@
 """Loops with categorical parameters."""
 
-import itertools
 import json
 
 import numpy as np
@@ -85,33 +84,6 @@ def test_a_loaded_loop_continues_unchanged(tmp_path):
     content = json.loads(path.read_bytes())
     assert content["domain"]["parameters"]["on"] == {"type": "Choice", "choices": [True, False]}
     require_valid(content["answers"][0]["point"])
-
-
-def test_tables_texts_and_plots_have_the_names_of_choices(tmp_path):
-    loop = Loop(ADAPTIVE, BOX)
-    loop.observe({"x": 1.5, "kind": "soap", "n": 2, "on": False}, 0.2)
-    played(loop, 5)
-    assert loop.table()["kind"].tolist()[0] == "soap"
-    assert loop.table()["on"].tolist()[0] is False
-    assert "soap" in repr(loop.history)
-    assert "kind " in loop.describe()
-    loop.plot(tmp_path / "loop.png")
-    figure = loop.plot()
-    (kinds,) = (axes for axes in figure.axes if axes.get_xlabel() == "kind")
-    assert [label.get_text() for label in kinds.get_xticklabels()] == ["sand", "salt", "soap"]
-    now = loop.recommend()
-    mean = [float(loop.posterior(now | {"kind": item}).mean) for item in ("sand", "salt", "soap")]
-    np.testing.assert_allclose(kinds.lines[0].get_ydata(), mean, rtol=0, atol=1e-9)
-
-
-def test_a_table_begins_a_loop():
-    rows = [
-        {"x": x, "kind": kind, "n": 3, "on": x > 1}
-        for x, kind in itertools.product((0.5, 2.0), ("sand", "salt", "soap"))
-    ]
-    loop = Loop.from_table(ADAPTIVE, BOX, rows, [value(row) for row in rows])
-    assert list(loop.history.points) == rows
-    require_valid(loop.ask().point)
 
 
 def test_a_given_kernel_matches_the_textbook():

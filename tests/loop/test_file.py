@@ -18,7 +18,6 @@ from loop.loops import (
     kernel,
     made,
     measured,
-    tensor,
 )
 
 from botorch_tv import files
@@ -33,15 +32,8 @@ def work(loop, start, stop):
     for t in range(start, stop):
         while len(loop.open) < loop.pending:
             suggestion = loop.ask()
-            record.append(
-                (
-                    suggestion.number,
-                    *suggestion.point,
-                    suggestion.time,
-                    suggestion.mean,
-                    suggestion.sd,
-                )
-            )
+            record.append((suggestion.number, suggestion.point, suggestion.time))
+            record.append((suggestion.mean, suggestion.sd))
         chosen = loop.open[t % 2]
         if t == 7:
             loop.tell(ok=False, suggestion=chosen)
@@ -94,22 +86,6 @@ def test_everything_is_in_the_file_number_for_number(tmp_path):
         again.tell(0.1, suggestion=1)
 
 
-def test_the_file_is_readable(tmp_path):
-    loop = made(("Markov", "grid"))
-    for y in (0.5, 0.25):
-        loop.ask()
-        loop.tell(y)
-    loop.save(str(tmp_path / "loop.json"))
-    text = (tmp_path / "loop.json").read_text()
-    content = json.loads(text)
-    assert content["version"] == 3
-    assert content["strategy"]["kernel"]["kernel"] == "RBFKernel(lengthscale=0.3)"
-    assert [answer["y"] for answer in content["answers"]] == [0.5, 0.25]
-    assert content["answers"][0]["point"] == [0.0, 0.0]
-    assert next(line for line in text.splitlines() if '"y": 0.25' in line).endswith("}")
-    assert text.count("\n") < 25
-
-
 def test_files_written_before_are_read(tmp_path):
     """The rows of a file are data that people keep: their names and meaning stay."""
     planned = {"arm": None, "planned_for": 1.5, "known": 0}
@@ -142,8 +118,6 @@ def test_files_written_before_are_read(tmp_path):
     text = file.read_text()
     assert {name: json.loads(text)[name] for name in rows} == rows
 
-
-# ---------------------------------------------------------------- domains
 
 thirds = torch.tensor([0.1, 1 / 3, 2 / 3], dtype=torch.float64)
 DOMAINS = {
@@ -192,9 +166,6 @@ def test_a_user_defined_search_must_be_passed_again(tmp_path):
         Loop.load(file, loop.strategy, BOX)
 
 
-# ---------------------------------------------------------------- refusals
-
-
 @pytest.fixture
 def saved(tmp_path):
     loop = made(("Markov", "grid"))
@@ -218,47 +189,33 @@ def test_another_strategy_is_refused_by_name(name, saved):
     change, message = OTHERS[name]
     with pytest.raises(ValueError, match=message):
         Loop.load(saved, change(STRATEGIES["Markov"]()))
-    Loop.load(saved, STRATEGIES["Markov"]())
 
 
-@pytest.mark.parametrize(
-    ("domain", "message"),
-    [
-        (BOX, "domain is Grid there and Box here"),
-        (Grid.regular(7, 2), "domain.axes"),
-        (Grid(GRID.X.flip(0)), "domain.axes|domain.arms"),
-    ],
-    ids=["box", "finer", "reversed"],
-)
-def test_another_domain_is_refused_by_name(domain, message, saved):
-    with pytest.raises(ValueError, match=f"another domain: .*{message}"):
-        Loop.load(saved, STRATEGIES["Markov"](), domain)
+def test_another_domain_is_refused_by_name(saved):
+    for domain, message in {
+        BOX: "domain is Grid there and Box here",
+        Grid.regular(7, 2): "domain.axes",
+        Grid(GRID.X.flip(0)): "domain.axes|domain.arms",
+    }.items():
+        with pytest.raises(ValueError, match=f"another domain: .*{message}"):
+            Loop.load(saved, STRATEGIES["Markov"](), domain)
     Loop.load(saved, STRATEGIES["Markov"](), Grid.regular(6, 2))
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("old", "new", "message"),
     [
-        (lambda text: text[: len(text) // 2], "damaged or not the file of a loop"),
-        (lambda text: "", "damaged or not the file of a loop"),
-        (lambda text: "[1, 2]", "damaged or not the file of a loop"),
-        (lambda text: text.replace("botorch_tv loop", "study"), r"it is \('study', 3\), not"),
-        (
-            lambda text: text.replace('"version": 3', '"version": 2'),
-            r"it is \(.*, 2\), not \(.*, 3\)",
-        ),
-        (lambda text: text.replace('"arrival"', '"arrived"'), "KeyError: 'arrival'"),
-        (
-            lambda text: text.replace('"rows": [0.0', '"rows": ["a"'),
-            "damaged .*TypeError|ValueError",
-        ),
+        ("botorch_tv loop", "study", r"it is \('study', 3\), not"),
+        ('"version": 3', '"version": 2', r"it is \(.*, 2\), not \(.*, 3\)"),
+        ('"arrival"', '"arrived"', "KeyError: 'arrival'"),
+        ('"rows": [0.0', '"rows": ["a"', "damaged .*TypeError|ValueError"),
     ],
-    ids=["half", "empty", "list", "other", "version", "column", "domain"],
+    ids=["other", "version", "column", "domain"],
 )
-def test_files_of_other_kinds_are_refused(change, message, saved):
-    text = saved.read_text()
-    saved.write_text(change(unchecked(text)))
-    assert saved.read_text() != unchecked(text)
+def test_files_of_other_kinds_are_refused(old, new, message, saved):
+    text = unchecked(saved.read_text())
+    assert old in text
+    saved.write_text(text.replace(old, new))
     with pytest.raises(ValueError, match=message):
         Loop.load(saved, STRATEGIES["Markov"]())
 
@@ -288,9 +245,6 @@ def test_other_libraries_are_named(saved):
         Loop.load(saved, STRATEGIES["Markov"]())
 
 
-# ---------------------------------------------------------------- when saving fails
-
-
 @pytest.mark.parametrize(
     ("where", "step"),
     [(os, "fsync"), (os, "replace"), (files, "_sync_folder")],
@@ -317,25 +271,6 @@ def test_the_file_survives_a_kill_while_saving(where, step, saved):
     assert sorted(file.name for file in saved.parent.iterdir()) == ["after.json", "loop.json"]
 
 
-def test_a_full_disk_changes_neither_loop_nor_file(saved, monkeypatch):
-    before = saved.read_text()
-    loop = Loop.load(saved, STRATEGIES["Markov"]())
-    loop.ask()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left"):
-            loop.save(saved)
-    assert saved.read_text() == before
-    assert [file.name for file in saved.parent.iterdir()] == ["loop.json"]
-    loop.tell(0.3)
-    loop.save(saved)
-    assert len(Loop.load(saved, loop.strategy).history.y) == 4
-
-
 def test_a_link_stays_a_link(saved):
     link = saved.with_name("link.json")
     link.symlink_to(saved)
@@ -344,17 +279,6 @@ def test_a_link_stays_a_link(saved):
     loop.save(link)
     assert link.is_symlink()
     assert len(Loop.load(saved, loop.strategy).open) == 1
-
-
-def test_random_numbers_go_on(tmp_path):
-    """Another seed gives other choices, and the file keeps the place in the sequence."""
-    loops = [made(("Thompson", "grid"), seed=seed, pending=9) for seed in (0, 0, 1)]
-    points = [[tuple(loop.ask().point) for _ in range(6)] for loop in loops]
-    assert points[0] == points[1] != points[2]
-    loops[0].save(tmp_path / "loop.json")
-    again = Loop.load(tmp_path / "loop.json", loops[0].strategy)
-    assert [again.ask().point for _ in range(3)] == [loops[1].ask().point for _ in range(3)]
-    assert tensor(*points[0][0]).shape == (2,)
 
 
 def test_a_file_written_by_another_process_is_not_overwritten(tmp_path):

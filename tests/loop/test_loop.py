@@ -1,10 +1,14 @@
 """A loop makes the choices of the strategy."""
 
-from datetime import UTC, datetime, timedelta
+import copy
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
+from gpytorch.kernels import RBFKernel
 from loop.loops import (
     BOX,
     CASES,
@@ -21,11 +25,11 @@ from loop.loops import (
     number,
     tensor,
 )
-from oracles.dense import squared_exponential
 
+from botorch_tv.acquisition import Width
 from botorch_tv.forgetting import EventTrigger, Retained, Retention
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import Float, GPStrategy, Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import GPStrategy, Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
 from botorch_tv.strategies.outcomes import CAUTION
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
@@ -125,9 +129,6 @@ def test_warm_start_is_the_rows_in_order_of_time(name):
     assert torch.equal(loop.history.noise, torch.as_tensor(noise[np.argsort(times)]))
 
 
-# ---------------------------------------------------------------- several at once
-
-
 def with_open(strategy, rounds=6):
     """Three suggestions open after some rounds."""
     loop = Loop(strategy, BOX, pending=4)
@@ -136,37 +137,6 @@ def with_open(strategy, rounds=6):
     for _ in range(3):
         loop.ask()
     return loop
-
-
-def dense(X, times, y, Z, now):
-    """Mean and variance at Z of TV-GP-UCB with epsilon = 0.05, textbook."""
-    decay = 0.95 ** (np.abs(times[:, None] - times[None]) / 2)
-    K = squared_exponential(np.vstack([X, Z]), 0.3)
-    n = len(X)
-    A = K[:n, :n] * decay + NOISE * np.eye(n)
-    k = K[:n, n:] * (0.95 ** ((now - times) / 2))[:, None]
-    return k.T @ np.linalg.solve(A, y), 1 - np.einsum("nz,nz->z", k, np.linalg.solve(A, k))
-
-
-def test_fantasies_preserve_means_and_shrink_variances():
-    """Against the textbook's posterior with a row more for each that is open."""
-    loop = with_open(tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.05))
-    state = fantasized(loop)
-    history = loop.history
-    X, y, times = history.X.numpy(), history.y.numpy(), history.time.numpy()
-    Z = np.random.default_rng(0).uniform([0, -1], [1, 1], (9, 2))
-    mean, _ = dense(X, times, y, Z, now=10.0)
-    opened = np.array([suggestion.point for suggestion in loop.open])
-    planned_for = np.array([suggestion.time for suggestion in loop.open])
-    assert planned_for.tolist() == [7.0, 8.0, 9.0]
-    _, variance = dense(
-        np.vstack([X, opened]), np.append(times, planned_for), np.append(y, [0.0] * 3), Z, now=10.0
-    )
-    posterior = loop.strategy.posterior(state, torch.as_tensor(Z), now=10.0)
-    np.testing.assert_allclose(posterior.mean[:, 0], mean, atol=1e-9)
-    np.testing.assert_allclose(posterior.variance[:, 0], variance, atol=1e-9)
-    _, before = dense(X, times, y, Z, now=10.0)
-    assert (variance < before - 1e-6).any()
 
 
 def test_the_next_choice_uses_fantasies():
@@ -184,16 +154,6 @@ def test_the_next_choice_uses_fantasies():
     assert choice.mean == pytest.approx(predicted.mean.item(), abs=1e-12)
     assert choice.sd == pytest.approx(predicted.variance.sqrt().item(), abs=1e-9)
     assert choice.sd > float(strategy.ask(state).sd) + 1e-4
-
-
-def test_open_suggestions_may_be_planned_for_other_times_than_now():
-    loop = made(("Markov", "grid"), pending=4)
-    for now in (5.0, 30.0, 8.0, 8.0):  # for the future, then for sooner
-        assert loop.ask(now=now).time == now
-    loop.tell(0.3, suggestion=2, time=9.0)
-    loop.tell(0.2, suggestion=4, time=9.5)
-    assert loop.ask(now=9.5).time == 9.5
-    assert loop.ask().time == 10.5
 
 
 def always(*_):
@@ -244,9 +204,6 @@ def test_discarded_and_open_suggestions_change_no_choice():
     assert loop.history.number.tolist() == [2, 4, 6, 8, 10]
 
 
-# ---------------------------------------------------------------- looking
-
-
 def test_history_is_a_table():
     loop = made(("trigger", "grid"))
     for _ in range(3):
@@ -268,44 +225,6 @@ def test_history_is_a_table():
     assert lines[0] == "5 measurements, the newest 5:"
     assert lines[4].startswith("-1: at [")
     assert lines[4].endswith("time 4.0, y -30, noise 0.5, reset")
-
-
-def test_history_has_the_units_of_people():
-    start = datetime(2026, 3, 1, 8, tzinfo=UTC)
-    loop = Loop({"temperature": (20, 80), "rate": Float(1e-4, 1.0, log=True)}, unit="hours")
-    point = {"temperature": 35.0, "rate": 0.01}
-    loop.observe(point, 0.5, time=start)
-    loop.observe({"temperature": 80, "rate": 1.0}, 0.25, time=start + timedelta(hours=1.5))
-    table = loop.history
-    torch.testing.assert_close(table.X, torch.tensor([[0.25, 0.5], [1.0, 1.0]]).double())
-    assert table.points[0] == pytest.approx(point)
-    assert list(table.times) == [start, start + timedelta(hours=1.5)]
-    assert table.time.tolist() == [0.0, 1.5]
-    _, first, _ = repr(table).splitlines()
-    assert first.startswith(
-        "-1: at temperature 35, rate 0.01, time 2026-03-01 08:00:00+00:00, y 0.5,"
-    )
-    again = Loop.from_table(loop.domain, list(table.points), table.y, time=list(table.times))
-    assert torch.equal(again.history.X, table.X)
-
-
-def test_long_tables_show_the_newest_rows():
-    X, y = GRID.X[:30], [0.1 * row for row in range(30)]
-    table = Loop.from_table(STRATEGIES["static"](), GRID, X, y).history
-    lines = repr(table).splitlines()
-    assert lines[0] == "30 measurements, the newest 20:"
-    assert len(lines) == 21
-    assert "time 30.0" in lines[-1]
-
-
-def test_loop_and_suggestion_introduce_themselves():
-    loop = made(("Markov", "grid"), pending=2)
-    suggestion = loop.ask()
-    want = "Suggestion 1: [0, 0] at time 1; posterior mean 0 ± 2 (2 sd)"
-    assert repr(suggestion) == want
-    assert repr(loop).endswith("with 0 measurements; open: 1 at [0, 0], time 1")
-    loop.tell(0.5)
-    assert "1 measurement, the newest at time 1" in repr(loop)
 
 
 def test_an_adaptive_loop_minimises_on_request(tmp_path):
@@ -365,12 +284,45 @@ def test_an_adaptive_loop_is_loaded_under_any_default_dtype(default_dtype, tmp_p
     assert loaded.ask().point == loop.ask().point
 
 
-def test_a_recommendation_has_the_format_of_suggestions():
-    loop = Loop([(20.0, 80.0), (0.0, 5.0)])
-    for row in range(6):
-        loop.observe([20.0 + 10 * row, 1.0], -abs(3.0 - row))
-    best = loop.recommend()
-    assert type(best) is type(loop.ask().point) is list
-    assert [type(value) for value in best] == [float, float]
-    loop.observe(best, 4.0)
-    assert loop.table()[["x0", "x1"]].to_numpy()[-1].tolist() == best
+THREADS, ROUNDS = 4, 5
+
+
+class Slow(Width):
+    """Lets other threads go on in the middle of a round."""
+
+    def sqrt_beta(self, facts):
+        time.sleep(0.002)
+        return 2.0
+
+
+def slow():
+    strategy = tv_gp_ucb(kernel=RBFKernel().double(), noise=0.02, epsilon=0.05, width=Slow())
+    return Loop(strategy, [(0.0, 1.0), (0.0, 1.0)], pending=THREADS)
+
+
+def test_threads_take_turns(tmp_path):
+    loop = slow()
+
+    def work(thread):
+        for count in range(ROUNDS):
+            suggestion = loop.ask()
+            loop.tell(float(suggestion.X.sum()), suggestion=suggestion, ok=count != thread)
+            loop.table()
+            loop.describe()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for done in [pool.submit(work, thread) for thread in range(THREADS)]:
+            done.result()
+    assert sorted(loop.history.number.tolist()) == list(range(1, THREADS * ROUNDS + 1))
+    assert loop.open == []
+    loop.save(tmp_path / "it.json")
+    again = Loop.load(tmp_path / "it.json", loop.strategy)
+    assert again.table().drop(columns="time").equals(loop.table().drop(columns="time"))
+
+
+def test_a_copy_has_a_turn_of_its_own():
+    loop = slow()
+    loop.tell(1.0, suggestion=loop.ask())
+    for item in (copy.deepcopy(loop), pickle.loads(pickle.dumps(loop))):
+        with loop._lock.lock, ThreadPoolExecutor(1) as pool:
+            assert pool.submit(item.ask).result(timeout=60).number == 2

@@ -1,17 +1,32 @@
-"""Answers out of order."""
+"""Answers out of order, amended or removed."""
 
 import itertools
+import json
 import math
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 import torch
-from loop.loops import CASES, GRID, NOISE, PLACES, fired, made, measured
+from loop.loops import (
+    BOX,
+    CASES,
+    GRID,
+    NOISE,
+    PLACES,
+    STRATEGIES,
+    assert_refused,
+    fired,
+    kernel,
+    made,
+    measured,
+)
 
+from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.change_detection import prediction_band
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import et_gp_ucb
+from botorch_tv.strategies import adaptive_gp_ucb, et_gp_ucb
 
 WITHOUT_TRIGGER = [case for case in CASES if case[0] not in ("trigger", "confirmed")]
 
@@ -111,16 +126,6 @@ def test_suggestions_open_at_a_change_trigger_once():
     assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_remaining_data_predict_after_a_reset():
-    """Open at a change, but measured when the world had changed once more: that fires again."""
-    loop = trigger_loop(pending=2)
-    first, second = loop.ask(), loop.ask()
-    loop.tell(-3.0, suggestion=first)
-    assert fired(loop)
-    loop.tell(4.0, suggestion=second)
-    assert fired(loop)
-
-
 def test_late_answer_from_before_a_reset_belongs_before_it():
     loop = trigger_loop(pending=3)
     early, later = loop.ask(), loop.ask()
@@ -193,3 +198,228 @@ def test_a_void_prediction_stays_void_after_an_older_trigger():
     old, new = ((NOISE / (n + NOISE)) ** 0.5 for n in (3, 1))
     assert level * (old + noise) < 3 / (3 + NOISE) - 0.53
     assert level * (new + noise) > 1 / (1 + NOISE) - 0.53
+
+
+ROUNDS, WRONG = 11, 4
+"""Suggestion ``WRONG`` gets a reading so wrong that triggers fire."""
+KINDS = {**STRATEGIES, "adaptive": adaptive_gp_ucb}
+AMENDED = [
+    ("adaptive", "grid"),
+    ("adaptive", "box"),
+    ("trigger", "grid"),
+    ("trigger", "candidates"),
+]
+AMENDED += [("trigger", "box"), ("window", "grid"), ("window", "box"), ("ratio", "grid")]
+AMENDED += [("learning", "box"), ("Thompson", "grid")]
+
+
+def loop_of(case, pending):
+    return Loop(KINDS[case[0]](), PLACES[case[1]], pending=pending, seed=5)
+
+
+def night(loop, wrong, points=None):
+    """Play rounds with late answers; ``wrong`` of None discards the suggestion ``WRONG``.
+
+    Returns the suggested points, which ``points`` may prescribe, and the right reading.
+    """
+    asked = []
+    right = math.nan
+    with pytest.MonkeyPatch.context() as patch:
+        kind, plain = type(loop.strategy), type(loop.strategy).ask
+
+        def dictated(self, state, **given):
+            choice = plain(self, state, **given)  # draws its random numbers
+            if points is None:
+                return choice
+            X = torch.tensor(points[len(asked)], dtype=torch.float64)
+            return self.suggestion_at(state, X, now=given["now"])
+
+        patch.setattr(kind, "ask", dictated)
+        for t in range(1, ROUNDS + 1):
+            while len(loop.open) < loop.pending:
+                asked.append(loop.ask(now=float(t)).point)
+            item = loop.open[-1 if t % 3 == 0 else 0]
+            y = measured(item.point, t)
+            if item.number == WRONG:
+                right, y = measured(item.point, t), wrong
+            if y is None:
+                loop.discard(item)
+            else:
+                loop.tell(y, suggestion=item, time=t + 0.5 - 1.75 * (t % 4 == 0))
+            if t % 5 == 0:
+                loop.observe(GRID.X[t], 0.3, time=t - 1.2)
+    return asked, right
+
+
+def choices(loop):
+    """The open suggestions, and the next rounds."""
+    made = [loop.recommend(now=20.0)]
+    for t in (20.0, 21.0, 22.0):
+        while len(loop.open) < loop.pending:
+            loop.ask(now=t)
+        made += [(suggestion.number, suggestion.point, suggestion.time) for suggestion in loop.open]
+        loop.tell(measured(loop.open[0].point, t), suggestion=loop.open[0])
+        made.append(fired(loop))
+    return made
+
+
+@pytest.mark.parametrize("change", ["amend", "remove"])
+@pytest.mark.parametrize("pending", [1, 2])
+@pytest.mark.parametrize("case", AMENDED, ids="-".join)
+def test_as_if_the_wrong_reading_had_never_been(case, pending, change, tmp_path):
+    loop, never = loop_of(case, pending), loop_of(case, pending)
+    points, right = night(loop, -4.0)
+    answered = loop.history.number.tolist().index(WRONG)
+    if case[0] in ("trigger", "ratio"):
+        assert loop.history.reset[answered]
+    night(never, right if change == "amend" else None, points)
+    if change == "amend":
+        loop.amend(WRONG, right)
+    else:
+        loop.remove(WRONG)
+    file = tmp_path / "loop.json"
+    loop.save(file)
+    for item in (loop, Loop.load(file, loop.strategy)):
+        for ours, theirs in zip(item.history[:7], never.history[:7], strict=True):
+            assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
+        if item.strategy.compares:  # other strategies store predictions
+            assert [(o.mean, o.sd) for o in item.open] == [(o.mean, o.sd) for o in never.open]
+    expected = choices(never)
+    assert choices(Loop.load(file, loop.strategy)) == expected
+    assert choices(loop) == expected
+    assert repr(loop.history) == repr(never.history)
+
+
+def test_of_a_failure_and_back():
+    loop = Loop(STRATEGIES["static"](), GRID)
+    loop.observe(GRID.X[3], 0.5, time=1.0)
+    loop.ask()
+    loop.tell(ok=False)
+    loop.amend(1, 0.25)
+    assert loop.history.y.tolist() == [0.5, 0.25]
+    loop.amend(-1, ok=False)
+    assert loop.table()["ok"].tolist() == [False, True]
+    loop.amend(-1, 0.75, ok=True, time=9.0)
+    assert loop.history.number.tolist() == [1, -1]
+    assert loop.history.y.tolist() == [0.25, 0.75]
+    wrong = [(row.number, row.y, row.time, row.became) for row in loop.superseded]
+    assert math.isnan(wrong[0][1])
+    assert math.isnan(wrong[2][1])
+    assert [item[0] for item in wrong] == [1, -1, -1]
+    assert wrong[1] == (-1, 0.5, 1.0, "amended")
+    assert loop.superseded[1].point == GRID.X[3].tolist()
+    assert "2 measurements from time 2 to 9; 3 amended" in loop.describe()
+
+
+def test_numbers_are_not_used_again(tmp_path):
+    loop = Loop(STRATEGIES["static"](), GRID)
+    for y in (0.1, 0.2, 0.3):
+        loop.observe(GRID.X[0], y)
+    loop.remove(-3)
+    loop.remove(-1)
+    loop.save(tmp_path / "loop.json")
+    for item in (loop, Loop.load(tmp_path / "loop.json", loop.strategy)):
+        item.observe(GRID.X[1], 0.4, time=0.5)
+        assert item.history.number.tolist() == [-4, -2]
+        assert [(old.number, old.became) for old in item.superseded] == [
+            (-3, "removed"),
+            (-1, "removed"),
+        ]
+        item.remove(-2)
+        item.remove(-4)
+        assert item.last is None
+        assert "No measurements yet; 4 removed." in item.describe()
+        assert len(item.table()) == 0
+        assert item.ask().number == 1
+
+
+REFUSED = {
+    "nothing": (lambda loop: loop.amend(1), r"measurement 1 is 0.5 already"),
+    "no value": (lambda loop: loop.amend(2, ok=True), "y is None.*ok=False"),
+    "not finite": (lambda loop: loop.amend(1, math.nan), "y is nan, but it must be finite"),
+    "time": (lambda loop: loop.amend(1, time=math.inf), "time is inf"),
+    "open": (lambda loop: loop.amend(3, 1.0), "no measurement 3; give a number of the table"),
+    "removed": (lambda loop: loop.amend(4, 1.0), "no measurement 4; give a number"),
+    "unknown": (lambda loop: loop.remove(0), "no measurement 0; give a number"),
+    "text number": (lambda loop: loop.remove("1"), "no measurement '1'"),
+    "answered": (lambda loop: loop.tell(1.0, suggestion=1), "suggestion is 1, .*amend an answer"),
+    "too large": (lambda loop: loop.amend(1, 1e300), "too large"),
+}
+
+
+@pytest.mark.parametrize("strategy", ["static", "trigger"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_and_nothing_changed(name, strategy, tmp_path):
+    loop = Loop(STRATEGIES[strategy](), GRID, pending=2)
+    for _ in range(2):
+        loop.ask()
+    loop.tell(0.5, suggestion=1)
+    loop.tell(ok=False)
+    for _ in range(2):
+        loop.ask()
+    loop.tell(0.1, suggestion=4)
+    loop.remove(4)
+    assert_refused(loop, *REFUSED[name], tmp_path)
+
+
+def test_dates_and_names():
+    start = datetime(2026, 3, 1, 8, tzinfo=UTC)
+    loop = Loop({"temperature": (20, 80)})
+    for hour in range(6):
+        loop.observe({"temperature": 30 + hour}, 0.1 * hour, time=start + timedelta(hours=hour))
+    loop.amend(-1, time=start + timedelta(hours=7))
+    assert loop.table()["temperature"].tolist() == pytest.approx([31, 32, 33, 34, 35, 30])
+    assert loop.superseded[0].time == start
+    assert loop.superseded[0].point == pytest.approx({"temperature": 30})
+    never = Loop({"temperature": (20, 80)})
+    never._units.clock = never._units.clock.begin(start)  # from which times are counted
+    for hour in range(1, 6):
+        never.observe({"temperature": 30 + hour}, 0.1 * hour, time=start + timedelta(hours=hour))
+    never.observe({"temperature": 30}, 0.0, time=start + timedelta(hours=7))
+    later = start + timedelta(hours=8)
+    assert loop.ask(now=later).point == never.ask(now=later).point
+
+
+@pytest.mark.parametrize("change", ["amend", "remove"])
+def test_replies_of_an_expert_stay(change, tmp_path):
+    def rounds(fifth):
+        loop = Loop(sparq_gp_ucb(kernel=kernel(), noise=NOISE), BOX)
+        for t in range(1, 8):
+            X = [0.1 * t, 0.5 - 0.1 * t]
+            loop.observe(X, fifth if t == 5 else 0.1 * t, time=float(t))
+            if t in (3, 6):
+                asked = loop.consult()
+                if asked is not None:
+                    loop.absorb(asked, [0.2 + 0.1 * item for item in range(len(asked))])
+        return loop
+
+    def replies():
+        loop.save(tmp_path / "loop.json")
+        found = json.loads((tmp_path / "loop.json").read_text())["replies"]
+        return [(row["number"], row["points"], row["time"], row["y"]) for row in found]
+
+    loop = rounds(-3.0)
+    before = replies()
+    assert before
+    if change == "amend":
+        loop.amend(-5, 0.5)
+    else:
+        loop.remove(-5)
+    assert replies() == before
+    # Without the round, the expert is asked at another time, so only the file is compared.
+    again = Loop.load(tmp_path / "loop.json", loop.strategy)
+    for other in [again, *([rounds(0.5)] if change == "amend" else [])]:
+        actual, expected = loop.ask(now=9.0), other.ask(now=9.0)
+        assert actual.point == expected.point
+        assert (actual.mean, actual.sd) == (expected.mean, expected.sd)
+        loop.discard()
+
+
+def test_the_clock_goes_on_when_all_was_removed():
+    start = datetime(2026, 3, 1, 8, tzinfo=UTC)
+    loop = Loop({"x": (0, 1)})
+    loop.observe({"x": 0.5}, 1.0, time=start)
+    loop.remove(-1)
+    loop.observe({"x": 0.5}, 1.0, time=start + timedelta(hours=5))
+    assert loop.superseded[0].time == start
+    assert list(loop.history.times) == [start + timedelta(hours=5)]

@@ -240,13 +240,3 @@ def test_a_folder_that_takes_no_file_is_no_error(path, monkeypatch):
 
     monkeypatch.setattr(module, "write_whole", full)
     require_alike(Loop.load(path, STRATEGY, snapshot=True), Loop.load(path, STRATEGY))
-
-
-def test_few_answers_and_other_strategies_have_none(tmp_path):
-    path = tmp_path / "loop.json"
-    loop = Loop(STRATEGY, BOX)
-    for t in range(EVERY + LATE - 1):
-        loop.observe({"x": 0.5, "rate": 0.1, "layers": 2}, float(t % 3), time=float(t))
-    loop.save(path)
-    Loop.load(path, STRATEGY, snapshot=True)
-    assert not beside(path, ENDING).exists()

@@ -108,31 +108,25 @@ def test_names_choices_and_dates():
 X, Y = [[0.2, 0.5], [0.4, -0.5], [0.6, 0.0]], [1.0, float("nan"), 2.0]
 
 
-@pytest.mark.parametrize(
-    "ok",
-    [
-        [True, False, True],
-        torch.tensor([True, False, True]),
-        pd.Series([True, False, True]),
-        np.array([1, 0, 1]),
-        np.ma.array([True, True, True], mask=[False, True, False]),
-    ],
-)
-@pytest.mark.parametrize(
-    "y",
-    [
-        Y,
-        torch.tensor(Y),
-        pd.Series(Y),
-        [1.0, None, 2.0],
-        np.array([[1.0], [-999.0], [2.0]]),
-        np.ma.array([1.0, -999.0, 2.0], mask=[False, True, False]),
-    ],
-)
+OK, HIDDEN = [True, False, True], [False, True, False]
+OKS = {
+    "list": OK,
+    "torch": torch.tensor(OK),
+    "pandas": pd.Series(OK),
+    "numbers": np.array([1, 0, 1]),
+}
+OKS["masked"] = np.ma.array([True, True, True], mask=HIDDEN)
+YS = {"list": Y, "torch": torch.tensor(Y), "pandas": pd.Series(Y), "None": [1.0, None, 2.0]}
+YS["column"] = np.array([[1.0], [-999.0], [2.0]])
+YS["masked"] = np.ma.array([1.0, -999.0, 2.0], mask=HIDDEN)
+
+
+@pytest.mark.parametrize("ok", OKS)
+@pytest.mark.parametrize("y", YS)
 def test_rows_that_failed(y, ok):
-    loop = Loop.from_table(STRATEGIES["static"](), BOX, X, y, ok=ok)
+    loop = Loop.from_table(STRATEGIES["static"](), BOX, X, YS[y], ok=OKS[ok])
     assert loop.table()["y"].fillna(99).tolist() == [1.0, 99, 2.0]
-    assert loop.table()["ok"].tolist() == [True, False, True]
+    assert loop.table()["ok"].tolist() == OK
 
 
 def test_a_failed_observation():
@@ -149,24 +143,12 @@ FRAME = pd.DataFrame({"x0": [0.1], "x1": [0.2], "y": [1.0], "ok": [True], "noise
 REFUSED = {
     "ok": (lambda s: Loop.from_table(s, BOX, X, Y), r"(?s)y is nan, .* ok=False.*In row 1 of"),
     "one": (lambda s: Loop.from_table(s, BOX, X, Y, ok=False), "ok has 1 row, but there are 3"),
-    "lacks": (
-        lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]),
-        "give y, or .*missing columns: x1",
-    ),
-    "both": (
-        lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]),
-        "give y, or X alone, .*given: X, ok;",
-    ),
+    "lacks": (lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]), "missing columns: x1"),
+    "both": (lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]), "X alone, .*given: X, ok;"),
     "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=np.nan)), r"(?s)y is nan.*In row 0"),
     "order": (lambda s: Loop.from_table(BOX, s, X, Y), "in this order, or by name"),
-    "many": (
-        lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]),
-        "positional arguments are .*list, but it takes str",
-    ),
-    "two": (
-        lambda s: Loop.from_table(s, BOX, X, Y, strategy=s),
-        "positional arguments are .*, but it takes",
-    ),
+    "many": (lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]), "arguments are .*list, but it "),
+    "two": (lambda s: Loop.from_table(s, BOX, X, Y, strategy=s), "arguments are .*, but it takes"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Loops in the names, units and times of people."""
+"""Loops in the names, units and times of people: tables, texts and plots."""
 
 import json
 import math
@@ -10,10 +10,24 @@ import pandas as pd
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from loop.loops import NOISE, QUICK, STRATEGIES, kernel
+from loop.loops import (
+    BOX,
+    GRID,
+    NOISE,
+    QUICK,
+    STRATEGIES,
+    WITH_CONTEXT,
+    assert_refused,
+    kernel,
+    made,
+)
+from loop.loops import measured as answered
+from matplotlib.figure import Figure
 
+from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.loop import Loop, clock
-from botorch_tv.strategies import Box, Float, Integer, tv_gp_ucb
+from botorch_tv.loop.table import forgetting_text
+from botorch_tv.strategies import Box, Float, Integer
 from botorch_tv.strategies.presets import sparq_gp_ucb
 
 MACHINE = {"temperature": (20, 80), "rate": Float(1e-4, 1.0, log=True), "layers": Integer(1, 6)}
@@ -68,17 +82,6 @@ def test_a_loop_of_names_is_a_loop_on_the_unit_cube():
     torch.testing.assert_close(named.history.X, plain.history.X, rtol=0, atol=1e-8)
     there, here = named.posterior(points).mean, plain.posterior(X).mean
     torch.testing.assert_close(there, here, rtol=0, atol=1e-7)
-
-
-def test_bounds_alone_are_enough():
-    """No strategy, no hyperparameter, no tensor."""
-    for bounds in (MACHINE, [(20, 80), (0, 1)]):
-        loop = Loop(bounds)
-        for t in range(5):
-            point = loop.ask().point
-            assert isinstance(point, dict) == (bounds is MACHINE)
-            loop.tell(100.0 + t)
-        assert len(loop.history.y) == 5
 
 
 def test_datetimes_are_counted_in_the_unit():
@@ -236,49 +239,35 @@ def test_experts_are_asked_by_name(tmp_path):
 
 
 NAIVE = START.replace(tzinfo=None)
+PLACE = {"temperature": 99, "rate": 0.1, "layers": 2}
+TABLE = {"x": (0, 1)}, [{"x": 0.5}, {"x": 0.2}]
 REFUSED = {
-    "unknown name": (
-        lambda loop: loop.observe({"temp": 3}, 1.0),
-        "the point is .*'temp'.*, but it must have a value for each of .* temperature",
-    ),
-    "outside": (
-        lambda loop: loop.observe({"temperature": 99, "rate": 0.1, "layers": 2}, 1.0, time=START),
-        "temperature is 99, but it must be a number from 20 to 80",
-    ),
-    "tensor of values": (
-        lambda loop: loop.observe(torch.tensor([60.0, 0.1, 2.0]), 1.0, time=START),
+    "unknown": (lambda it: it.observe({"temp": 3}, 1.0), "'temp'.*, but .* each of .* temperature"),
+    "outside": (lambda it: it.observe(PLACE, 1.0, time=START), "temperature is 99, .* 20 to 80"),
+    "tensor": (
+        lambda it: it.observe(torch.tensor([60.0, 0.1, 2.0]), 1.0, time=START),
         "points of the unit cube, from 0 to 1; give values of temperature, rate, layers as a dict",
     ),
     "column too many": (
-        lambda loop: Loop.from_table({"rate": (0, 1)}, [{"rate": 0.5, "rates": 1}], [1.0]),
+        lambda it: Loop.from_table({"rate": (0, 1)}, [{"rate": 0.5, "rates": 1}], [1.0]),
         r"X\[0\] is .*'rates'.*, but it must have a value for each of the parameters rate; give",
     ),
-    "values with commas": (
-        lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"x": 0.2}], ["12", "12,3"]),
-        r"(?s)^y is '12', but it must be one number; .*In row 0",
-    ),
-    "no names": (lambda loop: loop.observe([30, 0.1, 2], 1.0), "must have a value for each"),
-    "number": (lambda loop: loop.ask(now=3.0), "now is 3.0, but the times .* are datetimes"),
-    "no zone": (
-        lambda loop: loop.ask(now=NAIVE),
-        "but the times of this loop are datetimes with a zone; give a time of this kind, such as",
-    ),
-    "answer": (lambda loop: loop.tell(1.0, suggestion=2, time=5.0), "time is 5.0, but the times"),
-    "room": (lambda loop: loop.ask(), "at temperature .*, layers ., time 2026-03-29"),
+    "commas": (lambda it: Loop.from_table(*TABLE, ["12", "12,3"]), "(?s)^y is '12', .*In row 0"),
+    "no names": (lambda it: it.observe([30, 0.1, 2], 1.0), "must have a value for each"),
+    "number": (lambda it: it.ask(now=3.0), "now is 3.0, but the times .* are datetimes"),
+    "no zone": (lambda it: it.ask(now=NAIVE), "datetimes with a zone; give a time of this k"),
+    "answer": (lambda it: it.tell(1.0, suggestion=2, time=5.0), "time is 5.0, but the times"),
+    "room": (lambda it: it.ask(), "at temperature .*, layers ., time 2026-03-29"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_in_the_users_units_without_change(name):
+def test_refused_in_the_users_units_without_change(name, tmp_path):
     loop = machine(pending=2 if name in ("number", "no zone", "past") else 1)
     loop.ask(now=START)
     loop.tell(0.5, time=START + HOUR)
     loop.ask(now=START + 5 * HOUR)
-    before = repr(loop)
-    call, message = REFUSED[name]
-    with pytest.raises(InputDataError, match=message):
-        call(loop)
-    assert repr(loop) == before
+    assert_refused(loop, *REFUSED[name], tmp_path)
 
 
 def test_numbers_and_datetimes_do_not_mix():
@@ -339,10 +328,150 @@ def test_damaged_names_and_dates(name, tmp_path):
         Loop.load(file, loop.strategy)
 
 
-def test_it_runs_whatever_forgets():
-    for name in ("trigger", "weights", "Thompson", "learning"):
-        loop = Loop(strategy(name), Box(MACHINE, search=QUICK))
-        for t in range(5):
-            point = loop.ask(now=START + t * HOUR).point
-            loop.tell(measured(point, t))
-    assert len(Loop(tv_gp_ucb(kernel=kernel(), noise=1.0, epsilon=0.1), [(0, 1)]).open) == 0
+LATER = START + 8 * HOUR
+
+
+def night():
+    """A night with a failure, and a measurement that nobody suggested."""
+    loop = machine(pending=2)
+    for t in range(6):
+        suggestion = loop.ask(now=START + t * HOUR)
+        loop.tell(measured(suggestion.point, t), ok=t != 3, noise=0.04 if t == 2 else None)
+    loop.observe({"temperature": 41, "rate": 0.01, "layers": 3}, 0.75, time=START + HOUR / 2)
+    return loop
+
+
+def test_the_table_is_the_log_in_its_own_units():
+    loop = night()
+    frame = loop.table()
+    names = ["number", *MACHINE, "time", "y", "ok", "noise", "mean", "sd", "reset"]
+    assert list(frame.columns) == names
+    assert frame["number"].tolist() == [1, -1, 2, 3, 4, 5, 6]
+    assert frame["time"][1] == START + timedelta(minutes=30)
+    own = frame.iloc[1]
+    assert (own["temperature"], own["rate"], own["layers"], own["y"]) == (41, 0.01, 3, 0.75)
+    assert math.isnan(own["mean"])
+    assert frame["ok"].tolist() == [True] * 4 + [False] + [True] * 2
+    assert frame["y"].isna().tolist() == (~frame["ok"]).tolist()
+    assert frame["noise"].tolist() == [0.01] * 3 + [0.04] + [0.01] * 3
+    np.testing.assert_array_equal(frame["y"], loop.history.y.numpy())
+    suggestion = loop.ask(now=LATER)
+    loop.tell(0.5)
+    newest = loop.table().iloc[-1]
+    assert (newest["mean"], newest["sd"]) == (suggestion.mean, suggestion.sd)
+
+
+def test_tables_without_names():
+    loop = made(("trigger", "grid"))
+    assert list(loop.table().columns) == ["number", "x0", "x1", *loop.table().columns[3:]]
+    assert len(loop.table()) == 0
+    for t in range(16):
+        loop.tell(answered(loop.ask().point, t))
+    frame = loop.table()
+    np.testing.assert_array_equal(frame[["x0", "x1"]], loop.history.X.numpy())
+    np.testing.assert_array_equal(frame["reset"], loop.history.reset.numpy())
+    assert frame["reset"].any()
+    last = frame[frame["reset"]]["time"].iloc[-1]
+    assert f"the last at time {last:g}" in loop.describe()
+    there = Loop(STRATEGIES["Markov"](), WITH_CONTEXT)
+    there.observe([0.5, 0.5], 1.0, context=[0.25])
+    assert there.table()["context0"].tolist() == [0.25]
+    assert "Best setting" not in there.describe()
+    assert "Best setting" in there.describe(context=[0.3])
+
+
+@pytest.mark.parametrize("name", ["number", "time", "y", "ok", "noise", "mean", "sd", "reset"])
+def test_a_parameter_called_like_a_column(name):
+    loop = Loop({name: (10.0, 20.0), "speed": (0.0, 1.0)})
+    points = []
+    for now in range(3):
+        points.append(loop.ask(now=now).point)
+        loop.tell(100.0 + now, ok=now != 1)
+    frame = loop.table()
+    column = f"{name} (parameter)"
+    fixed = ["time", "y", "ok", "noise", "mean", "sd", "reset"]
+    assert list(frame.columns) == ["number", column, "speed", *fixed]
+    assert frame["number"].tolist() == [1, 2, 3]
+    assert frame["time"].tolist() == list(range(3))
+    assert frame["y"].tolist()[::2] == [100.0, 102.0]
+    assert frame[column].tolist() == [point[name] for point in points]
+
+
+def test_a_parameter_called_like_the_context_of_a_file():
+    """Its loop was saved, and could not be loaded."""
+    with pytest.raises(ValueError, match=r"a parameter is called '\(context\)', .* another name"):
+        Loop({"(context)": (0.0, 1.0)})
+
+
+def test_the_text_of_the_best_point_matches_the_posterior():
+    loop = night()
+    loop.ask(now=LATER)
+    best = loop.recommend(now=LATER)
+    posterior = loop.posterior(best, now=LATER)
+    mean, sd = float(posterior.mean), float(posterior.variance.sqrt())
+    text = loop.describe(now=LATER)
+    assert f"temperature {best['temperature']:.6g}" in text
+    low, high = f"{mean - 2 * sd:#.4g}", f"{mean + 2 * sd:#.4g}"
+    assert f"posterior mean {mean:#.4g}, ± 2 sd: {low} to {high}." in text
+    assert "7 measurements from time 2026-03-28 20:00:00+00:00 to 2026-03-29 01:00" in text
+    assert "1 failed; open: 7 at temperature" in text
+    assert "No measurements yet." in machine().describe()
+
+
+def test_how_fast_it_forgets_is_the_textbooks():
+    """(1 - ε)^(age/2) = 1/2; 1/√(1 + σ² age) = 1/2; γ^age = 1/2; (1 + age)^-α ..."""
+
+    def half_life(age):
+        return f"{age:.3g} h"
+
+    markov = forgetting_text(Markov(0.05), Static(), "hours")
+    assert half_life(2 * math.log(0.5) / math.log(0.95)) in markov
+    assert half_life(3 / 0.2) in forgetting_text(Wiener(0.2), Static(), "hours")
+    weights = forgetting_text(Static(), ExponentialWeights(0.9), "hours")
+    assert half_life(math.log(0.5) / math.log(0.9)) in weights
+    assert "noise doubling time" in forgetting_text(Static(), UncertaintyInjection(1.0), "")
+    assert forgetting_text(Static(), Static(), "") == ""
+
+
+def test_the_picture_shows_measurements_and_slices(tmp_path):
+    loop = night()
+    figure = loop.plot(tmp_path / "night.png", now=LATER)
+    assert (tmp_path / "night.png").stat().st_size > 10_000
+    assert len(figure.axes) == 1 + 2 * len(MACHINE)
+    best = loop.recommend(now=LATER)
+    slices = {axes.get_xlabel(): axes for axes in figure.axes if axes.get_xlabel()}
+    assert list(slices) == list(MACHINE)
+    assert slices["rate"].get_xscale() == "log"
+    assert slices["layers"].lines[0].get_xdata().tolist() == [1, 2, 3, 4, 5, 6]
+    ticks = slices["layers"].get_xticks()
+    assert len(ticks) >= 3
+    assert all(tick.is_integer() for tick in ticks)  # there is no half a layer
+    for name, axes in slices.items():
+        line = axes.lines[0]
+        points = [best | {name: value} for value in line.get_xdata()]
+        want = loop.posterior(points, now=LATER).mean.squeeze(-1)
+        got = torch.as_tensor(np.asarray(line.get_ydata()))
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
+
+
+def test_plots_of_grids_contexts_and_given_axes():
+    loop = made(("Markov", "grid"))
+    with pytest.raises(InputDataError, match="no measurements to draw"):
+        loop.plot()
+    for t in range(4):
+        loop.tell(answered(loop.ask().point, t))
+    figure = loop.plot()
+    assert len(figure.axes[2].lines[0].get_xdata()) == 6
+    assert len(GRID) == 36
+    there = Loop(STRATEGIES["Markov"](), WITH_CONTEXT)
+    there.observe([0.5, 0.5], 1.0, context=[0.25])
+    assert len(there.plot().axes) == 3
+    assert len(there.plot(context=[0.25]).axes) == 5
+    own = Figure()
+    axes = own.add_subplot()
+    assert loop.plot(ax=axes) is own
+    assert len(own.axes) == 1
+    named = Loop(STRATEGIES["Markov"](), Box({"a": (0, 1)}, search=QUICK))
+    named.observe({"a": 0.5}, 1.0)
+    assert len(named.plot().axes) == 3
+    assert BOX.dim == 2

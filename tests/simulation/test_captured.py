@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from kinds import KINDS, NOISE, SCATTERED, rough, smooth, ucb
-from tape import Tape, taped
+from simulation.tape import Tape, taped
 
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.gp import arm_engine

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from lasting import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, study
-from strange_executors import (
+from simulation.strange_executors import (
     DeadlyWorld,
     Interrupted,
     Lazy,

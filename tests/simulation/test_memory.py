@@ -16,7 +16,7 @@ from botorch.exceptions import InputDataError
 from lasting import players, same
 from lasting import study as usual_study
 from matplotlib.figure import Figure
-from strange_executors import Remote
+from simulation.strange_executors import Remote
 
 from botorch_tv.gp import covariance, regression
 from botorch_tv.memory import free_bytes

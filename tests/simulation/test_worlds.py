@@ -10,7 +10,7 @@ import torch
 from deap.benchmarks import movingpeaks
 from gmpb import GMPB, GMPBConfig
 from gpytorch.kernels import MaternKernel, ScaleKernel
-from recorded_stream import RecordedStream, rounds
+from simulation.recorded_stream import RecordedStream, rounds
 
 from botorch_tv.simulation import (
     AbruptWorld,
