@@ -81,7 +81,7 @@ def body(value):
     )
 
 
-@pytest.mark.parametrize(("value", "doc"), public())
+@pytest.mark.parametrize(("value", "doc"), list(public()))
 def test_a_docstring_is_complete(value, doc):
     assert doc
     assert not DIALECT.findall(doc)
