@@ -263,7 +263,31 @@ class Elsewhere(Wrong):
         return torch.exp(-self.half * elapsed)
 
 
-REFUSED = {Elsewhere: r"declares \['rate'\], but its formula does not depend on it"}
+class PartlyElsewhere(Elsewhere):
+    def attenuation(self, elapsed):
+        return torch.exp(-(self.half + self.rate) * elapsed)
+
+
+class HiddenUnit(Wrong):
+    """The 5 is a time that is not declared."""
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed) * torch.cos(elapsed / 5)
+
+
+class WrongPower(Wrong):
+    parameters = {"rate": Parameter(power=1)}  # noqa: RUF012
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed)
+
+
+REFUSED = {
+    Elsewhere: r"declares \['rate'\], but its formula does not depend on it",
+    PartlyElsewhere: "different results with tensors",
+    HiddenUnit: "changes with the unit of time",
+    WrongPower: "changes with the unit of time",
+}
 
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)

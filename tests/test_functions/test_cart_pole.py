@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
 from botorch_tv.test_functions import CartPole, CartPoleSystem
+from botorch_tv.test_functions.cart_pole import average_cost, optimal_gain
 
 SYSTEM = CartPoleSystem()
 Q, W = np.diag(SYSTEM.state_cost), np.diag(SYSTEM.disturbance)
@@ -110,3 +113,17 @@ def test_single_precision_agrees_with_double() -> None:
     found = problem.float()(X.float().clamp(*problem.bounds))
     assert found.dtype == torch.float32
     assert ((found - expected).abs() / expected).max() < 1e-3
+
+
+def test_the_linear_quadratic_tools_on_a_scalar_system() -> None:
+    """x' = a x + b u + w: cost (q + r k²) w / (1 − (a − b k)²), the Riccati root in closed form."""
+    a, b, q, r, w, k = 1.1, 0.5, 2.0, 3.0, 0.7, 0.8
+    unit = torch.ones(1, 1, dtype=torch.float64)
+    cost = average_cost(a * unit, b * unit, torch.tensor([k]).double(), q * unit, r, w * unit)
+    assert cost.item() == pytest.approx((q + r * k**2) * w / (1 - (a - b * k) ** 2), rel=1e-6)
+    gain = optimal_gain(a * unit, b * unit, q * unit, r).item()
+    # p = q + a² p r / (r + b² p), the positive root of a quadratic.
+    p = np.roots([b**2, r - q * b**2 - a**2 * r, -q * r]).max()
+    assert gain == pytest.approx(a * b * p / (r + b**2 * p), rel=1e-10)
+    far = average_cost(a * unit, b * unit, torch.tensor([0.0]).double(), q * unit, r, w * unit)
+    assert far.item() == math.inf
