@@ -193,7 +193,7 @@ class Greedy(InformationGain):
 
 
 def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
-    """The gain of the most uncertain arms, after 1 to ``horizon`` observations, `horizon`.
+    """Gain from always observing the most uncertain arm: after 1, 2, ... observations, `horizon`.
 
     Args:
         covariance: As in :meth:`Greedy.of`, `M x M`.

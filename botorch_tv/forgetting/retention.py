@@ -48,7 +48,7 @@ class PeriodicReset(Retention):
         by: Unit of ``period``: ``"rounds"`` or ``"time"``.
 
     Raises:
-        ValueError: If ``period`` is below 1 round, or not a positive time.
+        ValueError: If ``period`` is below 1 (in rounds), or not positive (in units of time).
     """
 
     period: float
@@ -84,7 +84,7 @@ class SlidingWindow(Retention):
         by: Unit of ``window``: ``"rounds"`` or ``"time"``.
 
     Raises:
-        ValueError: If ``window`` is below 1 round, or not a positive time.
+        ValueError: If ``window`` is below 1 (in rounds), or not positive (in units of time).
     """
 
     window: float

@@ -79,7 +79,7 @@ class Process:
 
     @cached_property
     def slides(self) -> bool:
-        """Whether a window drops rows one by one, in all trials together."""
+        """Whether a window of rounds drops one row per round, the same row in all trials."""
         rules = self.retention
         return any(isinstance(rule, SlidingWindow) and rule.by == "rounds" for rule in rules)
 

@@ -137,7 +137,7 @@ class Sought(NamedTuple):
 
 
 class Region(Protocol):
-    """The interface of a :class:`~botorch_tv.strategies.Box` for a search."""
+    """The attributes and methods of a :class:`~botorch_tv.strategies.Box` that a search uses."""
 
     @property
     def dim(self) -> int:

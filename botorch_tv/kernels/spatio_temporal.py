@@ -176,7 +176,10 @@ class SpatioTemporalKernel(BatchedKernel):
             RuntimeError: If ``last_dim_is_batch``.
         """
         if last_dim_is_batch:
-            raise RuntimeError("a column is time; use an additive spatial kernel instead.")
+            raise RuntimeError(
+                "last_dim_is_batch is True, but a kernel with a column of time is not additive "
+                "over its columns; use an additive spatial kernel instead."
+            )
         (arms1, times1), (arms2, times2) = self.split(x1), self.split(x2)
         covariance: Tensor = to_dense(self.spatial(arms1, arms2, diag=diag))
         if self.temporal is None:

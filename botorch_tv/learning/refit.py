@@ -121,7 +121,8 @@ class Refit:
             decay: The decay.
 
         Raises:
-            ValueError: If the decay declares no parameters, or not all listed parameters.
+            ValueError: If the decay declares no parameters, or ``decay`` lists a parameter that it
+                does not declare.
         """
         own = self.decay or {}
         undeclared = [name for name in own if name not in decay.parameters]

@@ -235,7 +235,8 @@ def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
     require(times == sorted(times), "the answers are not in order of time")
     require(
         sorted(answer.arrival for answer in answers) == list(range(len(answers))),
-        f"the arrivals of {len(answers)} answers are not 0 to {len(answers) - 1}, each once",
+        f"the arrivals of {len(answers)} answers must be the numbers 0 to {len(answers) - 1}, "
+        "each once",
     )
     require(all(row.number > 0 for row in waiting), "an open suggestion has a number below 1")
     consulted = [row.number for row in asked]
@@ -246,7 +247,7 @@ def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
         (consulted, content["consulted"]),
     ):
         valid = type(most) is int and all(1 <= number <= most for number in numbers)
-        require(valid, f"the numbers {numbers} are not from 1 to {most!r}")
+        require(valid, f"the numbers {numbers} must lie between 1 and {most!r}")
         require(len(numbers) == len(set(numbers)), f"{numbers} has duplicates")
     for row in (*answers, *waiting, *content["superseded"]):
         _check_points(domain, [row.point], None if row.arm is None else [row.arm], content["dtype"])

@@ -39,7 +39,8 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
         The values in the order of ``named``.
 
     Raises:
-        ValueError: If there are too many, or the strategy is not the first or not a strategy.
+        ValueError: If there are too many positional arguments, or the strategy is given in another
+            position or is not a :class:`~botorch_tv.strategies.Strategy`.
     """
     rest = [value for value in given if value is not None]
     if named["strategy"] is None and rest and isinstance(rest[0], Strategy):

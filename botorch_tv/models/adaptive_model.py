@@ -159,7 +159,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     @property
     def base_sample_shape(self) -> Size:
-        """Shape of base samples: variates of a function, then a variate for each point."""
+        """Shape of base samples: variates that determine a function, then one variate per point."""
         return Size((*self._shape, self._width))
 
     @property

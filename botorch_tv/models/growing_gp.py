@@ -405,10 +405,10 @@ NOISE_ALONE = {
 
 
 def check_honoured(model: GrowingGP) -> None:
-    """Raise if a subclass overrides a method that predictions from one factor never call.
+    """Raise if a subclass overrides a method that predictions do not use.
 
-    Predictions take noise from the likelihood's ``_shaped_noise_covar``, and the prior from
-    ``mean_module`` and ``covar_module``.
+    Predictions are computed from a stored Cholesky factor. They take noise from the likelihood's
+    ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
 
     Raises:
         ValueError: If the class of the model or of the likelihood overrides such a method.
@@ -421,7 +421,7 @@ def check_honoured(model: GrowingGP) -> None:
     ):
         require(
             honoured,
-            f"{owner.__name__} overrides {name}, which predictions from one factor never call. "
+            f"{owner.__name__} overrides {name}, which predictions do not use. "
             "Define noise by _shaped_noise_covar or noise_covar of the likelihood and the prior by "
             "mean_module and covar_module, or use SingleTaskGP.",
         )

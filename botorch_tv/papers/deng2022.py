@@ -128,7 +128,7 @@ def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str,
 
 
 def case(title: str, variance: float, make: Make, B: float | None = None) -> Drawn:
-    """A case on a world of this module."""
+    """An experiment of this module: its world (the simulated objectives) and its strategies."""
     return Drawn(title, variance, make, partial(strategies, make=make, B=B), horizon=HORIZON)
 
 

@@ -37,9 +37,9 @@ class Player:
     memory, so slots are added when needed, and rounds are then recorded again.
 
     Args:
-        tables: The strategy as numbers and tables.
-        stage: The objective, rewritten in every round: its values, `trials x M`, its best value,
-            `trials`, and the noise, `trials`.
+        tables: The strategy's settings as numbers and tensors.
+        stage: Three tensors that every round overwrites: the values of the objective, `trials x M`;
+            its best value, `trials`; and the observation noise, `trials`.
         horizon: Rounds T.
         recorder: Records its rounds.
     """

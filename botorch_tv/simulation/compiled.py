@@ -426,7 +426,7 @@ def play(
         noise: Observation noise, `rounds x trials`.
         features: Features of the objectives; without places if values are given.
         factors: Factors of the strategy's kernel.
-        rules: The strategy as numbers and tables.
+        rules: The strategy's settings as numbers and arrays.
         trials: Posterior and records, updated in place.
     """
     arms, slots = trials.mean.shape[1], trials.places.shape[2]

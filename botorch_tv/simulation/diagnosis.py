@@ -105,9 +105,10 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
         block: Rounds averaged together, at least 1; single rounds of few trials are noisy.
 
     Returns:
-        `objective`, `observation` and `played` as in :func:`calibration`, but `strategy x round`,
-        each with its standard error over trials `..._error`. The coordinate `round` is the middle
-        of its block; the last block may be shorter.
+        The variables `objective`, `observation` and `played` of :func:`calibration`, each of shape
+        `strategy x round`. Their standard errors over trials are `objective_error`,
+        `observation_error` and `played_error`. The coordinate `round` is the middle of its block;
+        the last block may be shorter.
 
     Raises:
         ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block is

@@ -289,7 +289,7 @@ class Weights(Recorder):
     bank.
 
     Args:
-        bank: The bank of the strategies.
+        bank: The candidate models that the recorded strategies use.
     """
 
     bank: Bank = field(default_factory=Bank)

@@ -220,7 +220,8 @@ def r_gp_ucb_order(
 ) -> Tensor:
     """max(√T, T ε^(1/8)), or max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), [B16] Corollary 4.1.
 
-    An order up to ``constant`` and logarithms, with the period N of :func:`reset_period`.
+    The first for the squared exponential kernel, the second for a Matérn kernel of exponent c. An
+    order up to ``constant`` and logarithms, with the period N of :func:`reset_period`.
 
     Args:
         T: Rounds, at least 1; any shape.

@@ -115,7 +115,8 @@ def weighted_information_gain(
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
         noise: λ, positive.
         gamma: Discount γ in (0, 1].
-        double: Whether weights enter twice, as in the width, or once.
+        double: Whether the kernel is weighted by the squares of the weights, as in the width, or by
+            the weights.
 
     Returns:
         `batch_shape`.
@@ -264,8 +265,8 @@ def discounted_gain_bound(
 ) -> float:
     """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
 
-    It does not depend on T. For gains weighted once, γ replaces γ² (Appendix D.2; the sentence
-    after Corollary 8 exchanges the two).
+    It does not depend on T. Without ``double``, γ replaces γ² (Appendix D.2; the sentence after
+    Corollary 8 exchanges the two).
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
@@ -273,7 +274,7 @@ def discounted_gain_bound(
         terms: N, at least 1.
         tail: δ_N, at least 0.
         k_bar: k̄, positive.
-        double: Whether weights enter twice.
+        double: As in :func:`weighted_information_gain`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -305,7 +306,7 @@ def polynomial_gain_bound(
         beta_p: Power of their decay, at least 2.
         psi: ψ, positive.
         k_bar: k̄, positive.
-        double: Whether weights enter twice.
+        double: As in :func:`weighted_information_gain`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -338,7 +339,7 @@ def exponential_gain_bound(
         C_e2: Rate of their decay, positive.
         psi: ψ, positive.
         k_bar: k̄, positive.
-        double: Whether weights enter twice.
+        double: As in :func:`weighted_information_gain`.
 
     Raises:
         ValueError: If an argument is out of range, or the noise is too large for the proof.

@@ -161,7 +161,7 @@ def test_refused_suggestions_do_not_change_the_state(name):
     before, suggestion, y = copy.deepcopy(state), strategy.ask(state), torch.zeros(TRIALS, dtype=D)
     for made, match in [
         (suggestion._replace(member=suggestion.member + 7), "out of bounds"),
-        (suggestion._replace(index=suggestion.index + 100), "names no arm"),
+        (suggestion._replace(index=suggestion.index + 100), "same arm"),
         (strategy.members[0].ask(state.members[0]), "the suggestion belongs to"),
     ]:
         with pytest.raises((InputDataError, RuntimeError), match=match):
@@ -213,10 +213,10 @@ def test_members_are_strategies_that_agree(kind):
     good = gp_ucb(**GIVEN)
     for members, match in [
         ((), r"members is \(\), but"),
-        ((good, "TV"), "'TV'.*, but it takes at least one strategy"),
+        ((good, "TV"), "'TV'.*, but it must contain at least one strategy"),
         ((good, kind(members=(good,), **more)), "no committee"),
-        ((sparq_gp_ucb(**GIVEN),), "none with an expert"),
-        ((good, gp_ucb(**GIVEN, maximize=False)), "either all maximise"),
+        ((sparq_gp_ucb(**GIVEN),), "no strategy with an expert"),
+        ((good, gp_ucb(**GIVEN, maximize=False)), "all must maximise"),
     ]:
         with pytest.raises(ValueError, match=match):
             kind(members=members, **more)
@@ -414,7 +414,7 @@ def test_members_are_drawn_with_their_probabilities():
     ("given", "match"),
     [
         ({"block": 0}, "block"),
-        ({"horizon": 4}, "block is 5, but horizon is 4"),
+        ({"horizon": 4}, "block is 5, but it must be at most the horizon, 4"),
         ({"bound": 0.0}, "bound"),
         ({"R": -1.0}, "R"),
     ],

@@ -188,7 +188,7 @@ def test_refusals():
     usual = {"kernel": SETTING.module(), "noise": 0.02, "width": Constant(4.0), "period": 5}
     for given, message in [
         ({"period": 0}, "period"),
-        ({"width": IGPUCB(B=1.0, R=0.1, delta=0.1)}, "no information gain"),
+        ({"width": IGPUCB(B=1.0, R=0.1, delta=0.1)}, "an information gain"),
         ({"mean": "estimated"}, "a number"),
     ]:
         with pytest.raises(ValueError, match=f"PhasedElimination: .*{message}"):

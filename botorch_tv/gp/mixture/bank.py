@@ -403,8 +403,9 @@ def units_now(
         least: Number of measurements required.
 
     Returns:
-        The units; whether they are final; and the trials that must relearn all measurements,
-        since their units have changed, `T`, bool.
+        The units (the standardisation of y, time and context); whether the units of all trials are
+        final; and which trials must process all measurements again because their units have
+        changed, `T`, bool.
     """
     y, good, time, context = measured
     n, anew = y.shape[-1], torch.zeros_like(units.ready)

@@ -298,8 +298,8 @@ def _read_arrays(
     lengths = values.shape[1:]
     require(
         len(axes) in (0, len(lengths)),
-        f"axes are {', '.join(axes)}, but {chosen!r} has {len(lengths)} axes after the first; name "
-        "an array for each, or none.",
+        f"axes are {', '.join(axes)}, but {chosen!r} has {len(lengths)} axes after the first; "
+        "name one array of coordinates for each axis, or omit axes.",
     )
 
     def vector(name: str, length: int, kinds: str) -> np.ndarray:

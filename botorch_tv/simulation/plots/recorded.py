@@ -225,7 +225,8 @@ def plot_weights(
     label = able[0] if able and strategy is None else str(strategy)
     require(
         label in able,
-        f"{label} has no weights of the recorded bank; choose from {', '.join(able) or 'none'}, or "
+        f"{label} has no recorded weights: it does not use the bank (the candidate models) given "
+        f"to Weights; choose from {', '.join(able) or 'none'}, or "
         "add adaptive_gp_ucb() and give its bank to Weights.",
     )
     own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])

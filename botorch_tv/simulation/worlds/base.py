@@ -133,7 +133,8 @@ class World(ABC):
 
         Args:
             step: The round, counted from 0.
-            choice: The choice of each trial: arms, `trials`, or points, `trials x d`.
+            choice: The choice of each trial: indices of arms, `trials`; or points of a box, `trials
+                x d`.
         """
         return None
 

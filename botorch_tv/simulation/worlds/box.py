@@ -93,8 +93,8 @@ class BoxWorld(World):
         self.horizon = math.floor(problem.horizon)
         require(
             self.horizon >= 1,
-            f"BoxWorld: horizon of {name} is {problem.horizon}, before round 1; give a horizon of "
-            "at least 1.",
+            f"BoxWorld: horizon of {name} is {problem.horizon}, but it must be at least 1; give a "
+            "longer horizon.",
         )
         self.maximize = not problem.is_minimization_problem
         self.probe = self._probe()
