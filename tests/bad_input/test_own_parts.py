@@ -122,7 +122,7 @@ WIDTHS = [(math.nan, "nan", "finite"), (-1.0, "-1", "at least 0"), (math.inf, "i
 WIDTHS += [(None, "None", "plain number"), ("2", "'2'", "plain number")]
 BETA = "√beta of Answers()"
 ROWS = {
-    "predictions do not use": (
+    "one factor": (
         lambda: strategy(inflation=OneFactor()),
         "OneFactor",
         "()",

@@ -60,7 +60,7 @@ def test_pieces_of_a_file(saved):
 REFUSED = {
     "outside": (
         lambda c: c["answers"][1].update(point=[0.2, 9.0], arm=None),
-        "is no point of Grid",
+        "is not a point of Grid",
     ),
     "no such arm": (lambda c: c["answers"][0].update(arm=99), r"are not arms \[99\]"),
     "another arm": (lambda c: c["answers"][1].update(arm=0), r"are not arms \[0\]"),
