@@ -204,7 +204,7 @@ class Data(NamedTuple):
             noise: Variances, `batch_shape`; infinite for a failed measurement.
             time: Times, `batch_shape`.
             least_noise: A lower bound of the variances.
-            all_good: Whether it is certain that no measurement failed.
+            all_good: Whether the caller is certain that no measurement failed.
         """
         log, rule_mask, aside = self.history, self.rule_mask, self.aside
         if rule_mask is not None:

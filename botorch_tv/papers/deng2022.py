@@ -1,4 +1,4 @@
-"""[W22]: functions of a reproducing kernel Hilbert space that change abruptly or slowly.
+"""Experiments of [W22] on functions of an RKHS that change abruptly or slowly, and on stock prices.
 
 [W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] repeats this in its Table 1, with
 ET-GP-UCB added and less noise. Functions are drawn anew for every trial; the papers' numbers depend

@@ -158,7 +158,7 @@ def tv_gp_ucb_regret_by_blocks(
 ) -> Tensor:
     """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
 
-    It is eq. (20) with :func:`time_varying_gain`.
+    The bound is eq. (20) with the gain of :func:`time_varying_gain`.
 
     Args:
         T: Rounds, at least Ñ; any shape.

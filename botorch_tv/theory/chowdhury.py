@@ -24,7 +24,8 @@ OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
 def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float) -> Tensor:
     """2 β_T √(4(T + 2) γ_T) with β_T = B + R √(2(γ_T + 1 + ln(1/δ))), [C17] Theorem 3.
 
-    The explicit form of its proof: Appendix D with Lemma 4. Holds with probability 1 - δ.
+    This is the explicit bound in the proof, Appendix D with Lemma 4. It holds with probability 1 -
+    δ.
 
     Args:
         T: Rounds, at least 1; any shape.

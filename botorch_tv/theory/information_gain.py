@@ -241,7 +241,8 @@ def universal_gain_bound(
 ) -> Tensor:
     """γ̇_T <= N/2 ln(1 + k̄T/(λN)) + T δ_N/(2λ), [W22] Theorem 6.
 
-    It holds for any increasing weights, for gains weighted once, twice or not at all.
+    The bound holds for any increasing weights, for gains weighted once or twice, and for unweighted
+    gains.
 
     Args:
         T: Observations, at least 1; any shape.
@@ -265,8 +266,8 @@ def discounted_gain_bound(
 ) -> float:
     """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
 
-    It does not depend on T. Without ``double``, γ replaces γ² (Appendix D.2; the sentence after
-    Corollary 8 exchanges the two).
+    The bound does not depend on T. Without ``double``, γ replaces γ² (Appendix D.2; the sentence
+    after Corollary 8 exchanges the two).
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.

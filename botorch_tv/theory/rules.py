@@ -86,7 +86,8 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
 def discount(horizon: int, gain: float, budget: float | None = None) -> float:
     """γ = 1 - ĝ^(-1/4) (B_T / T)^(1/2) for WGP-UCB, [W22] Corollary 5.
 
-    Without a given budget, γ = 1 - ĝ^(-1/4) T^(-1/2). The result is clipped to (0, 1).
+    Here ĝ is ``gain`` and B_T is ``budget``. If no budget is given, γ = 1 - ĝ^(-1/4) T^(-1/2). The
+    result is clipped to (0, 1).
 
     Args:
         horizon: Rounds T, at least 1.

@@ -159,7 +159,7 @@ def test_many_changes_and_spaces_alone(tmp_path):
 REFUSED = {
     "twice": (lambda c: c["answers"].append(row(c, 2)), "not in order of time"),
     "unknown": (lambda c: row(c, 2).update(number=99), "99.* must lie between 1 and 9"),
-    "outside": (lambda c: row(c, 2).update(point=[7.0, 7.0]), "is no point of Grid|not arm"),
+    "outside": (lambda c: row(c, 2).update(point=[7.0, 7.0]), "is not a point of Grid|not arm"),
     "text": (lambda c: row(c, 2).update(y="0,5"), 'y is "0,5", not a finite number'),
     "no number": (lambda c: row(c, 2).pop("number"), "KeyError: 'number'"),
     "digests": (lambda c: c.update(digests=[1]), "TypeError"),

@@ -84,7 +84,7 @@ class Panel:
             arms: Their names, their numbers, or a bool for each arm of the panel.
 
         Raises:
-            ValueError: If there is no arm of such a name, or no arm is selected.
+            ValueError: If no arm or several arms have a given name, or no arm is selected.
             IndexError: If there is no arm of such a number.
         """
         for arm in arms:
@@ -384,7 +384,7 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
     """A column as times, from its cells and their numbers.
 
     Raises:
-        ValueError: If they are no times, or can be read in two ways.
+        ValueError: If the cells are not times, or can be read in two ways.
     """
     if None not in numbers:
         digits = len(cells.iloc[0])

@@ -204,7 +204,8 @@ def plot_weights(
 
     Args:
         result: A study with ``record=(Weights(),)``.
-        strategy: Label of a strategy with this bank; by default the first.
+        strategy: Label of a strategy with the recorded bank (candidate models); by default the
+            first.
         trial: Number of the trial; by default the mean and the middle half of all trials.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw the weights of rates on; their figure is returned.

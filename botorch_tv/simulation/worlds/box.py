@@ -148,8 +148,8 @@ class _OnBox(Objective):
     """The functions of some trials in one round, in the units of the world.
 
     Args:
-        world: Gives shift and scale.
-        stream: Gives dtype and device of the results.
+        world: The world, whose shift and scale are used.
+        stream: Random numbers, whose dtype and device the results have.
         values: Maps points to values before scaling, `trials x q x d` to `trials x q`.
         best: Returns the best values before scaling, `trials`.
     """

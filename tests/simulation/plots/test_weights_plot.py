@@ -71,7 +71,7 @@ def test_own_axes_show_the_rates(result, tmp_path) -> None:
 
 def test_bad_input(result) -> None:
     for changes, message in (
-        ({"strategy": "GP"}, "GP has no weights.*choose from adaptive"),
+        ({"strategy": "GP"}, "GP has no recorded weights.*choose from adaptive"),
         ({"strategy": "other"}, "no recorded weights"),
         ({"strategy": "none"}, "none"),
     ):
