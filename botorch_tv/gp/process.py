@@ -149,7 +149,8 @@ class Inference(ABC):
 
     Args:
         process: The kernel, its noise and mean, and the rules of forgetting.
-        samples: Whether every round draws samples; this changes the representation, not the result.
+        samples: Whether every round draws samples; this affects how the posterior is represented,
+            not its values.
     """
 
     def __init__(self, process: Process, *, samples: bool = False) -> None:

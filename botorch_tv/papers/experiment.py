@@ -27,7 +27,7 @@ Stage = tuple[World, dict[str, Strategy]]
 
 
 class Case(ABC):
-    """A study of an experiment.
+    """A case: a study of an experiment.
 
     Attributes:
         title: A caption that distinguishes the case.

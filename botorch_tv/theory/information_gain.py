@@ -208,7 +208,7 @@ def closed_form_information_gain(
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -252,7 +252,7 @@ def universal_gain_bound(
         k_bar: k̄, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.

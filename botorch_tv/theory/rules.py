@@ -30,7 +30,7 @@ def reset_period(
         horizon: Rounds T, at least 1.
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d; needed for a Matérn kernel.
-        constant: Replaces 12 or 24, positive.
+        constant: Factor that replaces 12 or 24, positive.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -46,8 +46,8 @@ def analysis_block(
 ) -> int:
     """The block Ñ for which [B16] (21) has the order of Corollary 4.1, [B16] Appendix E.
 
-    The integer in 1, ..., T closest to ε^(-1/3), for a Matérn kernel to ε^(-1/(3 - c)). The bound
-    uses it; TV-GP-UCB does not.
+    The integer in 1, ..., T closest to ε^(-1/3), for a Matérn kernel to ε^(-1/(3 - c)). Only the
+    bound uses this block length; TV-GP-UCB does not use it.
 
     Args:
         epsilon: Rate of change ε in [0, 1].
