@@ -40,7 +40,7 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
     retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
     if not isinstance(retained, Retained):
         raise InputDataError(
-            f"a retention returned {shown(answer)}, but keep() returns a Retained, such as "
+            f"a retention returned {shown(answer)}, but keep() must return a Retained, such as "
             "Retained(newest=20), or a bool tensor of shape batch_shape x n."
         )
     newest, where, each = retained.newest, retained.where, time.shape

@@ -40,8 +40,8 @@ class Free:
         upper = math.inf if self.upper is None else self.upper
         require(
             0 <= lower < upper,
-            f"Free: bounds are {self.lower} and {self.upper}, but hyperparameters are "
-            "non-negative; give 0 <= lower < upper.",
+            f"Free: bounds are {self.lower} and {self.upper}, but they must satisfy 0 <= lower < "
+            "upper, since hyperparameters cannot be negative.",
         )
 
 

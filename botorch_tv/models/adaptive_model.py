@@ -567,7 +567,8 @@ def adaptive_model(
     check_rows(train_X, train_Y, None)
     if not 2 <= d <= MOST_COLUMNS + 1:
         raise InputDataError(
-            f"train_X has {d} columns, but a bank needs time and 1 to {MOST_COLUMNS} other columns."
+            f"train_X has {d} columns, but it must have a column of time and 1 to {MOST_COLUMNS} "
+            "other columns."
         )
     if bounds is None:
         bounds = torch.stack([train_X.new_zeros(d - 1), train_X.new_ones(d - 1)])

@@ -163,8 +163,9 @@ class Adaptive(ProcessStrategy):
         )
         if domain.columns > MOST_COLUMNS:
             raise InputDataError(
-                f"{domain!r} has {domain.columns} coordinates, context included, but a bank serves "
-                f"up to {MOST_COLUMNS}; drop some, or use a strategy with a given kernel."
+                f"{domain!r} has {domain.columns} coordinates, context included, but the adaptive "
+                f"strategy supports at most {MOST_COLUMNS}; drop some, or use a strategy with a "
+                "given kernel."
             )
         prior: BankPrior
         like = torch.empty((), dtype=dtype, device=device)

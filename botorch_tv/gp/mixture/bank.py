@@ -101,7 +101,7 @@ class Bank:
             )
             require(
                 len(set(own)) == len(own) > 0,
-                f"Bank: {name} is {values!r}, but its numbers must differ; {fix}",
+                f"Bank: {name} is {values!r}, but all its numbers must be different; {fix}",
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
