@@ -33,12 +33,12 @@ C = Φ T of a pivoted factor, which the matrix determines; weights fade out near
 
 
 class Basis(ABC):
-    """Features of the arms: the covariance of two arms is the inner product of their features.
+    """How covariances of one point with all arms are stored: as r coordinates.
 
     Attributes:
         arms: Number M of arms.
         scale: Largest prior standard deviation, the unit of the tie rule.
-        size: Number r of features.
+        size: Number r of coordinates.
         normals: Number p of normal variates that a draw takes, at most M.
         variance: Prior variance of every arm, `M`.
         scratch: Buffers for intermediate results over the arms.
