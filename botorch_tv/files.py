@@ -162,7 +162,8 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def alone(path: Path) -> Iterator[None]:
     """Exclude other processes from such blocks for the same file, by a lock.
 
-    The lock is a hidden file beside it, which stays. It is released if a process is killed.
+    The lock is a hidden file beside the file. It is never deleted, and is released if a process is
+    killed.
 
     Args:
         path: The file, which need not exist.

@@ -331,7 +331,8 @@ def _attributes(value: object, path: str) -> dict[str, object]:
     kind, state = type(value), cast(Any, object.__getstate__(value))
     if state is None and not hasattr(value, "__dict__"):
         raise ValueError(
-            f"{path} is {value!r}, which has no attributes to compare in a resumed run; if results "
+            f"{path} is {value!r}, which has no attributes, so a resumed run cannot check that it "
+            "is the same; if results "
             "do not depend on it, store it under a name with a leading underscore."
         )
     plain, slots = state if isinstance(state, tuple) else (state, None)

@@ -1,4 +1,4 @@
-"""How a posterior becomes a choice: explorations, confidence widths, and the gains behind them."""
+"""How a posterior becomes a choice: explorations, confidence widths and information gains."""
 
 from botorch_tv.acquisition.exploration import (
     Candidates,

@@ -36,7 +36,7 @@ class Candidates(ABC):
         round: The current round t, counted from 1.
         memory: The exploration's memory; see :class:`~botorch_tv.forgetting.base.Part`.
         scratch: Reusable memory for intermediate results.
-        mean: `batch_shape x M`, without the prior mean, which is the same for all candidates.
+        mean: Posterior mean minus the prior mean (the same for all candidates), `batch_shape x M`.
         sd: Posterior standard deviation, `batch_shape x M`.
         sqrt_beta: √beta of the strategy's width, a number or `batch_shape x 1`.
     """
@@ -68,9 +68,9 @@ class Candidates(ABC):
     def best_observation(self) -> Tensor:
         """Best observation in use, in the sense of ``sign``, `batch_shape x 1`.
 
-        Like ``mean`` without the prior mean, and 0 without data. Observations are noisy and may be
-        outdated, so under drift :attr:`incumbent` is more informative. Answers of an expert are
-        ignored.
+        The prior mean is subtracted, as in ``mean``; without data the value is 0. Answers of an
+        expert are ignored. Observations are noisy and may be outdated, so under drift
+        :attr:`incumbent` is more informative.
         """
 
     @property
@@ -108,10 +108,11 @@ class Candidates(ABC):
         """The candidate with the highest score.
 
         Args:
-            score: Scores candidates, `batch_shape x M`; on a box differentiable by the points.
+            score: Maps candidates to scores, `batch_shape x M`; on a box differentiable with
+                respect to the points.
             unit: Scores within 1e-7 of this unit tie; ``scale`` by default.
-            first_without_data: Whether a trial without data takes the first arm of a grid, or the
-                centre of a box, whatever the scores; a random arm if ties are broken randomly.
+            first_without_data: Whether a trial without data ignores the scores and takes the first
+                arm of a grid, or the centre of a box. With ``ties="random"`` it takes a random arm.
             ties: Which of several tying arms to take: the ``"first"``, or a uniformly ``"random"``
                 arm; grids only.
 
@@ -158,8 +159,8 @@ SMALLEST_VARIANCE = 1e-12
 class Exploration(Part):
     """A rule that turns a posterior into a choice.
 
-    Override :meth:`score` to score candidates, or :meth:`choose` to choose directly. It may have a
-    memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
+    Override :meth:`score` to score candidates, or :meth:`choose` to choose directly. An exploration
+    may have a memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
         samples: Whether samples are drawn in every round; a hint that speeds this up.
@@ -291,10 +292,10 @@ class ExpectedImprovement(_Improves):
 
     Args:
         ties: See :class:`UpperConfidence`.
-        incumbent: The definition of m. ``"posterior"``, the best posterior mean among the points
-            observed, forgets as the posterior does. ``"observed"``, the best observation in use, is
-            the textbook definition for exact observations of a static objective; noise biases it
-            upwards, which increases exploration.
+        incumbent: The definition of m. ``"posterior"`` is the best posterior mean among the points
+            observed; it forgets as the posterior does. ``"observed"`` is the best observation in
+            use, the textbook definition for exact observations of a static objective. Noise biases
+            it upwards, which increases exploration.
 
     Raises:
         ValueError: If an argument is another value.
@@ -308,8 +309,8 @@ class ExpectedImprovement(_Improves):
 class ProbabilityOfImprovement(_Improves):
     """The largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
 
-    Candidates are compared by u, since Φ is increasing. If m is the best posterior mean, it seldom
-    moves from its first arm: u is 0 there and negative everywhere else.
+    Candidates are compared by u, since Φ is increasing. If m is the best posterior mean, the choice
+    seldom moves from its first arm, where u is 0; u is negative everywhere else.
 
     Args:
         ties: See :class:`UpperConfidence`.

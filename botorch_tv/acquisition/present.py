@@ -1,9 +1,9 @@
 """BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
-:func:`at_present` wraps any acquisition function. Two need the present when they are built: noisy
-expected improvement, whose incumbents are current values, and the knowledge gradient, which also
-optimises fantasies. Importing this module registers both with ``get_acqf_input_constructor``, for
-BoTorch and Ax.
+:func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
+when they are constructed, and have classes here: noisy expected improvement, whose incumbents are
+current values, and the knowledge gradient, which also optimises fantasies. Importing this module
+registers both with ``get_acqf_input_constructor``, for BoTorch and Ax.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ def at_present(
             ``MultiTaskGP`` have no column of tasks: ``output_tasks`` selects them.
 
     Raises:
-        InputDataError: If ``now`` lies before an observation, or the model's age noise is for
-            another time.
+        InputDataError: If ``now`` lies before an observation, or differs from the time for which
+            the model's noise is aged.
         UnsupportedError: For other one-shot acquisition functions, and if there is no model.
         ValueError: If ``now`` or ``time_dim`` is None and the model has none.
 
@@ -258,7 +258,7 @@ def _held(acq_function: AcquisitionFunction, name: str) -> Any:
 
 
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
-    """Pending points of incremental improvement, which stores them behind the observed points.
+    """Pending points of incremental improvement, which appends them to the observed points.
 
     Its ``X_pending`` is None, so BoTorch would lose them when it appends sequential candidates.
     """

@@ -1,12 +1,12 @@
-"""Confidence schedules, the number of standard deviations added to the mean, and their gains.
+"""Confidence schedules (how many standard deviations to add to the mean) and information gains.
 
 The papers write the multiplier of the standard deviation as β or as √β. The convention here: a
 score is ``mean + √beta * sd``, and ``beta`` is the square of ``sqrt_beta``, as in BoTorch's
 ``UpperConfidenceBound``. Logarithms are natural.
 
-The gain of n observations is g = ½ ln det(I + N^(-½) K N^(-½)), in nats. Round t is decided given
-t - 1 observations, so every source returns the gain *after t - 1 rounds*, 0 in the first round:
-[C17] Algorithm 1 uses γ_{t-1}, and [W22] eq. (4) uses β_{t-1} in the same sense.
+The information gain of n observations is g = ½ ln det(I + N^(-½) K N^(-½)), in nats. Round t is
+decided given t - 1 observations, so every source returns the gain *after t - 1 rounds*, 0 in the
+first round: [C17] Algorithm 1 uses γ_{t-1}, and [W22] eq. (4) uses β_{t-1} in the same sense.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class WidthContext(NamedTuple):
         t: The round being decided, counted from 1; resets do not restart it.
         dim: Dimension d of the domain.
         information_gain: Gain g of the data in use, `batch_shape`; None where not computed.
-        weighted_information_gain: The same with noise λ γ^(-2 lag), `batch_shape`, or None.
+        weighted_information_gain: The gain with noise λ γ^(-2 lag), `batch_shape`; None where not
+            computed.
     """
 
     t: int
@@ -53,10 +54,10 @@ class InformationGain(ABC):
             context: The round.
 
         Returns:
-            A number if it depends only on the round, else a tensor, `batch_shape`.
+            A number if the value depends only on the round, else a tensor, `batch_shape`.
 
         Raises:
-            ValueError: If it needs a quantity that ``context`` lacks.
+            ValueError: If the source needs a quantity that is None in ``context``.
         """
 
 
@@ -87,7 +88,7 @@ class DoublyWeighted(Realized):
 
 @dataclass(frozen=True)
 class ClosedForm(InformationGain):
-    """The order of the maximum gain with constant 1, [C17] §3.1.
+    """The asymptotic order of the maximum gain, with constant 1, [C17] §3.1.
 
     After n = t - 1 rounds: (ln n)^(d+1) for the squared exponential kernel, n^c ln n with
     c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. An order, not a bound: it is 0 after a single
@@ -98,7 +99,8 @@ class ClosedForm(InformationGain):
         nu: Smoothness ν of the Matérn kernel; None for ``"se"``.
 
     Raises:
-        ValueError: If ``kernel`` is unknown, or ``nu`` does not go with it.
+        ValueError: If ``kernel`` is neither ``"se"`` nor ``"matern"``, or ``nu`` is given for
+            ``"se"`` or missing or invalid for ``"matern"``.
     """
 
     kernel: Literal["se", "matern"]
@@ -193,7 +195,7 @@ class Greedy(InformationGain):
 
 
 def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
-    """The gain of the most uncertain arms, after 1 to ``horizon`` observations, `horizon`.
+    """Gain from always observing the most uncertain arm: after 1, 2, ... observations, `horizon`.
 
     Args:
         covariance: As in :meth:`Greedy.of`, `M x M`.
@@ -230,7 +232,7 @@ class Width(ABC):
             context: The round and its information gain.
 
         Returns:
-            A number if it depends only on the round, else a tensor, `batch_shape`.
+            A number if the value depends only on the round, else a tensor, `batch_shape`.
 
         Raises:
             ValueError: If ``context`` lacks the gain that the schedule needs.
@@ -311,8 +313,9 @@ class Constant(_Checked):
 class _Bayes(_Checked):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = parts π² t² / (6 δ).
 
-    The theorems differ only in the number of equal parts of the failure probability. They assume
-    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10), on a domain in [0, r]^d.
+    The theorems differ only in the number of equal ``parts`` into which they divide the failure
+    probability. They assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10), on a
+    domain in [0, r]^d.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).

@@ -52,8 +52,8 @@ INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 class TrialSpace(Space):
     """The parameters of an experiment, except for time, as columns of points.
 
-    Ranges are linear or logarithmic as in Ax. Ordered choices are integers; the distance of two
-    unordered choices is that of the ends of a range.
+    Ranges are linear or logarithmic as in Ax. Ordered choices are integers. Any two unordered
+    choices are as far apart as the ends of a range.
 
     Args:
         search_space: The search space of the experiment.
@@ -159,8 +159,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     """The node of :func:`adaptive_generation_strategy`, for combination with other nodes.
 
     Running trials count as if their value were the predicted mean (Desautels et al., 2014). Recent
-    early-stopped trials count as if it were the median of all values, or the predicted mean if that
-    is worse. Failed trials lower the probability that trials nearby succeed; see
+    early-stopped trials count as if their value were the median of all values, or the predicted
+    mean if that is worse. Failed trials lower the probability that trials nearby succeed; see
     :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment.
 
     Args:

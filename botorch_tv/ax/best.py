@@ -47,10 +47,10 @@ def best_now(
         setting; and the name of its arm.
 
     Raises:
-        UserInputError: If the generation strategy is of another kind, ``fixed_parameters`` is not
-            the time, the time lies before a trial or out of bounds, there are no measurements, or
-            every setting is predicted to violate a constraint or more likely to fail than to
-            succeed.
+        UserInputError: If the generation strategy is of another kind, ``fixed_parameters`` fixes a
+            parameter other than the time, the time lies before a trial or out of bounds, there are
+            no measurements, or no setting is predicted to satisfy all constraints and to succeed
+            with probability above one half.
         KeyError: If no trial has measured the outcome of a constraint.
         ValueError: If the time is not a finite number.
         UnsupportedError: If there are several objectives, or a constraint is relative.
@@ -207,8 +207,9 @@ def complete_trial_at(
         The index of the completed trial; ``trial_index`` if the time is as suggested.
 
     Raises:
-        UserInputError: If the trial is not running, ``fixed_parameters`` is not the time, the time
-            is out of bounds, or Ax refuses the data. A running trial stays running.
+        UserInputError: If the trial is not running, ``fixed_parameters`` fixes a parameter other
+            than the time, the time is out of bounds, or Ax refuses the data. A running trial
+            remains running.
         ValueError: If the time is not a finite number. The trial stays running.
     """
     trial = client._experiment.trials[trial_index]

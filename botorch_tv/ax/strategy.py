@@ -147,13 +147,13 @@ def label(kind: type[Any]) -> str:
 
 
 def encode(value: Any) -> dict[str, Any]:
-    """A dataclass in the format of Ax."""
+    """A dataclass as JSON-compatible data, in the format that Ax stores."""
     retained = {field.name: getattr(value, field.name) for field in fields(value)}
     return {"__type": label(type(value)), **retained}
 
 
 def encode_node(node: AdaptiveNode) -> dict[str, Any]:
-    """A node in the format of Ax; its model is recomputed from the experiment."""
+    """A node as JSON-compatible data; its model is recomputed from the experiment."""
     names = ("time_parameter", "initialization_trials", "seed")
     return {"__type": label(AdaptiveNode)} | {name: getattr(node, name) for name in names}
 

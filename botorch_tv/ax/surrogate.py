@@ -179,8 +179,9 @@ def construct_time_varying_inputs(
 ) -> dict[str, Any]:
     """The arguments of the model, from Ax's config and data.
 
-    As for the models of Ax, except for the time column: the option ``time_parameter`` (a name) or
-    ``time_dim`` (an index) selects it, and Ax's default scaling to the unit cube excludes it.
+    The arguments are those of Ax's own models, except for the time column: the option
+    ``time_parameter`` (a name) or ``time_dim`` (an index) selects it, and Ax's default scaling to
+    the unit cube excludes it.
 
     Args:
         botorch_model_class: The class of the model.
@@ -216,8 +217,8 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
     """Ax's acquisition at the present time, the fixed value of the time parameter.
 
     The observations of the model age until now. Observed and pending points enter an acquisition
-    function with their predicted values now. With pending suggestions, analytic functions use the
-    model conditioned on its mean there ([D14]).
+    function with their predicted values now. If suggestions are pending, analytic functions use the
+    model conditioned on its own mean at the pending points ([D14]).
 
     The option ``"width"`` is a confidence width, which sets the beta of ``UpperConfidenceBound``.
     Its round is the number of observations plus 1; its dimension excludes time.

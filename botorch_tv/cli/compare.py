@@ -1,4 +1,4 @@
-"""The world and strategies of a comparison, on a simulated world or a recorded one."""
+"""The world (simulated or recorded objectives) and the strategies of a comparison."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Compared = tuple[World, dict[str, Strategy], int, str]
 
 
 def comparison(arguments: argparse.Namespace) -> Compared:
-    """The world, the strategies by label, the horizon and a text about fits, from the options.
+    """From the options: the world, the strategies by label, the horizon, and a text about fits.
 
     Raises:
         ValueError: If options contradict each other or are out of range, or a panel is invalid.

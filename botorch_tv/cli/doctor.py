@@ -70,7 +70,7 @@ def extra_text(extra: str) -> str:
 
 
 def check(device: torch.device) -> tuple[float, float]:
-    """The distance of a strategy's posterior from dense regression, and the seconds of its rounds.
+    """The distance of a strategy's posterior from dense regression, and its run time in seconds.
 
     The regression is k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2), computed here.
     """

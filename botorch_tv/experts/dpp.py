@@ -1,4 +1,4 @@
-"""Informative, diverse subsets of points: k-determinantal point processes (k-DPP).
+"""Draw informative, diverse subsets of points: k-determinantal point processes (k-DPP).
 
 P(Z) = det K_ZZ / Σ_{|Z'| = Q} det K_Z'Z', |Z| = Q, [M] Definition 3.1. A batch of trials is drawn
 at once; each trial has its own points and its own Q. There are two samplers.
@@ -341,9 +341,10 @@ def greedy_map(
             default it depends on the dtype of K.
 
     Returns:
-        Indices of the points in the order of choice, int64, and the variance of each given the
-        previous points, 0 once all are chosen, both `batch_shape x count`; and C with K ≈ C Cᵀ,
-        exact on the chosen points, `batch_shape x n x count`.
+        Three tensors. The indices of the points in the order of choice, `batch_shape x count`,
+        int64. The variance of each point given the previous points, `batch_shape x count`; 0 after
+        all points are chosen. C with K ≈ C Cᵀ, exact on the chosen points, `batch_shape x n x
+        count`.
     """
     tie = _tie_tolerance(covariance.dtype) if tie is None else tie
     residual = covariance.diagonal(dim1=-2, dim2=-1)
@@ -411,9 +412,9 @@ def k_dpp(
         bool; both `batch_shape x Q`.
 
     Raises:
-        InputDataError: If shapes do not fit, entries are not finite, a trial has fewer points than
-            it should draw or a lower numerical rank, or the number of generators differs from the
-            number of trials.
+        InputDataError: If shapes do not fit, an entry is not finite, or the number of generators
+            differs from the number of trials. Without ``clip`` also if a trial has fewer than
+            ``size`` points, or its covariance has a lower numerical rank.
         ValueError: If ``size`` or ``steps`` is below its limit.
     """
     size = require_integer("k_dpp: size", size, 1, "give the number of points to be drawn.")

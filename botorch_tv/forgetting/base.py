@@ -37,17 +37,19 @@ class Parameter:
         upper: Upper bound.
         power: Exponent of time in the parameter's unit, scalar: -1 for a rate, 1 for a duration, 0
             for a pure number; or a function of the values of the other parameters.
-        share: ``"lost"`` for the fraction lost per unit of time, such as ε, or ``"retained"`` for
-            the fraction retained, such as γ; ``power`` then refers to -ln(1 - ε) or -ln γ.
+        share: ``"lost"`` if the parameter is a fraction lost per unit of time, such as ε;
+            ``"retained"`` if it is a fraction retained, such as γ; None otherwise. With a fraction,
+            ``power`` refers to -ln(1 - ε) or -ln γ.
         prior: Prior of the value, or of 1 - γ for a fraction retained; None for no prior.
-        beside_scale: Prior in models of standardised outcomes that also learn the variance;
+        beside_scale: Prior in models that standardise outcomes and also learn the variance;
             ``prior`` if None.
-        fastest: Bound towards fast change in searches by :class:`~botorch_tv.learning.Refit`: a
-            lower bound for a fraction retained, else an upper bound. None for the parameter's own.
+        fastest: The bound at the end of fast change in searches by
+            :class:`~botorch_tv.learning.Refit`: a lower bound for a fraction retained, an upper
+            bound for any other parameter. None for ``lower`` or ``upper``.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
-        fast_start: Initial value of a search that would start beyond ``uncorrelated_beyond``, and
-            of the second search of a strategy.
+        fast_start: Initial value of the second search of a strategy, and of any search that would
+            start beyond ``uncorrelated_beyond``.
 
     Example:
         >>> class Seasonal(Decay):
@@ -66,7 +68,7 @@ class Parameter:
 
     @property
     def grows_from_zero(self) -> bool:
-        """Whether its natural value is 0 without change and positive otherwise."""
+        """Whether the natural value is 0 for a static objective and positive otherwise."""
         return self.share is not None or self.lower == 0
 
     def natural(self, value: Tensor) -> Tensor:
@@ -113,9 +115,9 @@ class Parameter:
         return self.number(low), self.number(high)
 
     def presumed(self, value: Tensor) -> Tensor:
-        """The quantity that priors refer to: the value, or the fraction lost.
+        """The quantity that priors refer to: 1 - γ for a fraction retained γ, else the value.
 
-        It is its own inverse.
+        The map is its own inverse.
 
         Args:
             value: Value of the parameter, any shape.
@@ -226,7 +228,7 @@ class Observation(NamedTuple):
 
 
 class Log:
-    """The n retained observations, oldest first, as the parts of a strategy see them.
+    """The n retained observations, oldest first: the input of retentions and explorations.
 
     All trials share the rows. A row that some trials have dropped appears in these trials as a
     failed measurement, so rules that compare observations should skip rows of infinite ``noise``.
@@ -235,14 +237,15 @@ class Log:
         rows: The stored rows, with tensors ``time``, ``y``, ``noise``, ``X`` and ``retained``.
 
     Attributes:
-        now: Present time, `batch_shape`, float64; after an observation, its time.
+        now: Present time, `batch_shape`, float64; directly after an observation, the time of this
+            observation.
         rounds: Number of rounds so far, equal for all trials; n of them are retained.
-        since: Rounds t' since the last reset by any rule, including the current round,
+        since: Rounds t' since the last reset by any rule, counting the current round,
             `batch_shape`, int64.
         first_time: Time of the very first observation, `batch_shape`, float64.
         newest: The observation just made, which is the last row; None before a choice.
-        reset: Trials that were reset in this round, `batch_shape`, bool, for :meth:`Part.update`;
-            None before this is decided.
+        reset: In :meth:`Part.update`, the trials that were reset in this round, `batch_shape`,
+            bool; None in other methods.
         memory: The part's memory; see :meth:`Part.init`.
     """
 
@@ -297,9 +300,10 @@ class Log:
 
 
 class Part:
-    """A part of a strategy, optionally with memory: tensors that lead with `batch_shape`.
+    """A component of a strategy, such as a retention or an exploration, optionally with a memory.
 
-    The memory is stored in the state of a strategy; the part itself never changes.
+    The memory consists of tensors whose shape starts with `batch_shape`. It is stored in the state
+    of the strategy; the part itself never changes.
     """
 
     def init(self, batch_shape: Size) -> Any:
@@ -387,7 +391,7 @@ class Decay:
         return constant_variance and kind.covariance is Decay.covariance
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
-        """Factor ``a`` on the covariance between now and an earlier time.
+        """Attenuation ``a``: the factor on the covariance between two times.
 
         Args:
             elapsed: Time between the two, at least 0, any shape.
@@ -447,7 +451,7 @@ class Decay:
 
 
 class Inflation(ABC):
-    """Growth of the noise variance of an observation with its lag.
+    """Growth of the noise variance of an observation with its lag (age).
 
     The lag is the reference time minus the time of the observation, at least 0. The newest
     observation has lag 0 and its original noise.
@@ -512,7 +516,7 @@ class Retention(Part, ABC):
 
     @property
     def on_observation(self) -> bool:
-        """Whether the rule drops rows only after an observation, never as time passes.
+        """Whether the rule drops rows only after an observation, not as time passes.
 
         If True, :meth:`keep` is called only after observations.
         """

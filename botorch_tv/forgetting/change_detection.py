@@ -54,7 +54,8 @@ class EventTrigger(Retention):
     """Forget all but the newest observation if it contradicts the model, [ET] Algorithm 1.
 
     Args:
-        delta: Bound δ_B on the probability of any trigger on a static objective, in (0, 1).
+        delta: Bound δ_B on the probability that a static objective ever causes a trigger, in (0,
+            1).
         rule: Decides whether to trigger; see :func:`prediction_error` for its arguments.
 
     Raises:
@@ -94,20 +95,22 @@ class EventTrigger(Retention):
 class ConfirmedTrigger(EventTrigger):
     """Forget if several successive observations contradict the model, to tolerate outliers.
 
-    A first contradiction is set aside, so the posterior ignores it. If the next ``confirm``
-    observations also contradict the model, all earlier observations are forgotten. If an
-    observation agrees with the model, the contradictions set aside are dropped. A failed
-    measurement changes nothing. Any reset restarts the count.
+    The first observation that contradicts the model is set aside, so the posterior ignores it. If
+    the next ``confirm`` observations also contradict the model, all observations before the first
+    contradiction are forgotten. If one of them agrees with the model, the observations set aside
+    are dropped. A failed measurement changes nothing. Any reset restarts the count.
 
     An :class:`EventTrigger` resets already at the first contradiction, so the probability of any
     trigger on a static objective is at most δ_B here too. A change is detected at least
     ``confirm`` rounds later.
 
-    The memory holds the number of successive contradictions so far, and the number of rounds before
-    the first of them, which is arbitrary if the former is 0; both are `batch_shape`.
+    The memory holds two numbers per trial, each `batch_shape`: the number of successive
+    contradictions so far, and the number of rounds before the first of them (arbitrary if there are
+    none).
 
     Args:
-        delta: Bound δ_B on the probability of any trigger on a static objective, in (0, 1).
+        delta: Bound δ_B on the probability that a static objective ever causes a trigger, in (0,
+            1).
         rule: Decides whether an observation contradicts the model; see :func:`prediction_error`.
         confirm: Number of contradictions that must follow the first, at least 1.
 
@@ -186,12 +189,12 @@ class GLRTrigger(Retention):
     detection-augmented learning; this class applies it to predictions, with its own threshold.
     Besson, Kaufmann, Maillard and Seznec (JMLR 2022) test the rewards of every arm.
 
-    The memory holds the standardised residuals since the last reset, newest first,
-    `batch_shape x longest`, and their number, `batch_shape`; further entries are arbitrary.
+    The memory holds the standardised residuals since the last reset, newest first, `batch_shape x
+    longest`, and their number, `batch_shape`. Entries beyond this number are arbitrary.
 
     Args:
         delta: Bound δ on the probability of any trigger on a static objective, in (0, 1).
-        longest: Maximum length w in rounds; memory and work per round grow with it.
+        longest: Largest length w in rounds. Memory and work per round grow with ``longest``.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.

@@ -1,8 +1,9 @@
 """Numerical checks of a custom decay or inflation and of the parameters it declares.
 
-A formula that is not a covariance, not Markovian as claimed, or of another unit of time than
-declared would silently give wrong numbers. Strategies, kernels and likelihoods therefore evaluate
-it once, at a few times, when they are built.
+Wrong formulas or declarations would silently give wrong numbers: a formula may not be a covariance,
+may not be Markovian as claimed, or may depend on the unit of time in another way than declared.
+Strategies, kernels and likelihoods therefore evaluate each formula once, at a few times, when they
+are constructed.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ def require_sound(decay: Decay) -> None:
         decay: The decay.
 
     Raises:
-        NotImplementedError: If it defines no covariance.
-        ValueError: If it is not a covariance at these times, or not Markovian as claimed.
+        NotImplementedError: If the decay defines no covariance.
+        ValueError: If the decay is not a covariance at these times, or claims to be Markovian but
+            is not.
     """
     unit = (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1).sort().values
     time = torch.tensor(SPANS, dtype=torch.float64, device="cpu").unsqueeze(-1) * unit
@@ -107,8 +109,8 @@ def require_inflating(inflation: Inflation) -> None:
         inflation: The inflation.
 
     Raises:
-        ValueError: If it does not compute elementwise from tensors, is NaN or minus infinity, or
-            is not 0 at lag 0.
+        ValueError: If ``log_factor`` does not compute elementwise, is NaN or minus infinity, or is
+            not 0 at lag 0.
     """
     lags = [0.0, *SPANS[:ORDINARY]]
     lag = torch.tensor([lags], dtype=torch.float64, device="cpu")
@@ -140,8 +142,9 @@ def require_learnable(part: Decay | Inflation) -> None:
         part: The decay or the inflation.
 
     Raises:
-        ValueError: If the formula does not accept tensors, does not depend on a parameter, reads
-            anything but the attribute of this name, or changes with the unit of time.
+        ValueError: If the formula does not accept tensors, does not depend on a declared parameter,
+            reads a parameter from elsewhere than the attribute of its name, or changes with the
+            unit of time.
     """
     time = 10 * (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1)
     tried = {key: _tried(entry, getattr(part, key)) for key, entry in part.parameters.items()}

@@ -1,4 +1,4 @@
-"""Decay of covariance: how far the objective has moved since a measurement.
+"""Decay of covariance: how the correlation with an old measurement falls as the objective changes.
 
 A decay is the temporal factor of the covariance,
 
@@ -6,7 +6,8 @@ A decay is the temporal factor of the covariance,
 
 where times are relative to an origin. Usually D(s, t) = v(min(s, t)) * a(|t - s|), with the prior
 variance ``v`` at the earlier time and the attenuation ``a`` since then. A custom decay defines
-``attenuation`` alone (stationary, of variance 1), both, or ``covariance`` alone:
+``attenuation`` alone (stationary, of variance 1), ``attenuation`` and ``prior_variance``, or
+``covariance`` alone:
 
     class QuasiPeriodic(Decay):
         def attenuation(self, elapsed):

@@ -44,11 +44,12 @@ class PeriodicReset(Retention):
     R-GP-UCB, [B16] Algorithm 1.
 
     Args:
-        period: N, in rounds (at least 1), or in units of time since the first observation.
+        period: N: a number of rounds, at least 1, or a positive length of time counted from the
+            first observation.
         by: Unit of ``period``: ``"rounds"`` or ``"time"``.
 
     Raises:
-        ValueError: If ``period`` is below 1 round, or not a positive time.
+        ValueError: If ``period`` is below 1 (in rounds), or not positive (in units of time).
     """
 
     period: float
@@ -80,11 +81,12 @@ class SlidingWindow(Retention):
     """Retain the newest W observations, as SW-GP-UCB does in [W22] and [ET] Appendix A.
 
     Args:
-        window: W, in rounds (at least 1), or the largest age to retain, in units of time.
+        window: W: a number of rounds, at least 1, or the largest age to retain, a positive length
+            of time.
         by: Unit of ``window``: ``"rounds"`` or ``"time"``.
 
     Raises:
-        ValueError: If ``window`` is below 1 round, or not a positive time.
+        ValueError: If ``window`` is below 1 (in rounds), or not positive (in units of time).
     """
 
     window: float

@@ -29,7 +29,7 @@ def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
     Args:
         start: t_j, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper. Windows grow with it.
+        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper. Larger values give longer windows.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -34,7 +34,7 @@ class RunningPosterior(ABC):
     """The posterior over all arms at the time of the newest observation; at first, the prior.
 
     Args:
-        basis: Coordinates of the kernel.
+        basis: The basis of the kernel over the arms.
         shape: The `batch_shape`.
         variance: Prior variance, `M` or `batch_shape x M`.
         trend: Whether the prior mean is estimated.
@@ -71,7 +71,7 @@ class RunningPosterior(ABC):
         """Coordinates of a draw from the posterior covariance, `batch_shape x r`.
 
         Args:
-            basis: Coordinates of the kernel.
+            basis: The basis of the kernel over the arms.
             square: Factor on D, `batch_shape`; None for 1.
             prior: Factor on the prior covariance, `batch_shape`; None for 1.
             n: Standard normal variates, `batch_shape x p`.
@@ -94,11 +94,11 @@ class RunningPosterior(ABC):
         """Let time pass over a moving objective: mean a m, D a².
 
         Args:
-            basis: Coordinates of the kernel.
+            basis: The basis of the kernel over the arms.
             attenuation: Factor a on the covariance between then and now, `batch_shape`.
             square: a², `batch_shape`.
-            grown: Prior variance now minus a² times the earlier one, as a share of the kernel's
-                variance, `batch_shape`.
+            grown: Prior variance now minus a² times the earlier prior variance, as a share of the
+                kernel's variance, `batch_shape`.
         """
         each = attenuation.unsqueeze(-1)
         self.mean.mul_(each)
@@ -123,7 +123,7 @@ class RunningPosterior(ABC):
         observation with noise n. An observation of infinite noise changes nothing.
 
         Args:
-            basis: Coordinates of the kernel.
+            basis: The basis of the kernel over the arms.
             index: Arm measured, `batch_shape`.
             y: Observation less the prior mean, `batch_shape`.
             noise: Noise variance, positive, `batch_shape`.
@@ -203,7 +203,7 @@ class PlayedArms(RunningPosterior):
         """The posterior by one regression, with one slot for each observation.
 
         Args:
-            basis: Coordinates of the kernel.
+            basis: The basis of the kernel over the arms.
             observations: Retained observations with their precisions; arms may recur.
         """
         arms, prior, factors = observations.choice, basis.variance, observations.prior_factor

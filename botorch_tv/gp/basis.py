@@ -1,9 +1,9 @@
 """Representations of a kernel over finitely many arms that avoid M x M matrices in inference.
 
 A posterior covariance over the arms is the prior covariance minus a few rank-one terms. A basis
-defines the coordinates of these terms. In coordinates of features, K ≈ Φ Φᵀ, a term has r numbers,
-and a product with Φ maps it to the arms. With K itself as the basis, a term has M numbers and needs
-no product. Inference uses the methods below for every basis.
+defines how these terms are stored. With features, K ≈ Φ Φᵀ, a term is r coordinates, and a product
+with Φ maps it to the arms. With K itself as the basis, a term is M values on the arms and needs no
+product. Inference uses the methods below for every basis.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ C = Φ T of a pivoted factor, which the matrix determines; weights fade out near
 
 
 class Basis(ABC):
-    """Coordinates for covariances between one point and all arms.
+    """How covariances of one point with all arms are stored: as r coordinates.
 
     Attributes:
         arms: Number M of arms.

@@ -37,8 +37,9 @@ class BoxPrior:
             member per trial.
         variance: Largest prior variance at the centre, two corners and some points of the box,
             scalar; its dtype and device are those of all computations.
-        decay: Learned decay, which replaces the strategy's; None if the decay is given.
-        noise_factor: Learned noise variance as a multiple of the strategy's, `trials`; None for 1.
+        decay: Learned decay, which replaces the strategy's decay; None if the decay is given.
+        noise_factor: Learned noise variance divided by the strategy's noise variance, `trials`;
+            None for 1.
         given: The prior before learning; None if nothing was learned.
         parameters: Learned parameters, from which the next fit starts, `trials x p`.
         scratch: Buffers for intermediate results.

@@ -40,7 +40,7 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
     retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
     if not isinstance(retained, Retained):
         raise InputDataError(
-            f"a retention returned {shown(answer)}, but keep() returns a Retained, such as "
+            f"a retention returned {shown(answer)}, but keep() must return a Retained, such as "
             "Retained(newest=20), or a bool tensor of shape batch_shape x n."
         )
     newest, where, each = retained.newest, retained.where, time.shape
@@ -204,7 +204,7 @@ class Data(NamedTuple):
             noise: Variances, `batch_shape`; infinite for a failed measurement.
             time: Times, `batch_shape`.
             least_noise: A lower bound of the variances.
-            all_good: Whether it is certain that no measurement failed.
+            all_good: Whether the caller is certain that no measurement failed.
         """
         log, rule_mask, aside = self.history, self.rule_mask, self.aside
         if rule_mask is not None:

@@ -50,8 +50,9 @@ class Features:
 
     Args:
         tolerance: Largest error of a posterior mean or standard deviation on a box, in (0, 1),
-            relative to the largest prior standard deviation. It holds for observations within the
-            range of the prior; beyond it, the error of the mean grows in proportion to them.
+            relative to the largest prior standard deviation. The bound holds for observations
+            within the range of the prior. For larger observations the error of the mean grows in
+            proportion to them.
 
     Raises:
         ValueError: If ``tolerance`` is not between 0 and 1.

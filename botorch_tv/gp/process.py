@@ -79,7 +79,7 @@ class Process:
 
     @cached_property
     def slides(self) -> bool:
-        """Whether a window drops rows one by one, in all trials together."""
+        """Whether a window of rounds drops one row per round, the same row in all trials."""
         rules = self.retention
         return any(isinstance(rule, SlidingWindow) and rule.by == "rounds" for rule in rules)
 
@@ -149,7 +149,8 @@ class Inference(ABC):
 
     Args:
         process: The kernel, its noise and mean, and the rules of forgetting.
-        samples: Whether every round draws samples; this changes the representation, not the result.
+        samples: Whether every round draws samples; this affects how the posterior is represented,
+            not its values.
     """
 
     def __init__(self, process: Process, *, samples: bool = False) -> None:

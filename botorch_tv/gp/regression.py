@@ -106,7 +106,7 @@ def regress_on_arms(
     """Posterior on all arms of a batch of regressions, by blocks of trials.
 
     Args:
-        basis: Coordinates of the kernel over the arms.
+        basis: The basis of the kernel over the arms.
         observations: Retained observations with their precisions.
         normal: Standard normal variates for a sample, `batch_shape x p`; None for no sample.
 
@@ -150,7 +150,7 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
     have fewer trials, and more observations than coordinates need less memory.
 
     Args:
-        basis: Coordinates of the kernel over the arms.
+        basis: The basis of the kernel over the arms.
         rows: The most observations per trial.
         trials: Trials of the whole batch.
         moves: Whether covariances decay with time.
@@ -191,7 +191,7 @@ def regress(basis: Basis, observations: Observations) -> Regression:
     whose cost is linear in the number of rows.
 
     Args:
-        basis: Coordinates of the kernel over the arms.
+        basis: The basis of the kernel over the arms.
         observations: Retained observations with their precisions.
 
     Returns:
@@ -230,7 +230,7 @@ def whitened(
     """The factor L of I + S (K ∘ D) S, and whitened columns for a posterior.
 
     Args:
-        basis: Coordinates of the kernel over the arms.
+        basis: The basis of the kernel over the arms.
         observations: Retained observations with their precisions.
         scale: Multiplies the rows of a matrix by the given factors, `batch_shape x n`.
 

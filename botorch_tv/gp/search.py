@@ -137,7 +137,7 @@ class Sought(NamedTuple):
 
 
 class Region(Protocol):
-    """The interface of a :class:`~botorch_tv.strategies.Box` for a search."""
+    """The attributes and methods of a :class:`~botorch_tv.strategies.Box` that a search uses."""
 
     @property
     def dim(self) -> int:
@@ -247,7 +247,7 @@ class Search(ABC):
 
 @dataclass(frozen=True, eq=False)
 class DiscreteSearch(Search):
-    """Restrict the choice to given points; the first of tied points wins, as on a grid.
+    """Restrict the choice to given points; of tied points the first is chosen, as on a grid.
 
     Args:
         X: The points, `M x d`.
@@ -293,10 +293,10 @@ class DiscreteSearch(Search):
 class MultiStart(Search):
     """Search a box by gradient ascent from the best of many points.
 
-    Raw samples fill the box evenly and differ between rounds. Samples that are better than their
-    neighbours, and the best observations, start projected quasi-Newton ascents. All ascents of all
-    trials run together; after a few steps only the best third of each trial continues. The search
-    uses no random numbers.
+    Raw samples fill the box evenly and differ between rounds. Projected quasi-Newton ascents start
+    from samples that are better than their neighbours, and from the best observations. All ascents
+    of all trials run together; after a few steps only the best third of each trial continues. The
+    search uses no random numbers.
 
     Args:
         raw_samples: Number of points scored first, at least 1.

@@ -29,7 +29,7 @@ Priors = Mapping[str, Prior | _DefaultType | None]
 class OutOfBoundsError(ValueError, RuntimeError):
     """A parameter is set to a value outside its bounds.
 
-    It is also a RuntimeError, since BoTorch catches that error and draws from the prior again.
+    BoTorch catches a RuntimeError, the base class, and draws from the prior again.
     """
 
 
@@ -119,7 +119,8 @@ class Declared(Module):  # type: ignore[misc]
     def value(self, name: str) -> Tensor:
         """A value per unit of the input, `batch_shape x 1 (x 1)`.
 
-        Over a long unit, a lost share rounds to 1; :meth:`natural` is then accurate.
+        If the unit of the input is long, a fraction lost rounds to 1; :meth:`natural` is accurate
+        even then.
 
         Args:
             name: Name of the parameter.
@@ -145,7 +146,8 @@ class Declared(Module):  # type: ignore[misc]
             The decay or the inflation; its values are numbers, or tensors of the batch shape.
 
         Raises:
-            ValueError: If a lost or retained share rounds to 0 or 1 over the long unit.
+            ValueError: If a fraction lost or retained rounds to 0 or 1 because the unit of the
+                input is too long.
         """
         for name, parameter in self._declared.items():
             value = self.value(name).detach()

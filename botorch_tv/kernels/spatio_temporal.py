@@ -127,8 +127,8 @@ class SpatioTemporalKernel(BatchedKernel):
     def lengthscale(self) -> Tensor | None:
         """The lengthscale of the spatial kernel, `... x 1 x (d - 1)` with ARD.
 
-        For code such as TuRBO's, which reads it. None for a spatial kernel without a lengthscale,
-        such as a sum or a product.
+        Code such as TuRBO's reads this attribute. It is None for a spatial kernel without a
+        lengthscale, such as a sum or a product.
         """
         return self._inner().lengthscale  # type: ignore[no-any-return]
 
@@ -144,7 +144,7 @@ class SpatioTemporalKernel(BatchedKernel):
         return kernel
 
     def num_outputs_per_input(self, x1: Tensor, x2: Tensor) -> int:
-        """Number of outputs per input, that of the spatial kernel.
+        """Number of outputs per input of the spatial kernel.
 
         Args:
             x1: Inputs, `... x n x d`.
@@ -176,7 +176,10 @@ class SpatioTemporalKernel(BatchedKernel):
             RuntimeError: If ``last_dim_is_batch``.
         """
         if last_dim_is_batch:
-            raise RuntimeError("a column is time; use an additive spatial kernel instead.")
+            raise RuntimeError(
+                "last_dim_is_batch is True, but a kernel with a column of time is not additive "
+                "over its columns; use an additive spatial kernel instead."
+            )
         (arms1, times1), (arms2, times2) = self.split(x1), self.split(x2)
         covariance: Tensor = to_dense(self.spatial(arms1, arms2, diag=diag))
         if self.temporal is None:

@@ -36,7 +36,7 @@ class DecayKernel(Declared, BatchedKernel):
         priors: Priors of parameters per unit of the input, by name, None for no prior; declared
             priors apply by default.
         bounds: Bounds of parameters per unit of the input, by name; declared bounds apply by
-            default. User-defined bounds fix the unit of time to that of the input.
+            default. With user-defined bounds, the unit of learning is the unit of the input.
         unit: Initial unit of time of learning, `batch_shape`, see :meth:`measure`.
         learn: Whether to learn the parameters; otherwise the decay is fixed.
 

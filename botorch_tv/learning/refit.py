@@ -28,7 +28,7 @@ class Free:
         upper: Upper bound; the hyperparameter's default if None.
 
     Raises:
-        ValueError: If the bounds are not in order.
+        ValueError: If the bounds are not 0 <= lower < upper.
     """
 
     prior: Prior | _DefaultType | None = DEFAULT
@@ -40,8 +40,8 @@ class Free:
         upper = math.inf if self.upper is None else self.upper
         require(
             0 <= lower < upper,
-            f"Free: bounds are {self.lower} and {self.upper}, but hyperparameters are "
-            "non-negative; give 0 <= lower < upper.",
+            f"Free: bounds are {self.lower} and {self.upper}, but they must satisfy 0 <= lower < "
+            "upper, since hyperparameters cannot be negative.",
         )
 
 
@@ -53,9 +53,9 @@ class Refit:
     observations that a loop retains, [B16] (24), times the priors. One search starts from the last
     result and another from the given values; the better optimum is used.
 
-    Guarantees assume true hyperparameters and do not hold for learned hyperparameters: confidence
-    bands may cover less than 1 - delta, the event trigger may trigger more often than delta_B
-    allows or, if noise is overestimated, never, and regret bounds are void.
+    Guarantees assume true hyperparameters and do not hold for learned hyperparameters. Confidence
+    bands may cover less than 1 - delta. The event trigger may reset more often than delta_B allows,
+    or never if noise is overestimated. Regret bounds do not hold.
 
     Default priors are relative to the extent of the domain, or assume the unit cube:
 
@@ -85,7 +85,7 @@ class Refit:
         evaluations: Maximum number of evaluations of the posterior per fit.
 
     Raises:
-        ValueError: If a number is out of range or nothing is learned.
+        ValueError: If a number is out of range, or all hyperparameters are fixed.
     """
 
     every: int = 5
@@ -121,7 +121,8 @@ class Refit:
             decay: The decay.
 
         Raises:
-            ValueError: If the decay declares no parameters, or not all listed parameters.
+            ValueError: If the decay declares no parameters, or ``decay`` lists a parameter that it
+                does not declare.
         """
         own = self.decay or {}
         undeclared = [name for name in own if name not in decay.parameters]

@@ -207,8 +207,8 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         aging: How noise grows with the lag.
         time_dim: Index of the column of time.
         batch_shape: Batch shape of the learned variance.
-        noise: Given variance of each training observation at lag 0, `batch_shape x n`; NaN for the
-            learned variance. None for a learned variance for all.
+        noise: Given variance of each training observation at lag 0, `batch_shape x n`; NaN for a
+            row with the learned variance. None if all rows have the learned variance.
         noise_prior: Prior of the learned variance, None for no prior; BoTorch's log-normal by
             default.
         noise_constraint: Bounds of the learned variance; None for BoTorch's.
@@ -339,7 +339,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         return self._aged(self.fresh if noise is None else noise, X)
 
     def grow(self, before: AgeNoise, inputs: Tensor, X: Tensor, noise: Tensor | None) -> None:
-        """Set the variances at lag 0 of training data with new rows.
+        """Set the variances at lag 0 of training data that contain new rows.
 
         Args:
             before: The noise of the data without the new rows.

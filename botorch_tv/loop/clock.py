@@ -34,8 +34,9 @@ class LoopClock:
     counted from the first, in a unit. Changes to and from summer time count only with a time zone.
 
     Args:
-        unit: ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"`` for datetimes;
-            None if the first time decides, with datetimes in hours.
+        unit: ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``, if times are
+            datetimes. With None the first time decides whether times are numbers, or datetimes
+            counted in hours.
 
     Raises:
         ValueError: If there is no such unit.
@@ -79,7 +80,8 @@ class LoopClock:
         """A time as a number.
 
         Raises:
-            InputDataError: If the value is not a time, or not of the kind of the loop's times.
+            InputDataError: If the value is not a time, or is not of the same kind (number, datetime
+                with or without a zone) as the loop's times.
         """
         refuse_masked(name, value)
         when = as_datetime(name, value)

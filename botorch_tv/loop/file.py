@@ -107,8 +107,8 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     """The content of the file of a loop.
 
     Returns:
-        The content with rows as :class:`Measurement` and :class:`Question`; and the numbers of
-        answers and open suggestions with predictions from rows that were changed by hand.
+        The content, with rows as :class:`Measurement` and :class:`Question`; and the numbers of the
+        answers and open suggestions whose predictions used rows that were changed by hand.
 
     Raises:
         ValueError: If the file is damaged, of another version, or not the file of a loop.
@@ -235,7 +235,8 @@ def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
     require(times == sorted(times), "the answers are not in order of time")
     require(
         sorted(answer.arrival for answer in answers) == list(range(len(answers))),
-        f"the arrivals of {len(answers)} answers are not 0 to {len(answers) - 1}, each once",
+        f"the arrivals of {len(answers)} answers must be the numbers 0 to {len(answers) - 1}, "
+        "each once",
     )
     require(all(row.number > 0 for row in waiting), "an open suggestion has a number below 1")
     consulted = [row.number for row in asked]
@@ -246,7 +247,7 @@ def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
         (consulted, content["consulted"]),
     ):
         valid = type(most) is int and all(1 <= number <= most for number in numbers)
-        require(valid, f"the numbers {numbers} are not from 1 to {most!r}")
+        require(valid, f"the numbers {numbers} must lie between 1 and {most!r}")
         require(len(numbers) == len(set(numbers)), f"{numbers} has duplicates")
     for row in (*answers, *waiting, *content["superseded"]):
         _check_points(domain, [row.point], None if row.arm is None else [row.arm], content["dtype"])

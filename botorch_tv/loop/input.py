@@ -39,7 +39,8 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
         The values in the order of ``named``.
 
     Raises:
-        ValueError: If there are too many, or the strategy is not the first or not a strategy.
+        ValueError: If there are too many positional arguments, or the strategy is given in another
+            position or is not a :class:`~botorch_tv.strategies.Strategy`.
     """
     rest = [value for value in given if value is not None]
     if named["strategy"] is None and rest and isinstance(rest[0], Strategy):
@@ -80,7 +81,7 @@ def as_number(name: str, value: object, fix: str) -> float:
 
 
 def as_truth(name: str, value: object) -> bool:
-    """A bool, from a bool of Python or an array, 1 or 0; False if NumPy masks it.
+    """A bool from a bool of Python or an array, or from 1 or 0; False if NumPy masks the value.
 
     Raises:
         InputDataError: If the value is of another kind, such as the string "no".
@@ -195,8 +196,8 @@ def as_place(value: object, state: State) -> Tensor:
     """One point, `d`; see :func:`as_places`.
 
     Raises:
-        InputDataError: If the value is a number, which may be an observation; if there are several
-            points; or as in :func:`as_places`.
+        InputDataError: If the value is a number (perhaps an observation), there are several points,
+            or the point is invalid as in :func:`as_places`.
     """
     number = isinstance(value, numbers.Real)
     X = as_places("X", [value] if number else value, state)
@@ -232,8 +233,8 @@ def as_table(X: object, y: object, state: State) -> Tensor:
     """The points of a table, `n x d`.
 
     Raises:
-        InputDataError: If a point is invalid; or if, in one dimension, X is not `n x 1` or y not
-            `n`, which would not reveal that they are swapped.
+        InputDataError: If a point is invalid. In one dimension also if X is not `n x 1` or y is not
+            `n`, because swapped arguments would not be detected otherwise.
     """
     line = state.domain.dim == 1 and parameters_of(state.domain) is None
     if line and (np.ndim(X), np.ndim(y)) != (2, 1):  # type: ignore[arg-type]

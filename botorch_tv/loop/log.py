@@ -48,8 +48,9 @@ class Measurement:
         predicted: Posterior mean and standard deviation of the objective given these answers, and
             sqrt(beta), the width of the band; None without a prediction.
         y: The observation; None before the answer, or if the measurement failed.
-        noise: The noise variance; None for the strategy's.
-        arrival: Number of answers that had arrived before this answer; ``OPEN`` before it.
+        noise: The noise variance; None for the strategy's default.
+        arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
+            answer.
         became: ``"amended"`` or ``"removed"`` for a superseded measurement.
     """
 
@@ -165,16 +166,17 @@ class MeasurementLog(NamedTuple):
 
     The loop, the sampler for Optuna and the node for Ax use it. Each method returns a new log.
 
-    The state is that after all answers in order of time, for any order of arrival. A late answer is
-    inserted at its time: the log returns to a retained state before it and replays all later
-    answers. If no state is old enough, all answers are replayed.
+    The state is always the state after all answers in order of time, whatever their order of
+    arrival. A late answer is inserted at its time: the log returns to a retained state before it
+    and replays all later answers. If no state is old enough, all answers are replayed.
 
-    A trigger compares an answer with the prediction stored with it, also in a replay. The state
-    before the answer predicts instead in two cases: no prediction is stored, or a later answer
-    reset the model that made it.
+    A trigger compares an answer with the prediction stored with this answer, also in a replay. In
+    two cases the state before the answer makes a new prediction: if no prediction is stored, or if
+    an answer that arrived later reset the model that made the prediction.
 
-    A question to an expert follows all answers that are older, or of the same time and already
-    there. The replies replace these answers, and older answers that arrive late.
+    A question to an expert refers to all answers that are older, or that have the same time and
+    have already arrived. The replies replace these answers, and also older answers that arrive
+    later.
 
     Attributes:
         strategy: The strategy.
@@ -361,10 +363,10 @@ class MeasurementLog(NamedTuple):
     def as_if_answered(
         self, waiting: Iterable[Place], now: float | None, stopped: Iterable[Place] = ()
     ) -> State:
-        """The state of ``quiet`` as if points without an answer had an answer, a fantasy.
+        """The state of ``quiet`` with fantasies: assumed answers for points without an answer.
 
-        At open suggestions the mean stays and the variance shrinks: GP-BUCB, Desautels, Krause and
-        Burdick, JMLR 15 (2014), Algorithm 1. Fantasies do not trigger resets, change
+        At open suggestions the mean is unchanged and the variance shrinks: GP-BUCB, Desautels,
+        Krause and Burdick, JMLR 15 (2014), Algorithm 1. Fantasies do not trigger resets, change
         hyperparameters or set units.
 
         Args:
@@ -508,11 +510,11 @@ MOST_PATIENCE = 240
 
 
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
-    """The category not tried for the longest time, as axis and level, if it is due.
+    """The category that has not been tried for the longest time, as axis and level, if it is due.
 
     A category that improves while the others are static shows in no measurement of the others, so
-    it must be tried again (Liu, Lee, Shroff, AAAI 2018). In a static world these trials are lost,
-    so their interval doubles as long as they bring nothing.
+    it must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static these trials
+    are wasted, so their interval doubles as long as they bring no improvement.
 
     Args:
         space: The parameters.

@@ -608,11 +608,12 @@ class Loop:
 
     @locked
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
-        """The point with the best lower bound, mean - sd / 2, as ``suggestion.point`` has it.
+        """The point with the best lower bound, mean - sd / 2; of the type of ``suggestion.point``.
 
-        When minimising, the upper bound, mean + sd / 2. Points more likely to fail than to succeed
-        are excluded. Without predictions, at the start of the adaptive strategy, it is the best
-        point measured. Warns if no measurement supports the point.
+        When minimising, it is the point with the best upper bound, mean + sd / 2. Points more
+        likely to fail than to succeed are excluded. While the adaptive strategy makes no
+        predictions yet, it is the best point measured. A warning is issued if no measurement
+        supports the point.
 
         Args:
             now: As in :meth:`ask`.

@@ -1,4 +1,4 @@
-"""The output of a loop: suggestions, consultations, tables, and the text of a summary."""
+"""The output of a loop: suggestions, consultations, tables and summaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A BoTorch model without prior knowledge: a bank of processes, weighted by their predictions.
+"""A BoTorch model without prior knowledge: candidate models (a bank), weighted by predictions.
 
 Importing this module registers a sampler with BoTorch's ``get_sampler``.
 """
@@ -46,14 +46,15 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     The posterior is not Gaussian; it gives the mixture's mean, variance and covariance. A sample
     draws a member of the bank, then a function of this member. Sets of points that share base
-    samples see the same function, which is smooth in the points. The residual of the features and
-    the observation noise are drawn independently for every point.
+    samples see the same function, which is smooth in the points. Two terms are drawn independently
+    for every point: the observation noise, and the part of the function that the features do not
+    represent.
 
     Args:
         drawing: The mixture after its measurements.
         points: N sets of q points for each of T trials, without time, `T x N x q x (d - 1)`.
         time: Times of the points, `T x N x q`.
-        batch_shape: Dimensions of the N sets, followed by the dimensions of the T trials.
+        batch_shape: Batch dimensions of the N sets of points, followed by those of the T trials.
         sets: Number of leading dimensions that belong to the sets.
         own_noise: Whether to add each member's observation noise.
         added: Additional variance in units of y, `T x N x q`; None for none.
@@ -159,7 +160,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     @property
     def base_sample_shape(self) -> Size:
-        """Shape of base samples: variates of a function, then a variate for each point."""
+        """Shape of base samples: variates that determine a function, then one variate per point."""
         return Size((*self._shape, self._width))
 
     @property
@@ -240,7 +241,7 @@ MOST_NUMBERS = 2**28
 
 
 def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None = None) -> None:
-    """Raise unless ``X``, `... x n x d`, and ``Y``, `... x n x 1`, are measurements in float64.
+    """Raise unless ``X`` is `... x n x d` and ``Y`` is `... x n x 1`, both finite and in float64.
 
     Raises:
         BotorchTensorDimensionError: If shapes do not fit.
@@ -450,7 +451,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             X: Inputs, `batch_shape' x q x d`, no earlier than the previous observations.
             Y: Observations, `batch_shape' x q x 1`; leading dimensions beyond the model's add
                 trials.
-            noise: Must be None, not a tensor of any shape: the bank estimates the noise.
+            noise: Must be None (not a tensor of any shape), because the bank estimates the noise.
 
         Raises:
             InputDataError: If an observation is earlier than the newest, or shapes do not fit.
@@ -490,8 +491,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         Args:
             X: Inputs, `... x batch_shape x q x d`; the q points of a set share one time.
             sampler: Draws the fantasies; its ``sample_shape`` is their number.
-            observation_noise: Must be None, not a tensor of any shape: the bank estimates the
-                noise.
+            observation_noise: Must be None (not a tensor of any shape), because the bank estimates
+                the noise.
 
         Returns:
             A model with batch shape `sample_shape x ... x batch_shape`, differentiable by ``X``.
@@ -530,9 +531,9 @@ def adaptive_model(
     """A model without prior knowledge of rate, lengthscale, noise or scale, and without fitting.
 
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
-    Observations may be in any units. The first four observations in time set the units of y and of
-    time, together with all others at the time of the fourth; more are used if these are equal.
-    ``adaptive_gp_ucb()`` has the same posterior given the same data.
+    Observations may be in any units. y and time are standardised by the first four observations in
+    time, and any others made at the time of the fourth; more observations are used if these are
+    equal. ``adaptive_gp_ucb()`` has the same posterior given the same data.
 
     Predictions start at the newest observation, so fix the time with
     :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an objective
@@ -566,7 +567,8 @@ def adaptive_model(
     check_rows(train_X, train_Y, None)
     if not 2 <= d <= MOST_COLUMNS + 1:
         raise InputDataError(
-            f"train_X has {d} columns, but a bank needs time and 1 to {MOST_COLUMNS} other columns."
+            f"train_X has {d} columns, but it must have a column of time and 1 to {MOST_COLUMNS} "
+            "other columns."
         )
     if bounds is None:
         bounds = torch.stack([train_X.new_zeros(d - 1), train_X.new_ones(d - 1)])

@@ -49,7 +49,8 @@ class AgingGP(GrowingGP):
     def now(self) -> Tensor:
         """Present time, `batch_shape`: as set, or the time of the newest observation.
 
-        Minus infinity without both. Change it with :meth:`set_now`.
+        It is minus infinity if no time is set and there are no observations. Change it with
+        :meth:`set_now`.
         """
         return self._present(self.train_inputs[0])
 
@@ -77,7 +78,7 @@ class AgingGP(GrowingGP):
         self._update_likelihood(self.train_inputs[0])
 
     def measure(self) -> None:
-        """Express rates in the median time between observations, without changing their values.
+        """Express rates per median time between observations, without changing the model.
 
         A new model and ``fit_gpytorch_mll`` call it.
         """
@@ -85,7 +86,7 @@ class AgingGP(GrowingGP):
             part.measure(self._unit())
 
     def listen(self) -> None:
-        """Like :meth:`measure`; also move rates away from values where the gradient vanishes."""
+        """Call :meth:`measure`, and move rates away from values where the gradient vanishes."""
         for part in rates(self):
             part.listen(self._unit())
 

@@ -1,4 +1,4 @@
-"""Validation of the data of a model, before the model changes."""
+"""Validation of a model's data."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def check_data(
 
     Raises:
         BotorchTensorDimensionError: If columns do not fit.
-        InputDataError: If dtypes differ, a time is not finite, a value is NaN or so large that
+        InputDataError: If dtypes differ, a time is not finite, or a value is NaN or so large that
             sums of squares may overflow.
     """
     check_inputs(X, columns)

@@ -1,4 +1,4 @@
-"""A ``SingleTaskGP`` that predicts from one Cholesky factor, which new observations extend.
+"""A ``SingleTaskGP`` that predicts from a Cholesky factor, which new observations extend.
 
 With noise N and S = N^(-1/2), the factored matrix is I + S K S. Its eigenvalues are at least 1 for
 any noise and any points, so no jitter is needed. An observation of weight zero has S = 0, which
@@ -93,7 +93,7 @@ class GrowingRegression:
 
 
 class GrowingGP(SingleTaskGP):  # type: ignore[misc]
-    """Exact regression by one Cholesky factor that grows with the data.
+    """Exact regression by a Cholesky factor that grows with the data.
 
     An update costs O(n²), predictions equal those of a model built from all data, and the model
     stores only the data and the factor. As in GPyTorch the factor is cached, and recomputed after
@@ -252,8 +252,8 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     def _with_given_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
         """The prior of the training data, corrected for given noise variances.
 
-        A marginal likelihood adds the learned noise to all rows. This adds the difference between
-        the given variances and the learned noise.
+        A marginal likelihood adds the learned noise to all rows. This method adds the difference
+        between the given variances and the learned noise.
         """
         if self._row_noise is None:
             return prior
@@ -405,10 +405,10 @@ NOISE_ALONE = {
 
 
 def check_honoured(model: GrowingGP) -> None:
-    """Raise if a subclass overrides a method that predictions from one factor never call.
+    """Raise if a subclass overrides a method that predictions do not use.
 
-    Predictions take noise from the likelihood's ``_shaped_noise_covar``, and the prior from
-    ``mean_module`` and ``covar_module``.
+    Predictions are computed from a stored Cholesky factor. They take noise from the likelihood's
+    ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
 
     Raises:
         ValueError: If the class of the model or of the likelihood overrides such a method.
@@ -421,7 +421,7 @@ def check_honoured(model: GrowingGP) -> None:
     ):
         require(
             honoured,
-            f"{owner.__name__} overrides {name}, which predictions from one factor never call. "
+            f"{owner.__name__} overrides {name}, which predictions do not use. "
             "Define noise by _shaped_noise_covar or noise_covar of the likelihood and the prior by "
             "mean_module and covar_module, or use SingleTaskGP.",
         )

@@ -83,7 +83,8 @@ def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
 def subset_batch_shapes(old: AgingGP, new: AgingGP) -> None:
     """Correct the kernels' batch shapes in a model of a subset of the outputs.
 
-    BoTorch shortens a kernel's batch shape once for each of its parameters, instead of once.
+    BoTorch removes a dimension from a kernel's batch shape for each of its parameters, instead of
+    once.
 
     Args:
         old: The model of all outputs.
@@ -119,7 +120,7 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
 def temporal_kernel(
     decay: Decay | None, times: Tensor, batch_shape: torch.Size, learn: bool
 ) -> DecayKernel | None:
-    """The kernel over time of a decay, in the dtype of the data.
+    """The kernel over time that a decay defines, in the dtype of the data.
 
     Args:
         decay: The decay; None for a static objective.
@@ -341,8 +342,9 @@ class TimeVaryingGP(AgingGP):
     def forgetting(self) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
         """The model's decay and inflation with their current values, per unit of time.
 
-        A single part, such as ``Markov(epsilon=0.027)``, or a tuple of both or of none. It can be
-        passed to another model. Values of a batch are tensors, `batch_shape`.
+        The value is a decay or an inflation, such as ``Markov(epsilon=0.027)``; a tuple if the
+        model has both or neither. It can be passed to another model. Values of a batch are tensors,
+        `batch_shape`.
 
         Raises:
             ValueError: If the unit of time is so long that ε rounds to 1.

@@ -104,10 +104,10 @@ class DriftSampler(BaseSampler):
     likely to succeed as the most likely point are avoided. The newest 16 pruned trials count as if
     their value were the median of all values, or the predicted mean if that is worse.
 
-    **Parameters.** Floats, integers and categorical parameters with the same range in all trials
-    are modelled, see :class:`~botorch_tv.strategies.parameters.Choice`; others are sampled
-    independently. Lengthscales are fractions of a range. The distance of two categories is that of
-    the ends of a range.
+    **Parameters.** Floats, integers and categorical parameters are modelled if all trials have them
+    with the same range; other parameters are sampled independently. Lengthscales are fractions of a
+    range. Any two categories are as far apart as the ends of a range; see
+    :class:`~botorch_tv.strategies.parameters.Choice`.
 
     **Categories.** With the default strategy, a category missing from the newest 30 trials is tried
     again at its best predicted point, in at most one of ten trials. The waiting time doubles after
@@ -370,8 +370,9 @@ def best_now(
 ) -> BestNow:
     """The parameters with the best lower bound of the objective, mean - sd / 2, now.
 
-    When minimising, the upper bound, mean + sd / 2. Settings more likely to fail than to succeed
-    are excluded. ``study.best_trial`` ignores drift: it compares values of different times.
+    When minimising, the parameters with the best upper bound, mean + sd / 2. Settings more likely
+    to fail than to succeed are excluded. ``study.best_trial`` ignores drift: it compares values of
+    different times.
 
     Args:
         study: The study.

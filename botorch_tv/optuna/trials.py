@@ -153,9 +153,10 @@ def sort(
         clock: The times of trials. Complete trials without a time are dropped with a warning.
 
     Returns:
-        Complete, feasible and finite trials, with the time of measurement; failed, infeasible or
-        infinite trials; pruned trials among the newest ``RECENT`` that have ended; the newest
-        ``RECENT`` running trials with parameters; running trials without all parameters.
+        Five lists of trials: complete, feasible and finite trials, with the time of measurement;
+        failed, infeasible or infinite trials; pruned trials among the newest ``RECENT`` that have
+        ended; the newest ``RECENT`` running trials with all parameters; running trials that lack a
+        parameter.
     """
     valued, failed, pruned, running, undecided = [], [], [], [], []
     ended = [trial for trial in trials if trial.state.is_finished()]

@@ -105,7 +105,7 @@ def kernel() -> RBFKernel:
 
 
 def strategies(noise: float) -> dict[str, Strategy]:
-    """The strategies of the figure, and GP-UCB."""
+    """The strategies of the paper's figure, and GP-UCB."""
     free, fixed = Free(prior=LENGTHSCALE_PRIOR), None
     learning = Refit(
         least=1, lengthscale=free, outputscale=fixed, noise=fixed, epsilon=fixed, sigma_w2=fixed

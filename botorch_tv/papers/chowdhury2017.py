@@ -1,4 +1,4 @@
-"""[C17]: static functions, drawn, standard or recorded.
+"""Experiments of [C17] on static objectives: draws, standard test functions and recorded data.
 
 Drawn functions, on 100 random arms of [0, 1] for 30,000 rounds, are either draws from the Gaussian
 process, or smoothed draws in the kernel's function space: posterior means fitted to the draws. Some

@@ -25,7 +25,7 @@ Claim = Callable[[Results], Row]
 def below(
     case: str, lower: str, higher: str, required: float = 5.0, *, ours: bool = False
 ) -> Claim:
-    """The claim that `lower` has less total regret than `higher` in a case.
+    """The claim that `lower` has less total regret than `higher` in a case, one study.
 
     Args:
         case: Name of the study.

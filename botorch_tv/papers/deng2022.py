@@ -1,4 +1,4 @@
-"""[W22]: functions of a reproducing kernel Hilbert space that change abruptly or slowly.
+"""Experiments of [W22] on functions of an RKHS that change abruptly or slowly, and on stock prices.
 
 [W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] repeats this in its Table 1, with
 ET-GP-UCB added and less noise. Functions are drawn anew for every trial; the papers' numbers depend
@@ -128,7 +128,7 @@ def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str,
 
 
 def case(title: str, variance: float, make: Make, B: float | None = None) -> Drawn:
-    """A case on a world of this module."""
+    """An experiment of this module: its world (the simulated objectives) and its strategies."""
     return Drawn(title, variance, make, partial(strategies, make=make, B=B), horizon=HORIZON)
 
 

@@ -1,4 +1,4 @@
-"""[ET]: a reset when an observation contradicts the model, without a given rate of change.
+"""Experiments of [ET]: ET-GP-UCB resets when an observation contradicts the model.
 
 The noise variance is 0.02, as in the paper's appendix. The 0.05 of its main text does not reproduce
 its Table 2; run `et-table2` with this noise to see the difference. Every cell of Table 2 is tested:

@@ -27,7 +27,7 @@ Stage = tuple[World, dict[str, Strategy]]
 
 
 class Case(ABC):
-    """A study of an experiment.
+    """A case: a study of an experiment.
 
     Attributes:
         title: A caption that distinguishes the case.
@@ -43,7 +43,7 @@ class Case(ABC):
 
     @abstractmethod
     def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
-        """The world, and the strategies by label.
+        """The world (the simulated objectives), and the strategies by label.
 
         Args:
             noise: Variance of the noise; None for the default of the experiment.
@@ -130,7 +130,7 @@ class Experiment:
         paper: What the paper reports, in a sentence or two.
         horizon: Rounds T; a shorter record is played to its end.
         trials: Default number of trials; a record with fewer distinct trials plays each once.
-        cases: Its studies, by names that are valid in file names.
+        cases: The studies of the experiment, by names that are valid in file names.
         score: Judges the results.
         picture: Draws the results and writes the figure to a path; regret curves in a panel per
             case by default.

@@ -1,4 +1,4 @@
-"""[M]: bandits with and without experts, on oscillating coefficients over a line of 401 arms.
+"""Experiments of [M]: bandits with and without experts, on oscillating functions of 401 arms.
 
 The paper does not give most settings, including the widths. There are therefore three cases: all
 strategies with β = 0.8 ln(4 t); the same widths with random ties, because the posterior is flat far

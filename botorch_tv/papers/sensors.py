@@ -1,9 +1,9 @@
 """[B16] Figure 3 and [ET] Figure 3 (a), (b): find the sensor with the highest reading.
 
 The kernel is the covariance of the training rows. Regret is the highest reading minus the reading
-of the chosen sensor, in units of the readings for [B16], in standard deviations for [ET]. There is
-a trial for each first sensor, the same for all strategies; standard errors reflect only this
-choice, not the variation between weeks.
+of the chosen sensor, in units of the readings for [B16], in standard deviations for [ET]. Each
+trial starts at another sensor, which is the same for all strategies. Standard errors therefore
+reflect only the choice of the first sensor, not the variation between weeks.
 
 [B16] has 46 sensors and three days for training, but a covariance of more sensors than independent
 rows is poorly determined. Here 46 cells are spread over the grid of the reanalysis.
@@ -66,7 +66,7 @@ def temperature(records: Recordings, *, test: int, standardize: bool, noise: flo
 
 
 def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
-    """Mornings of three working days are for training, a group each; ``day`` is played."""
+    """The mornings of three working days, each a group, are for training; ``day`` is played."""
     values = records.traffic().values
     chosen = cells(values.shape[1], ROADS)
     rows, length = mornings(values[:, chosen], day)
@@ -90,7 +90,7 @@ def strategies(
     """The strategies of :func:`event_triggered.line_up`, and random search.
 
     Args:
-        world: Gives the covariance and the noise.
+        world: The world, whose covariance and noise the strategies use.
         width: Exploration of all strategies.
         epsilon: Rate of change assumed by TV-GP-UCB; fitted to the training rows by default.
         period: Period of R-GP-UCB; derived from the rate of change by default.

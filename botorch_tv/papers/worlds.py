@@ -1,4 +1,4 @@
-"""Worlds that several papers share, and properties of a study that determine its settings.
+"""Worlds (simulated objectives) of several papers, and numbers that determine study settings.
 
 [B16] and [ET] play Markov objectives on a 50 x 50 grid. The widths of [C17] and [W22] depend on a
 bound on the norms of the objectives, their windows on the variation budget, and the noise of [C17]
@@ -44,7 +44,7 @@ def markov_case(
     strategies: Callable[[float], dict[str, Strategy]],
     kernel: str = "se",
 ) -> Drawn:
-    """A case on :func:`markov_world`."""
+    """A case: a study on the objectives of :func:`markov_world`."""
     return Drawn(title, noise, partial(markov_world, epsilon, kernel=kernel), strategies)
 
 
@@ -54,7 +54,7 @@ def largest_norm(world: DrawnWorld, trials: int) -> float:
     Linear interpolation between two functions does not exceed the larger norm.
 
     Args:
-        world: A world of functions with norms.
+        world: A world whose functions have norms.
         trials: Trials of the default study.
     """
     squared = [drawn.squared_norm for drawn in world.draw(_stream(trials))]

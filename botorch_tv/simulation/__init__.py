@@ -1,4 +1,4 @@
-"""Regret studies: worlds, the engine that plays them, and labelled results."""
+"""Regret studies: worlds (simulated objectives), the engine that plays them, and results."""
 
 try:
     import pandas  # noqa: F401

@@ -37,9 +37,9 @@ class Player:
     memory, so slots are added when needed, and rounds are then recorded again.
 
     Args:
-        tables: The strategy as numbers and tables.
-        stage: The objective, rewritten in every round: its values, `trials x M`, its best value,
-            `trials`, and the noise, `trials`.
+        tables: The strategy's settings as numbers and tensors.
+        stage: Three tensors that every round overwrites: the values of the objective, `trials x M`;
+            its best value, `trials`; and the observation noise, `trials`.
         horizon: Rounds T.
         recorder: Records its rounds.
     """
@@ -76,7 +76,7 @@ class Player:
         self._record([*lasting, self.elapsed, self.since, self.round, *self.log.values()])
 
     def play_round(self, step: int) -> None:
-        """Play a round, after the decisions that Python takes; ``step`` counts from 0."""
+        """Play round number ``step``, counted from 0, after the decisions that Python makes."""
         period, posterior = self._rules.period, self.posterior
         if period and step > 0 and step % period == 0:
             self._forget(torch.ones_like(self.since, dtype=torch.bool))
@@ -238,7 +238,7 @@ class Recorder:
 
 
 class Replayed:
-    """Work that is executed as it is at first, and replayed from a recording afterwards.
+    """Work that is executed directly the first time, and replayed from a recording afterwards.
 
     The first execution is the warm-up that a device needs to load libraries and to reserve memory.
 

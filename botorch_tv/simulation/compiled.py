@@ -422,11 +422,12 @@ def play(
         round_: Number of the first round, from 0.
         begin: Index of the first trial.
         end: Index after the last trial.
-        given: Values on the arms, `rounds x trials x M`, or coordinates, `rounds x trials x r`.
+        given: Objectives: values on the arms, `rounds x trials x M`; or coordinates in
+            ``features``, `rounds x trials x r`.
         noise: Observation noise, `rounds x trials`.
         features: Features of the objectives; without places if values are given.
         factors: Factors of the strategy's kernel.
-        rules: The strategy as numbers and tables.
+        rules: The strategy's settings as numbers and arrays.
         trials: Posterior and records, updated in place.
     """
     arms, slots = trials.mean.shape[1], trials.places.shape[2]

@@ -41,7 +41,7 @@ def by_trial(data: xr.DataArray, summed_up: Callable[[xr.DataArray], xr.DataArra
 
 @dataclass(frozen=True)
 class BlockMoments:
-    """Count, mean and scatter over trials, ignoring NaN; all of the same shape."""
+    """Count, mean and scatter (squared deviations) over trials, ignoring NaN; of equal shapes."""
 
     count: np.ndarray
     """Number of values."""
@@ -108,7 +108,7 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
         The path written.
 
     Raises:
-        OSError: If it cannot be written; an older file is then unchanged.
+        OSError: If the file cannot be written; an older file is then unchanged.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is damaged, or no netCDF file.
+        ValueError: If the file is damaged, or is not a netCDF file.
     """
     path = Path(path)
     if not path.is_file():

@@ -35,8 +35,8 @@ def _deviations(data: xr.Dataset, strategy: str) -> tuple[np.ndarray, ...]:
         strategy: Label of the strategy.
 
     Returns:
-        |f_t(x_t) − mean| in units of sd; |y_t − mean| in units of sqrt(sd² + σ²), with the model's
-        noise variance σ²; and half the width of the band played, in units of sd.
+        Three arrays: |f_t(x_t) − mean| in units of sd; |y_t − mean| in units of sqrt(sd² + σ²),
+        with the model's noise variance σ²; and half the width of the band played, in units of sd.
     """
     y, f, mean, sd, sqrt_beta, noise = (recorded(data, name, strategy) for name in NEEDED)
     with np.errstate(divide="ignore", invalid="ignore"):  # sd may be 0
@@ -52,14 +52,14 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 by default.
 
     Returns:
-        Each with its standard error over trials as `..._error`, NaN for a single trial:
-        `objective` (`strategy x level`): share of rounds with |f_t(x_t) − mean| <= z sd, where z
-        is the normal quantile of the level. `observation` (`strategy x level`): share with
-        |y_t − mean| <= z sqrt(sd² + σ²). `played` (`strategy`): share with f_t(x_t) in the band
-        played, mean ± √beta · sd; `played_level` is that band's nominal level averaged over rounds.
-        `throughout` (`strategy`): share of trials with f_t(x_t) in the band played in every round,
-        which the theorems guarantee with probability 1 − δ. Strategies that explore without a
-        band, such as GP-EI, use the band of their width here.
+        The following variables. Each has its standard error over trials in a variable with the
+        suffix `_error`; NaN for a single trial. `objective` (`strategy x level`): share of rounds
+        with |f_t(x_t) − mean| <= z sd, where z is the normal quantile of the level. `observation`
+        (`strategy x level`): share with |y_t − mean| <= z sqrt(sd² + σ²). `played` (`strategy`):
+        share with f_t(x_t) in the band played, mean ± √beta · sd; `played_level` is that band's
+        nominal level averaged over rounds. `throughout` (`strategy`): share of trials with f_t(x_t)
+        in the band played in every round, which the theorems guarantee with probability 1 − δ.
+        Strategies that explore without a band, such as GP-EI, use the band of their width here.
 
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
@@ -105,9 +105,10 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
         block: Rounds averaged together, at least 1; single rounds of few trials are noisy.
 
     Returns:
-        `objective`, `observation` and `played` as in :func:`calibration`, but `strategy x round`,
-        each with its standard error over trials `..._error`. The coordinate `round` is the middle
-        of its block; the last block may be shorter.
+        The variables `objective`, `observation` and `played` of :func:`calibration`, each of shape
+        `strategy x round`. Their standard errors over trials are `objective_error`,
+        `observation_error` and `played_error`. The coordinate `round` is the middle of its block;
+        the last block may be shorter.
 
     Raises:
         ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block is
@@ -230,7 +231,7 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
 def typical_trial(data: xr.Dataset, strategy: str) -> int:
     """Index of the first trial whose number of resets is closest to the median.
 
-    Trials without resets are excluded, unless all are.
+    Trials without resets are excluded, unless no trial has a reset.
     """
     resets = data["resets"].sel(strategy=strategy)
     counts = by_trial(resets, lambda flags: flags.sum("round")).values

@@ -135,7 +135,7 @@ def _computed(
     progress: Progress,
     stop: threading.Event,
 ) -> Blocks | None:
-    """The blocks of a task, found or played; None if stopped, or if another process computes them.
+    """The blocks of a task, read or played; None if stopped, or if another process computes them.
 
     With ``insist`` they are computed even while another process is computing them.
     """

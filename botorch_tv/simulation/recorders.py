@@ -31,9 +31,11 @@ class Variable:
     Args:
         sizes: Dimensions of the quantity in one round of one trial, with their lengths, such as
             ``{"arm": 25}``; empty for a scalar.
-        dtype: Its type, such as ``"bool"`` or ``"int32"``; the study's dtype by default.
-        averaged: Whether to store only the mean over rounds and trials, with its standard error
-            over trials as `..._standard_error`, instead of a value for every round of every trial.
+        dtype: Type of the quantity, such as ``"bool"`` or ``"int32"``; the study's dtype by
+            default.
+        averaged: Whether to store only the mean over rounds and trials, instead of a value for
+            every round of every trial. The standard error over trials is stored under the name with
+            the suffix `_standard_error`.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -53,8 +55,9 @@ class Seen(NamedTuple):
         round: Number of the round, from 1.
         label: Label of the strategy.
         strategy: The strategy.
-        state: Its state: before the observation in ``before``, after it in ``after``.
-        suggestion: Its choice and prediction.
+        state: The state of the strategy: in ``before`` the state before the observation, in
+            ``after`` the state after it.
+        suggestion: The strategy's choice and prediction.
         objective: The noiseless objectives f_t: ``objective.at(choice)``.
         best: Tensor of shape `trials`, the best value of f_t.
         value: Tensor of shape `trials`, the value f_t(x_t) at the choice.
@@ -83,9 +86,10 @@ class Seen(NamedTuple):
 class Recorder(ABC):
     """Records quantities of every round; pass instances as ``run_study(..., record=(...,))``.
 
-    Together ``before`` and ``after`` return the variables, each `trials` followed by its declared
-    sizes. A recorder's attributes and code are part of the identity of a study. A recorder receives
-    many chunks of trials, several at once, so it must not store its inputs.
+    Each declared variable is returned either by ``before`` or by ``after``, as a tensor of shape
+    `trials` followed by its declared sizes. A recorder's attributes and code are part of the
+    identity of a study. A recorder receives many chunks of trials, several of them in parallel, so
+    it must not store its inputs.
     """
 
     def __repr__(self) -> str:
@@ -99,7 +103,7 @@ class Recorder(ABC):
             domain: The domain of the study.
 
         Raises:
-            ValueError: If they cannot be recorded on this domain.
+            ValueError: If the variables cannot be recorded on this domain.
         """
 
     def before(self, seen: Seen) -> Mapping[str, Tensor]:
@@ -139,7 +143,7 @@ def require_recorded(data: xr.Dataset, *names: str) -> None:
     """Check that a study recorded some variables of a diagnosis, or of prediction errors.
 
     Raises:
-        ValueError: If a variable is missing, with its name and how to record it.
+        ValueError: If a variable is missing; the message names it and states how to record it.
     """
     missing = [name for name in names if name not in data.variables]
     recorder, option = "PredictionError", "--prediction-error"
@@ -289,7 +293,7 @@ class Weights(Recorder):
     bank.
 
     Args:
-        bank: The bank of the strategies.
+        bank: The candidate models that the recorded strategies use.
     """
 
     bank: Bank = field(default_factory=Bank)

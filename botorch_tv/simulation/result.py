@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class StudyResult(StudyRecord):
     """Every trial of a regret study, labelled.
 
-    All strategies of a study face the same worlds and the same noise, so they are compared trial
-    by trial: a paired difference has a much smaller standard error than either mean.
+    All strategies of a study face the same objectives (worlds) and the same noise, so they are
+    compared trial by trial: a paired difference has a much smaller standard error than either mean.
 
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables
@@ -54,7 +54,8 @@ class StudyResult(StudyRecord):
             others: Results with the same world, seed, trials and horizon, and other strategies.
 
         Raises:
-            ValueError: If their trials differ, naming the difference, or two share a label.
+            ValueError: If the trials differ (the message names the difference), or two strategies
+                have the same label.
         """
         data = self.data
         for other in others:
@@ -68,8 +69,9 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            ax: Axes to draw a single kind of regret on, without resets.
-            normalized: Which kind: normalised if True, else cumulative.
+            ax: Axes for a plot of one kind of regret, without resets.
+            normalized: Which kind of regret is drawn on ``ax``: normalised if True, else
+                cumulative.
         """
         from botorch_tv.simulation.plots import plot_regret
 
@@ -204,7 +206,7 @@ class StudyResult(StudyRecord):
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the file is damaged, or not a study result.
+            ValueError: If the file is damaged, or is not a study result.
         """
         most = MEMORY_SHARE * free_bytes(torch.device("cpu"))
         data = read_dataset(path, {None: most, True: math.inf, False: 0}[in_memory])
@@ -233,7 +235,8 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     """Merge two results of the same trials with different strategies.
 
     Raises:
-        ValueError: If trials or worlds differ, or a label is in both, with the difference.
+        ValueError: If trials or worlds differ, or both results have the same label; the message
+            names the difference.
     """
     unlike = differences(_identity(second), _identity(first))
     variables = sorted({str(name) for name in set(first.variables) ^ set(second.variables)})

@@ -136,7 +136,8 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
 
     Supported are upper confidence bounds, a given mean, noise that does not age, at most one rule
     of retention, and float64, if rounding errors stay small in the inverse over the played arms.
-    The world must be on a grid and override none of the methods that rounds depend on.
+    The world (the distribution of objectives) must be on a grid, and its class must not override
+    ``first_arm``, ``opening``, ``available`` or another method that a round calls.
 
     Args:
         world: The distribution of objectives.

@@ -151,7 +151,7 @@ class StudySettings:
     def shapes(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Shapes and types of the variables of a strategy in some trials.
 
-        Averages are over these trials, each with a variable for its scatter over trials.
+        An average is taken over these trials, and has another variable for its scatter over trials.
         """
         found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         for name, variable in self.variables.items():
@@ -313,7 +313,7 @@ def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> tor
 
     Args:
         device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
-        elsewhere: Whether another machine may have it.
+        elsewhere: Whether the device may be that of another machine.
 
     Raises:
         ValueError: If PyTorch or this machine has no such device.
@@ -422,7 +422,7 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
         lasting: Whether the result may stay in a folder.
 
     Raises:
-        ValueError: If it does not fit, and there is no folder.
+        ValueError: If the result does not fit into memory and there is no folder.
     """
     result = len(settings.strategies) * settings.bytes_of(trials)
     free = free_bytes(torch.device("cpu"))

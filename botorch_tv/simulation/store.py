@@ -1,8 +1,7 @@
 """A folder that stores a study: a file for every block of trials of every strategy.
 
     study.json                     common settings, and the number of trials in a block
-    ET-GP-UCB/strategy.json        a strategy
-    ET-GP-UCB/0000050-50.npz       its 50 trials from number 50 on
+    ET-GP-UCB/strategy.json        a strategy ET-GP-UCB/0000050-50.npz       its trials 50 to 99
 
 Existing files are not computed again. Files are written atomically and checked when they are read.
 Several processes may compute the same block, and any of their results is valid; locks only avoid
@@ -56,12 +55,12 @@ class Store:
     Args:
         path: The folder.
         settings: The study.
-        chunk: Trials that run together; None accepts the number in the folder.
-        choose: Chooses this number for a new folder.
+        chunk: Number of trials that run together; None for the number stored in the folder.
+        choose: Returns the number of trials that run together, for a new folder.
 
     Raises:
-        ValueError: If the folder has another study, naming every difference, or a damaged
-            description.
+        ValueError: If the folder has another study (the message names every difference), or a
+            damaged description.
         OSError: If the folder cannot be made or written.
     """
 
@@ -308,7 +307,7 @@ class Gathered:
     Args:
         settings: The study.
         trials: Number of trials.
-        store: Where the blocks stay, if memory does not hold them.
+        store: The folder in which the blocks stay if they exceed memory.
     """
 
     def __init__(self, settings: StudySettings, trials: int, store: Store | None) -> None:

@@ -26,8 +26,8 @@ class Stream:
 
     Number i of a sequence is computed from the seed, the purpose, the trial and i. A study that is
     split into other chunks, shortened or extended therefore draws the same numbers; a CPU and a GPU
-    agree up to rounding. Numbers are drawn in float64 for every dtype, so float32 and float64 runs
-    are paired. Normal and uniform variates come from different sequences.
+    agree up to rounding. Numbers are always drawn in float64, so runs in float32 and float64 have
+    the same numbers up to rounding. Normal and uniform variates come from different sequences.
 
     Args:
         seed: Seed of the study, at least 0.

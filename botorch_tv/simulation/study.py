@@ -1,4 +1,4 @@
-"""Regret studies: many strategies on the same worlds and the same noise, thousands of trials."""
+"""Regret studies: many strategies on the same objectives with the same noise, in many trials."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run_study(
     compiled: bool | None = None,
     progress: bool = True,
 ) -> StudyResult:
-    """Run every strategy on the same worlds with the same noise.
+    """Run every strategy on the same objectives, drawn from a world, with the same noise.
 
     With ``save_to`` every finished block of trials of a strategy is saved to a file. After an
     interruption of any kind the same call resumes the study: saved blocks are read back bit by bit,
@@ -94,8 +94,9 @@ def run_study(
             trials are distributed over, by default 16 or more.
         save_to: Folder for finished blocks, created if missing.
         record: Recorders of further variables: ``Diagnosis()``, ``PredictionError()``, or your own
-            :class:`Recorder`. Regret, resets, side queries and choices are always recorded. With
-            recorded averages, a call with fewer trials than ``save_to`` has may recompute some.
+            :class:`Recorder`. Regret, resets, side queries and choices are always recorded. If
+            averages are recorded, a call with fewer trials than ``save_to`` contains may recompute
+            some trials.
         executor: An executor that computes the blocks; this process by default. Any object with
             ``submit(function, *arguments)`` that returns an object with ``result()``, such as a
             ``ProcessPoolExecutor``. An optional ``batch()`` sends several tasks together.

@@ -82,7 +82,8 @@ class StudyRecord:
     def side_queries(self) -> xr.DataArray:
         """Number of queries to an expert after each round, int, `strategy x trial x round`.
 
-        They do not enter ``regret`` and ``resets``. Strategies that consult no expert have 0.
+        Queries do not change ``regret`` and ``resets``. The number is 0 for strategies that consult
+        no expert.
         """
         return self.data["side_queries"].transpose(*DIMENSIONS)
 
@@ -178,7 +179,7 @@ class StudyRecord:
             strategy: The label.
 
         Raises:
-            ValueError: If it has none, naming its labels.
+            ValueError: If the study has no such strategy; the message lists its labels.
         """
         require(
             strategy in self.strategies,

@@ -69,14 +69,14 @@ def _with_prior(share: float, prior: float) -> str:
 def _edge_text(
     share: Tensor, values: Sequence[float], texts: tuple[str, str], least: float = LIKELY
 ) -> str:
-    """The text after an estimate whose weight lies at an edge of the bank; empty otherwise.
+    """The text for an estimate at the smallest or largest candidate value; empty for others.
 
-    The true value may then lie beyond the edge.
+    The true value may then lie beyond the candidate values.
 
     Args:
         share: The weights, `n`.
-        values: The values that they belong to.
-        texts: For the smallest value, and for the largest.
+        values: The candidate values that have these weights, `n`.
+        texts: The texts for the smallest and for the largest value.
         least: Share of the weight from which the smallest value counts as the edge. For noise this
             is ``SURE``, because one of two values always has more than half. For the largest value
             half suffices, because drift and jumps explain a part of larger noise.
@@ -90,25 +90,25 @@ def _edge_text(
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(ProcessStrategy):
-    """A bandit without prior knowledge: a bank of processes, weighted by how well they predict.
+    """A bandit without prior knowledge: a bank of candidate models, weighted by their predictions.
 
-    See :mod:`botorch_tv.gp.mixture` for the model. The first measurements fill the domain,
-    each far from the previous measurements. Their mean, standard deviation and median time apart
-    become the units of all later computations, so y, x and time may be in any units. After 8, 16,
-    32, ... rounds the median time apart is checked again; if it has changed by more than a factor
-    of three, everything is relearned in the new unit, so a test run of seconds does not set the
-    rates of a night of hours. Predictions are the mixture's mean and variance; a sample is drawn
-    from a randomly chosen member.
+    See :mod:`botorch_tv.gp.mixture` for the model. The first measurements fill the domain, each far
+    from the previous measurements. All later computations are standardised by their mean, their
+    standard deviation and the median time between them (the units), so y, x and time may be in any
+    units. After 8, 16, 32, ... rounds the median time apart is checked again; if it has changed by
+    more than a factor of three, all measurements are processed again in the new unit. A test run of
+    seconds then does not determine the rates of a run of hours. Predictions are the mixture's mean
+    and variance; a sample is drawn from a randomly chosen member.
 
     Like every strategy it refuses an observation earlier than the newest; :class:`Loop` replays its
-    log instead. It refuses ``tell(noise=)``: the scale of y is integrated out, so a variance in
-    units of y is a different noise ratio under every scale, and no member could weight it exactly.
-    ``init`` takes float64 only, and domains of up to 20 coordinates.
+    log instead. It refuses ``tell(noise=)``, because the scale of y is integrated out: a variance
+    in units of y would be a different noise ratio under every scale. ``init`` takes float64 only,
+    and domains of up to 20 coordinates.
 
     Args:
         bank: The candidate processes.
-        starts: Number of measurements that set the units; more are used if the first do not differ,
-            or if others are made at the time of the last of them.
+        starts: Number of measurements that determine the units. More are used if the first are all
+            equal, or if others have the same time as the last of them.
         width: The confidence schedule sqrt(beta_t).
         exploration: How the posterior becomes a choice; upper confidence bounds by default.
         maximize: False to minimise. Predictions stay in the units of y.
@@ -127,7 +127,7 @@ class Adaptive(ProcessStrategy):
         require_integer("Adaptive: starts", self.starts, 2, "a spread takes two.")
         require(
             self.starts <= STARTS,
-            f"Adaptive: starts is {self.starts}, but it is at most {STARTS}; use {FIRST}.",
+            f"Adaptive: starts is {self.starts}, but it must be at most {STARTS}; use {FIRST}.",
         )
         kinds = {"bank": Bank, "width": Width, "exploration": Exploration, "maximize": bool}
         for name, kind in kinds.items():
@@ -163,8 +163,9 @@ class Adaptive(ProcessStrategy):
         )
         if domain.columns > MOST_COLUMNS:
             raise InputDataError(
-                f"{domain!r} has {domain.columns} coordinates, context included, but a bank serves "
-                f"up to {MOST_COLUMNS}; drop some, or use a strategy with a given kernel."
+                f"{domain!r} has {domain.columns} coordinates, context included, but the adaptive "
+                f"strategy supports at most {MOST_COLUMNS}; drop some, or use a strategy with a "
+                "given kernel."
             )
         prior: BankPrior
         like = torch.empty((), dtype=dtype, device=device)
@@ -194,11 +195,11 @@ class Adaptive(ProcessStrategy):
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """The choice of a round; before the units are set, a point far from the earlier points.
 
-        The posterior that chooses differs from the posterior that predicts in two ways. It assumes
-        no jump since the newest measurement: a jump makes all points equal, but in a band it would
-        favour points with a high mean. It omits the variance that features do not represent: no
-        measurement reduces it, in four or more dimensions it is large, mostly at the walls, and all
-        choices would go there.
+        Choices use another posterior than predictions, for two reasons. First, choices assume no
+        jump since the newest measurement: a jump makes all points equal, but in a band it would
+        favour points with a high mean. Second, choices omit the variance that features do not
+        represent. No measurement reduces this variance, and in four or more dimensions it is large
+        near the boundary, where all choices would go.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready
@@ -267,7 +268,7 @@ class Adaptive(ProcessStrategy):
     def inference_for(
         self, domain: Domain, prior: Prior | None = None, *, choosing: bool = False
     ) -> MixtureInference:
-        """How the posterior is computed on a domain.
+        """The method that computes the posterior on a domain.
 
         Args:
             domain: The domain.
@@ -309,9 +310,10 @@ class Adaptive(ProcessStrategy):
     ) -> str:
         """A summary of the posterior as text, in the units of the data.
 
-        It states the probability of drift with the half-life of the correlation, the newest change
-        point, and estimates of signal, lengthscale and noise. Probabilities below 0.95 are followed
-        by the prior's. An estimate at an edge of the bank is followed by "or less" or "or more".
+        The summary states the probability of drift with the half-life of the correlation, the
+        newest change point, and estimates of signal, lengthscale and noise. A probability below
+        0.95 is followed by the prior probability. An estimate at the smallest or largest value of
+        the bank is followed by "or less" or "or more".
 
         Args:
             state: The state of one trial.

@@ -27,7 +27,7 @@ from botorch_tv.validation import largest, require, require_integer, shown
 
 
 class Parameters(Space, Mapping[str, Parameter]):
-    """Named parameters, mapped in their order to the coordinates of a unit cube.
+    """Named parameters, mapped in the given order to the coordinates of a unit cube.
 
     Args:
         bounds: By name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
@@ -37,8 +37,8 @@ class Parameters(Space, Mapping[str, Parameter]):
         mixed: Whether any parameter is a choice.
 
     Raises:
-        InputDataError: If there are no parameters, a name is not a string, or bounds are of
-            another type; the error names the parameter.
+        InputDataError: If there are no parameters, a name is not a string, or the bounds of a
+            parameter are of another type.
     """
 
     def __init__(self, bounds: Mapping[str, Parameter | tuple[float, float]]) -> None:
@@ -82,8 +82,8 @@ class Parameters(Space, Mapping[str, Parameter]):
             name: Name of the point in errors.
 
         Raises:
-            InputDataError: If parameters are missing or unknown, or a value lies outside or is not
-                whole.
+            InputDataError: If parameters are missing or unknown, a value lies outside its range, or
+                the value of an integer is not whole.
         """
         if not isinstance(point, Mapping) or set(point) != set(self):
             given = list(point) if isinstance(point, Mapping) else shown(point)
@@ -181,13 +181,13 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
 def _as_parameter(name: object, bounds: object) -> Parameter:
     """A parameter of a box; its choices must be distinct and storable in a file."""
     if not isinstance(name, str) or not name:
-        raise InputDataError(f"{name!r} is no name of a parameter; give a string.")
+        raise InputDataError(f"{name!r} is not a valid name of a parameter; give a string.")
     if isinstance(bounds, Choice):
         kinds, choices = (str, bool, int, float, type(None)), bounds.choices
         plain = all(type(choice) in kinds and choice == choice for choice in choices)
         if not plain or len(choices) < 2 or len(set(choices)) < len(choices):
             raise InputDataError(
-                f"{name} is {bounds!r}, but it takes two or more choices, all different, each a "
+                f"{name} is {bounds!r}, but the choices must be two or more, all different, each a "
                 "string, number, True, False or None; give each as an argument, Choice('a', 'b')."
             )
     if isinstance(bounds, Parameter):
@@ -224,8 +224,8 @@ class Box(Domain):
             cube, and lengthscales are fractions of the ranges; ``parameters.named`` and
             ``parameters.place`` convert between the two, as :class:`~botorch_tv.Loop`
             does automatically. A box with a :class:`Choice` supports one trial at a time.
-        context_dim: Number c of coordinates that are not chosen but given before each round, such
-            as the weather. The kernel sees them after the d coordinates of the box, and
+        context_dim: Number c of context coordinates: given before each round, not chosen, such as
+            the weather. The kernel sees them after the d coordinates of the box, and
             ``ask(context=...)`` requires them.
         search: How an acquisition function is maximised: by
             :class:`~botorch_tv.strategies.MultiStart` gradient ascent by default;
@@ -235,9 +235,10 @@ class Box(Domain):
         bounds: `2 x d`.
 
     Raises:
-        InputDataError: If ``bounds`` is not a finite floating-point `2 x d` tensor whose upper
-            corner is above the lower corner, or is two lists that could be either ranges or
-            corners; if candidates lie outside; or if named parameters get another search.
+        InputDataError: If ``bounds`` is a tensor but not a finite floating-point `2 x d` tensor
+            whose upper corner is above the lower corner. If ``bounds`` is two lists that could be
+            either ranges or corners. If the points of ``search`` lie outside, or named parameters
+            cannot be searched by ``search``.
         ValueError: If ``context_dim`` is negative or not whole.
 
     Example:
@@ -287,7 +288,7 @@ class Box(Domain):
     def in_features(
         self, process: Process, box_prior: BoxPrior, tolerance: float, most: int
     ) -> PointBasis | str:
-        """As :func:`~botorch_tv.gp.point_recursion.in_features`, cached by the kernel's formula.
+        """The cached result of :func:`~botorch_tv.gp.point_recursion.in_features` for this box.
 
         Args:
             process: The process whose posterior is computed.
@@ -296,7 +297,7 @@ class Box(Domain):
             most: Largest number of features.
 
         Returns:
-            The features, or a sentence that says why there are none.
+            The features, or a sentence that states why the kernel has none.
         """
         text = formula(box_prior.kernel)
         like = box_prior.variance
@@ -310,7 +311,7 @@ class Box(Domain):
         return found
 
     def probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Points at which to evaluate a kernel: centre, corners and some between, `q x d`.
+        """Points for checks of a kernel: the centre, the corners and some points between, `q x d`.
 
         Args:
             dtype: Dtype of the points.
@@ -350,12 +351,12 @@ class Box(Domain):
         return torch.lerp(lower, upper, U)
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Convert derivatives by points of this box to derivatives by the unit cube, `* x d`.
+        """Convert gradients with respect to points of this box to the unit cube, `* x d`.
 
         For an integer this is the gradient of :meth:`Parameters.from_uniform`.
 
         Args:
-            by: Derivatives by points of this box, `* x d`.
+            by: Gradients with respect to points of this box, `* x d`.
         """
         lower, upper = self._corners.like(by)
         scaled: Tensor = by * (upper - lower)
@@ -418,7 +419,7 @@ class Box(Domain):
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
-    """Raise unless points of a box can be distinguished and squared in a dtype.
+    """Raise if points of a box are equal by rounding, or their squares overflow, in a dtype.
 
     Raises:
         InputDataError: If a bound is too large, or a range is shorter than 64 rounding errors of
@@ -428,7 +429,7 @@ def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
     most, least = largest(dtype), 64 * torch.finfo(dtype).eps * bounds.double().abs().amax(0)
     if float(bounds.abs().max()) > most or bool((upper - lower < least).any()):
         raise InputDataError(
-            f"Box: bounds are {bounds.tolist()}, but in {dtype} they are at most {most:g} in size, "
-            f"and ranges at least {least.tolist()} long, 64 rounding errors; choose another "
+            f"Box: bounds are {bounds.tolist()}, but in {dtype} bounds must be at most {most:g} in "
+            f"size, and ranges at least {least.tolist()} long, 64 rounding errors; choose another "
             "unit, count from an origin of your own, or use float64."
         )

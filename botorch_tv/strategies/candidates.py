@@ -49,7 +49,7 @@ class Decision:
         state: The current state.
         data: The data in use now.
         present: The time of the decision.
-        context: Coordinates that are given and not chosen, `batch_shape x c`; None for none.
+        context: Context: coordinates that are given, not chosen, `batch_shape x c`; None for none.
     """
 
     inference: Inference
@@ -118,7 +118,7 @@ class Decision:
         return mean + per_trial(posterior.offset)
 
     def sqrt_beta(self, gain: Tensor) -> float | Tensor:
-        """√beta of the width, a number or `batch_shape`; ``gain`` is that of the data in use."""
+        """√beta of the width, a number or `batch_shape`, from the information gain of the data."""
         doubly, width = None, self.width
         if isinstance(width.gain, DoublyWeighted):
             doubly = gain
@@ -170,11 +170,11 @@ def model_noise(inference: Inference, data: Data) -> Tensor:
 
 
 def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
-    """√beta of a width, after checking it, a scalar or `batch_shape`.
+    """√beta of a width, a scalar or `batch_shape`, after a check of its value.
 
     Args:
         width: The width.
-        value: The value that it returned.
+        value: The value that the width returned.
         like: A tensor `batch_shape` with the dtype and the device of the result.
 
     Raises:
@@ -192,7 +192,9 @@ def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
     found = value.to(like).expand_as(like)
     if like.device.type == "cpu":
         good = (found >= 0) & (found < math.inf)
-        require_trials(good, found, f"is the √beta of {width!r}", "it is finite and at least 0.")
+        require_trials(
+            good, found, f"is the √beta of {width!r}", "it must be finite and at least 0."
+        )
     return found
 
 
@@ -261,7 +263,7 @@ def checked_scores(values: Tensor, wanted: tuple[int, ...]) -> Tensor:
     """Scores, after checking their shape and dtype, and on a CPU that they are not NaN."""
     if values.shape != wanted or not values.is_floating_point():
         raise InputDataError(
-            f"a score is {values.dtype} of shape {tuple(values.shape)}, but scores are "
+            f"a score is {values.dtype} of shape {tuple(values.shape)}, but scores must be "
             f"floating-point numbers of the shape of the candidates, {tuple(wanted)}; give values "
             "per trial the shape batch_shape x 1, which fits at.mean and at.sd."
         )
@@ -375,12 +377,12 @@ class BoxCandidates(RoundCandidates):
         draws: Random numbers.
         width: √beta, a number or `batch_shape`.
         offset: The prior mean, a number or `batch_shape`.
-        posterior: The posterior of every trial, with trials in one dimension; with a sample if the
-            exploration draws samples.
+        posterior: The posterior of every trial, with trials in one dimension. It includes a sample
+            if the exploration draws samples.
         draw: Returns the posterior with another sample.
 
     Attributes:
-        context: Coordinates that are given and not chosen, `trials x c`; None for none.
+        context: Context: coordinates that are given, not chosen, `trials x c`; None for none.
         functions: Posteriors with a sample each, drawn so far in this round.
     """
 

@@ -32,14 +32,14 @@ def least_noise(variance: float, dtype: torch.dtype) -> float:
 
 
 def fingerprinted(text: str, part: object) -> str:
-    """A text about a part, followed by a fingerprint of all its numbers, attributes and code.
+    """A description of a component, followed by a fingerprint of its numbers, attributes and code.
 
     Args:
-        text: The text; different parts may share it.
-        part: A part, possibly user-defined.
+        text: The description; different components may share it.
+        part: The component, such as a kernel or a decay; possibly user-defined.
 
     Raises:
-        ValueError: If the part cannot be described.
+        ValueError: If the component cannot be described.
     """
     text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # addresses differ between processes
     whole = json.dumps(describe(part, text), sort_keys=True, default=str)
@@ -47,11 +47,11 @@ def fingerprinted(text: str, part: object) -> str:
 
 
 def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:
-    """Texts of the first part that differs between two strategies.
+    """Descriptions of the first component that differs between two strategies.
 
     Args:
-        there: Parts of the first strategy, as :func:`fingerprinted` returns them.
-        here: Parts of the second strategy.
+        there: Components of the first strategy, as :func:`fingerprinted` returns them.
+        here: Components of the second strategy.
     """
     pairs = zip_longest(there, here, fillvalue="")
     first, second = next(pair for pair in pairs if len(set(pair)) > 1)
@@ -60,15 +60,15 @@ def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str
 
 
 def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
-    """Check that a state was computed with the parts of a strategy.
+    """Check that a state was computed with the components of a strategy.
 
     Args:
         state: A state of any strategy.
-        here: Parts of this strategy, as :func:`fingerprinted` returns them.
-        rules: Number of its rules of retention that forget.
+        here: Components of this strategy, as :func:`fingerprinted` returns them.
+        rules: Number of the retention rules of this strategy that drop observations.
 
     Raises:
-        InputDataError: If a part differs.
+        InputDataError: If a component differs.
     """
     there, memories, differ = state.begun_with, len(state.memory) - 1, None
     if there and here and there != here:
@@ -89,10 +89,10 @@ def require_tensors(
 
     Args:
         like: A tensor of the state, of any shape; it gives the device and the default dtype.
-        *rows: For each value its name, the value, its shape, and its dtype or None for the default.
+        *rows: A tuple for each value: name, value, shape, and dtype (None for the default).
 
     Raises:
-        InputDataError: If a value differs.
+        InputDataError: If a value has another shape, dtype or device.
     """
     own, device = like.dtype, like.device
     for name, value, shape, kind in rows:
@@ -119,7 +119,7 @@ def require_forward(state: State, time: Tensor, name: str) -> None:
         name: Its name in the error.
 
     Raises:
-        InputDataError: If it does in any trial.
+        InputDataError: If the time lies before the newest observation in any trial.
     """
     newest = state.data.time
     if state.data.rounds > 0 and not bool((time >= newest).all()):
@@ -133,7 +133,7 @@ def require_forward(state: State, time: Tensor, name: str) -> None:
 
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
-    """A time as a new tensor, `batch_shape`, float64, since a caller may change its own in place.
+    """A copy of a time as a tensor, `batch_shape`, float64.
 
     Args:
         state: The current state.
@@ -141,7 +141,7 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
         name: Its name in the error.
 
     Raises:
-        InputDataError: If the shape does not fit, or a time is not finite or too large.
+        InputDataError: If the shape does not fit, or a time is infinite, NaN or too large.
     """
     own = state.data.time
     refuse_masked(name, value)
@@ -158,8 +158,8 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     require_trials(
         time.abs() <= most,
         time,
-        f"is no valid {name}: times are finite, and in size at most {most:.0f}, beyond which "
-        "neighbouring times are equal by rounding",
+        f"is no valid {name}: a time must be finite, and at most {most:.0f} in size, beyond "
+        "which neighbouring times are equal by rounding",
         "count from an origin of your own, in a longer unit.",
     )
     return time
@@ -173,7 +173,8 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
         context: The context, `batch_shape x c`, as a caller passes it.
 
     Raises:
-        InputDataError: If it does not fit the domain, or is not finite or too large.
+        InputDataError: If the context does not fit the domain, or a number is infinite, NaN or too
+            large.
     """
     domain, own = state.domain, state.data.prior.variance
     if domain.columns == domain.dim:
@@ -237,7 +238,7 @@ def require_suggestion(
         state: The newest state.
         suggestion: The suggestion.
         made_by: Fingerprint of the strategy; None if it has none.
-        compared: Whether the prediction is compared with the observation.
+        compared: Whether the strategy compares the suggestion's prediction with the observation.
 
     Raises:
         InputDataError: If the suggestion belongs to another strategy or domain.
@@ -275,4 +276,6 @@ def require_suggestion(
         arm = index.clamp(0, len(domain.X) - 1)
         if torch.equal(arm, index) and torch.equal(domain.points(arm, X), X):
             return
-    raise InputDataError(f"the suggestion names no arm of {domain!r} at its point{ELSEWHERE}")
+    raise InputDataError(
+        f"the suggestion's index and point do not belong to the same arm of {domain!r}{ELSEWHERE}"
+    )

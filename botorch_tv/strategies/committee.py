@@ -55,15 +55,15 @@ class Committee(Strategy):
         )
         require(
             good and bool(self.members),
-            f"{name}: members is {self.members}, but it takes at least one strategy, no committee "
-            "and none with an expert, which either all maximise or all minimise.",
+            f"{name}: members is {self.members}, but it must contain at least one strategy, no "
+            "committee and no strategy with an expert, and all must maximise or all minimise.",
         )
 
     # ---------------------------------------------------------------- the rule
 
     @abstractmethod
     def start(self, batch_shape: Size) -> Any:
-        """The rule's memory before the first round, as :meth:`Part.init`.
+        """The rule's memory before the first round, as for :meth:`Part.init`.
 
         Args:
             batch_shape: Shape of the trials.
@@ -207,7 +207,7 @@ class Committee(Strategy):
     def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
         """The same choice with a member's prediction, if the member compares predictions.
 
-        A member that was followed keeps its own prediction, which may ignore newer observations.
+        The prediction of the member that chose is not replaced; it may ignore newer observations.
         """
         member = self.members[number]
         if not member.compares:
@@ -280,8 +280,8 @@ class PriorElimination(Committee):
 
         |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).
 
-    The first term bounds the errors of a prior whose bands hold, the second term bounds the noise.
-    The second bound is a union over P members and all n, and fails with probability at most δ. The
+    The first term bounds the errors of a prior whose bands hold. The second term bounds the sum of
+    the noise: a union bound over P members and all n, which fails with probability at most δ. The
     rule follows the summary in the paper's introduction; the constants of the second term are
     derived here. The last member is never rejected.
 
@@ -373,7 +373,8 @@ class BanditOverBandits(Committee):
         members: Strategies, such as sliding windows of several lengths.
         block: Rounds H of a block.
         horizon: Total number of rounds T.
-        bound: Bound F on |f - mean|; 1 in the paper. Rewards count from the prior mean if given.
+        bound: Bound F on |f - mean|; 1 in the paper. Rewards are measured from the prior mean, if
+            the mean is given.
         R: Sub-Gaussian scale of the noise; by default its standard deviation in the first member.
 
     Raises:
@@ -392,7 +393,8 @@ class BanditOverBandits(Committee):
         settle_number(self, "bound", "(0, inf)", "it bounds |f|.")
         require(
             self.block <= self.horizon,
-            f"BanditOverBandits: block is {self.block}, but horizon is {self.horizon}; lower it.",
+            f"BanditOverBandits: block is {self.block}, but it must be at most the horizon, "
+            f"{self.horizon}; lower it.",
         )
         if self.R is None:
             object.__setattr__(self, "R", self.process.noise**0.5)

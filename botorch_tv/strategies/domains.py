@@ -87,7 +87,7 @@ class Grid(Domain):
     Attributes:
         X: The arms, `M x d`.
         dim: Dimension d of the points.
-        columns: The same.
+        columns: Equal to ``dim``, since a grid has no context.
         shape: Points per dimension of a regular grid, else ``(M,)``.
 
     Raises:
@@ -98,7 +98,8 @@ class Grid(Domain):
         shaped = isinstance(X, Tensor) and X.dim() == 2 and X.numel() and X.is_floating_point()
         if not shaped or not bool(X.isfinite().all()):
             raise InputDataError(
-                f"Grid: X is {X}, but arms are a finite floating-point tensor of shape M x d with "
+                f"Grid: X is {X}, but arms must be a finite floating-point tensor of shape M x d "
+                "with "
                 "M, d >= 1; give torch.tensor(X) with a row for each, X.unsqueeze(-1) for points "
                 "on a line, X.double() for integers."
             )
@@ -229,7 +230,7 @@ class Grid(Domain):
         if bool(off.any()):
             first = int(off.nonzero()[0])
             raise InputDataError(
-                f"point {flat[first].tolist()} (number {first}) is no point of {self!r}; the "
+                f"point {flat[first].tolist()} (number {first}) is not a point of {self!r}; the "
                 f"nearest is {arms[index[first]].tolist()}. Choose from domain.X."
             )
         return index.view(X.shape[:-1])

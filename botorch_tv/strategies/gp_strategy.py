@@ -195,9 +195,9 @@ class KernelStrategy(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        """The prior on a domain; on a box in features if these are requested, or faster and exact.
+        """The prior on a domain; on a box in features if they are requested, or exact and faster.
 
-        The form depends on domain and kernel alone, never on the number of rounds.
+        The result depends only on the domain and the kernel, not on the number of rounds.
 
         Raises:
             InputDataError: If features are requested, but cannot represent the kernel.
@@ -229,7 +229,7 @@ class KernelStrategy(ProcessStrategy):
             warn_of_clock(self.process, state, when)
 
     def _require_scales(self, variance: float, dtype: torch.dtype) -> None:
-        """Check that variance, noise, mean and decay are in the range of a dtype.
+        """Check that variance, noise, mean and decay can be represented in a dtype.
 
         Args:
             variance: Largest prior variance.
@@ -242,7 +242,7 @@ class KernelStrategy(ProcessStrategy):
         name, most, decay = type(self).__name__, largest(dtype), self.process.decay
         if not 1 / most <= variance <= most:
             raise InputDataError(
-                f"the kernel's variance is {variance:g}, but in {dtype} it lies between "
+                f"the kernel's variance is {variance:g}, but in {dtype} it must lie between "
                 f"{1 / most:g} and {most:g}; measure the objective in another unit."
             )
         fix = f"in {dtype}, for a kernel of variance {variance:g}; use {NEARLY_EXACT[dtype]:g} "
@@ -289,10 +289,10 @@ class GPStrategy(KernelStrategy):
             variance does not include the uncertainty of the estimate.
         inference: ``"features"`` (factor the kernel once; with constant noise each observation is a
             rank-one update), ``"exact"`` (regression on the log in every round), or ``"auto"``, the
-            faster of the two that makes the same choices. On a box features are approximate: their
-            error is bounded by :class:`~botorch_tv.strategies.Features`, a kernel that cannot meet
-            the bound is refused, and the cost of a round does not grow. Only regression is
-            available when the kernel is learned or when an expert's answers replace data.
+            faster of the two that makes the same choices. On a box features are approximate.
+            :class:`~botorch_tv.strategies.Features` bounds their error; a kernel that cannot meet
+            the bound is refused. The cost of a round does not grow. If the kernel is learned, or an
+            expert's answers replace data, only ``"exact"`` is available.
         learning: Which hyperparameters are learned online, and when; boxes only. ``kernel``,
             ``noise`` and ``decay`` are then the initial values. The guarantees of widths and
             triggers are proved for given hyperparameters and do not hold in this case.
@@ -390,7 +390,7 @@ class GPStrategy(KernelStrategy):
 
 @dataclass(frozen=True)
 class Undisturbed(Retention):
-    """A retention without its trigger: it sees no new observation and has no memory of them.
+    """A retention without its trigger: it receives no new observations and has no memory.
 
     Args:
         rule: The retention.

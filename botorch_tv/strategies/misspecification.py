@@ -1,6 +1,6 @@
-"""Warnings of data, domains or clocks that are orders of magnitude from a prior's assumptions.
+"""Warnings if data, domains or clocks differ by orders of magnitude from a prior's assumptions.
 
-A state and its successors give each warning once, and only where values are read anyway.
+A state and its successors give each warning once.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def warn_of_observation(
 def warn_of_domain(
     process: Process, learning: Refit | None, domain: Domain, prior: Basis | BoxPrior
 ) -> None:
-    """Warn if a kernel makes all points of a domain unrelated, or functions constant.
+    """Warn if a kernel makes all points of a domain uncorrelated, or all functions constant.
 
     Args:
         process: The process with the kernel.
@@ -146,7 +146,7 @@ def _warn(message: str) -> None:
 
 
 def _on_box(kernel: Kernel, box: Box, device: torch.device) -> tuple[str, float]:
-    """A message if points of a box are unrelated, else "", and the variance of differences.
+    """A message if points of a box are uncorrelated, else "", and the variance of differences.
 
     The variance of differences is a fraction of the variance that independent points would have.
     """

@@ -102,7 +102,7 @@ class Success:
         self._highest = max(float(self.at(torch.cat([X, points])).max()), LEAST)
 
     def at(self, X: Tensor) -> Tensor:
-        """The probability at points `* x d`, `*`; differentiable in the points."""
+        """The probability of success, `*`, at points `* x d`; differentiable in the points."""
         U = self._unit(X).reshape(-1, X.shape[-1])
         apart, total = torch.cdist(U, self._U).square(), X.new_zeros(len(U))
         for share, (length, weight) in zip(self._shares, self._terms):
@@ -114,7 +114,7 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether points `* x d` are likely enough, relative to the likeliest point, `*`, bool."""
+        """Whether points `* x d` are likely enough to succeed, given the likeliest; `*`, bool."""
         likely: Tensor = self.relative(X) > LIKELY
         return likely
 
@@ -131,7 +131,7 @@ class Success:
         return other
 
     def relative(self, X: Tensor) -> Tensor:
-        """The probability at points `* x d`, divided by the highest; `*`, differentiable."""
+        """The probability at points `* x d` as a share of the highest; `*`, differentiable."""
         return self.at(X) / self._highest
 
     def _unit(self, X: Tensor) -> Tensor:
@@ -172,10 +172,11 @@ def avoiding(state: State, chance: Success | None) -> State:
 
 @dataclass(frozen=True, eq=False)
 class Weighted(Search):
-    """Another search, for scores times the probability of success.
+    """A search that maximises scores times the probability of success, using another search.
 
-    Scores are taken above the lowest score among possible starting points, so the product increases
-    in both factors. Points that are too unlikely to succeed rank behind all others.
+    The lowest score among possible starting points is first subtracted from all scores, so the
+    product increases in both factors. Points that are too unlikely to succeed rank behind all
+    others.
 
     Args:
         search: The other search.
@@ -233,9 +234,9 @@ def elsewhere(
 ) -> Suggestion:
     """A strategy's choice, or another point where success is likely enough.
 
-    A strategy that draws random numbers draws again. For others it is the point with the highest
-    upper confidence bound times the probability of success, among the arms or among points that
-    fill the box.
+    A strategy that draws random numbers draws again. For other strategies it is the point with the
+    highest product of upper confidence bound and probability of success, among the arms or among
+    points that fill the box.
 
     Args:
         strategy: The strategy that chooses.

@@ -39,10 +39,11 @@ MOST_LEVELS = 64
 
 @dataclass(frozen=True, repr=False)
 class BoxParameter:
-    """A number from a range, both ends included.
+    """A numeric parameter with a range, both ends included.
 
-    It has one column of the unit cube, from 0 at the lower end of the range to 1 at the upper end,
-    linear in its logarithm if ``log``. A parameter with a single value has no column.
+    The parameter has one column of the unit cube: 0 at the lower end of the range, 1 at the upper
+    end. Between them the column is linear in the value or, if ``log``, in its logarithm. A
+    parameter with a single value has no column.
 
     Attributes:
         low: Smallest value, positive if ``log``.
@@ -55,7 +56,7 @@ class BoxParameter:
     log: bool = False
 
     step: ClassVar[float | None] = None
-    """Distance of neighbouring values; None for a continuous range."""
+    """Distance between neighbouring values; None for a continuous range."""
 
     def __post_init__(self) -> None:
         """Check the range; the public parameters override this."""
@@ -66,7 +67,7 @@ class BoxParameter:
 
     @property
     def single(self) -> bool:
-        """Whether there is a single value."""
+        """Whether the parameter has a single value."""
         return self.low == self.high or self._count == 1
 
     @property
@@ -76,7 +77,7 @@ class BoxParameter:
 
     @cached_property
     def levels(self) -> Tensor | None:
-        """The points of all values, `k x columns`; None if these are too many to list."""
+        """The points of all k values, `k x columns`; None if they are too many to list."""
         number = self._count
         if number is None or number > MOST_LEVELS:
             return None
@@ -151,8 +152,8 @@ class Float(BoxParameter):
         log: Whether the scale is logarithmic: 0.001 to 0.01 is then as far as 0.01 to 0.1.
 
     Raises:
-        ValueError: If ``low`` is not below ``high``, the two are equal to five digits or not
-            finite, or ``low`` is not positive on a logarithmic scale.
+        ValueError: If ``high`` does not exceed ``low`` by more than 1e-5 of their size, a bound is
+            not finite, or ``low`` is not positive on a logarithmic scale.
 
     Example:
         >>> rate = Float(1e-5, 1e-1, log=True)
@@ -166,8 +167,9 @@ class Float(BoxParameter):
         low, high = self.scaled(self.low), self.scaled(self.high)
         require(
             high - low > 1e-5 * max(abs(low), abs(high)),
-            f"Float: low is {self.low!r} and high {self.high!r}, but high must exceed it by more "
-            "than the fifth digit; count from an origin of your own, or omit a fixed parameter.",
+            f"Float: low is {self.low!r} and high {self.high!r}, but high must exceed low by more "
+            "than 0.00001 of their size; subtract an offset from the parameter, or omit the "
+            "parameter if it is constant.",
         )
 
     def rounded(self, value: float, dtype: torch.dtype) -> float:
@@ -192,8 +194,8 @@ class Integer(BoxParameter):
         log: Whether the scale is logarithmic: 1 to 10 is then as far as 10 to 100.
 
     Raises:
-        ValueError: If ``low`` is not below ``high``, they are not integers of at most 10⁶ in size,
-            or ``low`` is below 1 on a logarithmic scale.
+        ValueError: If ``low`` is not below ``high``, a bound is not an integer between -10⁶ and
+            10⁶, or ``low`` is below 1 on a logarithmic scale.
 
     Example:
         >>> layers = Integer(1, 8)
@@ -209,16 +211,17 @@ class Integer(BoxParameter):
         require(
             self.low < self.high <= 10**6,
             f"Integer: low is {self.low} and high {self.high}, but low must be below high, and "
-            "high at most a million; use Float, or omit a fixed parameter.",
+            "both must lie within ± a million; use Float, or omit the parameter if it is "
+            "constant.",
         )
 
 
 @dataclass(frozen=True)
 class Number(BoxParameter):
-    """A number of any range and step, as in Optuna and Ax; its ends are not checked.
+    """A numeric parameter of Optuna or Ax, with any range and step; the bounds are not checked.
 
     Args:
-        step: Distance of neighbouring values; None for a continuous range.
+        step: Distance between neighbouring values; None for a continuous range.
     """
 
     step: float | None = None  # type: ignore[misc]
@@ -229,10 +232,10 @@ class Choice:
     """A categorical parameter: a set of values without an order.
 
     The k values are the corners of a regular simplex of side 1, in k - 1 columns of the unit cube.
-    Any two values are as far apart as the ends of a range. A kernel of the distance, k(r), becomes
-    k(sqrt(r² + [different])); the Gaussian kernel becomes exp(-r²/2l²) exp(-[different]/2l²), a
-    product with the overlap kernel. A single column would impose an order on the values; one-hot
-    columns give the same distances in k columns.
+    Any two values are at distance 1, like the ends of a range. A kernel of the distance, k(r),
+    becomes k(sqrt(r² + [different])); the Gaussian kernel becomes exp(-r²/2l²)
+    exp(-[different]/2l²), a product with the overlap kernel. A single column would impose an order
+    on the values; one-hot columns give the same distances in k columns.
 
     Args:
         choices: The values; a box needs two or more, all different.
@@ -405,7 +408,7 @@ BLOCK = 2**20
 
 @dataclass(frozen=True, eq=False)
 class MixedSearch(Search):
-    """Alternate ascent in continuous parameters with the best single change of a listed value.
+    """Alternates ascent in continuous parameters with the best single change of a listed value.
 
     Scores are evaluated at points of possible values only, since rounding after the search may give
     a poor point; numbers with very many values are the exception. It serves a single trial.

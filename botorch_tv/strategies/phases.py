@@ -38,10 +38,10 @@ class Phase(NamedTuple):
 
 
 def phase_lengths(period: int) -> tuple[int, ...]:
-    """Lengths of phases, N_i = ceil(sqrt(H N_(i-1))) with N_0 = 1; the last is cut to sum to H.
+    """Lengths of phases, N_i = ceil(sqrt(H N_(i-1))), N_0 = 1; the last is shortened to sum to H.
 
-    As in the code of BPE, Li and Scarlett, AISTATS 2022 (github.com/lizihan97/BPE, the batch sizes
-    of ``B = 0``); computed in integers.
+    These are the batch sizes for ``B = 0`` in the code of BPE, Li and Scarlett, AISTATS 2022
+    (github.com/lizihan97/BPE), computed in integers.
 
     Args:
         period: Rounds H.
@@ -76,11 +76,11 @@ class PhasedElimination(KernelStrategy):
 
         mean(x) + sqrt(beta) sd(x) >= max over arms alive of mean - sqrt(beta) sd.
 
-    The summary and the introduction of Iwazaki and Takeno, which alone were used here, name
-    restarts, phases and the random order, but no constants. The lengths of phases and the rule of
-    elimination follow BPE, Li and Scarlett (AISTATS 2022), see :func:`phase_lengths`; they agree
-    with the code of its authors. That R-PERP has the same lengths within a period is an assumption.
-    Grids only.
+    Only the summary and the introduction of Iwazaki and Takeno were available. They describe
+    restarts, phases and the random order, but give no constants. The lengths of phases and the rule
+    of elimination follow BPE, Li and Scarlett (AISTATS 2022), and agree with the code of its
+    authors; see :func:`phase_lengths`. We assume that R-PERP uses the same lengths within a period.
+    For grids only.
 
     Args:
         width: The confidence schedule sqrt(beta_t), without an information gain.
@@ -99,8 +99,9 @@ class PhasedElimination(KernelStrategy):
         super().__post_init__()
         require(
             self.width.gain is None and not isinstance(self.mean, str),
-            f"PhasedElimination: width is {self.width!r} and mean {self.mean!r}, but the band of a "
-            "phase has no information gain and a given mean; use Constant(beta) and a number.",
+            f"PhasedElimination: width is {self.width!r} and mean {self.mean!r}, but the width "
+            "must not use an information gain, and the mean must be a number; use "
+            "width=Constant(beta) and mean=0.0.",
         )
 
     decay = inflation = Static()

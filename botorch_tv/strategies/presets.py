@@ -1,10 +1,11 @@
 """The algorithms of the papers and later, by name: the list :data:`PRESETS`.
 
-Each is a composition of parts. Its entry in the list holds its names, its row of the README's table
-and its line in plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel
-or an M x M matrix), the ``noise`` variance, its own parameters by the paper's names, and optionally
-``width``, its confidence schedule, ``maximize`` (False to minimise), ``mean``, the prior mean (a
-number or ``"estimated"``), and ``inference``.
+Each preset composes a strategy of parts (decay, inflation, retention, exploration, width). Its
+entry in the list holds its names, its row of the README's table and its line style in plots. Every
+preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance,
+its own parameters by the paper's names, and optionally ``width``, its confidence schedule,
+``maximize`` (False to minimise), ``mean``, the prior mean (a number or ``"estimated"``), and
+``inference``.
 
 Default widths are the papers' and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB, TV-GP-UCB
 and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and SW-GP-UCB,
@@ -137,14 +138,14 @@ class Common(Modelled, total=False):
 
 
 class Bounded(Common, total=False):
-    """Arguments of presets whose band is proved for objectives of bounded norm."""
+    """Arguments of presets whose confidence band is proved for objectives of bounded RKHS norm."""
 
     B: float
     delta: float
 
 
 class SubGaussian(Bounded, total=False):
-    """Arguments of presets whose band is proved for sub-Gaussian noise as well."""
+    """Arguments of presets whose confidence band also assumes sub-Gaussian noise."""
 
     R: float | None
 
@@ -248,7 +249,8 @@ def gp_pi(
     """GP-PI, a baseline in [C17] §6: probability of improvement over an incumbent.
 
     Args:
-        incumbent: As for :func:`gp_ei`. With ``"posterior"`` it seldom moves from its first arm.
+        incumbent: As for :func:`gp_ei`. With ``"posterior"`` the choice seldom moves from its first
+            arm.
         ties: As for :func:`gp_ei`.
     """
     return GPStrategy(
@@ -357,8 +359,8 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> G
     mean = common["mean"]
     if isinstance(mean, str):
         raise ValueError(
-            f"w_dbo: mean is {mean!r}, but the relevance of an observation depends on it; give a "
-            "number."
+            f"w_dbo: mean is {mean!r}, but it must be a number, since the relevance of "
+            "observations is computed from it; give mean=0.0 or another number."
         )
     removal = WassersteinRemoval(epsilon, *_space_of(common["kernel"]), alpha=alpha, mean=mean)
     return GPStrategy(decay=Markov(epsilon), retention=removal, **with_width(common, Logarithmic()))
@@ -420,9 +422,9 @@ def et_gp_ucb(
         rule: The test, which maps predictions and bands `batch_shape` to a bool `batch_shape`; the
             test of the paper by default.
         confirm: How many contradictions must follow the first before it forgets. 0, as in the
-            paper, forgets at the first. With 1 a single wrong reading does not reset: it is set
+            paper, forgets at the first. With 1 a single wrong reading causes no reset: it is set
             aside, and dropped if the next observation agrees with the model. ``delta`` bounds false
-            triggers then as well, but a change is detected ``confirm`` rounds later; see
+            triggers for any ``confirm``, but a change is detected ``confirm`` rounds later; see
             :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
 
     Raises:
@@ -471,7 +473,7 @@ def pe_gp_ucb(
 ) -> PriorElimination:
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): selects among several rates of change.
 
-    :class:`~botorch_tv.strategies.committee.PriorElimination` takes other priors.
+    For other priors use :class:`~botorch_tv.strategies.committee.PriorElimination`.
 
     Args:
         epsilons: Candidate rates of change ε.
@@ -493,7 +495,7 @@ def bob_gp_ucb(
 ) -> BanditOverBandits:
     """BOB over SW-GP-UCB, Cheung, Simchi-Levi, Zhu (AISTATS 2019): learns which window to use.
 
-    For an unknown variation budget; see
+    This preset needs no variation budget; see
     :class:`~botorch_tv.strategies.committee.BanditOverBandits`. Everything is forgotten when a
     block begins. ``B`` also bounds the objective, whose kernel has variance 1.
 
@@ -521,8 +523,8 @@ def bob_gp_ucb(
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
     """R-PERP, Iwazaki, Takeno (AISTATS 2025): phases of elimination in random order, restarted.
 
-    :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from their paper. For
-    grids. Their rules for ``period`` and ``beta`` were not available.
+    :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from their paper.
+    Only for grids. Their rules for ``period`` and ``beta`` were not available.
 
     Args:
         period: Rounds H between restarts.
@@ -638,8 +640,9 @@ def _space_of(kernel: Kernel | Tensor) -> tuple[float | tuple[float, ...], float
         inner, variance = kernel.base_kernel, float(kernel.outputscale.detach())
     if not isinstance(inner, (RBFKernel, MaternKernel)) or inner.active_dims is not None:
         raise ValueError(
-            f"w_dbo: kernel is {shown(kernel)}, but the integral of its square is available for "
-            "an RBFKernel or a MaternKernel over all coordinates only, scaled or not."
+            f"w_dbo: kernel is {shown(kernel)}, but it must be an RBFKernel or a MaternKernel over "
+            "all coordinates, with or without a ScaleKernel, because only the integrals of their "
+            "squares are available."
         )
     lengths = tuple(inner.lengthscale.detach().double().reshape(-1).tolist())
     nu = float(inner.nu) if isinstance(inner, MaternKernel) else math.inf

@@ -64,7 +64,7 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def process(self) -> Process:
-        """Everything that predictions depend on, except the data; of several models, the first."""
+        """What predictions depend on, except the data; for a committee, its first member's."""
 
     @abstractmethod
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
@@ -144,7 +144,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        """Numbers held in memory per trial by round ``horizon``, for sizing batches.
+        """Numbers in memory per trial by round ``horizon``, from which batch sizes are computed.
 
         An upper bound; on a grid the actual number is smaller when arms are played repeatedly.
 
@@ -227,7 +227,7 @@ class Strategy(ABC):
     def undisturbed(self) -> Strategy:
         """The strategy without triggers, learning and expert, for fantasies.
 
-        Given the same data it makes the same choices.
+        For the same data both strategies make the same choices.
         """
         return self
 
@@ -287,8 +287,9 @@ class Strategy(ABC):
             A state to pass to :meth:`ask`.
 
         Raises:
-            InputDataError: If the kernel does not fit the domain or is indefinite.
-            ValueError: If ``dtype`` is another, or a parameter is out of its range.
+            InputDataError: If the kernel does not fit the domain, or is not positive semi-definite.
+            ValueError: If ``dtype`` is neither float64 nor float32, or a parameter is out of its
+                range.
         """
         require_floating(dtype)
         place = domain.device if device is None else torch.device(device)
@@ -379,9 +380,9 @@ class Strategy(ABC):
             The state of the next round, and a report of this round.
 
         Raises:
-            InputDataError: If an observation is NaN or infinite, shape, dtype or device differ from
-                the state's, time runs backwards, or the suggestion belongs to another strategy or
-                domain.
+            InputDataError: If an observation is NaN or infinite; if shape, dtype or device differ
+                from the state's; if ``time`` lies before the newest observation; or if the
+                suggestion belongs to another strategy or domain.
         """
         own, shape = state.data.prior.variance, state.data.time.shape
         least = self._default_noise(noise)
@@ -577,9 +578,9 @@ class Strategy(ABC):
 
 
 class Gaussian(MultivariateNormal):  # type: ignore[misc]
-    """A multivariate normal without the lower limit 1e-10 on variances that GPyTorch imposes.
+    """A multivariate normal without GPyTorch's lower limit of 1e-10 on variances.
 
-    The limit is too high if y differs by millionths of its unit.
+    With this limit, values of y that differ by millionths of their unit would be indistinguishable.
     """
 
     @property

@@ -86,17 +86,18 @@ def with_answers(data: Data, expert: ExpertData | None) -> Data:
 def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Tensor, Tensor]:
     """Distinct past choices, drawn by a k-DPP.
 
-    This waits for the device twice, to compute no more than the trials need.
+    The call synchronises with the device twice, to compute no more than the trials need.
 
     Args:
         state: A state after at least one round.
-        size: Points to draw; fewer if there are fewer, or if their covariance has a lower rank.
+        size: Number of points to draw; fewer are drawn if there are fewer, or if their covariance
+            has a lower rank.
         draws: Random numbers of the trials.
         steps: As in :func:`~botorch_tv.experts.dpp.k_dpp`.
 
     Returns:
-        The choices, `batch_shape x Q` or `batch_shape x Q x d`, and which entries count,
-        `batch_shape x Q`, bool. Q is the largest number of points of any trial.
+        The choices, `batch_shape x Q` (arms) or `batch_shape x Q x d` (points); and a mask of the
+        entries that count, `batch_shape x Q`, bool. Q is the largest number of points of any trial.
     """
     log = state.history.choice.tensor()
     if state.time.numel() == 0:
@@ -130,8 +131,8 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
         batch_dims: Dimensions of the batch shape.
 
     Returns:
-        Whether a row differs from all earlier rows, `batch_shape x n`, bool; and the indices of all
-        rows, the new rows first and in their order, `batch_shape x n`.
+        Two tensors `batch_shape x n`: whether a row differs from all earlier rows, bool; and the
+        indices of all rows, rows that differ first, each group in order, int64.
     """
     key = choice if choice.dim() == batch_dims + 1 else _hashed(choice)
     # Sorting makes equal hashes neighbours, the oldest first.
@@ -291,7 +292,7 @@ class SparQ(KernelStrategy):
     def _initial(self, domain: Domain, basis: Prior, shape: Size) -> State:
         if domain.columns > domain.dim:
             raise InputDataError(
-                f"{domain!r} has a context, but questions to an expert have none; use a Box "
+                f"{domain!r} has a context, but questions to an expert must have none; use a Box "
                 "without context_dim."
             )
         return super()._initial(domain, basis, shape)
@@ -382,8 +383,8 @@ class SparQ(KernelStrategy):
         if check and not bool((good := y.isfinite() | ~answered).all()):
             *trial, number = (~good).nonzero()[0].tolist()
             raise InputDataError(
-                f"answer number {number}{of_trial(trial)} is {y[(*trial, number)].item()}, but "
-                "answers are finite; pass ok=False for points that the expert did not answer."
+                f"answer number {number}{of_trial(trial)} is {y[(*trial, number)].item()}, but an "
+                "answer must be finite; pass ok=False for points that the expert did not answer."
             )
         any_answer = answered.any(-1)
         looks = check or y.device.type == "cpu"

@@ -29,9 +29,10 @@ class Consultation(NamedTuple):
         X: The points, `batch_shape x Q x d`.
         choice: The points as the log stores them: arms, `batch_shape x Q`, or points,
             `batch_shape x Q x d`.
-        mask: Which entries count, `batch_shape x Q`, bool; trials may differ in number.
-        time: The time of the values, which is that of the newest observation, `batch_shape`,
-            float64.
+        mask: Which entries count, `batch_shape x Q`, bool, since trials may have different numbers
+            of points.
+        time: The time at which the values are wanted: the time of the newest observation,
+            `batch_shape`, float64.
         round: The round t of the newest observation.
         limit: Largest possible number of points of a trial in this round.
     """
@@ -97,11 +98,11 @@ class State(NamedTuple):
     Attributes:
         domain: The domain, shared by all trials.
         data: The log of observations, the retained rows, and intermediate results.
-        memory: The memory of each retention rule, then that of the exploration; see
+        memory: The memory of each retention rule, followed by the memory of the exploration; see
             :class:`~botorch_tv.forgetting.base.Part`.
         expert: Answers of an expert, separate from the log; None before any.
-        members: For a strategy over strategies, the states of its members; its log is the log of
-            the first.
+        members: For a committee, the states of its members; ``data`` is then the data of the first
+            member.
         begun_with: Texts and fingerprints of the parts of the strategy that computed the state.
     """
 
@@ -151,8 +152,8 @@ class Suggestion(NamedTuple):
         sqrt_beta: Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`.
         time: The time of the choice, `batch_shape`, float64.
         made_by: Text and fingerprint of the strategy that made it; None if not recorded.
-        member: Index of the member of a strategy over strategies that made it, `batch_shape`,
-            int64; None for none.
+        member: For a committee, the index of the member that made the suggestion, `batch_shape`,
+            int64; else None.
     """
 
     X: Tensor

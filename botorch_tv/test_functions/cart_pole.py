@@ -186,7 +186,7 @@ class CartPole(TimeVaryingTestFunction):
 
     Gains that cost more than ``limit``, or let the pole fall, cost ``limit``. With the standard
     system and limit this applies to no gain in the box before the change, and to an eighth of the
-    gains after it; a quarter of these let the pole fall. There the cost is flat.
+    gains after it; a quarter of these let the pole fall. The cost is constant for these gains.
 
     Args:
         system: The machine and its cost.

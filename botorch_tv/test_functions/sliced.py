@@ -172,10 +172,10 @@ def sliced_suite(
     appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
     Optimization". Use them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
-    The settings come from other papers that quote this appendix: time as the last coordinate, the
-    share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and most dimensions. The other
-    boxes are the usual boxes, and the four dimensions of Styblinski-Tang are a guess. Figures may
-    therefore differ from W-DBO's figures.
+    Most settings come from other papers that quote this appendix: time is the last coordinate, and
+    the share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and most dimensions are
+    given. The other boxes are the usual boxes. The four dimensions of Styblinski-Tang are a guess.
+    Figures may therefore differ from W-DBO's figures.
 
     In the paper, time is 600 seconds of wall time, so slower algorithms make fewer measurements. In
     a study, time is the number of rounds.

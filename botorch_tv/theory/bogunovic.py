@@ -64,7 +64,7 @@ def r_gp_ucb_regret(
         b1: b1 of the same, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -105,7 +105,7 @@ def resetting_mismatch(
         b0: b0 of the same, at least 0.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -134,7 +134,7 @@ def tv_gp_ucb_regret(
         b1: b1 of the same, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -158,11 +158,11 @@ def tv_gp_ucb_regret_by_blocks(
 ) -> Tensor:
     """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
 
-    It is eq. (20) with :func:`time_varying_gain`.
+    The bound is eq. (20) with the gain of :func:`time_varying_gain`.
 
     Args:
         T: Rounds, at least Ñ; any shape.
-        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` has the paper's.
+        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the paper's.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
@@ -173,7 +173,7 @@ def tv_gp_ucb_regret_by_blocks(
         b1: b1 of the same, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -192,12 +192,12 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
 
     Args:
         T: Rounds, at least Ñ; any shape.
-        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` has the paper's.
+        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the paper's.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
         epsilon: Rate of change ε in [0, 1].
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -220,7 +220,8 @@ def r_gp_ucb_order(
 ) -> Tensor:
     """max(√T, T ε^(1/8)), or max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), [B16] Corollary 4.1.
 
-    An order up to ``constant`` and logarithms, with the period N of :func:`reset_period`.
+    The first for the squared exponential kernel, the second for a Matérn kernel of exponent c. An
+    order up to ``constant`` and logarithms, with the period N of :func:`reset_period`.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -230,7 +231,7 @@ def r_gp_ucb_order(
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -259,7 +260,7 @@ def tv_gp_ucb_order(
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -279,7 +280,7 @@ def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> T
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.

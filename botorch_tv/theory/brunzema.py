@@ -53,7 +53,7 @@ def et_gp_ucb_regret(
         b1: b1 of the same, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -101,7 +101,7 @@ def r_gp_ucb_regret_improved(
         b1: b1 of the same, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.

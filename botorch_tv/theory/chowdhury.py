@@ -24,7 +24,8 @@ OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
 def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float) -> Tensor:
     """2 β_T √(4(T + 2) γ_T) with β_T = B + R √(2(γ_T + 1 + ln(1/δ))), [C17] Theorem 3.
 
-    The explicit form of its proof: Appendix D with Lemma 4. Holds with probability 1 - δ.
+    This is the explicit bound in the proof, Appendix D with Lemma 4. It holds with probability 1 -
+    δ.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -35,7 +36,7 @@ def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float)
         delta: Probability δ of failure, in (0, 1).
 
     Returns:
-        The shape of ``T`` and ``gain`` together.
+        Values of the broadcast shape of ``T`` and ``gain``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -59,7 +60,7 @@ def igp_ucb_order(
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T`` and ``gain`` together.
+        Values of the broadcast shape of ``T`` and ``gain``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -81,7 +82,7 @@ def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Te
         dim: Dimension d, at least 1.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range, or the set has less than 1 point.
@@ -115,7 +116,7 @@ def gp_ts_regret(
             :func:`log_decision_set`.
 
     Returns:
-        The shape of ``T``, ``gain`` and ``log_decisions`` together.
+        Values of the broadcast shape of ``T``, ``gain`` and ``log_decisions``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -151,7 +152,7 @@ def gp_ts_order(
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T`` and ``gain`` together.
+        Values of the broadcast shape of ``T`` and ``gain``.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -57,7 +57,7 @@ def w_gp_ucb_regret(
         feature_error: ε_m, at least 0.
 
     Returns:
-        The shape of ``T``, the gains and ``budget`` together.
+        Values of the broadcast shape of ``T``, the gains and ``budget``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -96,7 +96,7 @@ def w_gp_ucb_order(
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``, ``gain`` and ``budget`` together.
+        Values of the broadcast shape of ``T``, ``gain`` and ``budget``.
 
     Raises:
         ValueError: If an argument is out of range.

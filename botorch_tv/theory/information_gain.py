@@ -115,7 +115,8 @@ def weighted_information_gain(
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
         noise: λ, positive.
         gamma: Discount γ in (0, 1].
-        double: Whether weights enter twice, as in the width, or once.
+        double: Whether the kernel is weighted by the squares of the weights, as in the width, or by
+            the weights.
 
     Returns:
         `batch_shape`.
@@ -207,7 +208,7 @@ def closed_form_information_gain(
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -240,7 +241,8 @@ def universal_gain_bound(
 ) -> Tensor:
     """γ̇_T <= N/2 ln(1 + k̄T/(λN)) + T δ_N/(2λ), [W22] Theorem 6.
 
-    It holds for any increasing weights, for gains weighted once, twice or not at all.
+    The bound holds for any increasing weights, for gains weighted once or twice, and for unweighted
+    gains.
 
     Args:
         T: Observations, at least 1; any shape.
@@ -250,7 +252,7 @@ def universal_gain_bound(
         k_bar: k̄, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -264,7 +266,7 @@ def discounted_gain_bound(
 ) -> float:
     """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
 
-    It does not depend on T. For gains weighted once, γ replaces γ² (Appendix D.2; the sentence
+    The bound does not depend on T. Without ``double``, γ replaces γ² (Appendix D.2; the sentence
     after Corollary 8 exchanges the two).
 
     Args:
@@ -273,7 +275,7 @@ def discounted_gain_bound(
         terms: N, at least 1.
         tail: δ_N, at least 0.
         k_bar: k̄, positive.
-        double: Whether weights enter twice.
+        double: As in :func:`weighted_information_gain`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -305,7 +307,7 @@ def polynomial_gain_bound(
         beta_p: Power of their decay, at least 2.
         psi: ψ, positive.
         k_bar: k̄, positive.
-        double: Whether weights enter twice.
+        double: As in :func:`weighted_information_gain`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -338,7 +340,7 @@ def exponential_gain_bound(
         C_e2: Rate of their decay, positive.
         psi: ψ, positive.
         k_bar: k̄, positive.
-        double: Whether weights enter twice.
+        double: As in :func:`weighted_information_gain`.
 
     Raises:
         ValueError: If an argument is out of range, or the noise is too large for the proof.

@@ -31,7 +31,7 @@ def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0)
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -52,7 +52,7 @@ def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -70,7 +70,7 @@ def w_sparq_gp_ucb_order(
     """√(T^(2α~+1) d ln^(d+1) T (ln(1/δ) + d T^α~ ln^(d+1) T)), [M] Theorem 3.10, eq. (34).
 
     An order up to ``constant`` for any α, with an expert queried at window starts. The printed
-    equation lacks the root, which its proof and Table 2 have.
+    equation lacks the square root, but its proof and Table 2 contain it.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -80,7 +80,7 @@ def w_sparq_gp_ucb_order(
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -103,7 +103,7 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
         constant: Factor on the order, positive.
 
     Returns:
-        The shape of ``T``.
+        Values of the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -93,7 +93,7 @@ def plot_orders(
     lower: Mapping[str, Bound] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Normalised regret of one strategy, with orders scaled to touch it.
+    """Normalised regret of one strategy, with orders scaled to touch the curve.
 
     An order has no published constant. The plot uses the smallest constant for which an upper order
     lies above the mean curve in the second half of the rounds, and the largest for which a lower

@@ -30,7 +30,7 @@ def reset_period(
         horizon: Rounds T, at least 1.
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d; needed for a Matérn kernel.
-        constant: Replaces 12 or 24, positive.
+        constant: Factor that replaces 12 or 24, positive.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -46,8 +46,8 @@ def analysis_block(
 ) -> int:
     """The block Ñ for which [B16] (21) has the order of Corollary 4.1, [B16] Appendix E.
 
-    The integer in 1, ..., T closest to ε^(-1/3), for a Matérn kernel to ε^(-1/(3 - c)). The bound
-    uses it; TV-GP-UCB does not.
+    The integer in 1, ..., T closest to ε^(-1/3), for a Matérn kernel to ε^(-1/(3 - c)). Only the
+    bound uses this block length; TV-GP-UCB does not use it.
 
     Args:
         epsilon: Rate of change ε in [0, 1].
@@ -86,7 +86,8 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
 def discount(horizon: int, gain: float, budget: float | None = None) -> float:
     """γ = 1 - ĝ^(-1/4) (B_T / T)^(1/2) for WGP-UCB, [W22] Corollary 5.
 
-    Without a given budget, γ = 1 - ĝ^(-1/4) T^(-1/2). The result is clipped to (0, 1).
+    Here ĝ is ``gain`` and B_T is ``budget``. If no budget is given, γ = 1 - ĝ^(-1/4) T^(-1/2). The
+    result is clipped to (0, 1).
 
     Args:
         horizon: Rounds T, at least 1.

@@ -55,8 +55,8 @@ TELL = {
     "y None": ({"y": None}, "y is None", SHAPE, "torch.tensor(y"),
     "y text": ({"y": "0.5"}, "y is '0.5'", SHAPE, "torch.tensor(y"),
     "y a list": ({"y": [0.1, 0.2]}, "y is [0.1, 0.2]", SHAPE, "torch.tensor(y"),
-    "time NaN": ({"time": NAN}, "nan", "times are finite", UNIT),
-    "time infinite": ({"time": tensor(3.0, INF)}, "inf of trial 1", "times are finite", UNIT),
+    "time NaN": ({"time": NAN}, "nan", "a time must be finite", UNIT),
+    "time infinite": ({"time": tensor(3.0, INF)}, "inf of trial 1", "a time must be finite", UNIT),
     "time too late": ({"time": 1e308}, "1e+308", "at most 9007199254740992", UNIT),
     "time backwards": ({"time": 0.5}, "0.5 of trial 0", "at 2", "in order"),
     "time short": ({"time": tensor(3.0)}, "tensor([3.]", SHAPE, EACH),
@@ -72,7 +72,7 @@ TELL = {
     "noise short": ({"noise": tensor(0.1)}, "tensor([0.1000]", SHAPE, EACH),
 }
 ASK = {
-    "now NaN": (lambda state: STRATEGY.ask(state, now=NAN), "nan", "times are finite", UNIT),
+    "now NaN": (lambda state: STRATEGY.ask(state, now=NAN), "nan", "a time must be finite", UNIT),
     "now late": (lambda state: STRATEGY.ask(state, now=1e300), "1e+300", "at most 90071", UNIT),
     "now back": (lambda state: STRATEGY.ask(state, now=1.0), "1.0 of", "in order"),
     "now short": (lambda state: STRATEGY.ask(state, now=tensor(3.0)), "tensor([3.]", "(2,)", EACH),

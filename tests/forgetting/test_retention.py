@@ -106,7 +106,7 @@ def test_a_period_in_time_is_reset_before_a_choice() -> None:
         (lambda: w_dbo(kernel=PeriodicKernel(), noise=0.1, epsilon=0.1), "a MaternKernel"),
         (
             lambda: w_dbo(kernel=RBFKernel(), noise=0.1, epsilon=0.1, mean="estimated"),
-            "give a number",
+            "another number",
         ),
     ],
 )

@@ -138,7 +138,7 @@ def test_a_failed_point_is_not_suggested_again_at_once():
 
 
 REFUSED = {
-    "one": (Choice("a"), "two or more choices"),
+    "one": (Choice("a"), "must be two or more"),
     "twice": (Choice("a", "b", "a"), "all different"),
     "nan": (Choice("a", float("nan")), "string, number"),
 }

@@ -61,7 +61,7 @@ def test_pieces_of_a_file(saved):
 REFUSED = {
     "outside": (
         lambda c: c["answers"][1].update(point=[0.2, 9.0], arm=None),
-        "is no point of Grid",
+        "is not a point of Grid",
     ),
     "no such arm": (lambda c: c["answers"][0].update(arm=99), r"are not arms \[99\]"),
     "another arm": (lambda c: c["answers"][1].update(arm=0), r"are not arms \[0\]"),
@@ -74,7 +74,7 @@ REFUSED = {
     ),
     "backwards": (lambda c: c["answers"].reverse(), "not in order of time"),
     "twice": (lambda c: c["open"].append(c["open"][0]), "has duplicates"),
-    "too many": (lambda c: c.update(asked=2), "1, 2, 3, 4. are not from 1 to 2"),
+    "too many": (lambda c: c.update(asked=2), "1, 2, 3, 4. must lie between 1 and 2"),
     "arrivals": (lambda c: c["answers"][2].update(arrival=1), "arrivals of 3 answers"),
     "none at once": (lambda c: c.update(pending=0), "pending is 0, but it must be an integer"),
     "no randomness": (lambda c: c.update(generator=None), "random numbers are missing"),

@@ -300,7 +300,7 @@ def test_a_noise_variance_is_refused():
         (lambda: strategy(starts=1), "a spread takes two"),
         (lambda: strategy(bank=3), "must be a Bank"),
         (lambda: strategy().init(GRID, dtype=torch.float32), "float64"),
-        (lambda: strategy().init(Box([(0.0, 1.0)] * 21)), "up to 20"),
+        (lambda: strategy().init(Box([(0.0, 1.0)] * 21)), "at most 20"),
         (lambda: Bank(rates=()), "Bank"),
         (lambda: Bank(hazards=(-0.1,)), "Bank"),
         (lambda: Bank(rates=(0.1, 0.1)), "Bank"),

@@ -193,7 +193,7 @@ def test_refused_suggestions_do_not_change_the_state(name):
     before, suggestion, y = copy.deepcopy(state), strategy.ask(state), torch.zeros(TRIALS, dtype=D)
     for made, match in [
         (suggestion._replace(member=suggestion.member + 7), "out of bounds"),
-        (suggestion._replace(index=suggestion.index + 100), "names no arm"),
+        (suggestion._replace(index=suggestion.index + 100), "same arm"),
         (strategy.members[0].ask(state.members[0]), "the suggestion belongs to"),
     ]:
         with pytest.raises((InputDataError, RuntimeError), match=match):

@@ -55,7 +55,7 @@ def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> No
         grid = Grid(Grid.regular(4, 2).X * factor + origin)
         near, far = (share * 1e-9 * max(factor, 1) for share in (0.9, 1.2))
         assert grid.index_of(grid.X + near).tolist() == list(range(16))
-        with pytest.raises(InputDataError, match="is no point of"):
+        with pytest.raises(InputDataError, match="is not a point of"):
             grid.index_of(grid.X - far)
 
 

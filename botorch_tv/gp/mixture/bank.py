@@ -54,11 +54,11 @@ of neighbouring rates of a bank."""
 
 @dataclass(frozen=True)
 class Bank:
-    """The candidate processes of the adaptive strategy.
+    """The candidate models of the adaptive strategy: all combinations of given parameter values.
 
     Rates and hazards are per median time between measurements, lengthscales are fractions of the
-    ranges of the domain, and noise ratios are relative to the variance of the objective. All
-    combinations are members with equal prior probability.
+    ranges of the domain, and noise ratios are relative to the variance of the objective. Each
+    combination is a member of the bank; all members have equal prior probability.
 
     Args:
         rates: Rates of change ε, in [0, 1).
@@ -70,8 +70,9 @@ class Bank:
         histories: Number of histories retained for a member that jumps, at least 4: the two with
             the newest jumps and the most probable others.
         features: Largest number of features per lengthscale, at least 8. The prior variance that
-            they miss counts as noise and as uncertainty.
-        tolerance: Largest error of the kernel if ``features`` suffice, in [1e-10, 0.1].
+            the features do not represent counts as noise and as uncertainty.
+        tolerance: Largest error of the kernel, in [1e-10, 0.1]. The error is larger if this needs
+            more than ``features``.
 
     Raises:
         ValueError: If a list is empty, repeats a number, or contains a number out of range.
@@ -100,7 +101,7 @@ class Bank:
             )
             require(
                 len(set(own)) == len(own) > 0,
-                f"Bank: {name} is {values!r}, but its numbers must differ; {fix}",
+                f"Bank: {name} is {values!r}, but all its numbers must be different; {fix}",
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
@@ -403,8 +404,9 @@ def units_now(
         least: Number of measurements required.
 
     Returns:
-        The units; whether they are final; and the trials that must relearn all measurements,
-        since their units have changed, `T`, bool.
+        The units (the standardisation of y, time and context); whether the units of all trials are
+        final; and which trials must process all measurements again because their units have
+        changed, `T`, bool.
     """
     y, good, time, context = measured
     n, anew = y.shape[-1], torch.zeros_like(units.ready)

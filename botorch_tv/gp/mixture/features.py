@@ -96,10 +96,11 @@ def features(
 ) -> Products:
     """Features of a unit squared exponential kernel on the unit cube.
 
-    For their number, Karhunen-Loève features miss the least variance on average over points with
-    evenly spread coordinates, a quarter of them at the ends. With the default lengthscales of a
-    bank, an error of 0.001 requires at most 200 features in up to two coordinates; errors of 320
-    features in more coordinates are in benchmarks/results/ablations.md.
+    Among all sets of equally many features, Karhunen-Loève features leave the least variance
+    unexplained, on average over points with evenly spread coordinates, a quarter of them at the
+    ends. With the default lengthscales of a bank, an error of 0.001 requires at most 200 features
+    in up to two coordinates; errors of 320 features in more coordinates are in
+    benchmarks/results/ablations.md.
 
     Args:
         lengthscale: Lengthscale ℓ.

@@ -9,8 +9,9 @@ Let θ and m of a member have mean (z, z_m) and covariance s² P given the data.
 where c(τ) = (1 - h)^τ (1 - ε)^(τ/2) and b(τ) = (1 - h)^τ (1 - ε)^τ are the expected factors on a
 function and on its square. All results are differentiable with respect to points and times.
 
-A sample at points with a common time selects a member, then its function. With independent normal
-variates u, the θ of a member at a time and its constant m are
+At points with a common time, a sample is drawn in two steps: a member of the mixture, then a
+function from the posterior of this member. With independent normal variates u, the θ of a member at
+a time and its constant m are
 
     m = z_m + s √P_mm u_0,
     θ = c (z + v u_0) + √b s L u_1 + √(1 - b) s u_2 + √(b - c²) (z u_3 + v u_4),

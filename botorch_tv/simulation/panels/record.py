@@ -84,7 +84,7 @@ class Panel:
             arms: Their names, their numbers, or a bool for each arm of the panel.
 
         Raises:
-            ValueError: If there is no arm of such a name, or no arm is selected.
+            ValueError: If no arm or several arms have a given name, or no arm is selected.
             IndexError: If there is no arm of such a number.
         """
         for arm in arms:
@@ -298,8 +298,8 @@ def _read_arrays(
     lengths = values.shape[1:]
     require(
         len(axes) in (0, len(lengths)),
-        f"axes are {', '.join(axes)}, but {chosen!r} has {len(lengths)} axes after the first; name "
-        "an array for each, or none.",
+        f"axes are {', '.join(axes)}, but {chosen!r} has {len(lengths)} axes after the first; "
+        "name one array of coordinates for each axis, or omit axes.",
     )
 
     def vector(name: str, length: int, kinds: str) -> np.ndarray:
@@ -384,7 +384,7 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
     """A column as times, from its cells and their numbers.
 
     Raises:
-        ValueError: If they are no times, or can be read in two ways.
+        ValueError: If the cells are not times, or can be read in two ways.
     """
     if None not in numbers:
         digits = len(cells.iloc[0])

@@ -30,7 +30,7 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np
     Args:
         readings: Training rows, `rounds x arms`; NaN where missing.
         center: ``"all"`` for the mean of all readings, ``"arm"`` for a mean per arm.
-        standardize: False preserves the unit of the readings, a scale of 1.
+        standardize: False uses the scale 1, so values stay in the unit of the readings.
 
     Returns:
         The mean, a scalar or `arms`, and the scale, a positive scalar.

@@ -194,8 +194,8 @@ def plot_regret(
     Args:
         result: The study.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes to draw a single kind of regret on, without resets; their figure is returned.
-        normalized: Which kind: normalised if True, else cumulative.
+        ax: Axes for a plot of one kind of regret, without resets; their figure is returned.
+        normalized: Which kind of regret is drawn on ``ax``: normalised if True, else cumulative.
 
     Raises:
         ValueError: If both ``path`` and ``ax`` are given.

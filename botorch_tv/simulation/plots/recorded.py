@@ -204,7 +204,8 @@ def plot_weights(
 
     Args:
         result: A study with ``record=(Weights(),)``.
-        strategy: Label of a strategy with this bank; by default the first.
+        strategy: Label of a strategy with the recorded bank (candidate models); by default the
+            first.
         trial: Number of the trial; by default the mean and the middle half of all trials.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw the weights of rates on; their figure is returned.
@@ -225,7 +226,8 @@ def plot_weights(
     label = able[0] if able and strategy is None else str(strategy)
     require(
         label in able,
-        f"{label} has no weights of the recorded bank; choose from {', '.join(able) or 'none'}, or "
+        f"{label} has no recorded weights: it does not use the bank (the candidate models) given "
+        f"to Weights; choose from {', '.join(able) or 'none'}, or "
         "add adaptive_gp_ucb() and give its bank to Weights.",
     )
     own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])

@@ -28,8 +28,8 @@ class Objective(ABC):
         """Values at some choices.
 
         Args:
-            choice: One choice or q choices per trial: arms, `trials` or `trials x q`, int64; on a
-                box points, `trials x d` or `trials x q x d`.
+            choice: One choice or q choices per trial. On a grid: indices of arms, `trials` or
+                `trials x q`, int64. On a box: points, `trials x d` or `trials x q x d`.
 
         Returns:
             `trials` or `trials x q`.
@@ -81,7 +81,7 @@ class InFeatures(OnArms):
 
 
 class World(ABC):
-    """A distribution over objectives that change with time.
+    """A distribution over simulated objectives that change with time.
 
     Args:
         domain: The domain of the strategies.
@@ -129,11 +129,12 @@ class World(ABC):
         return None
 
     def available(self, step: int, choice: Tensor) -> Tensor | None:
-        """Whether the choices can be measured, bool of shape `trials`; None if all can.
+        """Whether each choice can be measured, bool of shape `trials`; None if all can.
 
         Args:
             step: The round, counted from 0.
-            choice: The choice of each trial: arms, `trials`, or points, `trials x d`.
+            choice: The choice of each trial: indices of arms, `trials`; or points of a box, `trials
+                x d`.
         """
         return None
 

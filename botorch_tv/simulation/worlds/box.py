@@ -74,8 +74,8 @@ class BoxWorld(World):
         name = type(problem).__name__
         require(
             len(problem.batch_shape) < 2,
-            f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but trials have one "
-            "dimension; give () or (n,).",
+            f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but batch_shape must "
+            "be () or (n,), since trials have one dimension.",
         )
         shift = require_number("BoxWorld: shift", shift, "(-inf, inf)", "0 is no shift.")
         scale = require_number("BoxWorld: scale", scale, "(0, inf)", "1 is no scaling.")
@@ -93,8 +93,8 @@ class BoxWorld(World):
         self.horizon = math.floor(problem.horizon)
         require(
             self.horizon >= 1,
-            f"BoxWorld: horizon of {name} is {problem.horizon}, before round 1; give a horizon of "
-            "at least 1.",
+            f"BoxWorld: horizon of {name} is {problem.horizon}, but it must be at least 1; give a "
+            "longer horizon.",
         )
         self.maximize = not problem.is_minimization_problem
         self.probe = self._probe()
@@ -148,8 +148,8 @@ class _OnBox(Objective):
     """The functions of some trials in one round, in the units of the world.
 
     Args:
-        world: Gives shift and scale.
-        stream: Gives dtype and device of the results.
+        world: The world, whose shift and scale are used.
+        stream: Random numbers, whose dtype and device the results have.
         values: Maps points to values before scaling, `trials x q x d` to `trials x q`.
         best: Returns the best values before scaling, `trials`.
     """

@@ -64,10 +64,11 @@ class PanelWorld(GridWorld):
             day. By default all rows are in the same group.
         observation_noise: Variance, in units of the objective, of noise added to the readings that
             strategies observe. Pass strategies ``model_noise`` plus this value.
-        first_arm: The first arm of every strategy: ``"random"`` draws an arm per trial, ``"each"``
-            starts trial i at arm i, cyclically, an index is that arm, and with None strategies
-            choose. Without observation noise and random strategies, trials with the same first arm
-            are identical; use ``"each"`` with as many trials as arms to count no trial twice.
+        first_arm: The first arm of every strategy. ``"random"`` draws an arm per trial; ``"each"``
+            starts trial i at arm i, cyclically; an integer is the index of the arm in all trials;
+            with None strategies choose their first arm. Without observation noise and random
+            strategies, trials with the same first arm are identical; use ``"each"`` with as many
+            trials as arms to count no trial twice.
         coordinates: Positions of the arms, `arms x d`; by default the positions in the panel, or
             0, 1, 2, ....
 
