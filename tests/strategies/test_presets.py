@@ -184,8 +184,8 @@ def changed(**parts: Any) -> Callable[[], Suggestion]:
 
 
 ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
-    "finer grid": (lambda: asked(FINER), r"names no arm of Grid\(36 .*suggestion_at\(state"),
-    "box": (lambda: asked(BOX), "names no arm of Grid"),
+    "finer grid": (lambda: asked(FINER), r"same arm of Grid\(36 .*suggestion_at\(state"),
+    "box": (lambda: asked(BOX), "same arm of Grid"),
     "other strategy": (
         lambda: asked(GRID, tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.1)),
         r"belongs to GPStrategy\(.*Markov.*suggestion_at",
@@ -195,9 +195,9 @@ ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
         "c1=0.3.*, not to ",
     ),
     "other trials": (lambda: asked(GRID, shape=(2,)), "shape"),
-    "no arm": (changed(index=torch.full((3,), 36)), "names no arm of Grid"),
-    "another arm": (changed(index=torch.full((3,), 5)), "names no arm of Grid"),
-    "real arm": (changed(index=torch.ones(3)), "names no arm of Grid"),
+    "no arm": (changed(index=torch.full((3,), 36)), "same arm of Grid"),
+    "another arm": (changed(index=torch.full((3,), 5)), "same arm of Grid"),
+    "real arm": (changed(index=torch.ones(3)), "same arm of Grid"),
     "no X": (changed(X=None), "suggestion.X is None, but it must be .* of shape"),
     "no time": (changed(time=torch.ones(2)), r"suggestion.time is .* of shape \(2,\)"),
     "float32 time": (
