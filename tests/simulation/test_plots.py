@@ -339,7 +339,7 @@ def test_weights_are_means_and_bands_the_middle_half(weighted) -> None:
 
 
 def test_studies_without_weights(weighted) -> None:
-    with pytest.raises(ValueError, match=r"GP has no weights.*choose from adaptive"):
+    with pytest.raises(ValueError, match=r"GP has no recorded weights.*choose from adaptive"):
         weighted.plot_weights(strategy="GP")
     for record, message in (((), "record="), ((Weights(),), "give its bank to Weights")):
         with pytest.raises(ValueError, match=message):
