@@ -98,9 +98,9 @@ def test_the_latest_time(name):
     assert suggestion.mean.isfinite().all()
     assert suggestion.sd.isfinite().all()
     for time in (1e308, 2 * last, -2 * last):
-        with pytest.raises(InputDataError, match="is no valid now: times are finite, and in size"):
+        with pytest.raises(InputDataError, match="is no valid now: a time must be finite"):
             strategy.ask(state, now=time)
-        with pytest.raises(InputDataError, match="is no valid time: times are"):
+        with pytest.raises(InputDataError, match="is no valid time: a time must be"):
             strategy.tell(state, suggestion, y, time=time)
 
 

@@ -109,8 +109,8 @@ def test_bad_files(tmp_path):
         ("a.npz", b"not an archive", "damaged"),
         ("flipped.npz", flipped, "is damaged"),
         ("line.npz", (tmp_path / "line.npz").read_bytes(), "no numeric array .*such are: none"),
-        ("b.csv.gz", gzip.compress(b"1,2\n" * 1000)[:-9], "b.csv.gz is no table"),
-        ("c.csv", b"\xff\xfe\x00", "c.csv is no table"),
+        ("b.csv.gz", gzip.compress(b"1,2\n" * 1000)[:-9], "b.csv.gz is not a table"),
+        ("c.csv", b"\xff\xfe\x00", "c.csv is not a table"),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=message):
@@ -151,9 +151,9 @@ def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no table"),
+        ("", "is not a table"),
         ("a,b\n", "no readings; add some below"),
-        ("a,b\n1,2,3\n", "is no table .*line 2"),
+        ("a,b\n1,2,3\n", "is not a table .*line 2"),
         ("a,b\n1,2\n3,cold\n", "line 3: 'cold' is not a number"),
         ("a,b\n1,inf\n", r"\[\[0, 1\]\], row and arm, are infinite"),
         ("d,b\n2020-01-01,1\nlater,2\n", "line 3: 'later' is not a date"),

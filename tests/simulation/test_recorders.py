@@ -173,7 +173,7 @@ def test_arguments_of_before_and_after() -> None:
             return {}
 
         def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
-            rounds.append((seen.round, self._count, seen.state.told))
+            rounds.append((seen.round, self._count, seen.state.rounds))
             return {"asked": info.side_queries}
 
     player = {"SparQ": sparq_gp_ucb(kernel=KERNEL, noise=0.02)}

@@ -109,15 +109,18 @@ def made(kind, **given):
         (lambda kind: made(kind, members=()), r"members is \(\), but"),
         (lambda kind: made(kind, members=(gp_ucb(**GIVEN), "TV")), "'TV'.*at least one strategy"),
         (lambda kind: made(kind, members=(made(kind),)), "no committee"),
-        (lambda kind: made(kind, members=(sparq_gp_ucb(**GIVEN),)), "none with an expert"),
+        (lambda kind: made(kind, members=(sparq_gp_ucb(**GIVEN),)), "no strategy with an expert"),
         (
             lambda kind: made(kind, members=[gp_ucb(**GIVEN, maximize=up) for up in (True, False)]),
-            "either all maximise",
+            "all must maximise",
         ),
         (lambda _: made(PriorElimination, delta=0.0), "PriorElimination: delta"),
         (lambda _: made(PriorElimination, delta=math.nan), "PriorElimination: delta"),
         (lambda _: made(BanditOverBandits, block=0), "BanditOverBandits: block"),
-        (lambda _: made(BanditOverBandits, horizon=4), "block is 5, but horizon is 4"),
+        (
+            lambda _: made(BanditOverBandits, horizon=4),
+            "block is 5, but it must be at most the horizon, 4",
+        ),
         (lambda _: made(BanditOverBandits, bound=0.0), "BanditOverBandits: bound"),
         (lambda _: made(BanditOverBandits, R=-1.0), "BanditOverBandits: R"),
         (lambda kind: Loop(made(kind), GRID), r"Loop: .* member"),
@@ -127,7 +130,7 @@ def made(kind, **given):
         (lambda _: phased().init(Box([(0.0, 1.0)])), "needs a list of arms"),
         (
             lambda _: PhasedElimination(**GIVEN, width=IGPUCB(B=1.0, R=0.1, delta=0.1), period=5),
-            "PhasedElimination: .*no information gain",
+            "PhasedElimination: .*must not use an information gain",
         ),
     ],
 )

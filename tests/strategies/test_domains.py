@@ -272,14 +272,14 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: Box({"x": (True, False)}), r"x is \(True, False\).*; give \(low, high\)"),
     (lambda: Box({"x": (0, math.inf)}), r"x is .* must lie in \(-1e150, 1e150\)"),
     (lambda: Box({"tool": ["old", "new", "worn"]}), r"tool is .*; give .* or Choice\("),
-    (lambda: Box({3: (0, 1)}), "3 is no name"),  # type: ignore[dict-item]
+    (lambda: Box({3: (0, 1)}), "3 is not a valid name"),  # type: ignore[dict-item]
     (lambda: Box({}), "no parameters are given"),
     (lambda: Box([(0, 1), 2]), "must be a floating-point tensor"),  # type: ignore[list-item]
     (lambda: Float(0, 1, log=True), r"low is 0, but it must lie in \(0, 1e150\); .* log=False"),
     (lambda: Integer(0, 4, log=True), "integer of at least 1; use log=False"),
-    (lambda: Float(1e6, 1e6 + 1), "by more than the fifth digit"),
-    (lambda: Integer(2, 2), "omit a fixed parameter"),
-    (lambda: Integer(1, 10**6 + 1), "high 1000001, but .* at most a million"),
+    (lambda: Float(1e6, 1e6 + 1), "by more than 0.00001"),
+    (lambda: Integer(2, 2), "omit the parameter if it is constant"),
+    (lambda: Integer(1, 10**6 + 1), "high 1000001, but .* a million"),
     (lambda: Box({"x": (0, 1)}, search=DiscreteSearch(torch.rand(3, 1).double())), "by MultiStart"),
 ]
 

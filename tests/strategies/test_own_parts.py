@@ -79,7 +79,7 @@ def measured(X: torch.Tensor, t: int, trials: list[int]) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("answer", "match"),
     [
-        (lambda log: None, "but keep.. returns a Retained"),
+        (lambda log: None, "but keep.. must return a Retained"),
         (lambda log: log.time, r"rows \(torch.float64"),
         (lambda log: torch.ones(1, dtype=torch.bool), r"must be a bool tensor of shape \(2, 1\)"),
         (lambda log: Retained(newest=-1), "a whole number from 0 on"),
