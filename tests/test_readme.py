@@ -13,12 +13,11 @@ import torch
 from lasting import players
 from simulation.strange_executors import PlainWorld, Queue
 
-from benchmarks.readme import PICTURE, README, picture
+from benchmarks.pages import GUIDE, PICTURE, README, filled, picture
 from botorch_tv.acquisition import Candidates, WidthContext
 from botorch_tv.forgetting import Log, Observation, Retained
 from botorch_tv.simulation import run_study
 
-GUIDE = README.parent / "botorch_tv" / "GUIDE.md"
 CHANGELOG = GUIDE.with_name("CHANGELOG.md")
 OWN = GUIDE.read_text().split("\n## Your own part\n")[1].split("\n## ")[0]
 SMALLER = {
@@ -34,8 +33,17 @@ def blocks(text: str, language: str = "python") -> list[str]:
 
 @pytest.mark.parametrize(("path", "most"), [(README, 1400), (GUIDE, 3000), (CHANGELOG, 250)])
 def test_pages_are_short_and_show_the_notebook(path: Path, most: int) -> None:
-    assert len(path.read_text().split()) <= most
+    shown = re.sub(r"<!--.*?-->", "", path.read_text())
+    assert len(shown.split()) <= most
     assert PICTURE.read_bytes() == picture()
+
+
+@pytest.mark.parametrize("path", [README, GUIDE], ids=["README", "GUIDE"])
+def test_figures_come_from_stored_results(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert filled(text) == text, "run `python -m benchmarks.pages`"
+    blank = re.sub(r"(<!--benchmarks\.pages:\w+-->).*?(<!--/-->)", r"\1\2", text, flags=re.DOTALL)
+    assert filled(blank) == text != blank
 
 
 def test_every_python_block_runs(

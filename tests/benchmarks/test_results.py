@@ -14,7 +14,7 @@ from benchmarks.api import PAGE as NAMES
 from benchmarks.api import _markdown, modules, page
 from benchmarks.paper.collect import PAGE, collect
 from benchmarks.paper.page import write_page
-from benchmarks.readme import README, RESULTS, replaced, section
+from benchmarks.speed.common import RESULTS
 from benchmarks.statistics.common import ADAPTIVE, REGRET, standard_error, summary
 from botorch_tv.papers import EXPERIMENTS, worlds
 
@@ -83,11 +83,6 @@ def test_quick_runs_are_not_collected(tmp_path, monkeypatch):
     EXPERIMENTS["et-fig4"].run(tmp_path, trials=2, quick=True, progress=False)
     with pytest.raises(ValueError, match=r"et-fig4.json is of a quick look .* full size"):
         collect(tmp_path, tmp_path / "results")
-
-
-def test_the_section_is_what_the_files_say():
-    told = README.read_text(encoding="utf-8")
-    assert replaced(section(), told) == told
 
 
 LINKED = re.compile(r"^\| \[`(\w+)`\]\(([\w/]+\.py)\) \| (.+) \|$", re.MULTILINE)
