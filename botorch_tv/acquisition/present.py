@@ -87,6 +87,19 @@ class Placement:
         before, after = X[..., : self.time_dim], X[..., self.time_dim + with_time :]
         return torch.cat([before, now.expand(*batch, X.shape[-2], 1), after], -1)
 
+    def candidates(self, X: Tensor) -> Tensor:
+        """Candidates at the present; warns where they have another time, which is replaced."""
+        moved = self(X)
+        if self.has_time(X) and not torch.equal(moved, X.expand_as(moved)):
+            warnings.warn(
+                f"candidates have times other than now, {self.now.tolist()}, and are evaluated at "
+                "now; the search returns those other times. Search the columns other than time, "
+                f"or pass fixed_features={{{self.time_dim}: now}} to optimize_acqf.",
+                InputDataWarning,
+                stacklevel=3,
+            )
+        return moved
+
     def has_time(self, X: Tensor | None) -> bool:
         """Whether points have the column of time."""
         return X is not None and X.shape[-1] == self.columns
@@ -287,7 +300,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         Args:
             X: Candidates, `b x q x (d - 1)`, or `b x q x d` with a time that is replaced.
         """
-        value: Tensor = self.acq_function(self.place(X))
+        value: Tensor = self.acq_function(self.place.candidates(X))
         return value
 
     @property
@@ -349,7 +362,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
             X: Candidates, followed by the best point of each fantasy,
                 `b x (q + num_fantasies) x (d - 1)`, or with a column of time that is replaced.
         """
-        value: Tensor = super().forward(self.project(X))
+        value: Tensor = super().forward(self.project.candidates(X))
         return value
 
     def evaluate(self, X: Tensor, bounds: Tensor, **kwargs: Any) -> Tensor:
@@ -417,7 +430,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         Args:
             X: Candidates, `b x q x (d - 1)`, or `b x q x d` with a time that is replaced.
         """
-        X = self.place(X)
+        X = self.place.candidates(X)
         if self._joined is not None:
             X = torch.cat([X, match_batch_shape(self._joined, X)], -2)
         # Without BoTorch's decorator, which would append the pending points in the baseline again.

@@ -545,3 +545,21 @@ def test_widths_are_the_roots_of_botorchs_beta(width):
     torch.testing.assert_close(below, found - 2 * mean, rtol=0, atol=1e-9)
     with pytest.raises(ValueError, match="counts rounds from 1"):
         upper_confidence_bound(model, width, t=0)
+
+
+@pytest.mark.parametrize("kind", ["wrapped", "noisy improvement"])
+def test_candidates_of_another_time_are_evaluated_now_with_a_warning(kind):
+    model = build("markov")
+    now = float(model.train_inputs[0][:, -1].max()) + 1.0
+    if kind == "wrapped":
+        acqf = at_present(PosteriorMean(model), now=now)
+    else:
+        acqf = qLogNoisyExpectedImprovementAtPresent(model, model.train_inputs[0], now=now)
+    X = torch.rand(3, 1, model.train_inputs[0].shape[-1]).to(model.train_targets)
+    with pytest.warns(InputDataWarning, match=r"times other than now, .*fixed_features=\{"):
+        elsewhere = acqf(X)
+    X[..., -1] = now
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InputDataWarning)
+        assert torch.equal(acqf(X), elsewhere)
+        assert torch.equal(acqf(X[..., :-1]), elsewhere)
