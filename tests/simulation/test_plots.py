@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from pictures import assert_bands, assert_curves, assert_written, named_curves
 from synthetic_results import drawn_diagnosis, make_result, random_result
 
-from botorch_tv.cli.command import main
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, Weights, run_study
 from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
@@ -269,17 +268,6 @@ def test_texts_of_scores() -> None:
     assert str(Paired(0.775, 0.023)) == "0.78 ± 0.02"
     assert str(Paired(12345.0, 321.0)) == "12345 ± 321"
     assert str(Paired(0.5, float("nan"))) == str(Paired(0.5, 0.0)) == "0.5"
-
-
-def test_on_the_command_line(tmp_path, capsys) -> None:
-    options = ["--trials", "3", "--horizon", "6", "--strategies", "GP,TV", "--quiet"]
-    options += ["--prediction-error", "--points", "4", "--dim", "2", "--out", str(tmp_path)]
-    assert main(["compare", *options]) == 0
-    printed = capsys.readouterr().out
-    assert re.search(r"mean over arms, rounds and trials: \S+-UCB [\d.]+ ± [\d.]+, ", printed)
-    (tmp_path / "compare-prediction-error.png").unlink()
-    assert main(["plot", str(tmp_path / "compare.nc")]) == 0
-    assert_written(tmp_path / "compare-prediction-error.png")
 
 
 BANK = Bank(rates=(0.05, 0.0), hazards=(0.0, 0.1), lengthscales=(0.2, 0.4), noise_ratios=(0.01,))

@@ -288,12 +288,6 @@ def test_dense_formula(predicted, label) -> None:
     np.testing.assert_array_equal(maps["position"], GRID.X)
 
 
-def test_chunks_change_nothing(predicted) -> None:
-    again = predict(chunk=TRIALS)
-    for name, values in predicted.prediction_error.items():
-        np.testing.assert_allclose(again.prediction_error[name], values, rtol=1e-9)
-
-
 @pytest.mark.parametrize(
     "player",
     [

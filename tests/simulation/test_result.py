@@ -59,11 +59,8 @@ def test_summary_by_hand(result):
     assert math.isnan(equal.paired_difference("A", "B").t_ratio)
 
 
-def test_paired_difference_is_antisymmetric(result):
-    forth, back = result.paired_difference("B", "A"), result.paired_difference("A", "B")
-    assert forth == pytest.approx((3, 1 / math.sqrt(3)))
-    assert back.mean == -forth.mean
-    assert back.standard_error == forth.standard_error
+def test_paired_difference_has_a_sign(result):
+    assert result.paired_difference("A", "B") == pytest.approx((-3, 1 / math.sqrt(3)))
     with pytest.raises(ValueError, match="no strategy 'C'; it has B, A"):
         result.paired_difference("A", "C")
 
