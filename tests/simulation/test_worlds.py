@@ -85,6 +85,8 @@ def test_draws_do_not_depend_on_chunks_and_dtype(functions) -> None:
         if not several:
             drawn = torch.cat([draw.values for draw in world.draw(RecordedStream(4))])
             assert len(torch.unique(drawn, dim=0)) == len(drawn)
+            parts = functions.draw(LINE, RecordedStream(4, dtype=torch.float32))
+            assert {tensor.dtype for tensor in parts if tensor is not None} == {torch.float32}
 
 
 @pytest.mark.parametrize(
