@@ -33,7 +33,7 @@ pytest.importorskip("numba")
 from botorch_tv.simulation import compiled as compiled_rounds
 from botorch_tv.simulation.compiled import CompiledTable
 
-TRIALS, HORIZON = 6, 110
+TRIALS, HORIZON = 6, 80
 DOMAINS = {
     "square": Grid.regular(10, 2),
     "odd": Grid.regular(7, 2),
