@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ast
 import math
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from conformance.presets import BY_NAME
 
 import botorch_tv
 from botorch_tv import strategies as s
@@ -22,15 +23,12 @@ from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.simulation.rivals import unit_kernel
 
 GIVEN = {"kernel": unit_kernel("se", 0.3), "noise": 0.05}
-ON_GRIDS = {
-    "et": lambda: s.et_gp_ucb(**GIVEN),
-    "tv": lambda: s.tv_gp_ucb(**GIVEN, epsilon=0.05),
-    "sw": lambda: s.sw_gp_ucb(**GIVEN, window=5),
-    "w": lambda: s.w_gp_ucb(**GIVEN, gamma=0.9),
-    "glr": lambda: s.glr_gp_ucb(**GIVEN, chance=0.05),
-    "ts": lambda: s.gp_ts(**GIVEN),
-    "ei": lambda: s.gp_ei(**GIVEN),
-    "random": lambda: s.random_search(**GIVEN),
+NAMED = [
+    *("ET-GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "WGP-UCB", "GLR-GP-UCB", "GP-TS", "GP-EI"),
+    *("random", "TV-BayesOpt", "UI-TVBO"),
+]
+ON_GRIDS = {name: partial(BY_NAME[name].strategy, *GIVEN.values()) for name in NAMED}
+ON_GRIDS |= {
     "adaptive": s.adaptive_gp_ucb,
     "committee": lambda: s.PriorElimination(members=(s.gp_ucb(**GIVEN), s.igp_ucb(**GIVEN))),
     "bandits": lambda: s.bob_gp_ucb(**GIVEN, windows=(3, 6), block=4, horizon=30),
@@ -48,16 +46,6 @@ ON_BOXES = {
     ),
     "adaptive": s.adaptive_gp_ucb,
 }
-
-
-@contextmanager
-def default_device(name):
-    before = torch.get_default_device()
-    torch.set_default_device(name)
-    try:
-        yield
-    finally:
-        torch.set_default_device(before)
 
 
 def measured(X, t):
@@ -81,7 +69,7 @@ def played(strategy, domain, shape, rounds):
 
 def require_same(make):
     usual = make()
-    with default_device("meta"):
+    with torch.device("meta"):
         found = make()
     assert found.device.type == "cpu"
     assert torch.equal(found, usual)
@@ -101,7 +89,7 @@ def test_choices_on_a_box(name):
 def test_studies():
     grid = s.Grid.regular(6, 2)
     world = MarkovWorld(grid, kernel=GIVEN["kernel"], epsilon=0.05, noise=0.05)
-    players = {name: ON_GRIDS[name]() for name in ("et", "w", "ts")}
+    players = {name: ON_GRIDS[name]() for name in ("ET-GP-UCB", "WGP-UCB", "GP-TS")}
 
     def regret():
         study = run_study(world, players, trials=3, horizon=10, progress=False)

@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -18,13 +17,11 @@ def names(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-@contextmanager
-def umask(mask):
-    before = os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(before)
+@pytest.fixture
+def umask():
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
 
 
 def test_two_writers_and_no_damaged_read(tmp_path):
@@ -48,23 +45,23 @@ def test_two_writers_and_no_damaged_read(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
+@pytest.mark.usefixtures("umask")
 def test_a_file_retains_its_mode(tmp_path, mode):
     file = tmp_path / "one"
     for writing in (write_whole, lambda path, _: write_dataset(xr.Dataset({"a": 1}), path)):
         file.write_text("old")
         file.chmod(mode)
-        with umask(0o022):
-            writing(file, lambda opened: opened.write(b"new"))
+        writing(file, lambda opened: opened.write(b"new"))
         assert stat.S_IMODE(file.stat().st_mode) == mode
         file.unlink()
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077])
-def test_a_new_file_has_the_mode_of_new_files(tmp_path, mask):
-    with umask(mask):
-        write_whole(tmp_path / "whole", lambda opened: opened.write(b"1"))
-        write_new(tmp_path / "new", lambda opened: opened.write(b"1"))
-        write_dataset(xr.Dataset({"a": 1}), tmp_path / "set.nc")
+def test_a_new_file_has_the_mode_of_new_files(tmp_path, mask, umask):
+    umask(mask)
+    write_whole(tmp_path / "whole", lambda opened: opened.write(b"1"))
+    write_new(tmp_path / "new", lambda opened: opened.write(b"1"))
+    write_dataset(xr.Dataset({"a": 1}), tmp_path / "set.nc")
     assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o666 & ~mask}
 
 

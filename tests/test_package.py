@@ -42,21 +42,19 @@ def test_papers_to_cite_have_the_same_addresses_everywhere():
     assert set(re.findall(r"url: (\S+)", cited)) == set(urls.values())
 
 
+def dotted(file):
+    return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
 def test_references_of_docstrings_exist():
-    modules = {
-        ".".join(item.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
-            ".__init__"
-        ): item
-        for item in PACKAGE.rglob("*.py")
-    }
-    for file in modules.values():
-        text = file.read_text()
+    texts = {dotted(f).removesuffix(".__init__"): f.read_text() for f in PACKAGE.rglob("*.py")}
+    for module, text in texts.items():
         for name in re.findall(r":\w+:`~?(botorch_tv\.[\w.]+)", text):
-            home = name if name in modules else name.rpartition(".")[0]
-            if home not in modules:  # a method
+            home = name
+            while home not in texts:
                 home = home.rpartition(".")[0]
             words = set(name.removeprefix(home).split("."))
-            assert words <= {"", *re.findall(r"\w+", modules[home].read_text())}, (file, name)
+            assert words <= {"", *re.findall(r"\w+", texts[home])}, (module, name)
 
 
 def test_they_are_installed_with_it():
@@ -67,16 +65,8 @@ def test_they_are_installed_with_it():
 
 def test_common_names_are_importable():
     presets = {name for name in strategies.__all__ if inspect.isfunction(getattr(strategies, name))}
-    parameters = {"Choice", "Float", "Integer"}
-    others = {
-        "Strategy",
-        "GPStrategy",
-        "Grid",
-        "Box",
-        "Loop",
-        "TimeVaryingGP",
-        "run_study",
-    } | parameters
+    others = {"Strategy", "GPStrategy", "Grid", "Box", "Loop", "TimeVaryingGP", "run_study"}
+    others |= {"Choice", "Float", "Integer"}
     assert set(botorch_tv.__all__) == presets | others
     assert set(botorch_tv.__all__) <= set(dir(botorch_tv))
     for name in botorch_tv.__all__:
@@ -100,24 +90,11 @@ def test_nothing_is_imported_before_it_is_asked_for():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=PACKAGE.parent)
 
 
-ROOT = Path(botorch_tv.__file__).parent
 FLOORS = (  # from the ground up
     *("validation", "files", "memory", "even_points", "drawing", "test_functions", "forgetting"),
     *("kernels", "gp", "identity", "likelihoods", "learning", "models", "acquisition", "experts"),
     *("strategies", "loop", "simulation", "theory", "papers", "ax", "optuna", "cli", "__main__"),
 )
-FLOOR = {name: number for number, name in enumerate(FLOORS)}
-
-
-def modules():
-    """The syntax tree of every module by its dotted name, folders' own ``__init__`` aside."""
-    files = (f for f in ROOT.rglob("*.py") if f.name != "__init__.py")
-    return {
-        ".".join(("botorch_tv", *f.relative_to(ROOT).with_suffix("").parts)): ast.parse(
-            f.read_text()
-        )
-        for f in files
-    }
 
 
 def imports(tree):
@@ -127,7 +104,8 @@ def imports(tree):
             yield from ((node.module, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-TREES = modules()
+FILES = [file for file in PACKAGE.rglob("*.py") if file.name != "__init__.py"]
+TREES = {dotted(file): ast.parse(file.read_text()) for file in FILES}
 USES = {
     name: {second if second in TREES else first for first, second in imports(tree)} - {name}
     for name, tree in TREES.items()
@@ -135,16 +113,11 @@ USES = {
 
 
 def test_imports_go_down():
-    upward = [
-        f"{name} imports {used}"
-        for name, all_used in USES.items()
-        for used in all_used
-        if used.count(".")
-        and name.count(".")
-        and (FLOOR[used.split(".")[1]], used.split(".")[1] != name.split(".")[1])
-        > (FLOOR[name.split(".")[1]], False)
-    ]
-    assert not upward, "\n".join(upward)
+    for name, all_used in USES.items():
+        below = FLOORS[: FLOORS.index(name.split(".")[1])]
+        for used in filter("botorch_tv".__ne__, all_used):
+            folder = used.split(".")[1]
+            assert folder in (*below, name.split(".")[1]), f"{name} imports {used}"
 
 
 def test_no_imports_run_in_a_circle():

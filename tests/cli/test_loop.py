@@ -22,21 +22,36 @@ def run(*argv):
     return cli.main(["loop", *argv])
 
 
-def test_a_loop_from_the_command_line(tmp_path, capsys):
+@pytest.fixture
+def call(capsys):
+    """Runs a command and returns its output, or the error if it fails."""
+
+    def called(*argv, fails=False):
+        capsys.readouterr()
+        assert run(*argv) == (cli.EXIT_ERROR if fails else 0)
+        printed = capsys.readouterr()
+        return printed.err if fails else printed.out
+
+    return called
+
+
+@pytest.fixture
+def file(tmp_path):
+    """The file of a loop of rounds."""
+    assert run("new", str(tmp_path / "loop.json"), "x=0:1", "--unit", "rounds") == 0
+    return str(tmp_path / "loop.json")
+
+
+def test_a_loop_from_the_command_line(tmp_path, call):
     file = str(tmp_path / "loop.json")
-    parameters = ("temperature=20:80", "n=1:99:int:log")
-    assert run("new", file, *parameters, "--pending", "2", "--minimize") == 0
-    capsys.readouterr()
-    assert run("ask", file, "--time", "2026-03-01T08:00+00:00") == 0
-    asked = json.loads(capsys.readouterr().out)
+    call("new", file, "temperature=20:80", "n=1:99:int:log", "--pending", "2", "--minimize")
+    asked = json.loads(call("ask", file, "--time", "2026-03-01T08:00+00:00"))
     assert list(asked["point"]) == ["temperature", "n"]
     assert (asked["number"], asked["time"]) == (1, "2026-03-01T08:00:00+00:00")
-    assert run("ask", file, "--time", "2026-03-01T09:00+00:00") == 0
-    assert run("tell", file, "-2.5", "--number", "1", "--time", "2026-03-01T10:00+00:00") == 0
-    assert run("tell", file, "--failed") == 0
-    capsys.readouterr()
-    assert run("status", file, "--plot", str(tmp_path / "loop.png")) == 0
-    output = capsys.readouterr().out
+    call("ask", file, "--time", "2026-03-01T09:00+00:00")
+    call("tell", file, "-2.5", "--number", "1", "--time", "2026-03-01T10:00+00:00")
+    call("tell", file, "--failed")
+    output = call("status", file, "--plot", str(tmp_path / "loop.png"))
     assert "2 measurements from time 2026-03-01 09:00:00+00:00" in output
     assert "1 failed" in output
     assert (tmp_path / "loop.png").exists()
@@ -44,54 +59,12 @@ def test_a_loop_from_the_command_line(tmp_path, capsys):
     assert loop.table()["y"].tolist()[1] == -2.5
 
 
-@pytest.mark.parametrize("y", ["-8.5e-06", "-.5", "-3", "1e3", "-2E+2"])
-def test_values_as_programs_print_them(y, tmp_path):
-    file = str(tmp_path / "loop.json")
-    run("new", file, "x=0:1")
-    run("ask", file)
-    assert run("tell", file, y) == 0
-    assert Loop.load(file).history.y.tolist() == [float(y)]
-
-
-def test_hints_are_commands(tmp_path, capsys):
-    file, early = str(tmp_path / "loop.json"), ("--time", "2026-03-01T08:00+00:00")
-    run("new", file, "x=0:1", "--pending", "2")
-    late = ("--time", "2026-03-02T08:00+00:00")
-    output = {}
-    for name, argv in {
-        "none": ("tell", file, "1"),
-        "first": ("ask", file, *late),
-        "second": ("ask", file, *late),
-        "full": ("ask", file),
-        "which": ("tell", file, "1"),
-        "unknown": ("tell", file, "1", "--number", "9"),
-        "not finite": ("tell", file, "nan", "--number", "1"),
-        "answered": ("tell", file, "1", "--number", "1", *late),
-        "twice": ("tell", file, "2", "--number", "1"),
-        "past": ("ask", file, *early),
-        "elsewhere": ("observe", file, "1", "x=2"),
-        "missing": ("observe", file, "1", "z=0.5"),
-        "no number": ("observe", file, "1", "x=one"),
-        "no value": ("observe", file, "1", "x"),
-        "given twice": ("observe", file, "1", "x=0", "x=1"),
-        "no date": ("observe", file, "1", "x=0.5", "--time", "3"),
-        "no zone": ("observe", file, "1", "x=0.5", "--time", "2026-03-01"),
-        "no time": ("ask", file, "--time", "8 o'clock"),
-    }.items():
-        good = run(*argv) == 0
-        assert good == (name in ("first", "second", "answered")), name
-        output[name] = capsys.readouterr().err
-    for name, text in output.items():
-        assert not re.search(r"\w\(|\+=|suggestion=|datetime\.|loop\.\w+\(", text), (name, text)
-    assert "ask for a new one" in output["none"]
-    assert "tell or discard a suggestion by its number, or set pending to 3" in output["full"]
-    assert "give the number" in output["which"]
-    assert "x is 'one', but it must be a number from 0 to 1" in output["no number"]
-    assert "'x' is not a parameter with a value; give NAME=VALUE" in output["no value"]
-    assert "x x: a parameter is given twice" in output["given twice"]
-    for name in ("no date", "no zone", "no time"):
-        assert "such as 2026-03-01T08:30+01:00" in output[name]
-    assert "amend an answer, or observe a point that was not suggested" in output["twice"]
+def test_values_as_programs_print_them(file, call):
+    values = ["-8.5e-06", "-.5", "-3", "1e3", "-2E+2"]
+    for y in values:
+        call("ask", file)
+        call("tell", file, y)
+    assert Loop.load(file).history.y.tolist() == [float(y) for y in values]
 
 
 TABLE = """\
@@ -102,31 +75,27 @@ when;remark;kind;x;n;gain
 """
 
 
-def test_a_table_is_imported_and_printed(tmp_path, capsys):
+def test_a_table_is_imported_and_printed(tmp_path, call):
     file, again = str(tmp_path / "loop.json"), str(tmp_path / "again.json")
     (tmp_path / "past.csv").write_text(TABLE)
     for item in (file, again):
-        assert run("new", item, "kind=sand,salt", "x=0:1", "n=1:9:int") == 0
-    capsys.readouterr()
-    columns = ("--y", "gain", "--times", "when")
-    assert run("import", file, str(tmp_path / "past.csv"), *columns) == 0
+        call("new", item, "kind=sand,salt", "x=0:1", "n=1:9:int")
+    columns = (str(tmp_path / "past.csv"), "--y", "gain", "--times", "when")
     output = "Imported: 2 measurements; 1 row without gain skipped\nIgnored columns: remark\n"
-    assert capsys.readouterr().out == output
+    assert call("import", file, *columns) == output
     frame = Loop.load(file).table()
     assert frame[["kind", "x", "n", "y"]].to_numpy().tolist() == [
         ["sand", 0.75, 4, -8e-3],
         ["salt", 0.25, 3, -2.5],
     ]
     assert frame["time"].tolist() == [datetime(2026, 3, 1, 8), datetime(2026, 3, 1, 9)]
-    assert run("table", file) == 0
-    (tmp_path / "back.csv").write_text(capsys.readouterr().out)
-    assert run("import", again, str(tmp_path / "back.csv")) == 0
+    (tmp_path / "back.csv").write_text(call("table", file))
+    call("import", again, str(tmp_path / "back.csv"))
     assert Loop.load(again).table().equals(frame)
     grown = TABLE + "2026-03-01T11:00;;sand;0,75;4;-8e-3\n"  # as at 8, and by no means a copy
     (tmp_path / "past.csv").write_text(grown)
-    capsys.readouterr()
-    assert run("import", again, str(tmp_path / "past.csv"), *columns) == 0
-    assert capsys.readouterr().out.startswith("Imported: 1 measurement; 2 already present; 1 row w")
+    output = "Imported: 1 measurement; 2 already present; 1 row w"
+    assert call("import", again, *columns).startswith(output)
     assert Loop.load(again).table()["time"].iloc[-1] == datetime(2026, 3, 1, 11)
 
 
@@ -155,20 +124,16 @@ def test_the_first_date_of_a_loop_of_rounds_sets_hours_with_a_note(
         assert capsys.readouterr().err == ""
 
 
-def test_output_for_programs(tmp_path, capsys):
-    file, past = str(tmp_path / "loop.json"), tmp_path / "past.csv"
+def test_output_for_programs(file, tmp_path, call):
+    past = tmp_path / "past.csv"
     past.write_text("x,y\n" + "".join(f"{x / 8},{-((x / 8 - 0.5) ** 2)}\n" for x in range(9)))
-    assert run("new", file, "x=0:1", "--unit", "rounds") == 0
-    assert run("recommend", file, "--time", "-1e3") == 0
+    call("recommend", file, "--time", "-1e3")
 
-    def read(*argv):
-        capsys.readouterr()
-        assert run(argv[0], file, *argv[1:]) == 0
-        line = json.loads(capsys.readouterr().out)
-        return line
+    def read(command, *options):
+        return json.loads(call(command, file, *options))
 
     assert read("recommend") == {"point": {"x": 0.5}, "mean": None, "sd": None}
-    assert run("import", file, str(past)) == 0
+    call("import", file, str(past))
     asked = read("ask")
     summary, best = read("status", "--json"), read("recommend")
     assert (summary["measurements"], summary["failed"], summary["open"]) == (9, 0, [asked])
@@ -180,7 +145,7 @@ def test_output_for_programs(tmp_path, capsys):
     assert best["mean"] == pytest.approx(float(posterior.mean))
     assert best["sd"] == pytest.approx(float(posterior.variance.sqrt()))
     assert read("recommend", "--time", "500")["sd"] > best["sd"]
-    assert run("discard", file, "--number", "1") == 0
+    call("discard", file, "--number", "1")
     assert read("status", "--json")["open"] == []
     loop = Loop.load(file)
     assert loop.table()["ok"].all()
@@ -192,60 +157,51 @@ def test_output_for_programs(tmp_path, capsys):
     assert "more likely to fail" in summary["words"]
 
 
-def test_choices_are_made_asked_for_and_observed(tmp_path, capsys):
-    file, parameters = str(tmp_path / "loop.json"), ("temperature=-20:80", "metal=steel,a=b,7")
-    assert run("new", file, *parameters, "n=1:9:int") == 0
-    output = capsys.readouterr().out
+def test_choices_are_made_asked_for_and_observed(tmp_path, call):
+    file = str(tmp_path / "loop.json")
+    output = call("new", file, "temperature=-20:80", "metal=steel,a=b,7", "n=1:9:int")
     assert "metal: Choice('steel', 'a=b', '7')" in output
     assert "temperature: Float(-20, 80)" in output
     assert "n: Integer(1, 9)" in output
     for metal in ("steel", "a=b", "7"):
-        assert run("observe", file, "-1.5", "temperature=-3", f"metal={metal}", "n=2") == 0
+        call("observe", file, "-1.5", "temperature=-3", f"metal={metal}", "n=2")
     assert Loop.load(file).table()["metal"].tolist() == ["steel", "a=b", "7"]
-    run("ask", file)
-    assert json.loads(capsys.readouterr().out)["point"]["metal"] in ("steel", "a=b", "7")
-    assert run("observe", file, "1", "temperature=3", "metal=stel", "n=2") == cli.EXIT_ERROR
-    output = capsys.readouterr().err
+    assert json.loads(call("ask", file))["point"]["metal"] in ("steel", "a=b", "7")
+    output = call("observe", file, "1", "temperature=3", "metal=stel", "n=2", fails=True)
     assert "metal is 'stel'; choose from 'steel', 'a=b', '7'" in output
 
 
-def test_choices_of_a_loop_from_python_are_written_as_python_or_json_has_them(tmp_path, capsys):
+def test_choices_of_a_loop_from_python_are_written_as_python_or_json_has_them(tmp_path, call):
     file = str(tmp_path / "loop.json")
     Loop({"on": Choice(True, False), "size": Choice(1, 2.5, "big", "2")}).save(file)
     for on, size in (("True", "1"), ("false", "2.5"), ("False", '"big"')):
-        assert run("observe", file, "1", f"on={on}", f"size={size}") == 0
+        call("observe", file, "1", f"on={on}", f"size={size}")
     table = Loop.load(file).table()
     assert table["on"].tolist() == [True, False, False]
     assert table["size"].tolist() == [1, 2.5, "big"]
     Loop({"size": Choice(1, "1")}).save(file)
-    capsys.readouterr()
-    assert run("observe", file, "1", "size=1") == cli.EXIT_ERROR
-    assert "'size=1' may be 1 or '1'" in capsys.readouterr().err
+    assert "'size=1' may be 1 or '1'" in call("observe", file, "1", "size=1", fails=True)
 
 
-def test_coordinates_without_names(tmp_path, capsys):
+def test_coordinates_without_names(tmp_path, call):
     file = str(tmp_path / "loop.json")
     Loop([(0.0, 1.0), (-5.0, 5.0)], unit="hours").save(file)
-    assert run("observe", file, "2", "x1=-3", "x0=0.5") == 0
+    call("observe", file, "2", "x1=-3", "x0=0.5")
     assert Loop.load(file).history.X.tolist() == [[0.5, -3.0]]
-    capsys.readouterr()
-    assert run("observe", file, "2", "x0=0.5") == cli.EXIT_ERROR
-    assert "give x0=VALUE x1=VALUE" in capsys.readouterr().err
+    assert "give x0=VALUE x1=VALUE" in call("observe", file, "2", "x0=0.5", fails=True)
 
 
-def test_loops_that_the_command_line_cannot_run_or_plot(tmp_path, capsys):
+def test_loops_that_the_command_line_cannot_run_or_plot(tmp_path, call):
     file = str(tmp_path / "loop.json")
-    for argv in (("status",), ("ask",), ("observe", "1", "x=1")):
-        assert run(argv[0], file, *argv[1:]) == cli.EXIT_ERROR
-        assert f"{file} does not exist; run botorch-tv loop new" in capsys.readouterr().err
+    output = f"{file} does not exist; run botorch-tv loop new"
+    for argv in (("status", file), ("ask", file), ("observe", file, "1", "x=1")):
+        assert output in call(*argv, fails=True)
     Loop(random_search(kernel=RBFKernel(), noise=0.1), {"x": (0, 1)}).save(file)
-    for argv in (("status",), ("ask",)):
-        assert run(argv[0], file) == cli.EXIT_ERROR
-        output = capsys.readouterr().err
-        assert "or start a new loop with the table" in output
+    for command in ("status", "ask"):
+        assert "or start a new loop with the table" in call(command, file, fails=True)
     Loop({"x": (0, 1)}).save(file)
-    assert run("status", file, "--plot", str(tmp_path / "loop.png")) == cli.EXIT_ERROR
-    assert "observe a measurement first" in capsys.readouterr().err
+    output = call("status", file, "--plot", str(tmp_path / "loop.png"), fails=True)
+    assert "observe a measurement first" in output
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
@@ -295,22 +251,19 @@ def test_two_processes_that_are_killed_lose_nothing(kills, tmp_path):
     assert run("ask", str(file)) == 0
 
 
-def test_readings_are_amended_and_removed(tmp_path, capsys):
-    file = str(tmp_path / "loop.json")
-    run("new", file, "x=0:1", "--unit", "rounds")
+def test_readings_are_amended_and_removed(file, call):
     for y in (-1, 2, 3):
-        assert run("observe", file, str(y), f"x=0.{abs(y)}") == 0
-    run("ask", file)
-    run("tell", file, "--failed")
-    assert run("amend", file, "-2.5", "--number", "-1", "--time", "0.5") == 0
-    assert run("amend", file, "--failed", "--number", "-2") == 0
-    assert run("amend", file, "4", "--number", "1") == 0
-    assert run("remove", file, "--number", "-3") == 0
-    loop = Loop.load(file)
-    assert loop.table()["number"].tolist() == [-1, -2, 1]
-    assert loop.table()["y"].fillna(99).tolist() == [-2.5, 99, 4]
-    assert loop.table()["time"].tolist()[0] == 0.5
-    capsys.readouterr()
+        call("observe", file, str(y), f"x=0.{abs(y)}")
+    call("ask", file)
+    call("tell", file, "--failed")
+    call("amend", file, "-2.5", "--number", "-1", "--time", "0.5")
+    call("amend", file, "--failed", "--number", "-2")
+    call("amend", file, "4", "--number", "1")
+    call("remove", file, "--number", "-3")
+    table = Loop.load(file).table()
+    assert table["number"].tolist() == [-1, -2, 1]
+    assert table["y"].fillna(99).tolist() == [-2.5, 99, 4]
+    assert table["time"].tolist()[0] == 0.5
     before = Path(file).read_text()
     for argv, text in (
         (("amend", file, "3", "--failed", "--number", "1"), "give either the observation Y"),
@@ -319,104 +272,85 @@ def test_readings_are_amended_and_removed(tmp_path, capsys):
         (("remove", file, "--number", "8"), "give a number of the table"),
         (("tell", file, "1", "--number", "1"), "amend an answer"),
     ):
-        assert run(*argv) == 2
-        assert text in capsys.readouterr().err
+        assert text in call(*argv, fails=True)
     assert Path(file).read_text() == before
 
 
-def test_failed_observations(tmp_path, capsys):
-    file = str(tmp_path / "loop.json")
-    run("new", file, "x=0:1", "--unit", "rounds")
-    assert run("observe", file, "--failed", "x=0.5", "--time", "3") == 0
-    assert run("observe", file, "-.25", "x=0.25", "--time", "4") == 0
+def test_failed_observations(file, call):
+    call("observe", file, "--failed", "x=0.5", "--time", "3")
+    call("observe", file, "-.25", "x=0.25", "--time", "4")
     assert Loop.load(file).table()["y"].fillna(99).tolist() == [99, -0.25]
-    capsys.readouterr()
     for argv in (("--failed", "1", "x=0.5"), ("x=0.5",)):
-        assert run("observe", file, *argv) == 2
-        assert "give either the observation Y before NAME=VALUE" in capsys.readouterr().err
-    assert run("observe", file, "nan", "x=0.5") == 2
-    assert "for a failed measurement pass ok=False, or --failed" in capsys.readouterr().err
+        output = call("observe", file, *argv, fails=True)
+        assert "give either the observation Y before NAME=VALUE" in output
+    output = call("observe", file, "nan", "x=0.5", fails=True)
+    assert "for a failed measurement pass ok=False, or --failed" in output
 
 
-def test_a_printed_table_goes_in_again(tmp_path, capsys):
+def test_a_printed_table_goes_in_again(file, tmp_path, call):
     """Failures included, once each; neither amended nor removed readings come back."""
-    file, other, table = (str(tmp_path / name) for name in ("loop.json", "other", "table.csv"))
-    run("new", file, "x=0:1", "--unit", "rounds")
+    other, table = str(tmp_path / "other"), tmp_path / "table.csv"
     for t, y in enumerate((1, 2, None, 3, None)):
-        output = ("--failed",) if y is None else (str(y),)
-        assert run("observe", file, *output, f"x=0.{t}", "--time", str(t)) == 0
-    capsys.readouterr()
-    run("table", file)
-    Path(table).write_text(capsys.readouterr().out)
-    run("new", other, "x=0:1", "--unit", "rounds")
+        answer = "--failed" if y is None else str(y)
+        call("observe", file, answer, f"x=0.{t}", "--time", str(t))
+    table.write_text(call("table", file))
+    call("new", other, "x=0:1", "--unit", "rounds")
     for summary in ("Imported: 5 measurements\n", "Imported: 0 measurements; 5 already present\n"):
-        capsys.readouterr()
-        assert run("import", other, table) == 0
-        assert capsys.readouterr().out.startswith(summary)
-        ours, theirs = Loop.load(other).table(), Loop.load(file).table()
-        assert ours.equals(theirs)
-    run("amend", other, "7", "--number", "-1")
-    run("remove", other, "--number", "-5")
+        assert call("import", other, str(table)).startswith(summary)
+        assert Loop.load(other).table().equals(Loop.load(file).table())
+    call("amend", other, "7", "--number", "-1")
+    call("remove", other, "--number", "-5")
     before = Loop.load(other).table()
-    assert run("import", other, table) == 0
+    call("import", other, str(table))
     assert Loop.load(other).table().equals(before)
     assert len(before) == 4
 
 
-def test_the_column_ok_of_a_table(tmp_path, capsys):
-    file, table = str(tmp_path / "loop.json"), tmp_path / "table.csv"
-    run("new", file, "x=0:1", "--unit", "rounds")
-    capsys.readouterr()
+def test_the_column_ok_of_a_table(file, tmp_path, call):
+    table, own = tmp_path / "table.csv", str(tmp_path / "own.json")
     table.write_text("x,y,ok\n0.1,,True\n0.2,9,FALSE\n0.3,,0\n0.4,4,1\n0.5,5,\n")
-    assert run("import", file, str(table)) == 0
-    assert capsys.readouterr().out == "Imported: 4 measurements; 1 row without y skipped\n"
+    output = "Imported: 4 measurements; 1 row without y skipped\n"
+    assert call("import", file, str(table)) == output
     assert Loop.load(file).table()["y"].fillna(99).tolist() == [99, 99, 4, 5]
     table.write_text("x,y,ok\n0.1,1,perhaps\n")
-    assert run("import", file, str(table)) == 2
-    assert "column 'ok' has 'perhaps'; give True, or False" in capsys.readouterr().err
-    run("new", str(tmp_path / "own.json"), "ok=0:1", "--unit", "rounds")
+    output = call("import", file, str(table), fails=True)
+    assert "column 'ok' has 'perhaps'; give True, or False" in output
+    call("new", own, "ok=0:1", "--unit", "rounds")
     table.write_text("ok,y\n0.0,1\n")  # a parameter of that name
-    assert run("import", str(tmp_path / "own.json"), str(table)) == 0
-    assert Loop.load(tmp_path / "own.json").table()["ok (parameter)"].tolist() == [0.0]
+    call("import", own, str(table))
+    assert Loop.load(own).table()["ok (parameter)"].tolist() == [0.0]
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device")
-def test_files_that_never_end(tmp_path, capsys):
-    file = str(tmp_path / "loop.json")
-    run("new", file, "x=0:1")
+def test_files_that_never_end(file, tmp_path, call):
     for argv in (("status", "/dev/zero"), ("import", file, "/dev/zero")):
-        assert run(*argv) == 2
-        assert "/dev/zero is a device or a pipe, but it must be" in capsys.readouterr().err
+        output = "/dev/zero is a device or a pipe, but it must be"
+        assert output in call(*argv, fails=True)
     with pytest.raises(ValueError, match="is a folder, but it must be a regular file"):
         Loop.load(tmp_path)
     with pytest.raises(FileNotFoundError):
         Loop.load(tmp_path / "other.json")
 
 
-def test_a_printed_table_of_parameters_called_as_its_columns_is_taken_in(tmp_path, capsys):
+def test_a_printed_table_of_parameters_called_as_its_columns_is_taken_in(tmp_path, call):
     old, new, table = str(tmp_path / "old"), str(tmp_path / "new"), tmp_path / "table.csv"
     for file in (old, new):
-        assert run("new", file, "y=0:10", "time=0:1", "--unit", "rounds") == 0
-    assert run("observe", old, "7.5", "y=2", "time=0.25", "--time", "3") == 0
-    capsys.readouterr()
-    assert run("table", old) == 0
-    table.write_text(capsys.readouterr().out)
-    assert run("import", new, str(table)) == 0
+        call("new", file, "y=0:10", "time=0:1", "--unit", "rounds")
+    call("observe", old, "7.5", "y=2", "time=0.25", "--time", "3")
+    table.write_text(call("table", old))
+    call("import", new, str(table))
     [point], [value] = Loop.load(new).history.points, Loop.load(new).history.y.tolist()
     assert (point["y"], point["time"], value) == (pytest.approx(2.0), pytest.approx(0.25), 7.5)
     table.write_text("y,time\n1,0.5\n")
-    assert run("import", new, str(table)) == 2
-    assert "needs exactly one column 'y'" in capsys.readouterr().err
+    assert "needs exactly one column 'y'" in call("import", new, str(table), fails=True)
 
 
-def test_a_table_without_times_is_counted_once(tmp_path, capsys):
-    file, table = str(tmp_path / "loop.json"), tmp_path / "past.csv"
-    assert run("new", file, "t=20:80", "--unit", "rounds") == 0
-    table.write_text("t,y\n30,1\n30,1\n31,2\n")
-    assert run("import", file, str(table)) == 0
-    table.write_text("t,y\n30,1\n30,1\n31,2\n32,2\n")
-    assert run("import", file, str(table)) == 0
-    assert "Imported: 1 measurement; 3 already present" in capsys.readouterr().out
+def test_a_table_without_times_is_counted_once(file, tmp_path, call):
+    table = tmp_path / "past.csv"
+    table.write_text("x,y\n0.3,1\n0.3,1\n0.4,2\n")
+    call("import", file, str(table))
+    table.write_text("x,y\n0.3,1\n0.3,1\n0.4,2\n0.5,2\n")
+    assert "Imported: 1 measurement; 3 already present" in call("import", file, str(table))
     assert Loop.load(file).history.y.tolist() == [1.0, 1.0, 2.0, 2.0]
 
 
@@ -438,14 +372,12 @@ REFUSED_TABLES = {
 
 
 @pytest.mark.parametrize("table", REFUSED_TABLES, ids=range(len(REFUSED_TABLES)))
-def test_tables_that_are_refused(table, tmp_path, capsys):
+def test_tables_that_are_refused(table, tmp_path, call):
     file, past = tmp_path / "loop.json", tmp_path / "past.csv"
-    run("new", str(file), "x=0:1")
+    call("new", str(file), "x=0:1")
     past.write_text(table + "\n")
     before = file.read_bytes()
-    capsys.readouterr()
-    assert run("import", str(file), str(past)) == cli.EXIT_ERROR
-    assert re.search(REFUSED_TABLES[table], capsys.readouterr().err)
+    assert re.search(REFUSED_TABLES[table], call("import", str(file), str(past), fails=True))
     assert file.read_bytes() == before
 
 
@@ -467,21 +399,43 @@ REFUSED = {
     "tell F one": "'one' is not a number; give an observation such as -3.7",
     "observe F 1,5 x=0": "'1,5' is not a number",
     "tell F": "either the observation Y or --failed",
-    "ask F --time noon": "neither a number nor a date",
+    "ask F --time noon": "such as 2026-03-01T08:30+01:00",
     "ask F --now 3": "the times of this loop are datetimes",
+    "ask H": "or set pending to 3",
+    "ask H --time 2026-03-01T08:00+00:00": "tell or discard a suggestion by its number",
+    "recommend H --time 2026-03-01T08:00+00:00": "the newest measurement was made at 2026-03-02",
+    "tell H 1": "give the number",
+    "tell H 1 --number 9": "open are: 2 at",
+    "tell H nan --number 2": "or --failed",
+    "tell H 2 --number 1": "amend an answer, or observe a point that was not suggested",
+    "observe H 1 z=0.5": "'z'",
+    "observe H 1 x=one": "x is 'one', but it must be a number from 0 to 1",
+    "observe H 1 x": "'x' is not a parameter with a value; give NAME=VALUE",
+    "observe H 1 x=0 x=1": "x x: a parameter is given twice",
+    "observe H 1 x=0.5 --time 3": "such as 2026-03-01T08:30+01:00",
+    "observe H 1 x=0.5 --time 2026-03-01": "such as 2026-03-01T08:30+01:00",
     "observe F 1 x=3": "x is 3.0, but it must be a number from 0 to 1; change it",
     "ask nowhere": "does not exist; run botorch-tv loop new",
     "ask F --when 3": "--when 3 (see botorch-tv --help)",
 }
 
 
+LATE = ("--time", "2026-03-02T08:00+00:00")
+
+
 @pytest.mark.parametrize("command", REFUSED)
-def test_refused(command, tmp_path, capsys):
-    file = tmp_path / "loop.json"
-    run("new", str(file), "x=0:1")
-    before = file.read_bytes()
-    capsys.readouterr()
-    names = {"F": str(file), "G": str(tmp_path / "new.json"), "nowhere": str(tmp_path / "no.json")}
-    assert run(*(names.get(word, word) for word in command.split())) == cli.EXIT_ERROR
-    assert REFUSED[command] in capsys.readouterr().err
-    assert file.read_bytes() == before
+def test_refused(command, tmp_path, call):
+    """In F nothing was asked; in H suggestion 1 is answered, 2 and 3 are open."""
+    idle, busy = tmp_path / "F.json", tmp_path / "H.json"
+    call("new", str(idle), "x=0:1")
+    call("new", str(busy), "x=0:1", "--pending", "2")
+    for argv in (("ask",), ("ask",), ("tell", "1", "--number", "1"), ("ask",)):
+        call(argv[0], str(busy), *argv[1:], *LATE)
+    before = idle.read_bytes(), busy.read_bytes()
+    names = {"F": str(idle), "H": str(busy)}
+    names |= {"G": str(tmp_path / "new.json"), "nowhere": str(tmp_path / "no.json")}
+    output = call(*(names.get(word, word) for word in command.split()), fails=True)
+    assert REFUSED[command] in output
+    # Fixes are commands, not Python.
+    assert not re.search(r"\w\(|\+=|suggestion=|datetime\.|loop\.\w+\(", output)
+    assert (idle.read_bytes(), busy.read_bytes()) == before

@@ -33,7 +33,7 @@ pytest.importorskip("numba")
 from botorch_tv.simulation import compiled as compiled_rounds
 from botorch_tv.simulation.compiled import CompiledTable
 
-TRIALS, HORIZON = 6, 110
+TRIALS, HORIZON = 6, 80
 DOMAINS = {
     "square": Grid.regular(10, 2),
     "odd": Grid.regular(7, 2),
@@ -75,9 +75,9 @@ def skewed(points: int) -> Tensor:
 @pytest.mark.parametrize(
     ("domain", "kernel"),
     [
-        pytest.param(Grid.regular(16, 2), smooth(0.8), id="even product"),
-        pytest.param(Grid.regular(17, 2), smooth(0.8), id="odd product"),
-        pytest.param(Grid.regular(15, 2), torch.kron(skewed(15), skewed(15)), id="skewed product"),
+        pytest.param(Grid.regular(10, 2), smooth(0.8), id="even product"),
+        pytest.param(Grid.regular(11, 2), smooth(0.8), id="odd product"),
+        pytest.param(Grid.regular(9, 2), torch.kron(skewed(9), skewed(9)), id="skewed product"),
         pytest.param(SCATTERED, smooth(0.2), id="scattered"),
     ],
 )
@@ -110,8 +110,8 @@ def both(world, strategies, horizon, trials=TRIALS):
     return compiled, eager
 
 
-@pytest.mark.parametrize("noise", [1e-6, 1e-4, 2e-3, 0.01])
-@pytest.mark.parametrize(("points", "lengthscale"), [(6, 0.3), (17, 0.8)])
+@pytest.mark.parametrize("noise", [1e-6, 1e-4, 0.01])
+@pytest.mark.parametrize(("points", "lengthscale"), [(6, 0.3), (11, 0.8)])
 def test_the_limit_of_little_noise_depends_on_the_rate(points, lengthscale, noise):
     lost = (1 - noise / LEAST_NOISE) * LEAST_LOST
     domain, kernel = Grid.regular(points, 2), smooth(lengthscale)
@@ -130,7 +130,7 @@ def test_the_limit_of_little_noise_depends_on_the_rate(points, lengthscale, nois
 
 # Posteriors are compared above, so few combinations suffice for choices; a rough kernel is no
 # product over coordinates.
-QUICK = ("smooth-odd", "smooth-line", "rough-square", "rough-scattered")
+QUICK = ("smooth-odd", "rough-scattered")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import math
+import re
 from statistics import NormalDist
 
 import numpy as np
@@ -125,31 +126,6 @@ def drawn():
     return drawn_diagnosis({"GP": 2.0, "ET": 2.5}, trials=6, rounds=30, trigger_of="ET")
 
 
-def test_summary_by_hand():
-    fired = np.array([[True, False], [True, True]])
-    values = {
-        "observation": [[3.5, 0.0], [-3.25, 4.0]],  # causes as in test_triggers
-        "objective": [[2.5, 0.0], [-1.75, 2.5]],
-        "band": np.full((2, 2), 3.0),
-        "simple_regret": [[1.0, 2.0], [3.0, 4.0]],
-    }
-    drawn = make_diagnosed({"GP": {"mean": np.zeros((2, 2))}, "ET": values}, {"ET": fired})
-    table = diagnosis_table(drawn)
-    row = table.loc["ET"]
-    assert row["triggers"] == 1.5
-    assert list(row[["by_objective", "by_noise", "by_both"]]) == pytest.approx([1 / 3] * 3)
-    assert row["objective"] == 0.25  # z = 1.645
-    assert row["observation"] == 0.25
-    assert row["played"] == 0.25
-    assert row["simple_regret"] == 2.5
-    assert table.loc["GP", ["triggers", "by_objective"]].isna().all()
-    assert table.loc["GP", "objective"] == 1
-    lines = diagnosis_text(table).splitlines()
-    assert lines[1].split() == ["GP", "100%", "100%", "100%", "0.000"]
-    assert lines[2].split() == ["ET", "1.50", "33%", "33%", "33%", "25%", "25%", "25%", "2.500"]
-    assert "triggers" not in diagnosis_text(table.loc[["GP"]]).splitlines()[0]
-
-
 def test_files_of_a_study(drawn, tmp_path):
     written = write_diagnosis(drawn, tmp_path / "study")
     assert {path.name for path in written} == {f"study{ending}" for ending in ENDINGS}
@@ -161,14 +137,17 @@ def test_files_of_a_study(drawn, tmp_path):
     )
 
 
-def test_compare_and_plot_write_the_diagnosis(tmp_path, capsys):
-    assert cli.main(["compare", *TINY, "--diagnose", "--out", str(tmp_path)]) == 0
-    expected = {f"compare{ending}" for ending in {".nc", ".csv", ".png"} | ENDINGS}
+def test_compare_and_plot_write_what_is_recorded(tmp_path, capsys):
+    record, maps = ["--diagnose", "--prediction-error"], "-prediction-error.png"
+    assert cli.main(["compare", *TINY, *record, "--out", str(tmp_path)]) == 0
+    expected = {f"compare{ending}" for ending in {".nc", ".csv", ".png", maps} | ENDINGS}
     assert {path.name for path in tmp_path.iterdir()} == expected
-    assert "f in 90%" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "f in 90%" in printed
+    assert re.search(r"mean over arms, rounds and trials: \S+-UCB [\d.]+ ± [\d.]+, ", printed)
     picture = tmp_path / "again" / "picture.svg"
     assert cli.main(["plot", str(tmp_path / "compare.nc"), "--out", str(picture)]) == 0
-    drawn = {f"picture{ending}" for ending in {".svg"} | ENDINGS}
+    drawn = {f"picture{ending}" for ending in {".svg", maps} | ENDINGS}
     assert {path.name for path in picture.parent.iterdir()} == drawn
 
 
@@ -188,6 +167,7 @@ def result():
     observation[0, 3], objective[0, 3] = -3.25, -1.75  # model 1.75, noise 1.5 > 1, downwards
     observation[1, 2], objective[1, 2] = 4.0, 2.5  # model 2.5 > 2, noise 1.5 > 1
     armed = {"observation": observation, "objective": objective, "band": np.full((2, 4), 3.0)}
+    armed["simple_regret"] = np.arange(8.0).reshape(2, 4) - 1
     return make_diagnosed({"R": {"mean": np.ones((2, 4))}, "ET": armed}, {"R": ~NONE, "ET": fired})
 
 
@@ -209,6 +189,18 @@ def test_table_by_hand(result):
         "cause": ["objective", "noise", "both"],
     }
     assert {name: list(column) for name, column in table.items()} == wanted
+    table = diagnosis_table(result)
+    row = table.loc["ET"]
+    assert row["triggers"] == 1.5
+    assert list(row[["by_objective", "by_noise", "by_both"]]) == pytest.approx([1 / 3] * 3)
+    assert list(row[["objective", "observation", "played"]]) == [5 / 8] * 3  # z = 1.645
+    assert row["simple_regret"] == 2.5
+    assert table.loc["R", ["triggers", "by_objective"]].isna().all()
+    assert table.loc["R", "objective"] == 1
+    lines = diagnosis_text(table).splitlines()
+    assert lines[1].split() == ["R", "100%", "100%", "100%", "0.000"]
+    assert lines[2].split() == ["ET", "1.50", "33%", "33%", "33%", "62%", "62%", "62%", "2.500"]
+    assert "triggers" not in diagnosis_text(table.loc[["R"]]).splitlines()[0]
     quiet = make_diagnosed({"ET": {"band": np.ones((2, 3))}}).triggers()
     assert quiet.empty
     assert list(quiet.columns) == list(wanted)

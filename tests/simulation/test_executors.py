@@ -25,7 +25,7 @@ from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.identity import libraries
-from botorch_tv.simulation import MarkovWorld, StudyResult, World, executors
+from botorch_tv.simulation import StudyResult, World, executors
 from botorch_tv.simulation.store import Store
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective, OnArms
@@ -226,23 +226,13 @@ def test_other_versions_of_libraries_are_refused(monkeypatch) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_missing_devices(tmp_path) -> None:
-    for device, message in (
-        ("cuda", "PyTorch sees 0 CUDA devices"),
-        ("gpu", "'gpu', but PyTorch has no such device"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            study(tmp_path / "study", device=device)
-        assert not (tmp_path / "study").exists()
-        with pytest.raises(ValueError, match=message):
-            study(executor=Remote(), device=device)
+    for save_to, executor in ((tmp_path / "study", None), (None, Remote())):
+        with pytest.raises(ValueError, match="PyTorch sees 0 CUDA devices"):
+            study(save_to, executor=executor, device="cuda")
+    assert not (tmp_path / "study").exists()
 
 
-class Small(MarkovWorld):
-    def __init__(self) -> None:
-        super().__init__(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
-
-
-class Undefined(Small):
+class Undefined(PlainWorld):
     """Has an invalid value on one arm in one round."""
 
     def __init__(self, value: float) -> None:
@@ -268,7 +258,7 @@ class Misjudged(World):
 
     def __init__(self, at: int) -> None:
         super().__init__(Grid.regular(5, 2), 0.02)
-        self.at, self.values = at, Small()
+        self.at, self.values = at, PlainWorld()
 
     def objectives(self, stream: Stream) -> Iterator[Objective]:
         for t, right in enumerate(self.values.objectives(stream), start=1):
@@ -288,7 +278,7 @@ def triggered() -> Strategy:
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_invalid_values_of_a_world(value: float) -> None:
-    with pytest.raises(ValueError, match=r"trial 9 is (nan|inf), but it") as found:
+    with pytest.raises(ValueError, match=f"trial 9 is {value}, but it") as found:
         study(world=Undefined(value), trials=16)
     assert "in round 3 of trials 8 to 15, as regret is checked" in found.value.__notes__[0]
 
@@ -310,9 +300,9 @@ def test_errors_of_rules(workers: int) -> None:
     assert error.value.__notes__ == [where]
 
 
-@pytest.mark.parametrize("label", ["a\0b", "\ud800", "  ", "a\nb"])
-def test_labels_and_seeds_that_no_file_can_store(label) -> None:
-    with pytest.raises(ValueError, match="cannot be printed or stored in a file; give text"):
-        study(strategies={label: gp_ucb(kernel=KERNEL, noise=0.02)}, trials=1)
+def test_labels_and_seeds_that_no_file_can_store() -> None:
+    for label in ("a\0b", "\ud800", "  ", "a\nb"):
+        with pytest.raises(ValueError, match="cannot be printed or stored in a file; give text"):
+            study(strategies={label: gp_ucb(kernel=KERNEL, noise=0.02)}, trials=1)
     with pytest.raises(ValueError, match=r"seed is 18446744073709551616; give .* below 2\*\*64"):
         study(seed=2**64, trials=1)

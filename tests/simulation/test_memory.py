@@ -143,13 +143,10 @@ def test_all_statistics_are_those_in_memory(whole: StudyResult, tmp_path: Path) 
     equal(regret_curves(result, True), regret_curves(whole, True))
     equal(result.prediction_error, whole.prediction_error)
     np.testing.assert_allclose(result.total_regret("TS"), whole.total_regret("TS"), rtol=1e-12)
-    assert result.paired_difference("ET", "TV") == pytest.approx(
-        whole.paired_difference("ET", "TV")
-    )
-    equal(
-        StudyResult(result.data.sel(strategy=["TV", "ET"])).summary(),
-        StudyResult(whole.data.sel(strategy=["TV", "ET"])).summary(),
-    )
+    pair = ("ET", "TV")
+    assert result.paired_difference(*pair) == pytest.approx(whole.paired_difference(*pair))
+    parts = (StudyResult(each.data.sel(strategy=["TV", "ET"])) for each in (result, whole))
+    equal(*(part.summary() for part in parts))
     assert isinstance(result.plot(tmp_path / "regret.png"), Figure)
     assert len(write_diagnosis(result, tmp_path / "found")) == 5
     assert len(write_maps(result, tmp_path / "found")) == 1
@@ -195,19 +192,24 @@ def test_older_results_do_not_change(whole: StudyResult, tmp_path: Path) -> None
         _ = first.regret.values
 
 
+def flip(file: Path, place: int) -> None:
+    """Change one bit."""
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+
+
 @pytest.mark.usefixtures("little")
 def test_damaged_files(tmp_path: Path) -> None:
     result = study(tmp_path / "folder")
     saved, file = result.save(tmp_path / "it.nc"), tmp_path / "folder/TV/0000004-4.npz"
-    content = file.read_bytes()
-    place = content.index(np.float64(result.regret.values[2, 5, 3]).tobytes())
-    file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    number = np.float64(result.regret.values[2, 5, 3]).tobytes()
+    flip(file, file.read_bytes().index(number))
     with pytest.raises(ValueError, match=r"0000004-4\.npz is damaged"):
         _ = result.regret.values
     with h5py.File(saved) as opened:
         place = opened["regret"].id.get_chunk_info(0).byte_offset + 20
-    content = saved.read_bytes()
-    saved.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    flip(saved, place)
     with pytest.raises(ValueError, match="is damaged or not a netCDF file"):
         StudyResult.load(saved, in_memory=True)
     loaded = StudyResult.load(saved, in_memory=False)

@@ -28,31 +28,30 @@ def replayed(world: PanelWorld, trials: int) -> np.ndarray:
     return np.stack([row.clone().numpy() for row in world.rounds(stream)], axis=1)
 
 
-def test_model_and_objective():
-    values = 10 + 3 * make_panel(60, 8, gaps=0.0).values
-    world = PanelWorld(values, 40)
-    mean, scale = values[:40].mean(), values[:40].std()
-    z = (values - mean) / scale
-    assert float(world.mean) == pytest.approx(mean)
-    assert world.scale == pytest.approx(scale)
-    np.testing.assert_allclose(world.kernel, z[:40].T @ z[:40] / 40, atol=1e-12)
-    assert world.model_noise == pytest.approx(0.05)
-    assert (world.noise, world.horizon) == (0.0, 20)
-    np.testing.assert_array_equal(world.domain.X.squeeze(-1), np.arange(8))
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("center", ["all", "arm"])
+def test_model_and_objective(center, standardize):
+    values = 280 + np.arange(8) + 3 * make_panel(60, 8, gaps=0.0).values
+    options = {"center": center, "standardize": standardize, "noise_share": 0.2}
+    world = PanelWorld(torch.from_numpy(values), 40, observation_noise=0.3, **options)
+    centred = values - values[:40].mean(0 if center == "arm" else None)
+    spread = np.sqrt((centred[:40] ** 2).mean())
+    assert world.scale == pytest.approx(spread if standardize else 1)
+    z = centred / world.scale
+    np.testing.assert_allclose(world.mean, values[:40].mean(0 if center == "arm" else None))
+    np.testing.assert_allclose(world.kernel, z[:40].T @ z[:40] / 40)
+    assert world.model_noise == pytest.approx(0.2 * (spread / world.scale) ** 2)
     for trial in replayed(world, 3):
-        np.testing.assert_allclose(trial, z[40:], atol=1e-12)
+        np.testing.assert_allclose(trial, z[40:], atol=1e-11)
+    assert (world.noise, world.horizon) == (0.3, 20)
+
+
+def test_defaults():
+    world = PanelWorld(make_panel(60, 8, gaps=0.0).values, 40)
+    assert world.model_noise == pytest.approx(0.05)
+    assert world.noise == 0.0
+    np.testing.assert_array_equal(world.domain.X.squeeze(-1), np.arange(8))
     assert world.available(0, torch.tensor([1, 2])) is None
-
-
-def test_centred_arms():
-    values = make_panel(60, 8, gaps=0.0).values + np.arange(8)
-    world = PanelWorld(torch.from_numpy(values), 40, center="arm", noise_share=0.2)
-    centred = values - values[:40].mean(0)
-    scale = np.sqrt((centred[:40] ** 2).mean())
-    np.testing.assert_allclose(world.kernel, np.cov(values[:40].T, bias=True) / scale**2)
-    np.testing.assert_allclose(replayed(world, 1)[0], centred[40:] / scale)
-    assert world.model_noise == pytest.approx(0.2)
-    assert PanelWorld(values, 40, observation_noise=0.3).noise == 0.3
     single = Stream(0, "world", 0, 2, dtype=torch.float32, device=torch.device("cpu"))
     assert next(iter(world.rounds(single))).dtype == torch.float32
 
@@ -66,15 +65,6 @@ def test_identity_is_the_readings_and_not_the_fit():
     changed[45, 2] = 0.5
     assert describe(PanelWorld(changed, 40), "world") != before
     assert repr(world) == repr(PanelWorld(values, 40))
-
-
-def test_units_of_readings():
-    values = 280 + 5 * make_panel(60, 8, gaps=0.0).values
-    unit, own = PanelWorld(values, 40), PanelWorld(values, 40, standardize=False)
-    assert own.scale == 1.0
-    np.testing.assert_allclose(own.kernel, unit.kernel * unit.scale**2)
-    np.testing.assert_allclose(own.objective, unit.objective * unit.scale, atol=1e-12)
-    assert own.model_noise == pytest.approx(0.05 * unit.scale**2)
 
 
 def test_epsilon_is_fitted_to_training_rows():
@@ -120,8 +110,6 @@ def test_first_arms():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train": 10}, "train is 10, .* 10 rows .* at most 9"),
-        ({"first_arm": 3}, "first_arm is 3, .* 0 to 2"),
         ({"coordinates": np.zeros((2, 2))}, "coordinates .*give 3"),
         ({"coordinates": np.zeros((3, 2))}, "the same coordinates"),
         ({"values": np.zeros((10, 3))}, "standard deviation of the training rows is 0"),
@@ -174,23 +162,20 @@ def plane_covariance(coordinates: np.ndarray) -> np.ndarray:
 RATES = [0.0, 1e-6, 0.01, 0.3, 0.97, 1.0]
 
 
-@pytest.mark.parametrize("labels", [None, np.arange(10) // 3])
-def test_likelihood_by_dense_formula(labels):
+FEATURES = np.random.default_rng(2).standard_normal((6, 2))
+
+
+@pytest.mark.parametrize(
+    ("covariance", "rows"),
+    [(line_covariance(6), None), (line_covariance(6), 3), (FEATURES @ FEATURES.T, 4)],
+    ids=["whole", "grouped", "singular"],
+)
+def test_likelihood_by_dense_formula(covariance, rows):
     values = np.random.default_rng(1).standard_normal((10, 6))
     values[[4, 7]] = np.nan  # rows without readings
-    covariance = line_covariance(6)
-    curve = log_likelihood(values, covariance, 0.05, RATES, groups=None if labels is None else 3)
+    labels = None if rows is None else np.arange(10) // rows
+    curve = log_likelihood(values, covariance, 0.05, RATES, groups=rows)
     dense = [dense_log_likelihood(values, covariance, 0.05, e, labels) for e in RATES]
-    np.testing.assert_allclose(curve, dense, rtol=1e-9)
-
-
-def test_singular_covariance_and_rows_per_group():
-    random = np.random.default_rng(2)
-    features = random.standard_normal((7, 2))
-    values = random.standard_normal((9, 7))
-    labels = np.arange(9) // 4
-    curve = log_likelihood(values, features @ features.T, 0.1, RATES, groups=4)
-    dense = [dense_log_likelihood(values, features @ features.T, 0.1, e, labels) for e in RATES]
     np.testing.assert_allclose(curve, dense, rtol=1e-9)
 
 
@@ -214,18 +199,14 @@ def test_maximum_by_dense_likelihood():
         ({"values": np.zeros((5, 2))}, r"values have shape \(5, 2\), but the covariance is of 3"),
         ({"values": np.full((5, 3), np.nan)}, "none of the 1 groups has two rows"),
         ({"groups": 1}, "none of the 5 groups has two rows"),
+        ({"covariance": np.diag([1.0, 1.0, -1e-7])}, "indefinite"),
     ],
 )
 def test_bad_fits(change, message):
-    given = {"values": np.ones((5, 3)), "covariance": np.eye(3), "noise": 0.1, **change}
-    with pytest.raises(ValueError, match=message):
-        fit_epsilon(**given)
-
-
-def test_indefinite_covariance_and_rates_out_of_range():
-    with pytest.raises(InputDataError, match="indefinite"):
-        fit_epsilon(np.ones((5, 2)), np.diag([1.0, -1e-7]), 0.1)
-    fit_epsilon(np.ones((5, 2)), np.diag([1.0, -1e-9]), 0.1)
+    given = {"values": np.ones((5, 3)), "covariance": np.diag([1.0, 1.0, -1e-9]), "noise": 0.1}
+    fit_epsilon(**given)
+    with pytest.raises((ValueError, InputDataError), match=message):
+        fit_epsilon(**given | change)
     with pytest.raises(ValueError, match=r"epsilon is \[1.5\]"):
         log_likelihood(np.ones((5, 2)), np.eye(2), 0.1, [1.5])
 
@@ -245,6 +226,8 @@ def test_covariance_from_the_rows_a_pair_shares():
             both = ~np.isnan(values[:, i]) & ~np.isnan(values[:, j])
             expected[i, j] = (values[both, i] * values[both, j]).mean()
     np.testing.assert_allclose(sample_covariance(values), expected, atol=1e-12)
+    apart = np.array([[1.0, GAP], [2.0, GAP], [GAP, 3.0], [GAP, -1.0]])  # no common row
+    np.testing.assert_allclose(sample_covariance(apart), [[2.5, 0], [0, 5]])
 
 
 def test_negative_eigenvalues_are_clipped():
@@ -255,11 +238,6 @@ def test_negative_eigenvalues_are_clipped():
     assert eigenvalues[0] < -0.1
     nearest = vectors @ np.diag(eigenvalues.clip(0)) @ vectors.T
     np.testing.assert_allclose(sample_covariance(values), nearest, atol=1e-12)
-
-
-def test_arms_without_common_rows_are_uncorrelated():
-    values = np.array([[1.0, np.nan], [2.0, np.nan], [np.nan, 3.0], [np.nan, -1.0]])
-    np.testing.assert_allclose(sample_covariance(values), [[2.5, 0], [0, 5]])
 
 
 def test_fewer_rows_than_arms():

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from pictures import assert_bands, assert_curves, assert_written, named_curves
 from synthetic_results import drawn_diagnosis, make_result, random_result
 
-from botorch_tv.cli.command import main
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, Weights, run_study
 from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
@@ -109,6 +108,7 @@ def test_first_reset_histogram():
     assert " N = 5" in texts(figure)
 
 
+# Tiny grids have arms far apart.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 PLAIN = random_result({"ET-GP-UCB": 0.5, "own": 1.0}, trials=4, rounds=40, resets_of="ET-GP-UCB")
 DIAGNOSED = drawn_diagnosis({"ET-GP-UCB": 2.0, "GP": 3.0}, 8, 60, trigger_of="ET-GP-UCB")
@@ -186,15 +186,6 @@ def test_trigger_picture_marks_every_reset(diagnosed, tmp_path):
     assert f"trial {trial}: resets {len(fired)} (" in figure.get_suptitle()
 
 
-def test_studies_without_triggers_and_diagnosis(diagnosed):
-    for label in ("SW", "GP-UCB"):
-        with pytest.raises(ValueError, match=f"{label} does not reset by a trigger"):
-            diagnosed.plot_triggers(label)
-    for name in ("plot_triggers", "plot_calibration", "plot_simple_regret"):
-        with pytest.raises(ValueError, match=r"run_study\(\.\.\., record=\(Diagnosis\(\),\)\)"):
-            getattr(make_result({"A": [[1.0]]}), name)()
-
-
 def test_calibration_picture_draws_the_shares(diagnosed, tmp_path):
     figure = diagnosed.plot_calibration(tmp_path / "calibration.png")
     assert_written(tmp_path / "calibration.png")
@@ -219,8 +210,6 @@ def test_simple_regret_picture(diagnosed):
     assert ticks == {name: line.get_color() for name, line in named_curves(left).items()}
 
 
-# Tiny grids have arms far apart.
-pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 KERNEL = unit_kernel("se", 0.3)
 PLAYERS = {
     "GP": gp_ucb(kernel=KERNEL, noise=0.1),
@@ -274,38 +263,11 @@ def test_lattices_may_come_in_any_order() -> None:
     assert lattice(np.array([[0, 0], [1, 1], [0, 1], [2, 2.0]])) is None
 
 
-def test_studies_without_a_map(predicted) -> None:
-    cube = study(Grid.regular(2, 3), horizon=2)
-    with pytest.raises(ValueError, match="3 coordinates, but a map shows at most two"):
-        cube.plot_prediction_error()
-    plain = study(Grid.regular(2, 2), record=())
-    with pytest.raises(ValueError, match="did not record"):
-        plain.plot_prediction_error()
-
-
-@pytest.mark.parametrize(
-    ("mean", "error", "text"),
-    [
-        (1.0993, 0.0019, "1.099 ± 0.002"),
-        (0.775, 0.023, "0.78 ± 0.02"),
-        (12345.0, 321.0, "12345 ± 321"),
-        (0.5, float("nan"), "0.5"),
-        (0.5, 0.0, "0.5"),
-    ],
-)
-def test_texts_of_scores(mean, error, text) -> None:
-    assert str(Paired(mean, error)) == text
-
-
-def test_on_the_command_line(tmp_path, capsys) -> None:
-    options = ["--trials", "3", "--horizon", "6", "--strategies", "GP,TV", "--quiet"]
-    options += ["--prediction-error", "--points", "4", "--dim", "2", "--out", str(tmp_path)]
-    assert main(["compare", *options]) == 0
-    printed = capsys.readouterr().out
-    assert re.search(r"mean over arms, rounds and trials: \S+-UCB [\d.]+ ± [\d.]+, ", printed)
-    (tmp_path / "compare-prediction-error.png").unlink()
-    assert main(["plot", str(tmp_path / "compare.nc")]) == 0
-    assert_written(tmp_path / "compare-prediction-error.png")
+def test_texts_of_scores() -> None:
+    assert str(Paired(1.0993, 0.0019)) == "1.099 ± 0.002"
+    assert str(Paired(0.775, 0.023)) == "0.78 ± 0.02"
+    assert str(Paired(12345.0, 321.0)) == "12345 ± 321"
+    assert str(Paired(0.5, float("nan"))) == str(Paired(0.5, 0.0)) == "0.5"
 
 
 BANK = Bank(rates=(0.05, 0.0), hazards=(0.0, 0.1), lengthscales=(0.2, 0.4), noise_ratios=(0.01,))
@@ -338,9 +300,24 @@ def test_weights_are_means_and_bands_the_middle_half(weighted) -> None:
     np.testing.assert_allclose(figure.axes[-1].lines[0].get_ydata(), jump.mean(0))
 
 
-def test_studies_without_weights(weighted) -> None:
-    with pytest.raises(ValueError, match=r"GP has no recorded weights.*choose from adaptive"):
-        weighted.plot_weights(strategy="GP")
-    for record, message in (((), "record="), ((Weights(),), "give its bank to Weights")):
+def test_studies_that_cannot_be_drawn(diagnosed, weighted) -> None:
+    plain, record = study(Grid.regular(2, 2), record=()), r"run_study\(\.\.\., record=\("
+    cube = study(Grid.regular(2, 3), horizon=2)
+    learned = study(Grid.regular(3, 1), record=(Weights(),))
+    for draw, message in (
+        (partial(diagnosed.plot_triggers, "SW"), "SW does not reset by a trigger"),
+        (partial(diagnosed.plot_triggers, "GP-UCB"), "GP-UCB does not reset by a trigger"),
+        (plain.plot_triggers, record + r"Diagnosis\(\),\)\)"),
+        (plain.plot_calibration, record + r"Diagnosis\(\),\)\)"),
+        (plain.plot_simple_regret, record + r"Diagnosis\(\),\)\)"),
+        (plain.plot_prediction_error, "did not record"),
+        (plain.plot_weights, "record="),
+        (cube.plot_prediction_error, "3 coordinates, but a map shows at most two"),
+        (
+            partial(weighted.plot_weights, strategy="GP"),
+            "GP has no recorded weights.*from adaptive",
+        ),
+        (learned.plot_weights, "give its bank to Weights"),
+    ):
         with pytest.raises(ValueError, match=message):
-            study(Grid.regular(3, 1), record=record).plot_weights()
+            draw()

@@ -91,22 +91,17 @@ def test_a_recorder_of_a_user(whole: StudyResult) -> None:
     assert data["gain"].dtype == data["visits"].dtype == np.float64
 
 
-class Buffered(Recorder):
-    """Returns the same buffer for all rounds and strategies."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[int, Tensor] = {}
-
-    def variables(self, domain: Domain) -> Mapping[str, Variable]:
-        return {"mean again": Variable()}
-
-    def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
-        mean = seen.suggestion.mean
-        buffer = self._buffers.setdefault(len(mean), torch.empty_like(mean))
-        return {"mean again": buffer.copy_(mean)}
-
-
 def test_a_recorder_may_reuse_a_buffer() -> None:
+    buffers: dict[int, Tensor] = {}
+
+    class Buffered(Recorder):
+        def variables(self, domain: Domain) -> Mapping[str, Variable]:
+            return {"mean again": Variable()}
+
+        def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
+            mean = seen.suggestion.mean
+            return {"mean again": buffers.setdefault(len(mean), torch.empty_like(mean)).copy_(mean)}
+
     data = study((Buffered(), Diagnosis())).data
     np.testing.assert_array_equal(data["mean again"], data["mean"])
 
@@ -291,13 +286,6 @@ def test_dense_formula(predicted, label) -> None:
         predicted.squared_error.sel(strategy=label), errors.mean(-1), rtol=1e-8, atol=1e-12
     )
     np.testing.assert_array_equal(maps["position"], GRID.X)
-
-
-@pytest.mark.parametrize("chunk", [1, TRIALS])
-def test_chunks_change_nothing(predicted, chunk) -> None:
-    again = predict(chunk=chunk)
-    for name, values in predicted.prediction_error.items():
-        np.testing.assert_allclose(again.prediction_error[name], values, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_callers_may_overwrite_draws() -> None:
 
 
 def test_float32_runs_see_the_float64_numbers() -> None:
-    single = Stream(0, "a", 0, 8, dtype=torch.float32, device=torch.device("cpu"))
+    single = Stream(0, "a", 0, 8, **CPU | {"dtype": torch.float32})
     double = Stream(0, "a", 0, 8, **CPU)
     for _ in range(3):
         z, u = single.normal(3), single.uniform(3)
@@ -74,7 +74,7 @@ def test_uniform_variates_are_below_one_in_float32() -> None:
     trial = 77_607_813
     double = Stream(0, "a", trial, 1, **CPU).uniform()
     assert float(double) < 1 == float(double.float())
-    single = Stream(0, "a", trial, 1, dtype=torch.float32, device=torch.device("cpu")).uniform()
+    single = Stream(0, "a", trial, 1, **CPU | {"dtype": torch.float32}).uniform()
     assert float(single) == 1 - 2.0**-24
 
 
@@ -103,8 +103,7 @@ def drawn(kind: str) -> np.ndarray:
     """Round by round, `seeds x purposes x trials x rounds`."""
 
     def sequence(seed: int, purpose: str) -> np.ndarray:
-        place = {"dtype": torch.float64, "device": torch.device("cpu")}
-        stream = Stream(seed, purpose, 0, MANY, **place)
+        stream = Stream(seed, purpose, 0, MANY, **CPU)
         return torch.stack([getattr(stream, kind)() for _ in range(ROUNDS)], -1).numpy()
 
     return np.array([[sequence(seed, purpose) for purpose in PURPOSES] for seed in SEEDS])
@@ -134,14 +133,9 @@ def test_all_numbers_differ(draws: dict[str, np.ndarray]) -> None:
 
 @each_kind
 def test_sequences_are_not_correlated(kind: str) -> None:
-    trials, length = 8, 640
-    place = {"dtype": torch.float64, "device": torch.device("cpu")}
-    rows = torch.cat(
-        [
-            getattr(Stream(seed, purpose, 60, trials, **place), kind)(length)
-            for seed, purpose in itertools.product(SEEDS, PURPOSES)
-        ]
-    ).numpy()
+    length, sources = 640, itertools.product(SEEDS, PURPOSES)
+    streams = [Stream(seed, purpose, 60, 8, **CPU) for seed, purpose in sources]
+    rows = torch.cat([getattr(stream, kind)(length) for stream in streams]).numpy()
     z = stats.norm.ppf(rows) if kind == "uniform" else rows
     pairs = len(z) * (len(z) - 1) / 2
     t = stats.t.isf(ERROR / 2 / pairs, length - 2)

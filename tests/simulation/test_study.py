@@ -3,7 +3,6 @@ import itertools
 import math
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +17,7 @@ from botorch_tv.strategies import (
     Grid,
     Strategy,
     et_gp_ucb,
-    gp_ts,
     gp_ucb,
-    random_search,
     sw_gp_ucb,
     tv_gp_ucb,
     ui_gp_ucb,
@@ -48,9 +45,7 @@ def whole() -> StudyResult:
     return study(chunk=70, workers=1)
 
 
-@pytest.mark.parametrize(
-    "cut", [{"chunk": 1, "trials": 6}, {"chunk": 17}, {"chunk": 64, "workers": 2}, {}]
-)
+@pytest.mark.parametrize("cut", [{"chunk": 1, "trials": 3}, {"chunk": 64, "workers": 2}])
 def test_results_do_not_depend_on_how_a_study_is_cut(whole: StudyResult, cut: dict) -> None:
     again = study(**cut)
     expected = whole.data.isel(trial=slice(again.data.sizes["trial"]))
@@ -60,19 +55,10 @@ def test_results_do_not_depend_on_how_a_study_is_cut(whole: StudyResult, cut: di
 
 
 def test_more_trials_and_rounds_extend_a_study(whole: StudyResult) -> None:
-    longer = study(trials=90, horizon=30)
+    longer = study(trials=75, horizon=30)
     np.testing.assert_array_equal(
         longer.data["index"][:, :70, :25].values, whole.data["index"].values
     )
-
-
-def test_float32_hardly_differs() -> None:
-    double, single = (
-        study(trials=600, horizon=5, dtype=dtype) for dtype in (torch.float64, torch.float32)
-    )
-    assert single.regret.dtype == np.float32
-    same = single.data["index"].values == double.data["index"].values
-    assert same.mean() > 0.95
 
 
 class Bounded(MarkovWorld):
@@ -132,39 +118,14 @@ def test_failed_measurements_are_ignored() -> None:
                 state, _ = player.tell(state, suggestion, y)
 
 
-def test_randomised_strategies_do_not_depend_on_chunks_or_other_strategies() -> None:
-    drawing = {
-        "TS": gp_ts(kernel=KERNEL, noise=0.02),
-        "Random": random_search(kernel=KERNEL, noise=0.02),
-    }
-    whole = run_study(WORLD, drawing, trials=70, horizon=8, progress=False, chunk=70)
-    again = run_study(WORLD, drawing | PLAYERS, trials=70, horizon=8, progress=False, chunk=9)
-    for label in drawing:
-        np.testing.assert_array_equal(
-            whole.data["index"].sel(strategy=label), again.data["index"].sel(strategy=label)
-        )
-    renamed = {"Other": drawing["Random"], **drawing}
-    third = run_study(WORLD, renamed, trials=70, horizon=8, progress=False)
-    own, other = (third.data["index"].sel(strategy=label) for label in ("Random", "Other"))
-    assert (own.values != other.values).mean() > 0.8
-
-
-def test_minimising_is_maximising_upside_down() -> None:
-    class Mirrored(MarkovWorld):
-        def rounds(self, stream: Stream) -> Iterator[torch.Tensor]:
-            return (-values for values in super().rounds(stream))
-
+def test_strategies_that_minimise() -> None:
     down = {k: dataclasses.replace(v, maximize=False) for k, v in PLAYERS.items()}
-    settings = {"trials": 20, "horizon": 15, "progress": False, "record": (Diagnosis(),)}
-    quiet = MarkovWorld(GRID, kernel=KERNEL, epsilon=0.05, noise=0)
-    mirrored = Mirrored(GRID, kernel=KERNEL, epsilon=0.05, noise=0)
-    up = run_study(quiet, PLAYERS, **settings)  # type: ignore[arg-type]
-    upside_down = run_study(mirrored, down, **settings)  # type: ignore[arg-type]
-    for name in ("index", "resets"):
-        np.testing.assert_array_equal(up.data[name], upside_down.data[name])
-    for name in ("regret", "simple_regret"):
-        np.testing.assert_allclose(up.data[name], upside_down.data[name], atol=1e-12)
-    assert float(upside_down.regret.min()) >= 0
+    result = run_study(WORLD, down, trials=20, horizon=15, progress=False)
+    seen = WORLD.look(15, trials=20)
+    expected = seen.isel(arm=result.data["index"]) - seen.min("arm")
+    np.testing.assert_allclose(
+        result.regret, expected.transpose(*result.regret.dims), rtol=0, atol=1e-12
+    )
     with pytest.raises(ValueError, match="maximize is False for ET and True for the other"):
         run_study(WORLD, PLAYERS | {"ET": down["ET"]}, trials=1, horizon=1)
 
@@ -179,9 +140,8 @@ def test_noise_is_shared_and_of_the_variance_given() -> None:
 
 def test_simple_regret_is_that_of_the_recommended_arm() -> None:
     player = PLAYERS["TV"]
-    result = run_study(
-        WORLD, {"TV": player}, trials=3, horizon=8, record=(Diagnosis(),), progress=False, chunk=3
-    ).data
+    few = {"trials": 3, "horizon": 8, "record": (Diagnosis(),), "progress": False}
+    result = run_study(WORLD, {"TV": player}, **few).data
     stream = Stream(0, "world", 0, 3, dtype=torch.float64, device=torch.device("cpu"))
     states = [player.init(GRID) for _ in range(3)]
     for t, values in zip(range(8), WORLD.rounds(stream)):
@@ -210,21 +170,6 @@ class Yields(GridWorld):
 
 
 @pytest.mark.parametrize(
-    ("strategies", "message"),
-    [
-        ([PLAYERS["GP"]], r"strategies is \[.*\]; give a dict of labels"),
-        (PLAYERS["GP"], "strategies is GPStrategy.*; give a dict"),
-        (None, "strategies is None; give"),
-        ({}, r"strategies is \{\}; give"),
-        ({3: PLAYERS["GP"]}, "the label 3 cannot be printed or stored in a file; give text"),
-    ],
-)
-def test_strategies(strategies: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^run_study: {message}"):
-        run_study(WORLD, strategies, trials=1, horizon=1)
-
-
-@pytest.mark.parametrize(
     ("values", "given"),
     [
         (torch.zeros(2, 5), r"\(2, 5\)"),
@@ -239,9 +184,7 @@ def test_worlds_with_wrong_shapes(values: object, given: str) -> None:
         r"tensor of shape \(2, 3\), trials x arms"
     )
     with pytest.raises(ValueError, match=message):
-        run_study(
-            Yields(values), {"GP": PLAYERS["GP"]}, trials=2, horizon=3, chunk=2, progress=False
-        )
+        run_study(Yields(values), {"GP": PLAYERS["GP"]}, trials=2, horizon=3, progress=False)
     with pytest.raises(ValueError, match=message):
         Yields(values).look(rounds=1, trials=2)
 

@@ -69,19 +69,24 @@ def test_static() -> None:
 
 
 @pytest.mark.parametrize("functions", [*DISTRIBUTIONS, OWN], ids=repr)
-def test_draws_are_independent_of_chunks(functions) -> None:
-    first = functions[0] if isinstance(functions, list) else functions
+def test_draws_do_not_depend_on_chunks_and_dtype(functions) -> None:
+    several = isinstance(functions, list)
     for world in (
-        StaticWorld(LINE, functions=first, noise=0.1),
+        StaticWorld(LINE, functions=functions[0] if several else functions, noise=0.1),
         AbruptWorld(LINE, functions=functions, changes=(2, 5), noise=0.1),
         DriftWorld(LINE, functions=functions, horizon=6, legs=2, noise=0.1),
     ):
         whole = rounds(world, RecordedStream(80), 6)
         part = rounds(world, RecordedStream(9, first=60), 6)
         assert part == pytest.approx(whole[:, 60:69], abs=1e-13)
-        if not isinstance(functions, list):
+        single = rounds(world, RecordedStream(80, dtype=torch.float32), 6)
+        assert single.dtype == np.float32
+        assert single == pytest.approx(whole, abs=1e-4)
+        if not several:
             drawn = torch.cat([draw.values for draw in world.draw(RecordedStream(4))])
             assert len(torch.unique(drawn, dim=0)) == len(drawn)
+            parts = functions.draw(LINE, RecordedStream(4, dtype=torch.float32))
+            assert {tensor.dtype for tensor in parts if tensor is not None} == {torch.float32}
 
 
 @pytest.mark.parametrize(
@@ -91,11 +96,13 @@ def test_draws_are_independent_of_chunks(functions) -> None:
         (AbruptWorld, {"functions": OWN, "changes": (5,)}, "3 distributions.*has 2 functions"),
         (AbruptWorld, {"functions": OWN[0], "changes": (2, 5)}, "the same function 3 times"),
         (DriftWorld, {"functions": OWN, "horizon": 6}, "3 distributions.*has 2 functions"),
+        (SineWorld, {"kernel": SE, "centers": 0}, "centers is 0"),
+        (SineWorld, {"kernel": SE, "domain": Grid.regular(3, 2)}, "domain has 2 dimensions"),
     ],
 )
-def test_bad_functions_and_changes(kind, parts, message: str) -> None:
+def test_bad_worlds(kind, parts, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        kind(LINE, noise=0.1, **parts)
+        kind(**{"domain": LINE, "noise": 0.1, **parts})
 
 
 DOZEN = Grid.regular(12, 1)
@@ -150,26 +157,6 @@ def test_kernel_sum_from_its_draws(grid: Grid) -> None:
         norm = sum(alpha[i] * alpha[j] * K[arms[i], arms[j]] for i in range(9) for j in range(9))
         assert float(drawn.squared_norm[trial]) == pytest.approx(norm, rel=1e-9)
         assert drawn.weights[trial].numpy() @ K == pytest.approx(f, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    "functions",
-    [
-        GaussianDraw(unit_kernel("se", 0.2)),
-        SmoothedDraw(unit_kernel("se", 0.2), 0.1),
-        RKHSFunctions(unit_kernel("se", 0.2)),
-        FixedFunctions(torch.rand(80, 12, dtype=torch.float64)),
-        FixedFunctions(torch.rand(12, dtype=torch.float64)),
-    ],
-    ids=repr,
-)
-def test_draws_do_not_depend_on_chunk_and_dtype(functions) -> None:
-    whole = functions.draw(DOZEN, RecordedStream(80))
-    part = functions.draw(DOZEN, RecordedStream(9, first=60))
-    assert part.values.numpy() == pytest.approx(whole.values[60:69].numpy(), abs=1e-13)
-    single = functions.draw(DOZEN, RecordedStream(80, dtype=torch.float32))
-    assert {tensor.dtype for tensor in single if tensor is not None} == {torch.float32}
-    assert single.values.numpy() == pytest.approx(whole.values.numpy(), abs=1e-4)
 
 
 def test_later_changes_of_a_kernel_have_no_effect() -> None:
@@ -239,36 +226,24 @@ def k(x: float, y: float) -> float:
     return 0.5 * math.exp(-((x - y) ** 2) / 18)
 
 
-def test_values_by_a_direct_loop() -> None:
-    """[M] §4.1, with 20 centers evenly spaced from -50 to 50."""
-    centers = [-50 + 100 * i / 19 for i in range(20)]
+@pytest.mark.parametrize(
+    ("options", "number", "scale", "frequency"),
+    [({}, 20, 5, 0.3), ({"centers": 2, "scale": 2.0, "frequency": 0.1}, 2, 2, 0.1)],
+)
+def test_values_by_a_direct_loop(options, number, scale, frequency) -> None:
+    """[M] §4.1, with centers evenly spaced from -50 to 50."""
+    centers = [-50 + 100 * i / (number - 1) for i in range(number)]
     among = np.array([[k(c, d) for d in centers] for c in centers])
     largest = np.linalg.eigvalsh(among)[-1]
-    f = rounds(SineWorld(ARMS, kernel=scaled_kernel(), noise=0.01), RecordedStream(3), 30)
+    world = SineWorld(ARMS, kernel=scaled_kernel(), noise=0.01, **options)
+    f = rounds(world, RecordedStream(3), 30)
     for t in range(1, 31):
-        u = [math.sin(0.3 * t + i) for i in range(1, 21)]
+        u = [math.sin(frequency * t + i) for i in range(1, number + 1)]
         length = math.sqrt(sum(v * v for v in u))
-        a = [5 / largest * v / length for v in u]
+        a = [scale / largest * v / length for v in u]
         for m, x in enumerate(ARMS.X[:, 0].tolist()):
-            expected = sum(a[i] * k(x, centers[i]) for i in range(20))
+            expected = sum(a[i] * k(x, centers[i]) for i in range(number))
             assert f[t - 1, :, m] == pytest.approx(expected, abs=1e-12)
-
-
-def test_parameters_and_two_centres() -> None:
-    world = SineWorld(ARMS, kernel=scaled_kernel(), centers=2, scale=2.0, frequency=0.1, noise=0.01)
-    f = rounds(world, RecordedStream(1), 4)
-    u = np.sin([0.1 * 4 + 1, 0.1 * 4 + 2])
-    largest = 0.5 + k(-50, 50)  # of a symmetric 2 x 2 matrix
-    a = 2.0 / largest * u / np.linalg.norm(u)
-    expected = [a[0] * k(x, -50) + a[1] * k(x, 50) for x in ARMS.X[:, 0].tolist()]
-    assert f[3, 0] == pytest.approx(expected, abs=1e-12)
-
-
-def test_bad_centers_and_domains() -> None:
-    with pytest.raises(ValueError, match="centers is 0"):
-        SineWorld(ARMS, kernel=scaled_kernel(), centers=0, noise=0.01)
-    with pytest.raises(ValueError, match="domain has 2 dimensions"):
-        SineWorld(Grid.regular(3, 2), kernel=scaled_kernel(), noise=0.01)
 
 
 @pytest.mark.parametrize("rough", [False, True])
@@ -319,7 +294,7 @@ def highest(landscape):
 @pytest.mark.parametrize("name", PEAKS)
 def test_the_best_value_is_the_maximum(name):
     world = PEAKS[name]
-    X = lattice(world.domain.dim, 51 if world.domain.dim == 2 else 15)
+    X = lattice(world.domain.dim, 31 if world.domain.dim == 2 else 11)
     landscapes = [world.landscape(seed) for seed in stream().seeds()]
     for objective in islice(world.objectives(stream()), 0, 3 * world.period, world.period):
         best = objective.best(True)

@@ -32,29 +32,18 @@ def _short(kernel):
 def moving():
     jumps = Jumps(times=(10.0, 20.0))
     return [
-        DriftingAckley(),
         DriftingAckley(dim=3, motion=jumps, negate=True),
         DriftingBranin(noise_std=0.1),
-        DriftingBranin(motion=jumps, negate=True),
-        DriftingHartmann(),
         DriftingHartmann(dim=3, motion=jumps, negate=True, noise_std=0.1),
         DriftingRosenbrock(),
-        DriftingRosenbrock(dim=4, motion=jumps, negate=True),
         MarkovFunction(_short(RBFKernel()), epsilon=0.1, dim=1, horizon=30, features=64),
         MarkovFunction(
             ScaleKernel(_short(MaternKernel(nu=2.5))).double(),
-            epsilon=0.1,
-            dim=2,
-            horizon=30,
-            features=64,
-            negate=True,
-            noise_std=0.1,
+            **{"epsilon": 0.1, "horizon": 30, "features": 64, "negate": True, "noise_std": 0.1},
         ),
-        CartPole(),
         CartPole(change=5.0, negate=True, noise_std=0.1),
         SlicedFunction(Schwefel(dim=3), starts=torch.full((1, 2), 421.0)),
         sliced_suite(negate=True)["shekel"],
-        sliced_suite()["eggholder"],
     ]
 
 

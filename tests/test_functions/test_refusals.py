@@ -16,7 +16,6 @@ from botorch_tv.test_functions import (
     DriftingBranin,
     Jumps,
     MarkovFunction,
-    Orbit,
     SlicedFunction,
     WindFarm,
     sliced_suite,
@@ -30,15 +29,21 @@ def markov(kernel=None, **settings):
     return MarkovFunction(kernel, **{"epsilon": 0.1, "horizon": 20, "features": 8} | settings)
 
 
+KERNELS = [
+    PeriodicKernel(),
+    MaternKernel(nu=0.5),
+    RBFKernel(active_dims=[0]),
+    RBFKernel(batch_shape=torch.Size([2])),
+    ScaleKernel(RBFKernel() + MaternKernel()),
+]
 CASES = [
+    *((lambda kernel=kernel: markov(kernel), "kernel") for kernel in KERNELS),
     (lambda: CartPole(factor=-1.0), "factor is -1.0"),
     (lambda: CartPole(limit=2.0), "limit is 2.0, but the best cost"),
     (lambda: CartPole(factor=5.0), "best gain is"),
     (lambda: CartPoleSystem(pole_mass=-0.1), "pole_mass is -0.1"),
     (lambda: CartPoleSystem(disturbance=(1.0, 1.0, 1.0, -1.0)), "disturbance is"),
     (lambda: CartPoleSystem(step=math.nan), "step is nan"),
-    (lambda: Orbit(period=0.0), "period is 0.0"),
-    (lambda: Orbit(reach=1.2), "reach is 1.2"),
     (lambda: Jumps(times=(3.0, 3.0)), "times is"),
     (lambda: Jumps(reach=0.0), "reach is 0.0"),
     (lambda: DriftingAckley(bounds=[(1.0, -1.0)] * 2), "bounds|optimum"),
@@ -51,11 +56,6 @@ CASES = [
     (lambda: markov(changes=(0,)), r"changes is \(0,\)"),
     (lambda: markov(changes=(21,)), r"changes is \(21,\)"),
     (lambda: markov(bounds=[(0.0, 1.0)]), "bounds has 1"),
-    (lambda: markov(PeriodicKernel()), "kernel"),
-    (lambda: markov(MaternKernel(nu=0.5)), "kernel"),
-    (lambda: markov(RBFKernel(active_dims=[0])), "kernel"),
-    (lambda: markov(RBFKernel(batch_shape=torch.Size([2]))), "kernel"),
-    (lambda: markov(ScaleKernel(RBFKernel() + MaternKernel())), "kernel"),
     (lambda: markov()(torch.tensor([[0.5, 0.5, 1.5]], dtype=torch.float64)), "integer"),
     (lambda: markov().optimal_value_at(1.5), r"time is \[1.5\]"),
     (lambda: markov().at(21.0), r"time is \[21\.0"),
