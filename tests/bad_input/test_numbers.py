@@ -8,9 +8,9 @@ import torch
 from bad_input.rows import INF, NAN, numbers, refuses, replacing
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv import strategies, theory
+from botorch_tv import theory
 from botorch_tv.acquisition import widths
-from botorch_tv.experts import Refresh, Windows, sparq_gp_ucb, w_sparq_gp_ucb
+from botorch_tv.experts import Refresh, Windows, sparq_gp_ucb
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
@@ -102,25 +102,13 @@ PARTS = {
     ),
 }
 
-PRESETS = {
-    **{name: {} for name in ("gp_ucb", "igp_ucb", "gp_ts", "gp_ei", "gp_pi", "random_search")},
-    **{"r_gp_ucb": {"period": 5}, "br_gp_ucb": {"period": 5}, "sw_gp_ucb": {"window": 5}},
-    **{"tv_gp_ucb": {"epsilon": 0.1}, "w_gp_ucb": {"gamma": 0.9}, "ui_tvbo": {"sigma_w2": 0.1}},
-    **{"ui_gp_ucb": {"alpha": 1.0}, "et_gp_ucb": {}, "sparq_gp_ucb": {}},
-    "w_sparq_gp_ucb": {"alpha": 2.0},
-}
-EXPERTS = {"sparq_gp_ucb": sparq_gp_ucb, "w_sparq_gp_ucb": w_sparq_gp_ucb}
-
-
-def preset(name, parameter):
-    """A preset with one of its arguments to be replaced."""
-    make = EXPERTS.get(name) or getattr(strategies, name)
-    return replacing(make, parameter, kernel=KERNEL, noise=0.02, **PRESETS[name])
-
-
+GIVEN = {"kernel": KERNEL, "noise": 0.02}
 NOISE = ((0.0, -0.02, NAN, INF), FINITE, "1e-6")
-PARTS |= {f"{name} noise": (preset(name, "noise"), *NOISE) for name in PRESETS}
-PARTS |= {"mean": (preset("gp_ucb", "mean"), (NAN, INF), "finite", "'estimated'")}
+PARTS |= {
+    "noise": (replacing(gp_ucb, "noise", **GIVEN), *NOISE),
+    "noise beside an expert": (replacing(sparq_gp_ucb, "noise", **GIVEN), *NOISE),
+    "mean": (replacing(gp_ucb, "mean", **GIVEN), (NAN, INF), "finite", "'estimated'"),
+}
 
 DOC = "docstring"
 THEORY = {

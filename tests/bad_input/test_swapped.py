@@ -124,13 +124,6 @@ def test_lists_with_one_meaning(ranges):
     assert torch.equal(torch.stack([X.amin(0), X.amax(0)]), wanted)
 
 
-def test_a_tensor_is_corners():
-    corners = torch.tensor([[0.0, 5.0], [10.0, 50.0]], dtype=D)
-    assert torch.equal(Box(corners).bounds, corners)
-    assert torch.equal(Grid.regular(2, 2, bounds=corners).X[[0, -1]], corners)
-    assert torch.equal(Box([(0, 10), (5, 50)]).bounds, corners)
-
-
 class Slow(Decay):
     """A decay whose repr does not show its rate."""
 

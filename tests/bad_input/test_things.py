@@ -140,12 +140,3 @@ def test_refused(name):
 @pytest.mark.parametrize("engine", ["auto", "exact", "features"])
 def test_eigenvalues_of_rounding_size_are_clipped(engine):
     by_matrix(smallest=-1e-9, engine=engine)
-
-
-def test_bounds_of_a_regular_grid_are_pairs_or_corners():
-    pairs = [(-1, 1), (0, 2), (5, 6)]
-    corners = torch.tensor(pairs, dtype=D).T
-    X = Grid.regular(4, 3, bounds=pairs).X
-    assert torch.equal(Grid.regular(4, 3, bounds=corners).X, X)
-    for axis, (low, high) in enumerate(pairs):
-        assert X[:, axis].unique().tolist() == pytest.approx(np.linspace(low, high, 4).tolist())

@@ -8,13 +8,12 @@ import torch
 from lasting import Child, play_without_netcdf
 
 from benchmarks.gpu import __main__ as command
-from benchmarks.gpu import choices, graphs, loops, rounds, session
+from benchmarks.gpu import choices, loops, rounds, session
 from benchmarks.gpu.parts import PARTS, Part, Size
 from benchmarks.speed import figure4, limits
 
 CPU = torch.device("cpu")
 FAST = Size("cpu", quick=True)
-arguments = {part.name: part.arguments for part in PARTS}
 
 
 def script(folder: Path, name: str, body: str, seconds: float = 60, **more: object) -> Part:
@@ -77,32 +76,6 @@ def test_the_command_runs_without_a_gpu(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "choices.json").read_text())
     assert found["all_equal"]
     assert set(found["presets"]) == set(choices.presets())
-
-
-def test_eager_and_captured_rounds_are_compared(tmp_path: Path, monkeypatch) -> None:
-    assert set(graphs.PLAYED) <= set(choices.presets())
-    fewer = {"SparQ": rounds.experts()["SparQ"]}
-    monkeypatch.setattr(rounds, "experts", lambda: fewer)
-    monkeypatch.setattr(graphs, "PLAYED", ("TV-GP-UCB",))
-    small = arguments["rounds"](FAST)
-    record = rounds.main([*small, "--out", str(tmp_path / "found.json")])
-    assert record["all_equal"]
-    assert set(record["captured"]) == set(graphs.PLAYED)
-    assert set(record["experts"]) == set(rounds.experts())
-    for found in record["captured"].values():
-        assert found["eager"]["warnings"] == found["captured"]["warnings"] == []
-        assert found["captured"]["seconds"] > 0
-
-
-def test_loops_are_played_as_a_batch(tmp_path: Path) -> None:
-    small = arguments["loops"](FAST)
-    record = loops.main([*small, "--out", str(tmp_path / "found.json")])
-    assert set(record["strategies"]) == {"adaptive", "given"}
-    for found in record["strategies"].values():
-        assert found["loops"] == 2
-        assert len(found["seconds"]["ask"]) == len(found["seconds"]["tell"]) == 4
-        assert all(call["megabytes"] > 0 for call in found["calls_late"].values())
-        assert 0 < found["state_bytes_per_loop"] * 2 <= found["estimated_bytes"]
 
 
 def test_nothing_but_files_of_studies_needs_netcdf(tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 from conformance import strangers as own
+from conformance.attended import Attended
 from conformance.presets import chowdhury, deng, logarithmic
 from conformance.rounds import Setting
 from gpytorch.kernels import Kernel
 from numpy.typing import NDArray
 from oracles.dense import Choice, DenseBandit
+from oracles.expert import Consultant
 
 from botorch_tv.acquisition import (
     IGPUCB,
@@ -31,6 +33,7 @@ from botorch_tv.acquisition import (
     UniformChoice,
     UpperConfidence,
 )
+from botorch_tv.experts import Refresh
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
@@ -104,6 +107,7 @@ def make_case(
     decay: Any = None,
     inflation: Any = None,
     retention: Any = None,
+    expert: tuple[Refresh, Consultant] | None = None,
     inference: Any = None,
     on_box: bool | None = None,
     kernel: str | None = None,
@@ -155,17 +159,21 @@ def make_case(
     inference = inference or pick(random, ["exact", "auto", "auto", "features"])
     if inference == "features" and isinstance(domain, Box):
         inference = "auto"  # features serve some combinations, which have a test of their own
-    strategy = GPStrategy(
-        kernel=given,
-        noise=noise,
-        decay=decay[0],
-        inflation=inflation[0],
-        retention=retention[0],
-        width=width,
-        exploration=EXPLORATIONS[exploration],
-        inference=inference,
-        **parts,
-    )
+    common = parts | {
+        "kernel": given,
+        "noise": noise,
+        "decay": decay[0],
+        "inflation": inflation[0],
+        "width": width,
+        "exploration": EXPLORATIONS[exploration],
+        "inference": inference,
+    }
+    strategy: Strategy
+    if expert is None:
+        strategy = GPStrategy(retention=retention[0], **common)
+    else:
+        strategy = Attended(refresh=expert[0], **common)
+        book["consultant"] = expert[1]
     return Case(
         strategy,
         book,

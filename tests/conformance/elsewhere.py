@@ -33,19 +33,12 @@ def _covariance(kernel: Kernel, X: Tensor, lengthscale: float) -> Tensor:
 
 
 def kernels(points: int) -> Iterator[tuple[str, Grid, Tensor]]:
-    """Name, arms and covariance, on squares with ``points`` per axis and on other arms."""
+    """Name, arms and covariance, on squares with ``points`` per axis and on a line."""
     square, line = Grid.regular(points, 2), Grid.regular(points, 1)
-    generator = torch.Generator().manual_seed(0)
-    scattered = Grid(torch.rand(points**2, 2, generator=generator, dtype=torch.float64))
     for lengthscale in (0.2, 0.5):
         product = _covariance(RBFKernel(), square.X, lengthscale)
         yield f"product {lengthscale}", square, product
-        disordered = _covariance(RBFKernel(), scattered.X, lengthscale)
-        yield f"scattered {lengthscale}", scattered, disordered
     yield "isotropic", square, _covariance(MaternKernel(2.5), square.X, 1.0)
-    yield "rough", square, _covariance(MaternKernel(0.5), square.X, 0.5)
-    turn = torch.tensor([[1.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
-    yield "turned", square, _covariance(RBFKernel(), square.X @ turn, 0.5)
     # Without its last point a circle turns into itself: its eigenvalues come in pairs.
     circle = Grid(torch.arange(4 * points).double().unsqueeze(-1) / (4 * points))
     yield "circle", circle, _covariance(PeriodicKernel(), circle.X, 1.0)

@@ -34,7 +34,6 @@ from botorch_tv.acquisition.widths import (
     BayesResetting,
     BayesTV,
     ClosedForm,
-    Constant,
     Heteroscedastic,
     Logarithmic,
 )
@@ -138,26 +137,14 @@ class Preset(NamedTuple):
         return "consultant" in self.book(1.0)
 
     @property
-    def only_forgets(self) -> bool:
-        """Whether it differs from GP-UCB only in forgetting and width."""
-        return set(self.book(1.0)) <= {"decay", "inflation", "retention", "sqrt_beta", "gains"}
-
-    @property
-    def way_to_forget(self) -> tuple[str, ...]:
-        """Decay, inflation and retention by name, without their numbers."""
-        parts = self.book(1.0)
-        kinds = [parts.get(name, ("",))[0] for name in ("decay", "inflation")]
-        retention = "composed" if self.composed else parts.get("retention", ("",))[0]
-        timed = any(rule[-1] == "time" for rule in self.rules)
-        return (*kinds, retention, "by time" if timed else "by rounds")
-
-    @property
     def from_the_log(self) -> bool:
         """Whether every recursion regresses on the log, since rank-one steps do not apply."""
-        decay, inflation, _, clock = self.way_to_forget
-        slides = any(rule[0] == "window" for rule in self.rules) and bool(decay)
+        parts = self.book(1.0)
+        decay = parts.get("decay", ("static",))[0]
+        slides = any(rule[0] == "window" for rule in self.rules) and decay != "static"
+        by_time = any(rule[-1] == "time" for rule in self.rules)
         jumps = decay in ("quasi-periodic", "periodic")
-        return bool(inflation) or clock == "by time" or slides or jumps or self.consults
+        return "inflation" in parts or by_time or slides or jumps or self.consults
 
     @property
     def recursions(self) -> tuple[str, ...]:
@@ -169,8 +156,8 @@ class Preset(NamedTuple):
     def path(self) -> tuple[str | bool, ...]:
         """Presets of equal path execute much the same lines of the library."""
         parts = self.book(1.0)
-        decay, _, retention, _ = self.way_to_forget
-        kind = "moves" if decay else "slides" if retention == "window" else "stays"
+        slides = self.rules[0][0] == "window" and not self.composed
+        kind = "moves" if "decay" in parts else "slides" if slides else "stays"
         kind = f"composed, {kind}" if self.composed else kind
         exploration = {"ei": "improvement", "pi": "improvement"}
         return (
@@ -286,7 +273,6 @@ PRESETS: list[Preset] = [
     Preset("R-GP-UCB", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=NARROW), book(retention=("period", 11, "rounds"))),
     Preset("SW-GP-UCB", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=NARROW), book(retention=("window", 13, "rounds"))),
     Preset("TV-GP-UCB", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW), book(decay=("markov", 0.03))),
-    Preset("TV-GP-UCB constant", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.01, width=Constant(4.34)), book(decay=("markov", 0.01), sqrt_beta=lambda t, g, gbar: math.sqrt(4.34))),
     Preset("TV-BayesOpt", lambda k, n: tv_bayesopt(kernel=k, noise=n, epsilon=0.03, cycle=7.5, cycle_lengthscale=0.8, width=NARROW), book(decay=("periodic", 0.03, 7.5, 0.8))),
     Preset("GLR-GP-UCB", lambda k, n: glr_gp_ucb(kernel=k, noise=n, chance=0.3, width=NARROW), book(exploration="forced", retention=(("glr", 0.1, 64),))),
     Preset("GLR trigger", composed(retention=GLRTrigger(0.5, longest=5)), book(retention=(("glr", 0.5, 5),))),
@@ -294,7 +280,6 @@ PRESETS: list[Preset] = [
     Preset("UI-TVBO", lambda k, n: ui_tvbo(kernel=k, noise=n, sigma_w2=0.03, width=NARROW), book(decay=("wiener", 0.03))),
     Preset("ET-GP-UCB", lambda k, n: et_gp_ucb(kernel=k, noise=n, delta=0.1, width=NARROW), book(retention=("trigger", 0.1))),
     Preset("WGP-UCB", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, width=WGPUCB(B=0.5, R=0.1, noise=n, delta=0.1)), deng),
-    Preset("WGP-UCB constant", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=1 - 1 / 29, width=Constant(2.0)), book(inflation=("exponential", 1 - 1 / 29), sqrt_beta=lambda t, g, gbar: math.sqrt(2.0))),
     Preset("UI-GP-UCB", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=1.0, width=Heteroscedastic(B=0.5, delta=0.1)), book(inflation=("injection", 1.0, 1.0), sqrt_beta=mauduit)),
     Preset("UI-GP-UCB root", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=0.5, kappa=0.7, width=NARROW), book(inflation=("injection", 0.5, 0.7))),
     Preset("IGP-UCB", lambda k, n: igp_ucb(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
@@ -307,28 +292,18 @@ PRESETS: list[Preset] = [
     Preset("R-GP-UCB Bayes", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=BayesResetting(**THEORY)), book(retention=("period", 11, "rounds"), sqrt_beta=bayes(0.1, 2 / 3, 2 / 3))),
     Preset("TV-GP-UCB Bayes", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=BayesTV(**THEORY)), book(decay=("markov", 0.03), sqrt_beta=bayes(0.1, 1 / 2, 1 / 2))),
     Preset("ET-GP-UCB Bayes", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=BayesEventTriggered(**THEORY)), book(retention=("trigger", 0.1), sqrt_beta=bayes(0.1, 4 / 3, 4 / 3))),
-    Preset("SW-GP-UCB realised gain", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(retention=("window", 13, "rounds"), sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
-    Preset("TV-GP-UCB realised gain", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(decay=("markov", 0.03), sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
     Preset("ET-GP-UCB realised gain", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(retention=("trigger", 0.1), sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
     Preset("GP-UCB closed-form gain", lambda k, n: gp_ucb(kernel=k, noise=n, width=IGPUCB(B=0.5, R=0.1, delta=0.1, gain=ClosedForm(kernel="se"))), book(sqrt_beta=closed_form)),
     # Combinations that no paper names.
     Preset("Markov + window", composed(decay=Markov(0.05), retention=SlidingWindow(13)), book(decay=("markov", 0.05), retention=("window", 13, "rounds"))),
-    Preset("Markov + reset", composed(decay=Markov(0.05), retention=PeriodicReset(11)), book(decay=("markov", 0.05), retention=("period", 11, "rounds"))),
     Preset("Markov + trigger", composed(decay=Markov(0.05), retention=EventTrigger(0.1)), book(decay=("markov", 0.05), retention=("trigger", 0.1))),
-    Preset("Markov + exponential weights", composed(decay=Markov(0.02), inflation=ExponentialWeights(0.95)), book(decay=("markov", 0.02), inflation=("exponential", 0.95))),
     Preset("Wiener + trigger", composed(decay=Wiener(0.02), retention=EventTrigger(0.1)), book(decay=("wiener", 0.02), retention=("trigger", 0.1))),
     Preset("Wiener + reset", composed(decay=Wiener(0.05), retention=PeriodicReset(11)), book(decay=("wiener", 0.05), retention=("period", 11, "rounds"))),
-    Preset("Wiener + window", composed(decay=Wiener(0.02), retention=SlidingWindow(13)), book(decay=("wiener", 0.02), retention=("window", 13, "rounds"))),
-    Preset("Wiener + injection", composed(decay=Wiener(0.02), inflation=UncertaintyInjection(0.5)), book(decay=("wiener", 0.02), inflation=("injection", 0.5, 1.0))),
     Preset("injection + trigger", composed(inflation=UncertaintyInjection(1.0, kappa=0.5), retention=EventTrigger(0.1)), book(inflation=("injection", 1.0, 0.5), retention=("trigger", 0.1))),
-    Preset("exponential weights + window", composed(inflation=ExponentialWeights(0.9), retention=SlidingWindow(13)), book(inflation=("exponential", 0.9), retention=("window", 13, "rounds"))),
     Preset("exponential weights + reset + gain", composed(inflation=ExponentialWeights(0.9), retention=PeriodicReset(11), width=Heteroscedastic(B=0.5, delta=0.1)), book(inflation=("exponential", 0.9), retention=("period", 11, "rounds"), sqrt_beta=mauduit)),
     # Retention by time.
-    Preset("reset by time", composed(retention=PeriodicReset(11.0, by="time")), book(retention=("period", 11.0, "time"))),
     Preset("window by time", composed(retention=SlidingWindow(12.5, by="time")), book(retention=("window", 12.5, "time"))),
-    Preset("Markov + window by time", composed(decay=Markov(0.05), retention=SlidingWindow(12.5, by="time")), book(decay=("markov", 0.05), retention=("window", 12.5, "time"))),
     Preset("Wiener + reset by time", composed(decay=Wiener(0.05), retention=PeriodicReset(11.0, by="time")), book(decay=("wiener", 0.05), retention=("period", 11.0, "time"))),
-    Preset("injection + window by time", composed(inflation=UncertaintyInjection(1.0), retention=SlidingWindow(12.5, by="time")), book(inflation=("injection", 1.0, 1.0), retention=("window", 12.5, "time"))),
     # Other explorations.
     Preset("GP-EI", lambda k, n: gp_ei(kernel=k, noise=n), book(exploration="ei")),
     Preset("GP-PI", lambda k, n: gp_pi(kernel=k, noise=n), book(exploration="pi")),
@@ -339,8 +314,6 @@ PRESETS: list[Preset] = [
     Preset("EI + Wiener + reset", composed(exploration=ExpectedImprovement(), decay=Wiener(0.05), retention=PeriodicReset(11)), book(exploration="ei", decay=("wiener", 0.05), retention=("period", 11, "rounds"))),
     Preset("PI + trigger", composed(exploration=ProbabilityOfImprovement(), retention=EventTrigger(0.1)), book(exploration="pi", retention=("trigger", 0.1))),
     Preset("PI + window by time", composed(exploration=ProbabilityOfImprovement(), retention=SlidingWindow(12.5, by="time")), book(exploration="pi", retention=("window", 12.5, "time"))),
-    Preset("PI + exponential weights", composed(exploration=ProbabilityOfImprovement(), inflation=ExponentialWeights(0.9)), book(exploration="pi", inflation=("exponential", 0.9))),
-    Preset("Thompson + reset", composed(exploration=Thompson(), retention=PeriodicReset(11)), book(exploration="thompson", retention=("period", 11, "rounds"))),
     Preset("Thompson + Markov", composed(exploration=Thompson(), decay=Markov(0.05)), book(exploration="thompson", decay=("markov", 0.05))),
     Preset("Thompson + Wiener", composed(exploration=Thompson(), decay=Wiener(0.02)), book(exploration="thompson", decay=("wiener", 0.02))),
     Preset("Thompson + window", composed(exploration=Thompson(), retention=SlidingWindow(13)), book(exploration="thompson", retention=("window", 13, "rounds"))),
@@ -349,15 +322,9 @@ PRESETS: list[Preset] = [
     Preset("Thompson + exponential weights", composed(exploration=Thompson(), inflation=ExponentialWeights(0.9)), book(exploration="thompson", inflation=("exponential", 0.9))),
     # Where less is better.
     Preset("GP-UCB downwards", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, maximize=False), book(maximize=False)),
-    Preset("TV-GP-UCB downwards", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, maximize=False), book(decay=("markov", 0.03), maximize=False)),
     Preset("ET-GP-UCB downwards", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=NARROW, maximize=False), book(retention=("trigger", 0.1), maximize=False)),
-    Preset("SW-GP-UCB downwards", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, B=0.5, R=0.1, maximize=False), book(retention=("window", 13, "rounds"), sqrt_beta=chowdhury(0.5, 0.1, 0.1), maximize=False)),
-    Preset("WGP-UCB downwards", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, B=0.5, R=0.1, maximize=False), lambda noise: deng(noise) | {"maximize": False}),
     Preset("GP-EI downwards", lambda k, n: gp_ei(kernel=k, noise=n, maximize=False), book(exploration="ei", maximize=False)),
-    Preset("PI + trigger downwards", composed(exploration=ProbabilityOfImprovement(), retention=EventTrigger(0.1), maximize=False), book(exploration="pi", retention=("trigger", 0.1), maximize=False)),
-    Preset("GP-TS downwards", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1, maximize=False), book(exploration="thompson", sqrt_beta=chowdhury(0.5, 0.1, 0.05), maximize=False)),
     # Combined rules, and parts that users write.
-    Preset("window + trigger", composed(retention=(SlidingWindow(13), EventTrigger(0.1))), book(retention=(("window", 13, "rounds"), ("trigger", 0.1)))),
     Preset("Wiener + reset + trigger", composed(decay=Wiener(0.05), retention=(PeriodicReset(11), EventTrigger(0.1))), book(decay=("wiener", 0.05), retention=(("period", 11, "rounds"), ("trigger", 0.1)))),
     Preset("window by time + reset + trigger", composed(retention=(SlidingWindow(9.5, by="time"), PeriodicReset(11), EventTrigger(0.1))), book(retention=(("window", 9.5, "time"), ("period", 11, "rounds"), ("trigger", 0.1)))),
     Preset("sessions", composed(retention=own.Sessions(2.75)), book(retention=(("sessions", 2.75),))),
@@ -379,15 +346,11 @@ PRESETS: list[Preset] = [
     # Prior means.
     Preset("GP-UCB above 0.7", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, mean=0.7), book(mean=0.7)),
     Preset("TV-GP-UCB below 0.7", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, mean=-0.7, maximize=False), book(decay=("markov", 0.03), mean=-0.7, maximize=False)),
-    Preset("SW-GP-UCB above 0.7", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=NARROW, mean=0.7), book(retention=("window", 13, "rounds"), mean=0.7)),
     Preset("GP-UCB estimated mean", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, mean="estimated"), book(mean="estimated")),
     Preset("TV-GP-UCB estimated mean", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, mean="estimated"), book(decay=("markov", 0.03), mean="estimated")),
-    Preset("UI-TVBO estimated mean", lambda k, n: ui_tvbo(kernel=k, noise=n, sigma_w2=0.03, width=NARROW, mean="estimated"), book(decay=("wiener", 0.03), mean="estimated")),
-    Preset("R-GP-UCB estimated mean", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=NARROW, mean="estimated"), book(retention=("period", 11, "rounds"), mean="estimated")),
     Preset("ET-GP-UCB estimated mean", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=NARROW, mean="estimated"), book(retention=("trigger", 0.1), mean="estimated")),
     Preset("SW-GP-UCB estimated mean", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=NARROW, mean="estimated"), book(retention=("window", 13, "rounds"), mean="estimated")),
     Preset("WGP-UCB estimated mean", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, B=0.5, R=0.1, mean="estimated"), lambda noise: deng(noise) | {"mean": "estimated"}),
-    Preset("UI-GP-UCB estimated mean", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=0.5, kappa=0.7, width=NARROW, mean="estimated"), book(inflation=("injection", 0.5, 0.7), mean="estimated")),
     Preset("EI + Markov + window estimated mean downwards", composed(exploration=ExpectedImprovement(), decay=Markov(0.05), retention=SlidingWindow(13), mean="estimated", maximize=False), book(exploration="ei", decay=("markov", 0.05), retention=("window", 13, "rounds"), mean="estimated", maximize=False)),
     Preset("Thompson + trigger estimated mean", composed(exploration=Thompson(), retention=EventTrigger(0.1), mean="estimated"), book(exploration="thompson", retention=("trigger", 0.1), mean="estimated")),
 ]
@@ -430,10 +393,12 @@ def each_pair(
 ) -> pytest.MarkDecorator:
     """Parametrises ``preset`` and ``engine`` by :func:`pairs`, and all of ``beside``."""
     chosen = [*pairs(turn, presets, short), *((preset, "auto") for preset in beside)]
-    ids = [
-        preset.name if preset in BESIDE else f"{preset.name}-{engine}" for preset, engine in chosen
-    ]
-    return pytest.mark.parametrize(("preset", "engine"), chosen, ids=ids)
+    return pytest.mark.parametrize(("preset", "engine"), chosen, ids=map(pair_id, chosen))
+
+
+def pair_id(pair: tuple[Preset, str]) -> str:
+    preset, engine = pair
+    return preset.name if preset in BESIDE else f"{preset.name}-{engine}"
 
 
 def pairs(
@@ -457,29 +422,18 @@ each_path = partial(each_pair, short=True)
 """Every path with one recursion, for laws in which the recursions have little part."""
 
 
-def every_pair(presets: Iterable[Preset] = PRESETS) -> pytest.MarkDecorator:
+def every_pair(presets: Iterable[Preset]) -> pytest.MarkDecorator:
     """Parametrises ``preset`` and ``engine``: every preset, and every recursion of every path.
 
-    The presets of a path take its recursions in turn; the other pairs are marked slow.
+    The presets of a path take its recursions in turn.
     """
-    usual = set()
+    chosen = []
     for on_path in by_path(presets).values():
         recursions = on_path[0].recursions
         for number in range(max(len(on_path), len(recursions))):
             preset = on_path[number] if number < len(on_path) else on_path[0]
-            usual.add((preset.name, recursions[number % len(recursions)]))
-    slow = {False: (), True: (pytest.mark.slow,)}
-    every = [
-        pytest.param(
-            preset,
-            engine,
-            id=f"{preset.name}-{engine}",
-            marks=slow[(preset.name, engine) not in usual],
-        )
-        for preset in presets
-        for engine in preset.recursions
-    ]
-    return pytest.mark.parametrize(("preset", "engine"), every)
+            chosen.append((preset, recursions[number % len(recursions)]))
+    return pytest.mark.parametrize(("preset", "engine"), chosen, ids=map(pair_id, chosen))
 
 
 def by_path(presets: Iterable[Preset]) -> dict[tuple[str | bool, ...], list[Preset]]:

@@ -156,21 +156,8 @@ def play(
 @cache
 def by_the_book(name: str, setting: Setting, trials: int, every: int) -> Run:
     """The textbook's run of a preset, cached for several tests."""
-    world = make_world(setting.points, setting.noise, setting.rounds, trials)
-    return dense_run(
-        setting.matrix(), setting.noise, BY_NAME[name].book(setting.noise), world, every
-    )
-
-
-def dense_run(
-    K: NDArray[np.float64],
-    noise: float,
-    book: dict[str, Any],
-    world: World,
-    every: int,
-    played: NDArray[np.int64] | None = None,
-) -> Run:
-    """The textbook's run, at its own choices or at the arms ``played``, `rounds x trials`."""
+    K, noise, book = setting.matrix(), setting.noise, BY_NAME[name].book(setting.noise)
+    world = make_world(setting.points, noise, setting.rounds, trials)
     rounds, trials, arms = world.values.shape
     looked = checked_rounds(rounds, every)
     run = Run(
@@ -185,20 +172,17 @@ def dense_run(
     )
     for trial in range(trials):
         bandit = DenseBandit(K, noise, **book)
-        following = bandit.choose() if played is None else bandit.consider(0)
+        choice = bandit.choose()
         for t in range(rounds):
-            choice = following
-            if played is not None:
-                choice = bandit.at(following, int(played[t, trial]))
             y = world.values[t, trial, choice.index] + world.errors[t, trial]
             run.index[t, trial] = choice.index
             run.mean[t, trial], run.sd[t, trial] = choice.mean, choice.sd
             run.sqrt_beta[t, trial] = choice.sqrt_beta
             run.reset[t, trial] = bandit.tell(choice, y)
             run.gain[t, trial] = 0.5 * math.log1p(choice.sd**2 / noise)
-            following = bandit.choose() if played is None else bandit.consider(0)
+            choice = bandit.choose()
             if t in looked:
-                after = following.prediction
+                after = choice.prediction
                 run.posterior_mean[looked.index(t), trial] = after.mean
                 run.posterior_variance[looked.index(t), trial] = after.variance
     return run

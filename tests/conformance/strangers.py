@@ -8,7 +8,6 @@ from gpytorch.priors import HalfNormalPrior
 
 from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import Decay, Inflation, Parameter, Retained, Retention
-from botorch_tv.simulation.worlds import GridWorld
 
 
 class QuasiPeriodic(Decay):
@@ -282,13 +281,3 @@ class EpsilonGreedy(Exploration):
         return candidates.where(
             candidates.uniform() < candidates.memory, candidates.anywhere(), best
         )
-
-
-class Pendulum(GridWorld):
-    """A hill that swings along the first axis."""
-
-    def rounds(self, stream):
-        place = self.domain.X.to(stream.device, stream.dtype)[:, 0]
-        phase = stream.uniform(1)
-        for t in range(10_000):
-            yield torch.exp(-8 * (place - 0.5 - 0.5 * torch.sin(0.3 * t + 6.2832 * phase)) ** 2)

@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance.combinations import check, pick
+from conformance.presets import WINDOWS
 from conformance.strangers import Thinned
+from oracles.expert import Consultant
 
+from botorch_tv.experts import Refresh, Windows
 from botorch_tv.forgetting import (
     ConfirmedTrigger,
     EventTrigger,
@@ -16,8 +19,10 @@ from botorch_tv.forgetting import (
     PeriodicReset,
     SlidingWindow,
     Static,
+    UncertaintyInjection,
     Wiener,
 )
+from botorch_tv.gp import data
 from botorch_tv.strategies import Features
 
 # Random parts seldom fit each other.
@@ -30,9 +35,15 @@ def worst(first: int, cases: int) -> float:
     return max(check(number) for number in range(first, first + cases))
 
 
-@pytest.mark.parametrize("first", range(0, 300, TOGETHER))
+@pytest.mark.parametrize("first", range(0, 250, TOGETHER))
 def test_random_combinations(first: int) -> None:
     assert worst(first, TOGETHER) < TOLERANCE
+
+
+def test_random_combinations_without_reading_the_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a device, where reading the mask would wait."""
+    monkeypatch.setattr(data, "_looks", lambda data: False)
+    assert worst(4000, 2 * TOGETHER) < TOLERANCE
 
 
 @pytest.mark.parametrize("number", [657, 2660])
@@ -64,8 +75,25 @@ def test_a_confirmed_trigger_beside_other_rules(other: Any) -> None:
         assert check(70_000 + number, retention=retention) < TOLERANCE
 
 
+EXPERTS = {
+    "every round": (Refresh(steps=0), Consultant(lambda t: True)),
+    "windows": (Refresh(Windows(1.5, 0.3), c_Q=2.0, steps=0), Consultant(WINDOWS, c_Q=2.0)),
+}
+AGED = (UncertaintyInjection(1.5), ("injection", 1.5, 1.0))
+
+
+@pytest.mark.parametrize("inflation", [(Static(), ("constant",)), AGED], ids=["even", "aged"])
+@pytest.mark.parametrize("asked", EXPERTS)
+def test_answers_of_an_expert(asked: str, inflation: Any) -> None:
+    """Answers replace observations, some of which failed or came late."""
+    parts = {"decay": DECAYS[0], "inflation": inflation, "retention": RETENTIONS[0]}
+    for number in range(4):
+        chosen = {"expert": EXPERTS[asked], "on_box": False, "kernel": "matern"}
+        assert check(90_000 + number, **parts, **chosen) < TOLERANCE
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(300, 3300, 10 * TOGETHER))
+@pytest.mark.parametrize("first", range(250, 3250, 10 * TOGETHER))
 def test_many_more_random_combinations(first: int) -> None:
     assert worst(first, 10 * TOGETHER) < TOLERANCE
 
@@ -89,7 +117,7 @@ RETENTIONS = [
 def test_features_on_a_box(tolerance: float) -> None:
     """Features reach the given tolerance; observations are up to 5 deviations."""
     errors = []
-    for number in range(16):
+    for number in range(8):
         random = np.random.default_rng(number)
         decay = pick(random, DECAYS)
         retained: list[Any] = [

@@ -203,11 +203,17 @@ def same(here: Any, there: Any) -> None:
     np.testing.assert_array_equal(here.data["side_queries"], there.data["side_queries"])
     np.testing.assert_array_equal(here.resets, there.resets)
     np.testing.assert_allclose(here.regret, there.regret, rtol=0, atol=1e-8)
+    assert set(here.data) == set(there.data)
+    for name in set(here.data) - {"index"}:
+        found, wanted = there.data[name].values, here.data[name].values
+        np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7, err_msg=str(name))
 
 
 @pytest.mark.parametrize("name", worlds())
 def test_a_study_is_that_of_the_cpu(name: str) -> None:
-    size = {"trials": 6, "horizon": 20, "progress": False}
+    """Diagnosis and maps of prediction errors too."""
+    size: dict[str, Any] = {"trials": 6, "horizon": 20, "progress": False}
+    size |= {"record": (Diagnosis(), PredictionError())}
     same(*(run_study(worlds()[name], players(), device=one, **size) for one in ("cpu", "cuda")))
 
 
@@ -217,27 +223,6 @@ def test_a_panel_is_that_of_the_cpu() -> None:
     strategies = {"TV": tv_gp_ucb(**given, epsilon=panel.epsilon), "ET": et_gp_ucb(**given)}
     size = {"trials": 3, "horizon": 20, "progress": False}
     same(*(run_study(panel, strategies, device=one, **size) for one in ("cpu", "cuda")))
-
-
-def test_records_of_a_study_come_back() -> None:
-    """Diagnosis and maps of prediction errors too."""
-    size: dict[str, Any] = {"trials": 3, "horizon": 12, "progress": False}
-    size |= {"record": (Diagnosis(), PredictionError())}
-    world = worlds()["markov"]
-    here, there = (run_study(world, players(), device=one, **size) for one in ("cpu", "cuda"))
-    same(here, there)
-    assert set(here.data) == set(there.data)
-    for name in set(here.data) - {"index"}:
-        found, wanted = there.data[name].values, here.data[name].values
-        np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7, err_msg=str(name))
-
-
-def test_a_study_goes_on_where_it_ended(tmp_path: Path) -> None:
-    world = worlds()["markov"]
-    size: dict[str, Any] = {"horizon": 12, "progress": False, "device": "cuda", "chunk": 3}
-    run_study(world, players(), trials=3, save_to=tmp_path, **size)
-    resumed = run_study(world, players(), trials=6, save_to=tmp_path, **size)
-    same(resumed, run_study(world, players(), trials=6, **size))
 
 
 @pytest.mark.parametrize("steps", [15, "exact"])

@@ -102,19 +102,6 @@ def test_forgetting_nothing_is_gp_ucb(name: str, engine: str, gp_ucb_run: Run) -
         assert_close(one, other, 1e-8, kind)
 
 
-def test_near_limits_are_near(engine: str, gp_ucb_run: Run) -> None:
-    """Parameters next to the limit change the numbers a little."""
-    for strategy in (
-        tv_gp_ucb(epsilon=1e-9, **COMMON),
-        w_gp_ucb(gamma=1 - 1e-9, **COMMON),
-        ui_gp_ucb(alpha=1.0, kappa=1e-9, **COMMON),
-        ui_tvbo(sigma_w2=1e-9, **COMMON),
-    ):
-        actual = run(strategy, engine)
-        assert_same_choices(actual.index[:20], gp_ucb_run.index[:20])
-        assert_close(actual.mean[:20], gp_ucb_run.mean[:20], 1e-5, "mean")
-
-
 def test_br_gp_ucb_without_resets_is_igp_ucb(engine: str) -> None:
     theory = {"B": 0.5, "R": 0.1, "delta": 0.1}
     common = {"kernel": SETTING.module(), "noise": SETTING.noise, **theory}

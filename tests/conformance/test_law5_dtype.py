@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import BESIDE, RECURSIONS, Beside, Preset, each_pair, each_path
+from conformance.presets import BESIDE, RECURSIONS, Beside, Preset, each_pair
 from conformance.rounds import Setting, make_world
 from torch import Tensor
 
-from botorch_tv.experts import Consultation, SparQ
-from botorch_tv.strategies import State, Suggestion, gp_ucb
+from botorch_tv.strategies import Suggestion, gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=14)
 TRIALS = 2
@@ -80,43 +79,6 @@ def assert_kinds(handed: dict[str, Tensor], dtype: torch.dtype, device: str) -> 
         else:
             assert value.dtype == dtype, name
             assert torch.isfinite(value).all(), name
-
-
-@each_path(1)
-def test_float32_is_float64_to_its_own_precision(
-    preset: Preset, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Same observations at the same arms: the numbers differ by rounding only.
-
-    The expert gets the questions of the float32 run, since nearly equal points round to equal.
-    """
-    questions: list[Consultation] = []
-    consult = SparQ.consult
-
-    def the_same(self: SparQ, state: State, **named: Any) -> Consultation | None:
-        own = consult(self, state, **named)
-        if own is None or state.basis.variance.dtype == torch.float32:
-            questions.extend([] if own is None else [own])
-            return own
-        first = questions.pop(0)
-        return own._replace(X=first.X.to(own.X), choice=first.choice, mask=first.mask)
-
-    monkeypatch.setattr(SparQ, "consult", the_same)
-    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    posteriors = []
-    for dtype in (torch.float32, torch.float64):
-        strategy = preset.by(SETTING.module(), SETTING.noise, engine)
-        state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), dtype=dtype)
-        X = SETTING.domain.X.to(dtype)
-        for t in range(SETTING.rounds):
-            arms = torch.tensor([(7 * t) % 25, (11 * t + 3) % 25])
-            suggestion = strategy.suggestion_at(state, X[arms])
-            assert torch.equal(suggestion.index, arms)
-            state, _ = strategy.tell(state, suggestion, world.observe(t, arms, dtype))
-        posteriors.append(strategy.posterior(state, X))
-    single, double = posteriors
-    torch.testing.assert_close(single.mean.double(), double.mean, atol=2e-3, rtol=0.0)
-    torch.testing.assert_close(single.variance.double(), double.variance, atol=2e-3, rtol=0.0)
 
 
 def test_posterior_variance_stays_nonnegative_in_float32() -> None:

@@ -37,7 +37,6 @@ WRONG: list[dict[str, Any]] = [
     *({"noise": noise} for noise in (0.0, -0.02, NAN, INF, double(0.1, 0.1))),
     *({"noise": double(0.1, noise, 0.1)} for noise in (0.0, -0.1, NAN, INF)),
 ]
-TELL = {str(wrong): wrong for wrong in WRONG}
 
 
 @pytest.fixture(

@@ -12,13 +12,12 @@ from conformance.presets import BY_NAME
 from conformance.rounds import Setting
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_tv.strategies import Box, DiscreteSearch, Grid, MultiStart, random_search
+from botorch_tv.strategies import Box, DiscreteSearch, MultiStart
 from botorch_tv.strategies.domains import Domain
 
 ARMS = Setting(points=4, kernel="se", noise=0.02, rounds=1).domain.X.float()
 CORNERS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float32)
 DOMAINS = {
-    "grid": Grid(ARMS),
     "ascent": Box(CORNERS, search=MultiStart(raw_samples=16, evaluations=4)),
     "candidates": Box(CORNERS, search=DiscreteSearch(ARMS)),
 }
@@ -66,11 +65,3 @@ def test_the_guard_notices() -> None:
         CORNERS.to(torch.float64)
     with NoConversion(), pytest.raises(AssertionError, match="converted"):
         torch.as_tensor(0.5).to(torch.float64)
-
-
-def test_a_first_round_finds_the_arms_in_place() -> None:
-    setting = Setting(points=4, kernel="se", noise=0.02, rounds=1)
-    strategy = random_search(kernel=setting.module(), noise=0.02)
-    state = strategy.init(Grid(ARMS), dtype=torch.float64)
-    with NoConversion():
-        strategy.ask(state)

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.strategies import adaptive_gp_ucb, bob_gp_ucb, gp_ucb, pe_gp_ucb, r_perp, w_dbo
+from botorch_tv.strategies import adaptive_gp_ucb, bob_gp_ucb, pe_gp_ucb, r_perp, w_dbo
 from botorch_tv.strategies.domains import Domain
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=15)
@@ -347,16 +347,6 @@ def test_the_guard_notices() -> None:
         x.sum().add(1.0).clamp_min(0.0)
         x.new_full((), 1.0) + torch.where(x > 0, 1.0, x) + torch.tensor(1.0)
         torch.zeros(3, device=NOWHERE).to(x)
-
-
-@pytest.mark.parametrize("engine", RECURSIONS)
-def test_reading_the_values_is_noticed(engine: str) -> None:
-    """``check=True`` reads the observation, which the guard detects."""
-    strategy = gp_ucb(kernel=SETTING.module(), noise=0.02, inference=engine)
-    state = emptied(strategy.init(SETTING.domain, batch_shape=(TRIALS,)))
-    y = torch.zeros(TRIALS, dtype=torch.float64, device=NOWHERE)
-    with NoWaiting(), pytest.raises((Waits, RuntimeError)):
-        strategy.tell(state, strategy.ask(state), y)
 
 
 @pytest.mark.gpu

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, every_pair, pairs
+from conformance.presets import PRESETS, RECURSIONS, Preset, pairs
 from conformance.rounds import Run, Setting, make_world, play
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=16)
@@ -39,9 +39,3 @@ def test_every_turn_brings_every_path_and_turns_together_every_recursion() -> No
         assert turn >= {(path, engine) for path, engine in EVERY if path[1] == "ucb"}
     assert set().union(*turns[:3]) == EVERY
     assert {preset.path for preset, _ in pairs(0, short=True)} == PATHS
-
-
-def test_the_textbook_meets_every_preset_and_every_recursion_of_every_path() -> None:
-    usual = [case.values for case in every_pair().args[1] if not case.marks]
-    assert {preset.name for preset, _ in usual} == set(BY_NAME)
-    assert {(preset.path, engine) for preset, engine in usual} == EVERY

@@ -1,4 +1,7 @@
-"""Real-valued, uneven times, different in every trial: ask(now=...), tell(time=...)."""
+"""Real-valued, uneven times, different in every trial: ask(now=...), tell(time=...).
+
+``test_combinations.py`` compares such rounds with the textbook.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -9,27 +12,20 @@ import torch
 from conformance.presets import (
     BESIDE,
     NARROW,
-    PRESETS,
     RECURSIONS,
     Preset,
-    each_pair,
     each_path,
-    one_per,
 )
 from conformance.rounds import Setting, assert_close, make_world
-from oracles.dense import DenseBandit
 from torch import Tensor
 
 from botorch_tv.forgetting import PeriodicReset, SlidingWindow
-from botorch_tv.strategies import Strategy, gp_ucb, ui_gp_ucb, w_gp_ucb
+from botorch_tv.strategies import Strategy, gp_ucb
 
 SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=26)
 TRIALS = 2
 X = SETTING.domain.X
 each_engine = pytest.mark.parametrize("engine", RECURSIONS)
-WAYS_TO_FORGET = one_per(
-    lambda preset: preset.way_to_forget, [preset for preset in PRESETS if preset.only_forgets]
-)
 
 
 def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -49,69 +45,6 @@ def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
 
 def strategy_of(preset: Preset, engine: str) -> Strategy:
     return preset.by(SETTING.module(), SETTING.noise, engine)
-
-
-@each_pair(1)
-def test_uneven_times_equal_the_textbook(preset: Preset, engine: str) -> None:
-    """Every other round gives ``now``: the posterior is of f at ``now``, and lags count from it."""
-    assert_equals_the_textbook(preset, engine, always=False)
-
-
-@each_pair(2, WAYS_TO_FORGET)
-def test_with_an_explicit_time_in_every_round(preset: Preset, engine: str) -> None:
-    assert_equals_the_textbook(preset, engine, always=True)
-
-
-def assert_equals_the_textbook(preset: Preset, engine: str, always: bool) -> None:
-    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
-    planned, measured = schedule()
-    strategy = strategy_of(preset, engine)
-    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-    K, book = SETTING.matrix(), preset.book(SETTING.noise)
-    bandits = [DenseBandit(K, SETTING.noise, **book) for _ in range(TRIALS)]
-    newest = planned[0].clone()
-    for t in range(SETTING.rounds):
-        explicit = always or t % 2 == 0
-        now = torch.maximum(planned[t], newest) if explicit else None
-        at = [float(now[trial]) if explicit else None for trial in range(TRIALS)]
-        if preset.draws:
-            choices = [
-                bandit.consider((5 * t + 11 * trial) % 36, at[trial])
-                for trial, bandit in enumerate(bandits)
-            ]
-        else:
-            choices = [bandit.choose(at[trial]) for trial, bandit in enumerate(bandits)]
-        # Every third round is measured at its planned time.
-        time = None if t % 3 == 0 else torch.maximum(measured[t], newest)
-        index = torch.tensor([choice.index for choice in choices])
-        y = world.observe(t, index)
-        fired = [
-            bandit.tell(choice, float(y[trial]), None if time is None else float(time[trial]))
-            for trial, (bandit, choice) in enumerate(zip(bandits, choices))
-        ]
-        newest = torch.tensor([bandit.rows[-1].time for bandit in bandits], dtype=torch.float64)
-        where = f"round {t + 1}"
-        if preset.draws:
-            suggestion = strategy.suggestion_at(state, X[index], now=now)
-        else:
-            suggestion = strategy.ask(state, now=now)
-        assert torch.equal(suggestion.index, index), where
-        for name in preset.compared:
-            expected = [getattr(choice, name) for choice in choices]
-            assert_close(getattr(suggestion, name), expected, 1e-8, f"{name}, {where}")
-        state, info = strategy.tell(state, suggestion, y, time=time)
-        if preset.tells_resets:
-            assert info.reset.tolist() == fired, where
-        if t % 4 == 0:
-            for ahead in (None, newest + 7.375):
-                dense = [
-                    bandit.predict(None if ahead is None else float(ahead[trial]))
-                    for trial, bandit in enumerate(bandits)
-                ]
-                posterior, what = strategy.posterior(state, X, now=ahead), f"{where}, now {ahead}"
-                means, variances = zip(*[(one.mean, one.variance) for one in dense])
-                assert_close(posterior.mean[..., 0], means, 1e-8, what)
-                assert_close(posterior.variance[..., 0], variances, 1e-8, what)
 
 
 def play_at(strategy: Strategy, shift: float) -> list[Any]:
@@ -176,26 +109,6 @@ def test_default_time_counts_rounds(preset: Preset, engine: str) -> None:
     time = torch.tensor([3.5, 40.0], dtype=torch.float64)
     state, _ = strategy.tell(state, strategy.ask(state), y, time=time)
     assert strategy.ask(state).time.tolist() == [4.5, 41.0]
-
-
-@each_engine
-def test_lag_counts_from_the_newest_observation_unless_now_is_given(engine: str) -> None:
-    """One observation: lag 0 by default, lag 1 with the same time given as now."""
-    k = SETTING.matrix()[8]
-    for strategy, aged in (
-        (w_gp_ucb(kernel=SETTING.module(), noise=0.02, gamma=0.8, width=NARROW), 0.02 / 0.8),
-        (ui_gp_ucb(kernel=SETTING.module(), noise=0.02, alpha=0.5, width=NARROW), 0.02 * 2.0),
-    ):
-        strategy = replace(strategy, inference=engine)
-        state = strategy.init(SETTING.domain)
-        one = torch.tensor(1.0, dtype=torch.float64)
-        state, _ = strategy.tell(state, strategy.suggestion_at(state, X[8]), one)
-        for now, noise in ((None, 0.02), (2.0, aged), (1.0, 0.02)):
-            posterior = strategy.posterior(state, X, now=now)
-            assert_close(posterior.mean[:, 0], k / (1.0 + noise), 1e-12, f"mean, now {now}")
-            assert_close(
-                posterior.variance[:, 0], 1.0 - k**2 / (1.0 + noise), 1e-12, f"var, now {now}"
-            )
 
 
 @each_engine
