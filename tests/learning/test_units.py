@@ -4,12 +4,15 @@ import math
 import warnings
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from conformance.strangers import Seasonal
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.priors import GammaPrior
+from scipy.stats import gamma, halfnorm
 
 from benchmarks.statistics import default_rate
 from botorch_tv.forgetting import (
@@ -25,6 +28,7 @@ from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.kernels import MarkovKernel
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit, learn
+from botorch_tv.learning.fit import NegativeLogPosterior
 from botorch_tv.learning.layout import ParameterLayout
 from botorch_tv.likelihoods import ExponentialAging, InjectionAging
 from botorch_tv.models import TimeVaryingGP
@@ -143,6 +147,27 @@ def test_declared_and_custom_bounds():
     ):
         with pytest.raises(ValueError, match=message):
             layout(decay=free)
+
+
+def test_priors_by_default_are_per_unit_of_the_search_and_custom_priors_per_unit_of_the_user():
+    X, times, y = (torch.rand(3, 9, *size, dtype=D) for size in ((2,), (), ()))
+    live, fixed = y < 2, dict.fromkeys(("lengthscale", "outputscale", "noise"))
+
+    def value(rate, unit):
+        ordered = layout(**fixed, decay={"rate": rate, "period": None})
+        parts, unit = LearnableKernel(unit_kernel("se", 0.5).double()), torch.full((3,), unit).to(D)
+        rows = (X, times, y, live, torch.ones_like(y))
+        found = NegativeLogPosterior(parts, DECAY, ordered, *rows, unit=unit)
+        at = ordered.searched(ordered.given.expand(3, -1), unit)
+        return -found(at, torch.arange(3))[0].numpy()
+
+    without = value(Free(prior=None), 1.0)
+    for rate, prior in (
+        (Free(prior=None), 0.0),
+        (Free(), halfnorm(scale=0.25).logpdf(0.05 * 0.8)),
+        (Free(prior=GammaPrior(2.0, 30.0)), gamma(2.0, scale=1 / 30).logpdf(0.05)),
+    ):
+        np.testing.assert_allclose(value(rate, 0.8), without + prior, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
