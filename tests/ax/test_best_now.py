@@ -164,15 +164,6 @@ def test_time_not_fixed():
         tell(client, MEASURED)
 
 
-def test_times_that_cannot_be():
-    client = tell(experiment(), MEASURED)
-    with pytest.raises(UserInputError, match=r"fixed at 3\.0, but a trial was measured at 4\.0"):
-        ask(client, 3.0)
-    with pytest.raises(UserInputError, match=r"at 101\.0, but its bounds are \(0\.0, 100\.0\)"):
-        ask(client, 101.0)
-    assert ask(client, 4.0)[1]["t"] == 4.0
-
-
 def test_width_with_outcome_constraints():
     client = experiment(constraints=["y <= 3"], objective="z", width=Constant(1.0))
     for t, x, y in MEASURED:

@@ -14,14 +14,10 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
 
 from botorch_tv.forgetting import Markov, Static, Wiener
-from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
 from botorch_tv.learning import Free, Refit, learn
 from botorch_tv.learning.layout import KNEE
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import Grid, tv_gp_ucb
 from botorch_tv.test_functions import MarkovFunction
 
 
@@ -40,6 +36,9 @@ def observed(loops, rounds, epsilon, seed=0, noise=0.02):
 
 def all_of(y):
     return torch.ones_like(y, dtype=torch.bool)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 
 
 @pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03), Static()], ids=repr)
@@ -228,61 +227,8 @@ def test_a_bad_last_result_does_not_trap_a_later_fit():
     assert bool((later.log_posterior >= given.log_posterior - 1e-3).all())
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
-KERNEL, NOISE, START = unit_kernel("se", 0.2), 0.02, 0.01
-
-
-def bandit_data(epsilon, seeds, rounds, points=15):
-    """Points with their times, `seeds x rounds x 3`, and observations, `seeds x rounds x 1`."""
-    grid = Grid.regular(points=points, dim=2)
-    world = MarkovWorld(grid, kernel=KERNEL, epsilon=epsilon, noise=NOISE)
-    where = {"dtype": torch.float64, "device": torch.device("cpu")}
-    values, errors = (Stream(0, purpose, 0, seeds, **where) for purpose in ("world", "noise"))
-    strategy = tv_gp_ucb(kernel=KERNEL, noise=NOISE, epsilon=epsilon)
-    state = strategy.init(grid, batch_shape=(seeds,))
-    X, Y = [], []
-    for now, f in zip(range(rounds), world.rounds(values)):
-        chosen = strategy.ask(state)
-        arm = grid.index_of(chosen.X).unsqueeze(-1)
-        y = f.gather(-1, arm) + math.sqrt(NOISE) * errors.normal(1)
-        state, _ = strategy.tell(state, chosen, y.squeeze(-1))
-        X.append(torch.cat([chosen.X, torch.full((seeds, 1), float(now), dtype=f.dtype)], -1))
-        Y.append(y)
-    return torch.stack(X, 1), torch.stack(Y, 1)
-
-
-def fitted(X, Y):
-    """ε by ``fit_gpytorch_mll``, the rest given, without a prior; `... x n x 3` to `...`."""
-    drift = MarkovKernel(START, batch_shape=X.shape[:-2], epsilon_prior=None)
-    space = unit_kernel("se", 0.2).requires_grad_(False)
-    model = TimeVaryingGP(
-        X,
-        Y,
-        torch.full_like(Y, NOISE),
-        covar_module=SpatioTemporalKernel(space, drift).double(),
-        mean_module=ZeroMean(),
-        outcome_transform=None,
-    )
-    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    return model.covar_module.temporal.epsilon.detach().reshape(X.shape[:-2])
-
-
-def test_rate_returns_from_bandit_data_alone_and_in_a_batch():
-    X, Y = bandit_data(0.1, seeds=6, rounds=100)
-    together, alone = fitted(X, Y), torch.stack([fitted(*run) for run in zip(X[:2], Y[:2])])
-    refit = Refit(lengthscale=None, noise=None, epsilon=Free(prior=None))
-    y = Y.squeeze(-1)
-    ours = learn(refit, KERNEL, Markov(START), NOISE, X[..., :-1], X[..., -1], y, all_of(y)).decay
-    torch.testing.assert_close(together[:2], alone, rtol=1e-3, atol=1e-6)
-    torch.testing.assert_close(together, ours.value("epsilon"), rtol=1e-2, atol=1e-6)
-    error = float(together.std()) / math.sqrt(len(together))
-    assert error < 0.03
-    assert abs(float(together.mean()) - 0.1) < 3 * error
-
-
 def test_static_objectives_are_recognised():
-    X, Y = bandit_data(0.0, seeds=3, rounds=150)
-    assert fitted(X, Y).max() < 1e-3
-    refit, y = Refit(lengthscale=None, noise=None), Y.squeeze(-1)
-    learned = learn(refit, KERNEL, Markov(0.05), NOISE, X[..., :-1], X[..., -1], y, all_of(y))
+    X, times, y = observed(3, 100, 0.0)
+    refit, kernel = Refit(lengthscale=None, noise=None), unit_kernel("se", 0.2)
+    learned = learn(refit, kernel, Markov(0.05), 0.02, X, times, y, all_of(y))
     assert float(learned.decay.value("epsilon").max()) < 1e-3

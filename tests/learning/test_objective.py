@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
+from conformance.strangers import Seasonal
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, HalfCauchyPrior, LogNormalPrior
 from scipy.integrate import quad
@@ -38,7 +39,7 @@ def kernel_of(name: str):
 
 
 KERNELS = ("se", "se ard", "matern12", "matern32 ard", "matern52")
-DECAYS = (Markov(0.07), Markov(0.0), Wiener(0.04), Static())
+DECAYS = (Markov(0.07), Markov(0.0), Wiener(0.04), Static(), Seasonal(0.05, 10.0))
 
 
 def data(seed=0):
@@ -85,6 +86,9 @@ def textbook(kernel, decay, loop, estimates_mean=False):
         K = K * (1 - decay.epsilon) ** (np.abs(times[:, None] - times) / 2)
     if isinstance(decay, Wiener):
         K = K * (1 + decay.sigma_w2 * np.minimum(times[:, None], times))
+    if isinstance(decay, Seasonal):
+        lag = np.abs(times[:, None] - times)
+        K = K * np.exp(-decay.rate * lag) * np.cos(6.2832 * lag / decay.period)
     A = K + NOISE * np.diag(relative)
     if estimates_mean:
         ones = np.ones(len(y))

@@ -25,7 +25,7 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.forgetting.claims import require_learnable
-from botorch_tv.kernels import MarkovKernel, WienerKernel
+from botorch_tv.kernels import MarkovKernel
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit, learn
 from botorch_tv.learning.fit import NegativeLogPosterior
@@ -104,17 +104,9 @@ def test_loops_learn_the_same_rate(decay):
 
 
 @pytest.mark.parametrize("unit", [1e-4, 0.7, 3.6e6])
-def test_measure_changes_no_value(unit):
-    times = torch.tensor([[0.0], [0.25], [1.0], [7.0]], dtype=D)
+def test_measure_changes_no_inflation(unit):
     lags = torch.tensor([0.0, 0.25, 1.0, 7.0], dtype=D)
     gap = torch.tensor(unit, dtype=D)
-    for kind, name in ((MarkovKernel, "epsilon"), (WienerKernel, "sigma_w2")):
-        kernel = kind(0.3).double()
-        kernel.initialize(**{name: 0.3})
-        before = kernel(times).to_dense()
-        kernel.measure(gap)
-        assert torch.allclose(kernel(times).to_dense(), before, rtol=1e-9, atol=0)
-        assert getattr(kernel, name).item() == pytest.approx(0.3, rel=1e-9)
     for aging in (ExponentialAging(0.7).double(), InjectionAging(0.7, 0.2).double()):
         aging.restart()
         before = aging.log_factor(lags)
@@ -134,104 +126,48 @@ def test_epsilon_over_any_duration():
 
 
 D = torch.float64
-NOISE = 0.05
-FIXED = {"lengthscale": None, "outputscale": None, "noise": None}
+
+
 DECAY = Seasonal(rate=0.05, period=10.0)
 
 
-def observed(loops=3, rounds=40, unit=1.0):
-    """Draws of the prior at random points, every half or whole unit."""
-    random = np.random.default_rng(0)
-    X = random.random((loops, rounds, 2))
-    times = np.cumsum(random.choice([0.5, 1.0], (loops, rounds)), -1)
-    K = np.stack([covariance(*loop) for loop in zip(X, times)])
-    y = np.einsum("bij,bj->bi", np.linalg.cholesky(K), random.standard_normal((loops, rounds)))
-    return tuple(torch.from_numpy(item) for item in (X, unit * times, y))
-
-
-def covariance(X, times, decay=DECAY):
-    apart = np.abs(times[:, None] - times)
-    squares = ((X[:, None] - X) ** 2).sum(-1)
-    K = np.exp(-squares / (2 * 0.5**2) - decay.rate * apart)
-    return K * np.cos(6.2832 * apart / decay.period) + NOISE * np.eye(len(times))
-
-
-def textbook(X, times, y):
-    A = covariance(X, times)
-    log_det = np.linalg.slogdet(2 * math.pi * A)[1]
-    return -0.5 * (log_det + y @ np.linalg.solve(A, y))
-
-
-def objective(refit=None, decay=DECAY):
-    X, times, y = observed()
+def layout(**free):
     parts = LearnableKernel(unit_kernel("se", 0.5).double())
-    ordered = ParameterLayout(refit or Refit(), parts, decay, NOISE, torch.ones(2, dtype=D))
-    live, unit = torch.ones_like(y, dtype=torch.bool), torch.full((3,), 0.8, dtype=D)
-    found = NegativeLogPosterior(
-        parts, decay, ordered, X, times, y, live, torch.ones_like(y), unit=unit
-    )
-    loops = torch.arange(3)
-    at = ordered.searched(ordered.given.expand(3, -1), unit)
-    return (ordered, found, at, loops, (X, times, y))
-
-
-def test_value_and_prior_by_the_textbook():
-    _, found, at, loops, (X, times, y) = objective(Refit(**FIXED))
-    wanted = [
-        textbook(X[i].numpy(), times[i].numpy(), y[i].numpy())
-        + halfnorm(scale=0.25).logpdf(0.05 * 0.8)  # over the unit it is learned in
-        for i in range(3)
-    ]
-    np.testing.assert_allclose(-found(at, loops)[0].numpy(), wanted, rtol=0, atol=1e-9)
-    own = Refit(**FIXED, decay={"rate": Free(prior=GammaPrior(2.0, 30.0)), "period": None})
-    _, found, at, loops, _ = objective(own)
-    prior = gamma(2.0, scale=1 / 30).logpdf(0.05)  # per unit of the user's
-    wanted = [item - halfnorm(scale=0.25).logpdf(0.05 * 0.8) + prior for item in wanted]
-    np.testing.assert_allclose(-found(at, loops)[0].numpy(), wanted, rtol=0, atol=1e-9)
-
-
-def test_gradient_is_that_of_finite_differences():
-    ordered, found, at, loops, _ = objective()
-    _, gradient = found(at, loops)
-    for entry in range(ordered.size):
-        away = torch.zeros(ordered.size, dtype=D)
-        away[entry] = 1e-5
-        change = (found(at + away, loops)[0] - found(at - away, loops)[0]) / 2e-5
-        torch.testing.assert_close(gradient[:, entry], change, rtol=1e-5, atol=1e-6)
-
-
-def test_it_is_found_in_any_unit():
-    """From a wrong start, in hours and in milliseconds, near the truth."""
-    refit = Refit(**FIXED, evaluations=200)
-    found = {}
-    for unit in (1.0, 3.6e6):
-        X, times, y = observed(loops=6, rounds=120, unit=unit)
-        start = Seasonal(rate=0.2 / unit, period=11.5 * unit)
-        live = torch.ones_like(y, dtype=torch.bool)
-        learned = learn(refit, unit_kernel("se", 0.5), start, NOISE, X, times, y, live).decay
-        found[unit] = learned.value("rate") * unit, learned.value("period") / unit
-    for item, other in zip(*found.values(), strict=True):
-        torch.testing.assert_close(item, other, rtol=1e-2, atol=1e-6)
-    rate, period = found[1.0]
-    assert float(period.median()) == pytest.approx(10.0, rel=0.03)
-    assert 0.02 < float(rate.median()) < 0.12
+    return ParameterLayout(Refit(**free), parts, DECAY, 0.05, torch.ones(2, dtype=D))
 
 
 def test_declared_and_custom_bounds():
-    ordered, *_ = objective(Refit(decay={"period": Free(lower=8.0, upper=12.0)}))
     gap = torch.full((1,), 0.5, dtype=D)
-    lower, upper = ordered.bounds(gap)
-    assert lower[0, -1].item() == pytest.approx(16.0)  # in gaps of half a unit
-    assert upper[0, -1].item() == pytest.approx(24.0)
-    ordered, *_ = objective()
-    lower, upper = ordered.bounds(gap)
-    assert (lower[0, -1].item(), upper[0, -1].item()) == (2.0, 100.0)
-    for decay, free, message in (
-        (DECAY, {"period": Free(lower=11.0)}, "period starts from"),
-        (DECAY, {"speed": Free()}, r"decay has \['speed'\], but .* declares \['rate', 'per"),
+    for free, bounds in (({"period": Free(lower=8.0, upper=12.0)}, (16.0, 24.0)), ({}, (2.0, 100))):
+        lower, upper = layout(decay=free).bounds(gap)  # in gaps of half a unit
+        assert (lower[0, -1].item(), upper[0, -1].item()) == pytest.approx(bounds)
+    for free, message in (
+        ({"period": Free(lower=11.0)}, "period starts from"),
+        ({"speed": Free()}, r"decay has \['speed'\], but .* declares \['rate', 'per"),
     ):
         with pytest.raises(ValueError, match=message):
-            objective(Refit(decay=free), decay)
+            layout(decay=free)
+
+
+def test_priors_by_default_are_per_unit_of_the_search_and_custom_priors_per_unit_of_the_user():
+    X, times, y = (torch.rand(3, 9, *size, dtype=D) for size in ((2,), (), ()))
+    live, fixed = y < 2, dict.fromkeys(("lengthscale", "outputscale", "noise"))
+
+    def value(rate, unit):
+        ordered = layout(**fixed, decay={"rate": rate, "period": None})
+        parts, unit = LearnableKernel(unit_kernel("se", 0.5).double()), torch.full((3,), unit).to(D)
+        rows = (X, times, y, live, torch.ones_like(y))
+        found = NegativeLogPosterior(parts, DECAY, ordered, *rows, unit=unit)
+        at = ordered.searched(ordered.given.expand(3, -1), unit)
+        return -found(at, torch.arange(3))[0].numpy()
+
+    without = value(Free(prior=None), 1.0)
+    for rate, prior in (
+        (Free(prior=None), 0.0),
+        (Free(), halfnorm(scale=0.25).logpdf(0.05 * 0.8)),
+        (Free(prior=GammaPrior(2.0, 30.0)), gamma(2.0, scale=1 / 30).logpdf(0.05)),
+    ):
+        np.testing.assert_allclose(value(rate, 0.8), without + prior, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +228,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
 def test_wrong_declarations_are_refused(kind):
-    strategy = GPStrategy(kernel=RBFKernel().double(), noise=NOISE, decay=kind(), learning=Refit())
+    strategy = GPStrategy(kernel=RBFKernel().double(), noise=0.05, decay=kind(), learning=Refit())
     with pytest.raises(ValueError, match=REFUSED[kind]):
         strategy.init(Box(torch.tensor([[0.0], [1.0]], dtype=D)))

@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 from loop.loops import BOX, GRID, NOISE, STRATEGIES, fired, kernel, measured
@@ -113,7 +112,6 @@ def test_points_outside_the_box(saved):
             Loop.load(damaged, strategy)
 
 
-Content = dict[str, Any]
 KINDS = {
     "trigger": STRATEGIES["trigger"],
     "window": STRATEGIES["window"],

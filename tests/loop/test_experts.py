@@ -10,7 +10,6 @@ import torch
 from botorch.exceptions import InputDataError
 from experts.by_the_book import window_starts
 from loop.loops import (
-    BOX,
     GRID,
     NOISE,
     PLACES,
@@ -303,6 +302,10 @@ REFUSED = {
         lambda loop: loop.absorb(5, [0.1, -inf, nan, 0.4], ok=[True, True, False, True]),
         "y in row 1 is -inf",
     ),
+    "no expert": (
+        lambda loop: made(("Markov", "box")).absorb(1, [0.3]),
+        r"1 is not open, but \[\]",
+    ),
     "ok in numbers": (lambda loop: loop.absorb(5, [0.1] * 4, ok=[1, 2, 0, 1]), "ok is 2; give"),
 }
 
@@ -310,13 +313,3 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_and_nothing_changed(name, tmp_path):
     assert_refused(asking(), *REFUSED[name], tmp_path)
-
-
-def test_loops_without_experts():
-    loop = made(("Markov", "box"))
-    loop.tell(0.2 * len(loop.ask().point))
-    assert loop.consult() is None
-    with pytest.raises(InputDataError, match=r"consultation 1 is not open, but \[\]"):
-        loop.absorb(1, [0.3])
-    with pytest.raises(InputDataError, match=r"consultation 1 is not open, but \[\]"):
-        Loop(strategy_of("SparQ"), BOX).absorb(1, [0.3])

@@ -20,6 +20,7 @@ from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.loop import Loop
 from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.worlds.panel import PanelWorld
+from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.test_functions import WindFarm
 
 nan, inf = float("nan"), float("inf")
@@ -36,11 +37,6 @@ def loop():
     loop.ask()
     loop.ask()
     return loop
-
-
-def content(loop, folder):
-    loop.save(folder / "loop.json")
-    return (folder / "loop.json").read_text()
 
 
 REFUSED = {
@@ -84,121 +80,107 @@ def test_refused_and_nothing_changed(name, loop, tmp_path):
     assert_refused(loop, *REFUSED[name], tmp_path)
 
 
-def test_time_runs_forward_for_questions(tmp_path):
+def test_a_refused_question_uses_no_random_number(tmp_path):
     loop = made(("Thompson", "grid"), pending=3)
     loop.ask()
     loop.tell(1.0, time=5.0)
-    before = content(loop, tmp_path)
-    with pytest.raises(InputDataError, match="now is 4, but the newest measurement was made at 5"):
-        loop.ask(now=4.0)
-    with pytest.raises(InputDataError, match="now is nan"):
-        loop.ask(now=nan)
-    assert content(loop, tmp_path) == before  # no random number is used up
+    message = "now is 4, but the newest measurement was made at 5"
+    assert_refused(loop, lambda loop: loop.ask(now=4.0), message, tmp_path)
+    assert_refused(loop, lambda loop: loop.ask(now=nan), "now is nan", tmp_path)
     assert loop.ask(now=5.0).time == 5.0
 
 
-def test_a_missing_or_invalid_context_is_refused(tmp_path):
-    loop = Loop(STRATEGIES["static"](), WITH_CONTEXT)
-    before = content(loop, tmp_path)
-    for call in (loop.ask, loop.recommend, lambda: loop.observe([0.1, 0.2], 1.0)):
-        with pytest.raises(InputDataError, match=r"context is None, but Box.* takes 1 num"):
-            call()
-    for context in ([1.0, 2.0], torch.ones(1, 3), "rain"):
-        with pytest.raises(InputDataError, match=r"context (is|has)"):
-            loop.ask(context=context)
-    with pytest.raises(InputDataError, match="is no valid context"):
-        loop.ask(context=nan)
-    assert content(loop, tmp_path) == before
+CONTEXTS = {
+    "ask": (lambda loop: loop.ask(), r"context is None, but Box.* takes 1 num"),
+    "recommend": (lambda loop: loop.recommend(), r"context is None, but Box.* takes 1 num"),
+    "observe": (lambda loop: loop.observe([0.1, 0.2], 1.0), "context is None, but Box.* takes 1"),
+    "two": (lambda loop: loop.ask(context=[1.0, 2.0]), r"context (is|has)"),
+    "rows": (lambda loop: loop.ask(context=torch.ones(1, 3)), r"context (is|has)"),
+    "text": (lambda loop: loop.ask(context="rain"), r"context (is|has)"),
+    "nan": (lambda loop: loop.ask(context=nan), "is no valid context"),
+}
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        ("y", [1.0, nan, 2.0], "(?s)y is nan, .*In row 1 of the table"),
-        ("y", [1.0, 2.0], "y has 2 rows, but there are 3 points"),
-        ("y", [[1.0, 2.0, 3.0]] * 2, "y has 2 rows"),
-        ("time", [1.0, 2.0, inf], "time in row 2 is inf"),
-        ("noise", [1.0, -1.0, 1.0], "-1.0 as noise variance"),
-        ("X", [[0.1, 0.2], [0.3, 4.0], [0.1, 0.1]], "lies outside Box"),
-        ("X", [[0.1, 0.2, 0.3]] * 3, "a point has 2 coordinates"),
-        ("context", [1.0, 2.0, 3.0], "takes 0 numbers"),
-    ],
-)
-def test_tables_that_do_not_fit(column, value, message):
-    table = {"X": [[0.1, 0.2]] * 3, "y": [1.0, 2.0, 3.0]} | {column: value}
-    with pytest.raises(InputDataError, match=message):
-        Loop.from_table(STRATEGIES["static"](), BOX, **table)
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_a_missing_or_invalid_context_is_refused(name, tmp_path):
+    assert_refused(Loop(STRATEGIES["static"](), WITH_CONTEXT), *CONTEXTS[name], tmp_path)
 
 
-@pytest.mark.parametrize("pending", [0, -1, 1.5, "2"])
-def test_pending_is_a_number_of_suggestions(pending):
-    with pytest.raises(ValueError, match=r"pending is .* must be an integer of at least 1"):
-        made(("static", "grid"), pending=pending)
+LINE = [(0.0, 1.0)]
+CONSTRUCTOR = {
+    "no domain": (lambda: Loop(), r"no domain; .* Loop\({'temperature': \(20, 80\)}\)"),
+    "minimize": (lambda: Loop(LINE, minimize=True), "minimize"),
+    "down": (
+        lambda: Loop(adaptive_gp_ucb(), LINE, maximize=False),
+        "pass it to the strategy alone",
+    ),
+    "up": (
+        lambda: Loop(adaptive_gp_ucb(maximize=False), LINE, maximize=True),
+        "the strategy alone",
+    ),
+    "context": (lambda: Loop({"(context)": (0.0, 1.0)}), r"'\(context\)', .* another name"),
+    "unit": (lambda: Loop(LINE, unit="fortnights"), "unit is 'fortnights'"),
+    "folder": (lambda: Loop(LINE).save("no/loop.json"), r"no such folder; create it.*no'$"),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRUCTOR)
+def test_a_loop_that_cannot_be_made_or_saved(name):
+    call, message = CONSTRUCTOR[name]
+    with pytest.raises((ValueError, TypeError, FileNotFoundError), match=message):
+        call()
+
+
+def test_settings_are_checked_when_they_change():
     loop = made(("static", "grid"))
     with pytest.raises(ValueError, match="pending is"):
-        loop.pending = pending
+        loop.pending = 0
     assert loop.pending == 1
+    assert Loop(adaptive_gp_ucb(maximize=False), LINE, maximize=False).describe()
 
 
 HIDDEN = np.ma.array(-999.0, mask=True)
 ROW = np.ma.array([0.5, -999.0], mask=[False, True])
-VALUES = {"constant": np.ma.masked, "hidden": HIDDEN, "array": np.ma.array([0.5], mask=[True])}
+DAYS = np.ma.array(np.array(["2026-03-01", "2026-03-02"], "datetime64[us]"), mask=[False, True])
 NAMED = {"x": (0.0, 1.0), "y": (-1.0, 1.0)}
-
-LOOP = {
-    "tell": (lambda loop, item: loop.tell(item), "y"),
-    "tell time": (lambda loop, item: loop.tell(1.0, time=item), "time"),
-    "observe": (lambda loop, item: loop.observe([0.5, 0.5], item), "y"),
-    "observe X": (lambda loop, item: loop.observe([0.5, item], 1.0), "X"),
-    "amend": (lambda loop, item: loop.amend(-1, item), "y"),
-    "recommend": (lambda loop, item: loop.recommend(now=item), "now"),
-    "posterior": (lambda loop, item: loop.posterior([[0.5, item]]), "X"),
+TABLE = {"X": [[0.1, 0.1], [0.2, 0.2]], "y": [1.0, 2.0], "context": [0.5, 0.5]}
+COLUMNS = {"y": ROW, "time": ROW, "noise": ROW, "context": ROW}
+COLUMNS["X"] = np.ma.array([[0.1, 0.1], [0.2, -999.0]], mask=[[0, 0], [0, 1]])
+MASKED = {
+    "tell": (lambda loop: loop.tell(np.ma.masked), "y"),
+    "tell time": (lambda loop: loop.tell(1.0, time=HIDDEN), "time"),
+    "observe": (lambda loop: loop.observe([0.5, 0.5], np.ma.array([0.5], mask=[True])), "y"),
+    "observe X": (lambda loop: loop.observe([0.5, np.ma.masked], 1.0), "X"),
+    "amend": (lambda loop: loop.amend(-1, HIDDEN), "y"),
+    "recommend": (lambda loop: loop.recommend(now=np.ma.masked), "now"),
+    "posterior": (lambda loop: loop.posterior([[0.5, HIDDEN]]), "X"),
+    "parameter": (lambda loop: Loop(NAMED).observe({"x": HIDDEN, "y": 0.0}, 1.0), ""),
+    "context": (lambda loop: Loop(loop.strategy, WITH_CONTEXT).ask(context=HIDDEN), ""),
+    "date": (lambda loop: Loop(BOX, unit="hours").ask(now=np.ma.masked), ""),
+    "dates": (lambda loop: Loop.from_table(BOX, TABLE["X"], TABLE["y"], time=DAYS), ""),
+    "list": (lambda loop: Loop.from_table(BOX, TABLE["X"], [1.0, np.ma.masked]), ""),
+    "dicts": (lambda loop: Loop.from_table(NAMED, [{"x": np.ma.masked, "y": 0.0}], [1.0]), ""),
+    "good row": (lambda loop: Loop.from_table(BOX, TABLE["X"], ROW, ok=[False, True]), ""),
+    "panel": (lambda loop: Panel(np.ma.array([[1.0, -9.0]], mask=[[0, 1]]), ("a", "b")), ""),
+    "world": (lambda loop: PanelWorld(np.ma.array(np.eye(9), mask=np.eye(9)), train=4), ""),
+    "wind": (lambda loop: WindFarm(ROW, 8.0), ""),
 }
 
 
-@pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize("name", LOOP)
-def test_a_loop_refuses_them_and_is_as_it_was(name, value, tmp_path):
+@pytest.mark.parametrize("name", MASKED)
+def test_masked_numbers_are_refused_and_change_nothing(name, tmp_path):
     loop = Loop(STRATEGIES["static"](), BOX)
     loop.observe([0.2, 0.2], 0.5, time=1.0)
     loop.ask()
-    call, argument = LOOP[name]
-    message = rf"^{argument}.* is masked, .* ok=False for"
-    assert_refused(loop, lambda loop: call(loop, VALUES[value]), message, tmp_path)
+    call, argument = MASKED[name]
+    assert_refused(loop, call, rf"^{argument}.* is masked, that is, missing; give", tmp_path)
 
 
-OTHERS = {
-    "a parameter": lambda: Loop(NAMED).observe({"x": HIDDEN, "y": 0.0}, 1.0),
-    "a context": lambda: Loop(STRATEGIES["static"](), WITH_CONTEXT).ask(context=HIDDEN),
-    "a date": lambda: Loop(BOX, unit="hours").ask(now=np.ma.masked),
-}
-TABLE = {"X": [[0.1, 0.1], [0.2, 0.2]], "y": [1.0, 2.0]}
-DAYS = np.ma.array(np.array(["2026-03-01", "2026-03-02"], "datetime64[us]"), mask=[False, True])
-for column, entries in {
-    "y": ROW,
-    "time": ROW,
-    "noise": ROW,
-    "X": np.ma.array([[0.1, 0.1], [0.2, -999.0]], mask=[[0, 0], [0, 1]]),
-    "context": ROW,
-}.items():
-    OTHERS[f"column {column}"] = lambda column=column, entries=entries: Loop.from_table(
-        STRATEGIES["static"](), WITH_CONTEXT, **{"context": [0.5, 0.5], **TABLE, column: entries}
-    )
-OTHERS |= {
-    "column of dates": lambda: Loop.from_table(BOX, **TABLE, time=DAYS),
-    "list": lambda: Loop.from_table(BOX, TABLE["X"], [1.0, np.ma.masked]),
-    "rows of dicts": lambda: Loop.from_table(NAMED, [{"x": np.ma.masked, "y": 0.0}], [1.0]),
-    "good row": lambda: Loop.from_table(BOX, TABLE["X"], ROW, ok=[False, True]),
-    "panel": lambda: Panel(np.ma.array([[1.0, -999.0]], mask=[[0, 1]]), ("a", "b")),
-    "world": lambda: PanelWorld(np.ma.array(np.eye(9), mask=np.eye(9)), train=4),
-    "wind": lambda: WindFarm(ROW, 8.0),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_refused(name):
+@pytest.mark.parametrize("column", COLUMNS)
+def test_masked_rows_of_a_table_are_refused(column):
+    table = TABLE | {column: COLUMNS[column]}
     with pytest.raises(InputDataError, match="is masked, that is, missing; give"):
-        OTHERS[name]()
+        Loop.from_table(STRATEGIES["static"](), WITH_CONTEXT, **table)
 
 
 STRATEGY = {
@@ -211,7 +193,7 @@ STRATEGY = {
 
 
 @pytest.mark.parametrize("name", STRATEGY)
-def test_a_strategy_refuses_them(name):
+def test_a_strategy_refuses_masked_numbers(name):
     strategy = STRATEGIES["static"]()
     state = strategy.init(BOX)
     with pytest.raises(InputDataError, match="is masked, that is, missing; give"):

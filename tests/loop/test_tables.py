@@ -74,6 +74,7 @@ def test_a_loop_begins_with_the_table_of_another(name):
     rows, of_strategy = loop.history, name == "adaptive"
     for table in (frame, pd.read_csv(text, float_precision="round_trip"), frame.iloc[::-1]):
         begun = Loop.from_table(*([] if of_strategy else [make()]), domain, table)
+        assert begun.history.number.tolist() == [-row - 1 for row in range(len(rows.y))]
         by_hand = Loop(make(), domain)
         for row in range(len(rows.y)):
             own = of_strategy or rows.y[row].isnan()
@@ -140,15 +141,58 @@ def test_a_failed_observation():
 
 
 FRAME = pd.DataFrame({"x0": [0.1], "x1": [0.2], "y": [1.0], "ok": [True], "noise": [0.1]})
+NAN, INF = float("nan"), float("inf")
+LINE = {"t": (0.0, 1.0)}
+SORTED = pd.Series([0.3, 0.1, 0.2]).sort_values()  # has the labels of other rows
+NAMED = pd.DataFrame({"t": [0.2, 0.4, 0.6]})
+
+
+def columns(**changes):
+    return lambda s: Loop.from_table(s, BOX, **{"X": X, "y": [1.0, 2.0, 3.0]} | changes)
+
+
+def points(X):
+    return lambda s: Loop.from_table(Box([(0.0, 1.0)]), X, [1.0, 2.0])
+
+
+def line(*table, **named):
+    return lambda s: Loop.from_table(LINE, *table, **named)
+
+
 REFUSED = {
-    "ok": (lambda s: Loop.from_table(s, BOX, X, Y), r"(?s)y is nan, .* ok=False.*In row 1 of"),
-    "one": (lambda s: Loop.from_table(s, BOX, X, Y, ok=False), "ok has 1 row, but there are 3"),
+    "ok": (columns(y=Y), r"(?s)y is nan, .* ok=False.*In row 1 of the table"),
+    "one": (columns(y=Y, ok=False), "ok has 1 row, but there are 3"),
+    "short": (columns(y=[1.0, 2.0]), "y has 2 rows, but there are 3 points"),
+    "wide": (columns(y=[[1.0, 2.0, 3.0]] * 2), "y has 2 rows"),
+    "time": (columns(time=[1.0, 2.0, INF]), "time in row 2 is inf"),
+    "noise": (columns(noise=[1.0, -1.0, 1.0]), "-1.0 as noise variance"),
+    "outside": (columns(X=[[0.1, 0.2], [0.3, 4.0], [0.1, 0.1]]), "lies outside Box"),
+    "coordinates": (columns(X=[[0.1, 0.2, 0.3]] * 3), "a point has 2 coordinates"),
+    "context": (columns(context=[1.0, 2.0, 3.0]), "takes 0 numbers"),
     "lacks": (lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]), "missing columns: x1"),
     "both": (lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]), "X alone, .*given: X, ok;"),
-    "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=np.nan)), r"(?s)y is nan.*In row 0"),
+    "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=NAN)), r"(?s)y is nan.*In row 0"),
     "order": (lambda s: Loop.from_table(BOX, s, X, Y), "in this order, or by name"),
     "many": (lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]), "arguments are .*list, but it "),
     "two": (lambda s: Loop.from_table(s, BOX, X, Y, strategy=s), "arguments are .*, but it takes"),
+    "truths": (points([[True], [False]]), "a point has 1 coordinate"),
+    "complex": (points(np.array([[1 + 2j], [0.5]])), "a point has 1 coordinate"),
+    "texts": (points([["0.5"], ["0.2"]]), "a point has 1 coordinate"),
+    "capitals": (
+        line(pd.DataFrame({"t": [0.2], "y": [1.0], "OK": [1.0]})),
+        "has a column OK; wr",
+    ),
+    "Time": (
+        line(pd.DataFrame({"t": [0.2], "y": [1.0], "Time": [1.0]})),
+        "has a column Time; wr",
+    ),
+    "twins": (
+        line(pd.DataFrame([[0.2, 0.9]], columns=["t", "t"]), [1.0]),
+        "two columns of the",
+    ),
+    "labels of y": (line(NAMED, SORTED), r"y\.loc\[X\.index\], or y\.to_numpy"),
+    "of time": (line(NAMED, [1, 2, 3], time=SORTED), r"time\.loc\[X\.index\], or time\.to_nu"),
+    "of noise": (line(NAMED, [1, 2, 3], noise=SORTED), r"noise\.loc\[X\.index\], or noise\.to_"),
 }
 
 
@@ -157,6 +201,11 @@ def test_refused(name):
     call, message = REFUSED[name]
     with pytest.raises((InputDataError, ValueError), match=message):
         call(STRATEGIES["static"]())
+
+
+def test_a_series_in_another_order_is_paired_by_hand():
+    for right in (SORTED.sort_index(), SORTED.loc[NAMED.index], SORTED.sort_index().to_numpy()):
+        assert Loop.from_table(LINE, NAMED, right).table()["y"].tolist() == [0.3, 0.1, 0.2]
 
 
 def test_arguments_by_name_and_by_place():
@@ -174,22 +223,3 @@ def test_arguments_by_name_and_by_place():
         assert loop.strategy is s
         assert repr(loop.history) == repr(tables[0].history)
     assert type(Loop.from_table(BOX, X, y).strategy) is type(adaptive_gp_ucb())
-
-
-@pytest.mark.parametrize("name", ["OK", "Time", "Noise"])
-def test_columns_in_capitals_are_refused(name):
-    frame = pd.DataFrame({"t": [0.2, 0.4], "y": [1.0, 2.0], name: [1.0, 2.0]})
-    with pytest.raises(ValueError, match=f"X has a column {name}; write it in lower case"):
-        Loop.from_table({"t": (0.0, 1.0)}, frame)
-
-
-@pytest.mark.parametrize("X", [[[True], [False]], np.array([[1 + 2j], [0.5]]), [["0.5"], ["0.2"]]])
-def test_points_must_be_real_numbers(X):
-    with pytest.raises(InputDataError, match="a point has 1 coordinate"):
-        Loop.from_table(Box([(0.0, 1.0)]), X, [1.0, 2.0])
-
-
-def test_two_columns_of_the_same_name_are_refused():
-    frame = pd.DataFrame([[0.2, 0.9], [0.4, 0.8]], columns=["t", "t"])
-    with pytest.raises(InputDataError, match="X has two columns of the same name"):
-        Loop.from_table({"t": (0.0, 1.0)}, frame, [1.0, 2.0])

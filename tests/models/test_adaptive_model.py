@@ -316,7 +316,7 @@ CONSTRAINED = {
 @pytest.mark.parametrize("name", [*CONSTRAINED, "at present"])
 def test_constrained_acquisition_functions_of_botorch_take_a_list(name):
     """Without a feasible measurement, BoTorch evaluates beyond the box to find a lower bound."""
-    for seed in (0, 1, 4):  # no measurement is feasible for 0 and 4
+    for seed in (0, 1):  # no measurement is feasible for 0
         generator = torch.Generator().manual_seed(seed)
         x, noise = (torch.rand(10, 2, dtype=D, generator=generator) for _ in range(2))
         X = torch.cat([x, torch.arange(10, dtype=D).unsqueeze(-1)], -1)

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from botorch.cross_validation import batch_cross_validation, efficient_loo_cv, gen_loo_cv_folds
+from botorch.cross_validation import efficient_loo_cv
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.sampling import SobolQMCNormalSampler
@@ -14,7 +14,6 @@ from botorch.sampling.pathwise.features import gen_kernel_features
 from conformance.strangers import HalfLife, Seasonal, Settling
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
-from gpytorch.mlls import ExactMarginalLogLikelihood
 from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
 from oracles.dense import joint_regression, noise_factor, squared_exponential
 
@@ -34,26 +33,19 @@ LAST = {
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", AGED)
 def test_noise_of_predicted_measurements(forgetting, fixed):
-    """Present and future observations have lag 0, past observations their own lag."""
+    """Present and future observations have lag 0, past observations their own lag.
+
+    There are as many points as rows, and none has the noise of its row.
+    """
     model = build(forgetting, fixed=fixed, now=20.0)
-    test_X = present(model, q=4)
-    test_X[:, -1] = torch.tensor([20.0, 23.0, 18.5, 5.0], dtype=torch.float64)
+    test_X = present(model, q=12)
+    test_X[:, -1] = torch.tensor([20.0, 23.0, 18.5, 5.0] * 3, dtype=torch.float64)
     plain = model.posterior(test_X).variance
     added = (model.posterior(test_X, observation_noise=True).variance - plain).squeeze(-1)
-    factor = noise_factor(LAST[forgetting], [0.0, 0.0, 1.5, 15.0])
+    factor = noise_factor(LAST[forgetting], [0.0, 0.0, 1.5, 15.0] * 3)
     base = (0.02 + 0.1 * data()[1].abs()).mean() if fixed else model.likelihood.noise
     expected = base.item() * torch.from_numpy(factor)
     assert torch.allclose(added, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("forgetting", AGED)
-def test_noise_is_not_matched_by_shape(forgetting):
-    """Noise is not matched by shape."""
-    model = build(forgetting, fixed=True)
-    test_X = present(model, q=12)
-    plain = model.posterior(test_X).variance
-    added = model.posterior(test_X, observation_noise=True).variance - plain
-    assert torch.allclose(added, added[0].expand(12, 1), rtol=1e-9)
 
 
 @pytest.mark.parametrize("forgetting", AGED)
@@ -79,25 +71,6 @@ def test_leave_one_out_equals_a_model_without_the_row(forgetting, fixed):
             assert torch.allclose(fast[True].posterior.variance[row], noisy.variance, rtol=1e-9)
 
 
-@pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize("forgetting", ["markov", "weights"])
-def test_cross_validation_in_a_batch(forgetting, fixed):
-    X, Y = data(n=7)
-    folds = gen_loo_cv_folds(X, Y, 0.05 + 0 * Y if fixed else None)
-    options = {"forgetting": FORGETTINGS[forgetting], "now": 12.0, "outcome_transform": None}
-    results = batch_cross_validation(
-        TimeVaryingGP,
-        ExactMarginalLogLikelihood,
-        folds,
-        fit_args={"optimizer_kwargs": {"options": {"maxiter": 1}}},
-        observation_noise=True,
-        model_init_kwargs=options,
-    )
-    assert results.posterior.mean.shape == (7, 1, 1)
-    assert results.model.now.item() == 12.0
-    assert results.posterior.variance.isfinite().all()
-
-
 @pytest.mark.parametrize("forgetting", ["static", "markov", "weights", "markov and weights"])
 def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
     """Their update asks for noise without inputs. Within 4 standard errors of 1,000 paths,
@@ -117,10 +90,9 @@ def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
 
 
 @pytest.mark.parametrize("m", [1, 2])
-@pytest.mark.parametrize("forgetting", ["markov and weights", "weights"])
-def test_pathwise_samples_of_a_batch(forgetting, m):
+def test_pathwise_samples_of_a_batch(m):
     torch.manual_seed(0)
-    model = build(forgetting, m=m, batch=(3,))
+    model = build("markov and weights", m=m, batch=(3,))
     model.eval()
     test_X = present(model, q=6, batch=(3,))
     paths = draw_matheron_paths(model, torch.Size([500]))

@@ -14,12 +14,11 @@ from botorch.acquisition import (
 )
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.fit import fit_gpytorch_mll
-from botorch.generation import MaxPosteriorSampling
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 from botorch.models.transforms.input import Warp
 from botorch.models.transforms.outcome import Log
-from botorch.optim import optimize_acqf, optimize_acqf_discrete
+from botorch.optim import optimize_acqf
 from botorch.posteriors import GPyTorchPosterior, TransformedPosterior
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
@@ -38,7 +37,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning"),
     pytest.mark.filterwarnings("ignore::botorch.exceptions.BotorchTensorDimensionWarning"),
 ]
-SHAPES = list(itertools.product([(), (2,)], [1, 2]))
+SHAPES = [((), 1), ((), 2), ((2,), 2)]
 every_forgetting = pytest.mark.parametrize("forgetting", FORGETTINGS)
 PAIRS = [name for name in FORGETTINGS if " and " in name]
 pairs_of_forgettings = pytest.mark.parametrize("forgetting", PAIRS)
@@ -449,14 +448,6 @@ def test_acquisition_at_the_present(forgetting):
         assert X.shape == (1, 3)
         assert X[0, 2].item() == now
         assert one_shot or X[:, :2].le(1).all()
-
-
-def test_discrete_optimisation_and_posterior_sampling():
-    model = build("markov and weights")
-    choices = present(model, q=20)
-    X, _ = optimize_acqf_discrete(qLogExpectedImprovement(model, 0.0), q=2, choices=choices)
-    assert X.shape == (2, 3)
-    assert MaxPosteriorSampling(model, replacement=False)(choices, 3).shape == (3, 3)
 
 
 def test_in_a_list_of_models():

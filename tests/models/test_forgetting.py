@@ -245,7 +245,3 @@ class AgedModelTestCase(BaseModelTestCase):
 
 class TestMarkovAndWeights(AgedModelTestCase, unittest.TestCase):
     forgetting = (Markov(0.1), ExponentialWeights(0.9))
-
-
-class TestWienerAndInjection(AgedModelTestCase, unittest.TestCase):
-    forgetting = (Wiener(0.1), UncertaintyInjection(1.0))

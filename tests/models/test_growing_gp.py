@@ -25,8 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.GPInput
 
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", FORGETTINGS)
-@pytest.mark.parametrize("m", [1, 2])
-@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize(("batch", "m"), [((), 1), ((), 2), ((3,), 2)])
 def test_equals_a_refit(forgetting, fixed, m, batch):
     full = build(forgetting, fixed=fixed, m=m, batch=batch)
     X, Y = data(m=m, batch=batch)

@@ -35,11 +35,7 @@ def test_number_is_its_share_of_the_range_on_its_scale(distribution, value, unit
     for end, at in ((distribution.low, 0.0), (distribution.high, 1.0)):
         assert made.unit(end) == [at]
         assert made.value([at]) == end
-
-
-@pytest.mark.parametrize(("distribution", "value", "unit"), CASES)
-def test_every_point_of_the_cube_is_a_value_that_optuna_allows(distribution, value, unit):
-    made = axis(distribution)
+    # Every point of the cube is a value that Optuna allows.
     for at in np.random.default_rng(0).uniform(size=200):
         chosen = made.value([at])
         assert distribution._contains(distribution.to_internal_repr(chosen))
@@ -170,7 +166,7 @@ def best(space, score, observed=None):
 
 
 @pytest.mark.parametrize("name", SPACES)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_as_good_as_everything(name, seed):
     space = StudySpace(SPACES[name])
     score = waves(space.columns, seed)
