@@ -15,6 +15,7 @@ from itertools import islice, pairwise
 
 import torch
 from gpytorch.kernels import Kernel
+from torch import Tensor
 
 from botorch_tv.papers.experiment import Drawn
 from botorch_tv.simulation import GridWorld, MarkovWorld
@@ -62,6 +63,16 @@ def largest_norm(world: DrawnWorld, trials: int) -> float:
     return float(given.max().sqrt())
 
 
+def drawn_values(world: DrawnWorld, trials: int) -> Tensor:
+    """Values of all functions of all trials on the arms, `functions x trials x M`.
+
+    Args:
+        world: A world made of functions.
+        trials: Trials of the default study.
+    """
+    return torch.stack([drawn.values for drawn in world.draw(_stream(trials))])
+
+
 def mean_range(world: DrawnWorld, trials: int) -> float:
     """Mean range (highest minus lowest value) over all functions of all trials.
 
@@ -69,7 +80,7 @@ def mean_range(world: DrawnWorld, trials: int) -> float:
         world: A world made of functions.
         trials: Trials of the default study.
     """
-    values = torch.stack([drawn.values for drawn in world.draw(_stream(trials))])
+    values = drawn_values(world, trials)
     return float((values.amax(-1) - values.amin(-1)).mean())
 
 
