@@ -163,7 +163,7 @@ SYNTHETIC = Experiment(
     paper='"IGP-UCB performs the best in the pool of competitors, while GP-TS also fares '
     'reasonably well compared to GP-UCB and GP-EI/GP-PI"; the last two "perform similarly and thus '
     'are not separately distinguishable in the plots". Both kernels and both kinds of functions.',
-    remark="R² and B, the largest √(fᵀKf), hold for the whole study, and all trials share the arms. "
+    remark="R² and B, the largest √(fᵀKf), hold for the whole study, and trials share the arms. "
     "Here 10,000 rounds; the paper plays 30,000. The paper does not give the incumbent of GP-EI "
     "and GP-PI; here the best observation, and the best posterior mean as a variant.",
     horizon=HORIZON,

@@ -1,4 +1,4 @@
-"""Records that replace the records of the papers.
+"""Records that the papers play, or that replace them.
 
 They are read from a folder of the user, under these names:
 
@@ -10,6 +10,14 @@ They are read from a folder of the user, under these names:
 - ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days, in
   place of the 29 of [W22].
 
+Two records of the papers may be in the folder too. They are files of the public repository
+``sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs``, which states no licence:
+
+- ``fin.csv``: the prices of [W22], 29 stocks, 823 days of 2016 to 2019, in dollars; played instead
+  of the 20 stocks.
+- ``iw_data_all.mat``: the light sensors of [C17], 41 sensors in lux in an office of Carnegie Mellon
+  University, November 2005, 601 rows for training and 192 for testing.
+
 Without a folder, synthetic records replace them, so every experiment runs.
 """
 
@@ -19,6 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from scipy.io import loadmat  # type: ignore[import-untyped]
 
 from botorch_tv.simulation.panels import Panel, load_panel, make_panel
 
@@ -27,6 +36,8 @@ STAND_IN = "The record is synthetic, so nothing is judged; --data FOLDER plays a
 ERA5 = "era5_uk_t2m_2019_03.npz"
 TRAFFIC = "traffic_la_speed.npz"
 STOCKS = "sp500_20_prices.csv.gz"
+PAPER_STOCKS = "fin.csv"
+LIGHT = "iw_data_all.mat"
 
 
 class Recordings:
@@ -70,24 +81,45 @@ class Recordings:
         return replace(panel, values=panel.values / 100)
 
     def stocks(self) -> Panel:
-        """Daily prices in dollars.
+        """Daily prices in dollars, of the paper's 29 stocks if the folder has them.
 
         Raises:
-            FileNotFoundError: If the folder has no such record.
+            FileNotFoundError: If the folder has no record of stocks.
         """
         if self.folder is None:
             panel = make_panel(1000, 20, epsilon=0.002, cycle=0.0, gaps=0.0)
             return replace(panel, values=np.exp(4 + 0.5 * panel.values))
-        return load_panel(self._path(STOCKS))
+        return load_panel(self._path(PAPER_STOCKS if self._has(PAPER_STOCKS) else STOCKS))
+
+    def light(self) -> tuple[Panel, int] | None:
+        """Light in lux on sensors located by their coordinates, and its number of training rows.
+
+        Returns:
+            The training rows, then the test rows, and the number of the former; None if the folder
+            has no such record.
+        """
+        if not self._has(LIGHT):
+            return None
+        data = loadmat(self._path(LIGHT), squeeze_me=True, struct_as_record=False)["data"]
+        parts = data.train.sensordataLux, data.test.sensordataLux
+        values = np.concatenate(parts).astype(np.float64)
+        arms = tuple(str(number) for number in range(values.shape[1]))
+        places = np.asarray(data.coords, dtype=np.float64)
+        return Panel(values, arms, coordinates=places), len(parts[0])
 
     def check(self) -> None:
         """Check that all records exist, before a long run needs them.
+
+        The records of the papers themselves are optional.
 
         Raises:
             FileNotFoundError: If a record is missing.
         """
         for name in (ERA5, TRAFFIC, STOCKS):
             self._path(name)
+
+    def _has(self, name: str) -> bool:
+        return self.folder is not None and (self.folder / name).is_file()
 
     def _path(self, name: str) -> Path:
         assert self.folder is not None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from oracles.panels import dense_log_likelihood
+from scipy.io import savemat
 from synthetic_results import make_result
 
 from botorch_tv.acquisition import (
@@ -27,7 +28,14 @@ from botorch_tv.papers import (
 )
 from botorch_tv.papers.mandl2026 import BETAS, GROWING, best_beta, better_betas
 from botorch_tv.papers.mauduit import EXPERTS
-from botorch_tv.papers.recordings import ERA5, STOCKS, TRAFFIC, Recordings
+from botorch_tv.papers.recordings import (
+    ERA5,
+    LIGHT,
+    PAPER_STOCKS,
+    STOCKS,
+    TRAFFIC,
+    Recordings,
+)
 from botorch_tv.simulation import AbruptWorld, FixedFunctions, PanelWorld, StaticWorld
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import FunctionDistribution, FunctionDraw
@@ -69,6 +77,40 @@ def test_records_in_their_units(folder):
     with np.load(folder / TRAFFIC) as file:
         assert np.array_equal(records.traffic().values, file["speed_mph_x100"] / 100)
     assert records.stocks().arms == ("A", "B", "C", "D")
+
+
+@pytest.fixture
+def papers_own(folder, tmp_path):
+    """The small records, and two more of the form of the papers' own."""
+    for path in folder.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / PAPER_STOCKS).write_text("Date,X,Y\n2016-01-04,9,5.5\n2016-01-05,8,6.5\n")
+    random = np.random.default_rng(1)
+    lux = random.uniform(50, 500, (30, 41))
+    parts = {
+        name: {"sensordata": np.round(rows * 3).astype(np.uint16), "sensordataLux": rows}
+        for name, rows in (("train", lux[:23]), ("test", lux[23:]))
+    }
+    places = random.uniform(0, 300, (41, 2))
+    savemat(tmp_path / LIGHT, {"data": parts | {"coords": places}})
+    return tmp_path, lux, places
+
+
+def test_records_of_the_papers(papers_own, folder):
+    own, lux, places = papers_own
+    records = Recordings(own)
+    assert records.stocks().arms == ("X", "Y")
+    assert records.stocks().values.tolist() == [[9, 5.5], [8, 6.5]]
+    panel, training = records.light()
+    assert np.array_equal(panel.values, lux)
+    assert np.array_equal(panel.coordinates, places)
+    assert training == 23
+    assert Recordings(folder).light() is None
+    assert Recordings().light() is None
+    Recordings(folder).check()
+    (own / ERA5).unlink()
+    with pytest.raises(FileNotFoundError, match=f"has no {ERA5}"):
+        records.check()
 
 
 def test_a_missing_record(tmp_path):
