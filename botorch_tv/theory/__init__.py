@@ -42,6 +42,8 @@ from botorch_tv.theory.chowdhury import (
     igp_ucb_order,
     igp_ucb_regret,
     log_decision_set,
+    noise_norm,
+    noise_norm_bound,
 )
 from botorch_tv.theory.deng import analysis_memory, w_gp_ucb_order, w_gp_ucb_regret
 from botorch_tv.theory.information_gain import (
@@ -51,6 +53,7 @@ from botorch_tv.theory.information_gain import (
     exponential_gain_bound,
     greedy_information_gain,
     information_gain,
+    linear_gain_bound,
     markov_information_gain,
     matern_exponent,
     polynomial_gain_bound,
@@ -89,6 +92,7 @@ __all__ = [
     "information_gain",
     "is_window_start",
     "largest_constant",
+    "linear_gain_bound",
     "log_decision_set",
     "markov_information_gain",
     "markov_lower_bound",
@@ -96,6 +100,8 @@ __all__ = [
     "model_mismatch",
     "necessary_side_queries",
     "next_window_start",
+    "noise_norm",
+    "noise_norm_bound",
     "polynomial_gain_bound",
     "r_gp_ucb_order",
     "r_gp_ucb_regret",

@@ -30,7 +30,8 @@ NAMES: dict[str | int, str] = {
     "budget_period.budget budget_period.gain discount.budget discount.gain",
     "(1, inf)": "necessary_side_queries.alpha",
     "[0, 1]": "epsilon",
-    "[0, inf)": "B a0 alpha b0 feature_error tail budget double_gain gain log_decisions",
+    "[0, inf)": "B a0 alpha b0 eta feature_error tail budget double_gain gain log_decisions "
+    "noise_norm_bound.R",
     "[2, inf)": "beta_p",
     1: "block dim features horizon memory parts period t terms",
 }

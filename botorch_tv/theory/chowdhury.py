@@ -1,8 +1,8 @@
-"""Regret of IGP-UCB and GP-TS on a static function, [C17] §4.
+"""Regret of IGP-UCB and GP-TS on a static function, [C17] §4, and the noise bound behind it.
 
-All assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise and regression with λ = 1 + 2/T, also in
-γ_T. The bounds cover all rounds of a run with the λ of its horizon. The theorems are orders; the
-constants are those of their proofs in Appendices D and E.
+The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise and regression with
+λ = 1 + 2/T, also in γ_T. They cover all rounds of a run with the λ of its horizon. The theorems are
+orders; the constants are those of their proofs in Appendices D and E.
 """
 
 from __future__ import annotations
@@ -18,6 +18,53 @@ from botorch_tv.validation import require
 
 OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
 """p: the least probability that a sample exceeds f at its maximum, [C17] Lemma 8."""
+
+
+@checked
+def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
+    """ε^T ((K + ηI)^(-1) + I)^(-1) ε, the self-normalised noise on the left of [C17] Theorem 1.
+
+    The matrix is I - ((1 + η)I + K)^(-1), so a singular K needs no inverse.
+
+    Args:
+        covariance: K, the kernel on the points played, `batch_shape x n x n`.
+        errors: ε, the noise of the observations, `batch_shape x n`.
+        eta: η, at least 0; 0 only if K is positive definite.
+
+    Returns:
+        `batch_shape`.
+
+    Raises:
+        ValueError: If ``eta`` is negative or not finite.
+        RuntimeError: If (1 + η)I + K is not positive definite.
+    """
+    factor = torch.linalg.cholesky(_shifted(covariance, eta))
+    solved = torch.linalg.solve_triangular(factor, errors.unsqueeze(-1), upper=False)
+    return errors.square().sum(-1) - solved.square().sum((-2, -1))
+
+
+@checked
+def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) -> Tensor:
+    """2R² ln(√det((1 + η)I + K) / δ), the bound on :func:`noise_norm` of [C17] Theorem 1.
+
+    With probability at least 1 - δ it holds at all times, for points chosen from the past.
+
+    Args:
+        covariance: K, the kernel on the points played, `batch_shape x n x n`.
+        R: Sub-Gaussian constant of the noise, at least 0.
+        delta: Probability δ of failure, in (0, 1).
+        eta: η, at least 0; 0 only if K is positive definite.
+
+    Returns:
+        `batch_shape`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+        RuntimeError: If (1 + η)I + K is not positive definite.
+    """
+    factor = torch.linalg.cholesky(_shifted(covariance, eta))
+    log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return 2 * R**2 * (log_root - math.log(delta))
 
 
 @checked
@@ -166,6 +213,11 @@ def gp_ts_order(
     risk = math.log(2 / delta)
     first = ((gain + risk) * dim * cells.log()).sqrt()
     return constant * first * ((T * gain).sqrt() + B * (T * risk).sqrt())
+
+
+def _shifted(covariance: Tensor, eta: float) -> Tensor:
+    eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+    return covariance + (1 + eta) * eye
 
 
 def _width(gain: Tensor, B: float, R: float, delta: float) -> Tensor:

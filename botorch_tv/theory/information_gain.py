@@ -232,6 +232,29 @@ def matern_exponent(nu: float, dim: int) -> float:
     return dim * (dim + 1) / (2 * nu + dim * (dim + 1))
 
 
+@checked
+def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) -> Tensor:
+    """γ_T <= d/2 ln(1 + k̄T/(λd)) of the linear kernel xᵀx', the O(d ln T) of [C17] §4.
+
+    The gain is ½ ln det(I + Σ xxᵀ/λ), by Sylvester's identity a d x d matrix of trace at most
+    d + k̄T/λ, whose determinant is largest when its eigenvalues are equal. Equality holds where T is
+    a multiple of d and the points are orthogonal, each played T/d times, of squared norm k̄.
+
+    Args:
+        T: Observations, at least 1; any shape.
+        dim: Dimension d, at least 1.
+        noise: λ, positive.
+        k_bar: The largest squared norm k̄ of a point, positive.
+
+    Returns:
+        Values of the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    return universal_gain_bound(T, noise=noise, terms=dim, tail=0.0, k_bar=k_bar)
+
+
 # Bounds by the decay of eigenvalues.
 
 

@@ -120,6 +120,48 @@ def test_reset_time() -> None:
     assert theory.reset_time_bound(50, 12.5, 0.2) == 50
 
 
+def test_chowdhury_theorem_1_by_dense_inverses() -> None:
+    random = np.random.default_rng(0)
+    X, errors = random.standard_normal((2, 5, 3)), random.standard_normal((2, 5))
+    K = np.exp(-0.5 * ((X[:, :, None] - X[:, None]) ** 2).sum(-1))
+    eye = np.eye(5)
+    inside = np.linalg.inv(np.linalg.inv(K + 0.2 * eye) + eye)
+    norm = theory.noise_norm(torch.as_tensor(K), torch.as_tensor(errors), eta=0.2)
+    assert_allclose(norm, np.einsum("bi,bij,bj->b", errors, inside, errors))
+    bound = theory.noise_norm_bound(torch.as_tensor(K), R=0.3, delta=0.1, eta=0.2)
+    assert_allclose(bound, 2 * 0.09 * np.log(np.sqrt(np.linalg.det(1.2 * eye + K)) / 0.1))
+
+
+def test_chowdhury_lemma_1() -> None:
+    """With a linear kernel the norm is that of S = Σ ε x in V = I + Σ x xᵀ; K is singular here."""
+    random = np.random.default_rng(1)
+    X, errors = random.standard_normal((6, 2)), random.standard_normal(6)
+    S, V = X.T @ errors, np.eye(2) + X.T @ X
+    norm = theory.noise_norm(torch.as_tensor(X @ X.T), torch.as_tensor(errors), eta=0.0)
+    assert float(norm) == pytest.approx(S @ np.linalg.solve(V, S))
+
+
+def test_chowdhury_theorem_1_holds_at_all_times() -> None:
+    """Points along the sum of the past noise, the choice that the bound must survive."""
+    TRIALS_HERE, HORIZON, delta = 400, 40, 0.3
+    random = np.random.default_rng(2)
+    errors = 0.5 * random.standard_normal((TRIALS_HERE, HORIZON))
+    X = np.zeros((TRIALS_HERE, HORIZON, 2))
+    X[:, 0, 0] = 1
+    for t in range(1, HORIZON):
+        S = np.einsum("bt,btd->bd", errors[:, :t], X[:, :t])
+        X[:, t] = S / np.linalg.norm(S, axis=-1, keepdims=True)
+    K, noise = torch.as_tensor(X @ X.swapaxes(1, 2)), torch.as_tensor(errors)
+    ratios = []
+    for t in range(1, HORIZON + 1):
+        norm = theory.noise_norm(K[:, :t, :t], noise[:, :t], eta=0.05)
+        bound = theory.noise_norm_bound(K[:, :t, :t], R=0.5, delta=delta, eta=0.05)
+        ratios.append(norm / bound)
+    worst = torch.stack(ratios).amax(0)
+    assert float((worst > 1).double().mean()) <= delta
+    assert float((worst > 0.5).double().mean()) > delta  # half of the bound does not hold
+
+
 def test_chowdhury_theorem_3() -> None:
     gain = np.array([4.0, 6.0])
     beta = 1.5 + 0.3 * np.sqrt(2 * (gain + 1 + log(10)))
@@ -341,13 +383,14 @@ GOOD = {
     **{"alpha": 2.0, "alpha_tilde": 0.25, "C_p": 1, "beta_p": 3, "C_e1": 1, "C_e2": 1},
     **{"covariance": COVARIANCE, "inflation": ExponentialWeights(0.9), "kernel": "se"},
     "lengthscale": 1,
+    **{"errors": torch.ones(3, dtype=torch.float64), "eta": 0.1},
     **{"beta": 2, "parts": 2},
 }
 NAN = math.nan
 VALUES = [  # that names refuse
     ("delta gamma", [1, 1.1, NAN]),
     ("C_e1 C_e2 C_p L a1 b1 k_bar lengthscale constant mean nu psi r noise", [0, NAN]),
-    ("B R a0 alpha b0 budget double_gain feature_error gain log_decisions tail", [-1, NAN]),
+    ("B R a0 alpha b0 budget double_gain eta feature_error gain log_decisions tail", [-1, NAN]),
     ("T block dim features horizon memory", [0]),
     ("period start t terms", [0, 2.5]),
     ("epsilon", [-0.1, 1.1]),

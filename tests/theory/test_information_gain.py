@@ -18,6 +18,7 @@ from botorch_tv.theory import (
     exponential_gain_bound,
     greedy_information_gain,
     information_gain,
+    linear_gain_bound,
     markov_information_gain,
     matern_exponent,
     polynomial_gain_bound,
@@ -153,6 +154,23 @@ def test_corollary_8_by_hand() -> None:
     exponential = exponential_gain_bound(**SHARED, C_e1=0.9, C_e2=0.4, psi=1.2)
     C_beta = math.log(0.9 * 1.44 / (0.5 * 0.4))
     assert exponential == pytest.approx(((math.log(1 / 0.36) + C_beta) / 0.4 + 1) * log)
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+def test_gain_of_the_linear_kernel(noise: float) -> None:
+    """Orthogonal points attain the bound, and no other points of the ball exceed it."""
+    radius, rounds = 1.5, 12
+    bound = float(linear_gain_bound(rounds, dim=3, noise=noise, k_bar=radius**2))
+    attained = np.tile(radius * np.linalg.qr(np.arange(9.0).reshape(3, 3) + np.eye(3))[0], (4, 1))
+    assert dense_gain(attained @ attained.T, np.full(rounds, noise)) == pytest.approx(bound)
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        X = random.standard_normal((rounds, 3))
+        X *= radius / np.linalg.norm(X, axis=1, keepdims=True)
+        assert dense_gain(X @ X.T, np.full(rounds, noise)) < bound
+    # Growth d ln T / 2: a hundredfold horizon adds d ln 100 / 2.
+    late = linear_gain_bound(torch.tensor([1e8, 1e10]), dim=3, noise=noise)
+    assert float(late.double().diff()) == pytest.approx(1.5 * math.log(100), rel=1e-5)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 0.9, 0.99])
