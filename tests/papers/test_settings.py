@@ -199,6 +199,39 @@ def test_static_sensors(folder):
         assert (found.delta, found.gain) == (width.delta, width.gain)
 
 
+def test_light(papers_own, folder):
+    own, lux, _ = papers_own
+    world = chowdhury2017.light(Recordings(own))
+    train, test = lux[:23], lux[23:]
+    scaled = (test - train.mean()) / train.std()
+    assert world.readings.numpy() == pytest.approx(scaled)
+    centred = (train - train.mean()) / train.std()
+    assert world.kernel.numpy() == pytest.approx(centred.T @ centred / 23)
+    bounds = [
+        EXPERIMENTS["c17-sensors"].cases[name].strategies(world)["GP-TS"].width.B
+        for name in ("light", "light-B-0.5")
+    ]
+    norms = [math.sqrt(row @ world.kernel.numpy() @ row) for row in scaled]
+    assert bounds == [pytest.approx(max(norms)), 0.5]
+    speeds = Recordings(folder).traffic().values[:, sensors.cells(60, 41)]
+    roads = chowdhury2017.light(Recordings(folder))
+    train = speeds[: 5 * 288 : 3]
+    rows = np.linspace(5 * 288, 2015, 25).astype(int)
+    assert roads.readings.numpy() == pytest.approx((speeds[rows] - train.mean()) / train.std())
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+def test_bound_of_drawn_functions_is_the_printed_form(smooth):
+    name = "se-rkhs" if smooth else "se-gp"
+    case = EXPERIMENTS["c17"].cases[name]
+    world = case.world(1.0)
+    x = world.domain.X.numpy()
+    K = np.exp(-((x - x.T) ** 2) / (2 * 0.2**2))
+    drawn = world.draw(Stream(0, "world", 0, 25, **CPU))[0].values.numpy()
+    B = math.sqrt(max(f @ K @ f for f in drawn))
+    assert case.strategies(1.0)["IGP-UCB"].width.B == pytest.approx(B)
+
+
 def test_standard_functions_by_hand():
     rosenbrock = EXPERIMENTS["c17-functions"].cases["rosenbrock"]
     x, y = rosenbrock.world(1.0).domain.X.unbind(-1)
@@ -206,6 +239,9 @@ def test_standard_functions_by_hand():
     assert len(f) == 200
     assert torch.allclose(rosenbrock.world(1.0).functions[0].values, (f - f.mean()) / f.std())
     assert rosenbrock.noise == pytest.approx(float(f.max() - f.min()) / 100 / float(f.std()))
+    X, z = torch.stack([x, y], -1).numpy(), ((f - f.mean()) / f.std()).numpy()
+    K = np.exp(-((X[:, None] - X) ** 2).sum(-1) / (2 * 0.2**2))
+    assert rosenbrock.strategies(0.1)["GP-UCB"].width.B == pytest.approx(math.sqrt(z @ K @ z))
     hartmann = EXPERIMENTS["c17-functions"].cases["hartmann3"].world(1.0)
     assert hartmann.domain.X.shape == (300, 3)
     assert float(hartmann.functions[0].values.max()) > 1  # a maximum is sought
