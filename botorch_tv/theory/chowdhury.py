@@ -40,7 +40,8 @@ def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
     """
     factor = torch.linalg.cholesky(_shifted(covariance, eta))
     solved = torch.linalg.solve_triangular(factor, errors.unsqueeze(-1), upper=False)
-    return errors.square().sum(-1) - solved.square().sum((-2, -1))
+    norm: Tensor = errors.square().sum(-1) - solved.square().sum((-2, -1))
+    return norm
 
 
 @checked
@@ -64,7 +65,8 @@ def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) 
     """
     factor = torch.linalg.cholesky(_shifted(covariance, eta))
     log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return 2 * R**2 * (log_root - math.log(delta))
+    bound: Tensor = 2 * R**2 * (log_root - math.log(delta))
+    return bound
 
 
 @checked
