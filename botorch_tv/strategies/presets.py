@@ -77,6 +77,7 @@ from botorch_tv.gp.mixture.bank import FIRST, Bank
 from botorch_tv.gp.point_recursion import Features
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
+from botorch_tv.strategies.exp3 import RestartedExp3
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.phases import PhasedElimination
 from botorch_tv.strategies.protocol import Strategy
@@ -531,6 +532,28 @@ def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedEli
         beta: Squared half width of the bands, in standard deviations.
     """
     return PhasedElimination(period=period, width=Constant(beta), **common)
+
+
+@preset(
+    "RExp3",
+    "silver dashed",
+    "none | σ² | since the last restart | EXP3, without the kernel | Besbes et al. 2014",
+)
+def rexp3(
+    *, period: int, low: float, high: float, gamma: float | None = None, **common: Unpack[Modelled]
+) -> RestartedExp3:
+    """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014), a baseline in [B16] §5.2: Exp3, restarted.
+
+    Arms are unrelated, and the model is used for predictions and recommendations only; see
+    :class:`~botorch_tv.strategies.exp3.RestartedExp3`. Only for grids.
+
+    Args:
+        period: Rounds Δ between restarts.
+        low: Observation with reward 0, or 1 when minimising; observations are clipped.
+        high: Observation with reward 1, or 0 when minimising.
+        gamma: Probability γ of a uniform choice; the paper's by default.
+    """
+    return RestartedExp3(period=period, low=low, high=high, gamma=gamma, **common)
 
 
 @preset(
