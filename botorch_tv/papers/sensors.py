@@ -270,8 +270,8 @@ TEMPERATURE = Experiment(
     remark="Cells of a reanalysis, whose hours are interpolated to ten minutes, replace the "
     "laboratory sensors; regret is in kelvin. In each of six windows of five days, three days "
     "determine covariance, ε and N (by cross-validation), and two are played; standard errors are "
-    "between windows. ε = 0.03 and N = 15 in the paper. With so many arms and so few rounds between "
-    "restarts, the γ that its theorem gives RExp3 is 1 or close to 1, which is a uniform draw.",
+    "between windows. ε = 0.03 and N = 15 in the paper. With so many arms and so few rounds "
+    "between restarts, the γ that its theorem gives RExp3 is 1 or close to 1, a uniform draw.",
     stand_in=True,
 )
 

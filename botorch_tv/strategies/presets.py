@@ -345,6 +345,7 @@ def tv_bayesopt(
 def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> GPStrategy:
     """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes data irrelevant to future predictions.
 
+    The rule of its successor BOLT (arXiv:2501.18963) for the size of the data is not implemented.
     TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. The authors' package learns
     kernel, rate and noise in every round and explores with beta = 0.2 d ln(2 n), where n is the
     number of observations in use.
@@ -522,8 +523,9 @@ def bob_gp_ucb(
     "phased elimination in random order | Iwazaki, Takeno 2025",
 )
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
-    """R-PERP, Iwazaki, Takeno (AISTATS 2025): phases of elimination in random order, restarted.
+    """R-PERP, Iwazaki, Takeno (AISTATS 2025), whose constants could not be read.
 
+    Phases of elimination in random order, restarted.
     :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from their paper.
     Only for grids. Their rules for ``period`` and ``beta`` were not available.
 
