@@ -320,13 +320,8 @@ TRAFFIC = Experiment(
 _LABORATORY = _windows(
     range(0, 22, 7), 6, True, 0.01, partial(strategies, width=_HOT, epsilon=0.03, period=15)
 )
-_ET_CLAIMS = [
-    ("ET-GP-UCB", "TV-GP-UCB"),
-    ("ET-GP-UCB", "R-GP-UCB"),
-    ("ET-GP-UCB", "GP-UCB"),
-    ("TV-GP-UCB", "R-GP-UCB"),
-    ("R-GP-UCB", "GP-UCB"),
-]
+_ORDER = ("ET-GP-UCB", "TV-GP-UCB", "R-GP-UCB", "GP-UCB")
+_PAIRS = [*((_ORDER[0], rival) for rival in _ORDER[1:]), _ORDER[1:3], _ORDER[2:]]
 
 EVENT_TRIGGERED_TEMPERATURE = Experiment(
     id="et-fig3",
@@ -335,7 +330,7 @@ EVENT_TRIGGERED_TEMPERATURE = Experiment(
     horizon=286,
     trials=200,
     cases=_LABORATORY,
-    score=partial(judge, [across(list(_LABORATORY), *pair) for pair in _ET_CLAIMS]),
+    score=partial(judge, [across(list(_LABORATORY), *pair) for pair in _PAIRS]),
     remark="Cells of a reanalysis, whose hours are interpolated to ten minutes, replace the "
     "laboratory sensors; in each of four windows of eight days the last two are played, and "
     "standard errors are between windows.",

@@ -181,7 +181,7 @@ def test_tails_in_several_dimensions():
 
 
 def test_tails_beyond_float64_are_refused():
-    with pytest.raises(ValueError, match="longer lengthscale"):
+    with pytest.raises(OverflowError):
         squared_exponential_tails(1e-3, 1.0, 20)
 
 
