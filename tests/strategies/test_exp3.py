@@ -92,6 +92,28 @@ def test_a_good_arm_is_drawn_more_often_until_the_restart():
     assert abs(shares[period] - 1 / ARMS) < 4 * error
 
 
+def test_a_batch_is_a_loop_of_singles_and_a_saved_state_goes_on(tmp_path):
+    strategy = player()
+    together = strategy.init(GRID, batch_shape=(TRIALS,))
+    alone = [strategy.init(GRID) for _ in range(TRIALS)]
+    for t in range(ROUNDS):
+        asked = strategy.ask(together, generator=Fixed(CHANCES[t]))
+        single = [
+            strategy.ask(state, generator=Fixed(CHANCES[t, trial]))
+            for trial, state in enumerate(alone)
+        ]
+        assert asked.index.tolist() == [int(one.index) for one in single]
+        y = VALUES[t].gather(-1, asked.index[:, None])[:, 0]
+        before = together.memory[-1].clone()
+        after, _ = strategy.tell(together, asked, y)
+        assert torch.equal(together.memory[-1], before)
+        alone = [strategy.tell(*pair, y[trial])[0] for trial, pair in enumerate(zip(alone, single))]
+        if t == 4:
+            torch.save(after, tmp_path / "state.pt")
+            after = torch.load(tmp_path / "state.pt", weights_only=False)
+        together = after
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
