@@ -20,6 +20,7 @@ from botorch_tv.papers import (
     event_triggered,
     experiment_named,
     mandl2026,
+    sensors,
     worlds,
 )
 from botorch_tv.papers.claims import across, below, compared, outcome_text
@@ -67,6 +68,8 @@ DRAWN = {  # by the last experiment with each kind of picture
 
 
 def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
+    # Slow, and tested beside its textbook.
+    monkeypatch.setattr(sensors, "cross_validated_period", lambda *given: 20)
     if name not in DRAWN.values():  # drawing takes longer than the study
         monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: path.touch())
     small = dataclasses.replace(EXPERIMENTS[name], horizon=3)
