@@ -539,7 +539,7 @@ def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedEli
 @preset(
     "RExp3",
     "silver dashed",
-    "none | σ² | since the last restart | EXP3, without the kernel | Besbes et al. 2014",
+    "none | σ² | since the last periodic reset | EXP3, without the kernel | Besbes 2014",
 )
 def rexp3(
     *, period: int, low: float, high: float, gamma: float | None = None, **common: Unpack[Modelled]
