@@ -56,6 +56,7 @@ OWN = {
     "pe_gp_ucb": {"epsilons": (0.0, 0.1)},
     "bob_gp_ucb": {"windows": (2, 4), "block": 4, "horizon": 20},
     "r_perp": {"period": 9, "beta": 4.0},
+    "rexp3": {"period": 9, "low": -1.0, "high": 1.0},
     "tv_bayesopt": {"epsilon": 0.1, "cycle": 5.0, "cycle_lengthscale": 1.0},
     "w_gp_ucb": {"gamma": 0.9},
     "ui_tvbo": {"sigma_w2": 0.1},
@@ -141,6 +142,7 @@ DEFAULTS = {
     "pe_gp_ucb": WIDE | {"delta": 0.1},
     "bob_gp_ucb": GAIN,
     "r_perp": {},
+    "rexp3": {"gamma": None},
     "sparq_gp_ucb": EXPERT,
     "w_sparq_gp_ucb": EXPERT | {"alpha_tilde": 0.25, "inflate": True},
 }
