@@ -81,7 +81,12 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     verdict: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return verdict
+    experiment = EXPERIMENTS[path.stem]
+    return verdict | {
+        "title": experiment.title,
+        "paper": experiment.paper,
+        "remark": experiment.remark,
+    }
 
 
 def _answer(verdict: Mapping[str, Any]) -> str:

@@ -165,7 +165,6 @@ FIGURE_2C = Experiment(
     cases={CASE: markov_case("ε = 0.01", TRUTH, NOISE, _rates)},
     score=partial(judge, _RATE_CLAIMS),
     picture=partial(_draw, "TV-GP-UCB", _RATES, "rate assumed by TV-GP-UCB", TRUTH),
-    remark="Regret is least at the true rate (67.8), and hardly larger at half of it (68.2).",
 )
 
 FIGURE_2D = Experiment(
