@@ -45,6 +45,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "pe_gp_ucb": {"epsilons": (0.0, 0.03)},
     "bob_gp_ucb": {"windows": (4, 12), "block": 6, "horizon": ROUNDS},
     "r_perp": {"period": 12, "beta": 2.0},
+    "rexp3": {"period": 12, "low": -3.0, "high": 3.0},
     "sparq_gp_ucb": {"steps": 4},
     "w_sparq_gp_ucb": {"alpha": 1.0, "steps": 4},
     "adaptive_gp_ucb": {},
@@ -256,7 +257,7 @@ def cases() -> dict[str, Case]:
     made: dict[str, Case] = {}
     for name in (*PARTS, "seasonal", "stranger"):
         kinds = ("float64",) if name == "adaptive_gp_ucb" else ("float64", "float32")
-        places = ("grid",) if name == "r_perp" else ("grid", "box")
+        places = ("grid",) if name in ("r_perp", "rexp3") else ("grid", "box")
         for place, trials, kind in product(places, (1, 3), kinds):
             made[f"{name} {place} {trials} {kind}"] = partial(play, name, place, trials, kind)
         made[f"study {name}"] = partial(study, name)

@@ -44,7 +44,6 @@ GRID = {
 WIDER = {
     "hartmann": "Hartmann, 6 coordinates",
     "levy": "Levy, 8",
-    "levy in ten": "Levy, 10",
     "levy in twenty": "Levy, 20",
     "temperature": "recorded temperatures",
     "traffic": "recorded speeds",

@@ -51,6 +51,7 @@ __all__ = [
     "r_gp_ucb",
     "r_perp",
     "random_search",
+    "rexp3",
     "run_study",
     "sparq_gp_ucb",
     "sw_gp_ucb",

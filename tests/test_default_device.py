@@ -33,6 +33,7 @@ ON_GRIDS |= {
     "committee": lambda: s.PriorElimination(members=(s.gp_ucb(**GIVEN), s.igp_ucb(**GIVEN))),
     "bandits": lambda: s.bob_gp_ucb(**GIVEN, windows=(3, 6), block=4, horizon=30),
     "phases": lambda: s.r_perp(**GIVEN, period=4, beta=2.0),
+    "exp3": lambda: s.rexp3(**GIVEN, period=4, low=-1.0, high=1.0),
     "sparq": lambda: s.sparq_gp_ucb(**GIVEN, steps=20),
 }
 ON_BOXES = {

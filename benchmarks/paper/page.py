@@ -23,7 +23,7 @@ PAPERS = {
     "Time-Varying Functions",
     "mk": "[MK] Mandl, Kekkonen (2026): TV-GP-UCB with the same β in every round",
 }
-ANSWERS = {True: "yes", False: "no", None: "nothing to test"}
+ANSWERS = ("yes", "no", "nothing to test", "other data: not judged")
 HEAD = """# Figures and tables of the papers, rerun
 
 `botorch-tv paper ID` reruns a figure. It agrees if every order and number that the paper claims
@@ -36,8 +36,7 @@ and `--data FOLDER` reads them. The papers print addresses of theirs:
 [sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs](https://github.com/sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs)
 has 29 stocks over 823 days and light sensors of CMU, without a licence, so this library does not
 ship them. `python -m benchmarks.paper.collect` writes this page. The pictures of
-et-table1 and w22-* (except w22-stocks) have colours of an earlier version until they
-are run anew. c17 is of an earlier version, with B² = aᵀKa for f = Ka, 25 trials and 30,000 rounds.
+et-table1 and w22-* (except w22-stocks) have colours of an earlier version until they are run anew.
 """
 Study = Mapping[str, Any]
 
@@ -54,8 +53,8 @@ def write_page(results: Path, studies: Mapping[str, Study], page: Path) -> None:
     stored = {id: verdict for id, verdict in found.items() if verdict is not None}
     usual = next((_machine(study) for study in studies.values()), "")
     lines = [HEAD.format(machine=usual), "| agrees | figures |", "|---|---|"]
-    for holds, answer in ANSWERS.items():
-        links = [f"[{id}](#{id})" for id, verdict in stored.items() if verdict["holds"] is holds]
+    for answer in ANSWERS:
+        links = [f"[{id}](#{id})" for id, verdict in stored.items() if _answer(verdict) == answer]
         lines.append(f"| {answer} ({len(links)}) | {', '.join(links)} |")
     missing = [id for id in EXPERIMENTS if id not in stored]
     if missing:
@@ -81,7 +80,18 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     verdict: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return verdict
+    experiment = EXPERIMENTS[path.stem]
+    return verdict | {
+        "title": experiment.title,
+        "paper": experiment.paper,
+        "remark": experiment.remark,
+    }
+
+
+def _answer(verdict: Mapping[str, Any]) -> str:
+    if not verdict["judged"]:
+        return ANSWERS[3]
+    return ANSWERS[2] if verdict["holds"] is None else ANSWERS[not verdict["holds"]]
 
 
 def _section(id: str, verdict: Mapping[str, Any], results: Path) -> list[str]:
@@ -90,7 +100,7 @@ def _section(id: str, verdict: Mapping[str, Any], results: Path) -> list[str]:
     if "lower" in claims and "ours" in claims:  # expectations of ours do not decide
         claims = claims[claims["ours"].ne(True)]
     here = [*_counts(claims), *_further(verdict["verdict"])]
-    lines = [f"### {id}", "", f"{verdict['title']}. **Agrees: {ANSWERS[verdict['holds']]}.**", ""]
+    lines = [f"### {id}", "", f"{verdict['title']}. **Agrees: {_answer(verdict)}.**", ""]
     lines += [f"- Paper: {verdict['paper']}", f"- Here: {' '.join(here)}"]
     if verdict["remark"]:
         lines.append(f"- {verdict['remark']}")
@@ -107,7 +117,7 @@ def _counts(claims: pd.DataFrame) -> list[str]:
     for name, rows in readings:
         holds = rows["holds"].astype(bool)
         sentence = f"{f'With {name!s}: ' if name else ''}{holds.sum()} of {len(rows)} claims hold"
-        orders = rows[rows["t_ratio"].notna()]
+        orders = rows[rows["t_ratio"].notna() & rows["lower"].notna()]
         if holds.all() and len(orders):
             spare = (orders["t_ratio"] - orders["required"]).to_numpy()
             closest = orders.iloc[int(spare.argmin())]
@@ -133,7 +143,8 @@ def _failed(claims: pd.DataFrame) -> list[str]:
     lines = ["| claim that fails | case | found; required |", "|---|---|---|"]
     for _, row in failed.iterrows():
         if pd.notna(row["t_ratio"]):
-            claim = f"{row['lower']} < {row['higher']}"
+            claim = row.get("claim")
+            claim = claim if isinstance(claim, str) else f"{row['lower']} < {row['higher']}"
             found, required = f"{row['t_ratio']:.1f}", f"{row['required']:g} s.e."
             if abs(row["t_ratio"]) == float("inf"):
                 found = f"{row['difference']:.3g} in every trial"

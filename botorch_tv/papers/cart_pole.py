@@ -157,8 +157,7 @@ FIGURE_3D = Experiment(
     cases={CASE: Drawn(f"friction x 2.5 in round {CHANGE}", NOISE, cart_pole_world, strategies)},
     score=recovery,
     picture=lambda results, path: results[CASE].plot(path),
-    remark="ET-GP-UCB has the lowest total, 50.8 against 65.0 of TV-GP-UCB, and the lowest regret "
-    "at the end. Machine and unit of its cost are those of Brunzema, von Rohr and Trimpe (2022), "
+    remark="Machine and unit of its cost are those of Brunzema, von Rohr and Trimpe (2022), "
     "because the paper gives neither.",
     quick=(1, 130),
 )

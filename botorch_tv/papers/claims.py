@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from botorch_tv.papers.experiment import Outcome, Results
@@ -64,6 +65,28 @@ def beats(
 ) -> list[Claim]:
     """A claim against each of several rivals; see :func:`below`."""
     return [below(case, lower, rival, required, ours=ours) for rival in rivals]
+
+
+def across(
+    cases: Sequence[str], lower: str, higher: str, required: float = 3.0, *, ours: bool = False
+) -> Claim:
+    """The claim that `lower` has less total regret than `higher` in the mean over several cases.
+
+    The standard error is between the cases, which may be different days of a record.
+
+    Args:
+        cases: Names of the studies.
+        lower: As for :func:`below`.
+        higher: As for :func:`below`.
+        required: As for :func:`below`.
+        ours: As for :func:`below`.
+    """
+
+    def test(results: Results) -> Row:
+        gaps = [results[case].paired_difference(higher, lower).mean for case in cases]
+        return compared("all cases", lower, higher, Paired.of(np.array(gaps)), required, ours)
+
+    return test
 
 
 def within(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Stage = tuple[World, dict[str, Strategy]]
+OTHER_DATA = "Other data than the paper's."
 
 
 class Case(ABC):
@@ -136,6 +137,7 @@ class Experiment:
             case by default.
         record: Recorders of further variables.
         remark: Settings that the paper does not give, and reasons for different results.
+        stand_in: Whether other data replaces the paper's, on which the paper is not judged.
         quick: The largest numbers of trials and of rounds of a quick run.
     """
 
@@ -149,6 +151,7 @@ class Experiment:
     picture: Callable[[Results, Path], Figure] | None = None
     record: tuple[Recorder, ...] = ()
     remark: str = ""
+    stand_in: bool = False
     quick: tuple[int, int] = (3, 400)
 
     def run(
@@ -209,14 +212,17 @@ class Experiment:
         if doubts:  # the same numbers without a verdict
             table = outcome.table.drop(columns="holds", errors="ignore")
             outcome = Outcome(table, " ".join(dict.fromkeys(doubts)), None, judged=False)
+        elif self.stand_in:
+            verdict = f"{OTHER_DATA} {outcome.verdict}"
+            outcome = Outcome(outcome.table, verdict, None, judged=False)
         outcome.table.to_csv(folder / f"{self.id}-verdict.csv", index=False)
         summaries = {name: result.summary() for name, result in results.items()}
         pd.concat(summaries, names=["case"]).to_csv(folder / f"{self.id}-summary.csv")
         picture = self.picture or partial(draw_panels, self.cases)
         picture(results, folder / f"{self.id}.png")
-        verdict = {"id": self.id, "title": self.title, "paper": self.paper, **outcome._asdict()}
-        del verdict["table"]
-        text = json.dumps(verdict | {"remark": self.remark}, indent=2, ensure_ascii=False)
+        entry = {"id": self.id, "title": self.title, "paper": self.paper, **outcome._asdict()}
+        del entry["table"]
+        text = json.dumps(entry | {"remark": self.remark}, indent=2, ensure_ascii=False)
         (folder / f"{self.id}.json").write_text(text + "\n", encoding="utf-8")
         return outcome
 
@@ -256,7 +262,12 @@ def draw_panels(cases: Mapping[str, Case], results: Results, path: Path, **scale
 
 
 def draw_totals(
-    axes: Axes, result: StudyResult, places: Mapping[str, float], mark: float | None, marked: str
+    axes: Axes,
+    result: StudyResult,
+    places: Mapping[str, float],
+    mark: float | None,
+    marked: str,
+    color: str,
 ) -> None:
     """Draw the total regret of strategies over a parameter, and mark a value of the parameter.
 
@@ -266,12 +277,13 @@ def draw_totals(
         places: The parameter by the label of the strategy.
         mark: The value to mark; None for none.
         marked: Its meaning.
+        color: Colour of the strategy.
     """
-    from botorch_tv.drawing import COLORS, GRAY, lighten
+    from botorch_tv.drawing import GRAY, lighten
 
     means, errors = zip(*(Paired.of(result.total_regret(label)) for label in places))
     axes.errorbar(
-        list(places.values()), means, errors, color=COLORS[0], fmt="o-", markersize=4, capsize=3
+        list(places.values()), means, errors, color=color, fmt="o-", markersize=4, capsize=3
     )
     if mark is not None:
         axes.axvline(mark, color=GRAY, linestyle="dashed", linewidth=1.2)

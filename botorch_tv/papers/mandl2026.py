@@ -86,7 +86,7 @@ def _draw(results: Results, path: Path) -> Figure:
     for axes, best, (case, result) in zip(
         figure.subplots(1, len(BEST)), BEST.values(), results.items()
     ):
-        draw_totals(axes, result, places, best, "the paper's best")
+        draw_totals(axes, result, places, best, "the paper's best", COLORS[0])
         growing = result.total_regret(GROWING).mean()
         axes.axhline(growing, color=COLORS[1], linewidth=1.2, label=GROWING)
         axes.set_xlabel("β")

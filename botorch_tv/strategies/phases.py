@@ -67,7 +67,9 @@ class RandomOrder(Plain):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PhasedElimination(KernelStrategy):
-    """R-PERP, Iwazaki, Takeno (AISTATS 2025): restarting phased elimination in random order.
+    """R-PERP, Iwazaki, Takeno (AISTATS 2025), whose constants could not be read.
+
+    Phased elimination in random order, restarted.
 
     Every H rounds everything is forgotten and all arms are alive. A period consists of phases. The
     plan of a phase is N arms, each with the largest posterior variance among the arms alive, given

@@ -77,6 +77,7 @@ from botorch_tv.gp.mixture.bank import FIRST, Bank
 from botorch_tv.gp.point_recursion import Features
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
+from botorch_tv.strategies.exp3 import RestartedExp3
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.phases import PhasedElimination
 from botorch_tv.strategies.protocol import Strategy
@@ -344,6 +345,7 @@ def tv_bayesopt(
 def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> GPStrategy:
     """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes data irrelevant to future predictions.
 
+    The rule of its successor BOLT (arXiv:2501.18963) for the size of the data is not implemented.
     TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. The authors' package learns
     kernel, rate and noise in every round and explores with beta = 0.2 d ln(2 n), where n is the
     number of observations in use.
@@ -521,8 +523,9 @@ def bob_gp_ucb(
     "phased elimination in random order | Iwazaki, Takeno 2025",
 )
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
-    """R-PERP, Iwazaki, Takeno (AISTATS 2025): phases of elimination in random order, restarted.
+    """R-PERP, Iwazaki, Takeno (AISTATS 2025), whose constants could not be read.
 
+    Phases of elimination in random order, restarted.
     :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from their paper.
     Only for grids. Their rules for ``period`` and ``beta`` were not available.
 
@@ -531,6 +534,28 @@ def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedEli
         beta: Squared half width of the bands, in standard deviations.
     """
     return PhasedElimination(period=period, width=Constant(beta), **common)
+
+
+@preset(
+    "RExp3",
+    "silver dashed",
+    "none | σ² | since the last periodic reset | EXP3, without the kernel | Besbes 2014",
+)
+def rexp3(
+    *, period: int, low: float, high: float, gamma: float | None = None, **common: Unpack[Modelled]
+) -> RestartedExp3:
+    """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014), a baseline in [B16] §5.2: Exp3, restarted.
+
+    Arms are unrelated, and the model is used for predictions and recommendations only; see
+    :class:`~botorch_tv.strategies.exp3.RestartedExp3`. Only for grids.
+
+    Args:
+        period: Rounds Δ between restarts.
+        low: Observation with reward 0, or 1 when minimising; observations are clipped.
+        high: Observation with reward 1, or 0 when minimising.
+        gamma: Probability γ of a uniform choice; the paper's by default.
+    """
+    return RestartedExp3(period=period, low=low, high=high, gamma=gamma, **common)
 
 
 @preset(

@@ -71,7 +71,13 @@ from botorch_tv.theory.mauduit import (
     ui_gp_ucb_order,
     w_sparq_gp_ucb_order,
 )
-from botorch_tv.theory.rules import analysis_block, budget_period, discount, reset_period
+from botorch_tv.theory.rules import (
+    analysis_block,
+    budget_period,
+    discount,
+    reset_period,
+    rexp3_period,
+)
 
 __all__ = [
     "aged_information_gain",
@@ -109,6 +115,7 @@ __all__ = [
     "reset_period",
     "reset_time_bound",
     "resetting_mismatch",
+    "rexp3_period",
     "running_information_gain",
     "side_queries",
     "smallest_constant",

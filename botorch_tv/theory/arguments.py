@@ -27,13 +27,13 @@ NAMES: dict[str | int, str] = {
     "(0, 1)": "delta gamma",
     "(0, 1]": "resetting_mismatch.noise",
     "(0, inf)": "C_e1 C_e2 C_p L constant k_bar lengthscale mean noise nu psi r "
-    "budget_period.budget budget_period.gain discount.budget discount.gain",
+    "budget_period.budget budget_period.gain discount.budget discount.gain rexp3_period.budget",
     "(1, inf)": "necessary_side_queries.alpha",
     "[0, 1]": "epsilon",
     "[0, inf)": "B a0 alpha b0 eta feature_error tail budget double_gain gain log_decisions "
     "noise_norm_bound.R",
     "[2, inf)": "beta_p",
-    1: "block dim features horizon memory parts period t terms",
+    1: "arms block dim features horizon memory parts period t terms",
 }
 RANGES = {name: limit for limit, names in NAMES.items() for name in names.split()}
 """The interval of an argument, or its smallest whole number; ``function.argument`` for a single

@@ -310,22 +310,41 @@ class TailConstants(NamedTuple):
 
 
 @checked
-def squared_exponential_tails(lengthscale: float, r: float = 1.0) -> TailConstants:
-    """Constants for exp(-Δ²/(2 l²)) on the interval [0, r], in one dimension.
+def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) -> TailConstants:
+    """Constants for exp(-‖Δ‖²/(2 l²)) on the box [0, r]^d.
 
-    By Rice's formula a stationary process g of variance 1 crosses u upwards
-    (r/2π) √Var(g') exp(-u²/2) times on average, so that
-    P(sup |g| > u) <= (1 + (r/π) √Var(g')) exp(-u²/2). Here g is f, with Var(f') = 1/l², and l f',
-    with Var(l f'') = 3/l².
+    For d = 1, by Rice's formula a stationary process g of variance 1 crosses u upwards
+    (r/2π) s exp(-u²/2) times on average, s² = Var(g'), so that
+    P(sup |g| > u) <= (1 + (r/π) s) exp(-u²/2). Here g is f, with s = 1/l, and l f', with s = √3/l.
+
+    For d > 1, the variance of f(x) - f(x') is at most the sum over coordinates of those of
+    independent processes g_j in one dimension, so that E sup f <= d m(1/l) (Sudakov, Fernique)
+    and likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l). By Rice's formula E sup g <= m(s), the
+    integral of min(1, (1/2 + (r/2π) s) exp(-u²/2)) over u > 0. With E the bound on the mean,
+    P(sup |f| > L) <= 2 exp(-(L - E)²/2) (Borell, TIS), and (L - E)² >= L²/2 - E² gives a = 2
+    exp(E²/2), b = 2 in units of the standard deviation.
 
     Args:
         lengthscale: Lengthscale l, positive.
-        r: Length of the interval, positive.
+        r: Side of the box, positive.
+        dim: Dimension d, at least 1.
 
     Raises:
         ValueError: If an argument is not positive and finite.
+        OverflowError: If a constant exceeds float64, for short lengthscales in many dimensions.
     """
     turns = r / (math.pi * lengthscale)
-    return TailConstants(
-        a0=1 + turns, b0=math.sqrt(2), a1=1 + math.sqrt(3) * turns, b1=math.sqrt(2) / lengthscale
-    )
+    if dim == 1:
+        root = math.sqrt(2)
+        return TailConstants(1 + turns, root, 1 + math.sqrt(3) * turns, root / lengthscale)
+    plain, slope = _mean_supremum(turns), _mean_supremum(math.sqrt(3) * turns)
+    values, slopes = dim * plain, slope + (dim - 1) * plain
+    a0, a1 = 2 * math.exp(values**2 / 2), 2 * math.exp(slopes**2 / 2)
+    return TailConstants(a0, 2.0, a1, 2 / lengthscale)
+
+
+def _mean_supremum(turns: float) -> float:
+    """The integral of min(1, c exp(-u²/2)) over u > 0, c = (1 + turns) / 2."""
+    c = (1 + turns) / 2
+    start = math.sqrt(2 * math.log(max(c, 1.0)))
+    return start + c * math.sqrt(math.pi / 2) * math.erfc(start / math.sqrt(2))

@@ -1,4 +1,4 @@
-"""Parameters of a strategy from a rate of change: period N, H, window W and discount γ."""
+"""Parameters of a strategy from a rate of change: period N, H, Δ, window W and discount γ."""
 
 from __future__ import annotations
 
@@ -80,6 +80,29 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
         ValueError: If an argument is out of range.
     """
     return max(1, math.ceil(math.sqrt(math.sqrt(gain) * horizon / budget)))
+
+
+@checked
+def rexp3_period(horizon: int, arms: int, budget: float) -> int:
+    """Δ = min(T, ⌈(K ln K)^(1/3) (T / V_T)^(2/3)⌉), the period of RExp3.
+
+    Besbes, Gur, Zeevi (NeurIPS 2014), Theorem 2; their regret is then of the order
+    (K ln K)^(1/3) V_T^(1/3) T^(2/3).
+
+    Args:
+        horizon: Rounds T, at least 1.
+        arms: Number of arms K, at least 1.
+        budget: Variation budget V_T >= Σ max_k |r_{t+1}(k) - r_t(k)| of rewards in [0, 1],
+            positive.
+
+    Returns:
+        Rounds, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    period = math.cbrt(arms * math.log(arms) * (horizon / budget) ** 2)
+    return max(1, math.ceil(min(horizon, period)))
 
 
 @checked

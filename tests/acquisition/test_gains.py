@@ -48,14 +48,7 @@ def test_closed_forms(source, t, dim, expected):
 
 @pytest.mark.parametrize(
     ("kernel", "nu"),
-    [
-        ("rbf", None),
-        ("se", 2.5),
-        ("matern", None),
-        ("matern", 0.0),
-        ("matern", NAN),
-        ("matern", INF),
-    ],
+    [("rbf", None), ("se", 2.5), *(("matern", nu) for nu in (None, 0.0, NAN, INF))],
 )
 def test_closed_form_refuses(kernel, nu):
     with pytest.raises(ValueError, match=f"kernel is '{kernel}' and nu is {nu}; choose"):

@@ -357,11 +357,8 @@ def test_optima_of_the_past_are_pointed_out(kind):
             at_present(qMaxValueEntropy(model, today))
 
 
-@pytest.mark.parametrize("column", [0, 1])
-def test_time_in_another_column_and_learned_from_a_dataset(column):
-    X, Y = data()
-    order = [0, 1]
-    order.insert(column, 2)
+def test_time_in_another_column_and_learned_from_a_dataset():
+    (X, Y), column, order = data(), 1, [0, 2, 1]
     model = TimeVaryingGP(X[:, order], Y, time_dim=column, now=NOW)
     dataset = SupervisedDataset(X[:, order], Y, feature_names=["a", "b", "c"], outcome_names=["y"])
     make = get_acqf_input_constructor(qLogNoisyExpectedImprovementAtPresent)
@@ -417,32 +414,14 @@ def test_a_present_for_each_member_of_a_batch():
         assert torch.allclose(found[:, i], expected, rtol=0, atol=1e-10)
 
 
-def test_models_without_time():
-    X, Y = data()
-    stranger = LogExpectedImprovement(SingleTaskGP(X, Y), best_f=0.0)
-    with pytest.raises(ValueError, match="give now and time_dim"):
-        at_present(stranger)
-    test_X = torch.rand(3, 1, 2, dtype=torch.float64)
-    expected = stranger(with_time(test_X))
-    assert torch.equal(at_present(stranger, NOW, time_dim=-1)(test_X), expected)
-    both = ModelListGP(made(), SingleTaskGP(X, Y))
-    hypervolume = qHypervolumeKnowledgeGradient(both, ref_point=torch.zeros(2).double())
-    with pytest.raises(UnsupportedError, match="fixed_features"):
-        at_present(hypervolume)
-    with pytest.raises(UnsupportedError, match=r"acquisition function with a model, but .*SingleT"):
-        at_present(SingleTaskGP(X, Y), NOW)
-
-
-@pytest.mark.parametrize("output_tasks", [[0], None], ids=["first", "both"])
 @pytest.mark.parametrize(
-    ("order", "task_feature", "time_dim"),
+    ("order", "task_feature", "time_dim", "output_tasks"),
     [
-        ("x x t k", -1, 2),
-        ("x x t k", 3, -2),
-        ("k x x t", 0, 3),
-        ("k x x t", -4, -1),
-        ("x k x t", 1, 3),
-        ("t x x k", -1, 0),
+        ("x x t k", 3, -2, [0]),
+        ("x x t k", -1, 2, None),
+        ("k x x t", 0, 3, None),
+        ("k x x t", -4, -1, [0]),
+        ("t x x k", -1, 0, None),
     ],
 )
 def test_points_of_several_tasks_have_no_column_of_tasks(
@@ -481,35 +460,57 @@ def test_points_of_several_tasks_have_no_column_of_tasks(
         at_present(made_of["mean"], NOW, time_dim=task_feature)
 
 
-def test_models_of_a_list_have_time_in_the_same_column():
-    X, Y = data()
-    last, first = (
-        TimeVaryingGP(X.roll(turn, -1), Y, time_dim=turn - 1, now=NOW) for turn in (0, 1)
-    )
-    weights = ScalarizedPosteriorTransform(torch.ones(2, dtype=torch.float64))
-    for models in ((last, first), (first, last)):
-        scored = PosteriorMean(ModelListGP(*models), posterior_transform=weights)
-        with pytest.raises(ValueError, match="give all models of a list the same columns"):
-            at_present(scored)
-
-
-def test_refusals():
-    model = made()
-    for now, match in ((25.0, r"set_now\(now\) first"), (1.0, "later"), (float("nan"), "finite")):
-        with pytest.raises((InputDataError, ValueError), match=match):
-            at_present(PosteriorMean(model), now)
-    with pytest.raises(ValueError, match="time_dim is 3"):
-        at_present(PosteriorMean(model), time_dim=3)
-    with pytest.raises(ValueError, match="time_dim is 0, but a TimeVaryingGP has time in column 2"):
-        at_present(PosteriorMean(model), time_dim=0)
-    ahead = at_present(PosteriorMean(build("markov")), 25.0)
-    with pytest.raises(BotorchTensorDimensionError, match="x 2, the columns other than time"):
-        ahead(torch.rand(2, 1, 1, dtype=torch.float64))
-    X, Y = data()
-    empty = TimeVaryingGP(X[:0], Y[:0], outcome_transform=None)
+def test_models_without_time():
+    stranger, X = LogExpectedImprovement(SingleTaskGP(*data()), best_f=0.0), data()[0]
+    test_X = torch.rand(3, 1, 2, dtype=torch.float64)
+    expected = stranger(with_time(test_X))
+    assert torch.equal(at_present(stranger, NOW, time_dim=-1)(test_X), expected)
+    empty = TimeVaryingGP(X[:0], X[:0, :1], outcome_transform=None)
     with pytest.raises(ValueError, match="give a time"):
         at_present(PosteriorMean(empty))
     assert at_present(PosteriorMean(empty), 0.0)(X[:2, None, :2]).shape == (2,)
+
+
+def listed(*turns):
+    """The mean of several models, whose columns are turned."""
+    X, Y = data()
+    models = [TimeVaryingGP(X.roll(t, -1), Y, time_dim=t - 1, now=NOW) for t in turns]
+    ones = torch.ones(len(turns), dtype=torch.float64)
+    weights = ScalarizedPosteriorTransform(ones)
+    return PosteriorMean(ModelListGP(*models), posterior_transform=weights)
+
+
+def hypervolume():
+    both = ModelListGP(made(), SingleTaskGP(*data()))
+    return qHypervolumeKnowledgeGradient(both, ref_point=torch.zeros(2).double())
+
+
+REFUSED = {
+    r"set_now\(now\) first": lambda: at_present(PosteriorMean(made()), 25.0),
+    "later": lambda: at_present(PosteriorMean(made()), 1.0),
+    "finite": lambda: at_present(PosteriorMean(made()), float("nan")),
+    "time_dim is 3": lambda: at_present(PosteriorMean(made()), time_dim=3),
+    "is 0, but a TimeVaryingGP has time in column 2": lambda: at_present(
+        PosteriorMean(made()), time_dim=0
+    ),
+    "x 2, the columns other than time": lambda: at_present(PosteriorMean(build("markov")), 25.0)(
+        torch.rand(2, 1, 1, dtype=torch.float64)
+    ),
+    "give now and time_dim": lambda: at_present(PosteriorMean(SingleTaskGP(*data()))),
+    "give all models of a list the same columns": lambda: at_present(listed(0, 1)),
+    "the same columns": lambda: at_present(listed(1, 0)),
+    "fixed_features": lambda: at_present(hypervolume()),
+    "acquisition function with a model, but .*SingleT": lambda: at_present(
+        SingleTaskGP(*data()), NOW
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refusals(message):
+    errors = InputDataError, ValueError, UnsupportedError, BotorchTensorDimensionError
+    with pytest.raises(errors, match=message):
+        REFUSED[message]()
 
 
 @pytest.mark.parametrize(

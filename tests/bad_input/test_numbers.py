@@ -115,6 +115,8 @@ THEORY = {
     "reset_period epsilon": (lambda v: theory.reset_period(v, 10), RATE, UNIT, DOC),
     "reset_period horizon": (lambda v: theory.reset_period(0.1, v), WHOLE, ONE, DOC),
     "budget": (lambda v: theory.budget_period(10, v, 1.0), (0, -1.0, NAN, INF), FINITE, DOC),
+    "rexp3 budget": (lambda v: theory.rexp3_period(9, 2, v), (0, -1.0, NAN, INF), FINITE, DOC),
+    "rexp3 arms": (lambda v: theory.rexp3_period(9, v, 1.0), WHOLE, ONE, DOC),
     "discount gain": (lambda v: theory.discount(10, v), (0, -1.0, NAN, INF), FINITE, DOC),
     "window start": (lambda v: theory.next_window_start(v, 2.0, 0.25), WHOLE, ONE, "rounds"),
     "side queries": (lambda v: theory.side_queries(3, v), WHOLE, ONE, DOC),

@@ -24,8 +24,7 @@ STORED = {path.name: json.loads(path.read_text("utf-8")) for path in RESULTS.glo
 def test_page_of_the_papers_is_written_from_the_files(tmp_path):
     write_page(RESULTS, STORED["studies.json"]["studies"], tmp_path / PAGE)
     assert (tmp_path / PAGE).read_text("utf-8") == (RESULTS.parent / PAGE).read_text("utf-8")
-    for id, experiment in EXPERIMENTS.items():
-        assert STORED[f"{id}.json"]["remark"] == experiment.remark
+    assert "nan <" not in (tmp_path / PAGE).read_text("utf-8")  # rows that are no orders
 
 
 def test_stored_summaries_follow_from_stored_runs():

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.strategies import adaptive_gp_ucb, bob_gp_ucb, pe_gp_ucb, r_perp, w_dbo
+from botorch_tv.strategies import adaptive_gp_ucb, bob_gp_ucb, pe_gp_ucb, r_perp, rexp3, w_dbo
 from botorch_tv.strategies.domains import Domain
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=15)
@@ -241,6 +241,7 @@ LATER = {
     "PE-GP-UCB": lambda k: pe_gp_ucb(kernel=k, noise=0.02, epsilons=(0.0, 0.2)),
     "BOB-GP-UCB": lambda k: bob_gp_ucb(kernel=k, noise=0.02, windows=(2, 4), block=4, horizon=20),
     "R-PERP": lambda k: r_perp(kernel=k, noise=0.02, period=9, beta=4.0),
+    "RExp3": lambda k: rexp3(kernel=k, noise=0.02, period=9, low=-1.0, high=1.0),
 }
 
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from conformance.test_law4_pure import assert_identical
-from experts.by_the_book import Answers, Sparse, window_starts
-from gpytorch.kernels import MaternKernel
+from experts.by_the_book import window_starts
 from oracles.dense import matern_five_halves, regression
 from torch import Tensor
 
+from botorch_tv.acquisition import Heteroscedastic
 from botorch_tv.experts import (
     Consultation,
     EveryRound,
@@ -27,7 +27,7 @@ from botorch_tv.experts import (
     sparq_gp_ucb,
     w_sparq_gp_ucb,
 )
-from botorch_tv.forgetting import Markov, Wiener
+from botorch_tv.forgetting import Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, DiscreteSearch, Grid, Strategy, gp_ucb
 from botorch_tv.strategies.state import State
@@ -37,25 +37,34 @@ GRID = Grid.regular(points=POINTS, dim=2)
 CORNERS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 CANDIDATES = Box(CORNERS, search=DiscreteSearch(GRID.X))
 K = matern_five_halves(GRID.X.numpy(), 0.3)
-KINDS = {
-    "SparQ": lambda **k: sparq_gp_ucb(noise=NOISE, c_Q=2.0, B=0.5, **k),
-    "W-SparQ": lambda **k: w_sparq_gp_ucb(noise=NOISE, alpha=1.5, c_Q=2.0, B=0.5, **k),
-    "W-SparQ even": lambda **k: w_sparq_gp_ucb(
-        noise=NOISE, alpha=0.5, alpha_tilde=0.3, inflate=False, c_Q=1.5, B=0.5, **k
+
+
+KERNEL = unit_kernel("matern52", 0.3)
+KINDS: dict[str, tuple[Any, dict]] = {
+    "SparQ": (lambda **more: sparq_gp_ucb(c_Q=2.0, **more), {}),
+    "W-SparQ": (
+        lambda **more: w_sparq_gp_ucb(alpha=1.5, c_Q=2.0, **more),
+        {"inflation": ("injection", 1.5, 1.0)},
+    ),
+    "other parts": (
+        lambda **more: SparQ(
+            decay=Markov(0.05),
+            mean="estimated",
+            refresh=Refresh(Windows(1.0, 0.25), c_Q=2.0, steps=more.pop("steps")),
+            **more,
+        ),
+        {"decay": ("markov", 0.05), "mean": "estimated"},
     ),
 }
-ALPHA = {"SparQ": None, "W-SparQ": 1.5, "W-SparQ even": None}
 STARTS = {
-    "SparQ": list(range(1, ROUNDS + 1)),
+    "SparQ": range(1, ROUNDS + 1),
     "W-SparQ": window_starts(ROUNDS, 1.5, 0.25),
-    "W-SparQ even": window_starts(ROUNDS, 0.5, 0.3),
+    "other parts": window_starts(ROUNDS, 1.0, 0.25),
 }
-SCALE = {"SparQ": 2.0, "W-SparQ": 2.0, "W-SparQ even": 1.5}
 
 
 def make(kind: str, **settings: Any) -> SparQ:
-    settings.setdefault("kernel", unit_kernel("matern52", 0.3))
-    return KINDS[kind](steps=settings.pop("steps", 6), **settings)
+    return KINDS[kind][0](**({"kernel": KERNEL, "noise": NOISE, "steps": 6} | settings))
 
 
 def truth(t: int, trial: int) -> np.ndarray:
@@ -77,96 +86,65 @@ def answers_to(asked: Consultation, t: int, trials: list[int]) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64).view(asked.mask.shape)
 
 
-def reply(script: str, t: int, shape: torch.Size) -> tuple[bool, Tensor | None, int]:
-    """Whether the expert answers, which points, and how many rounds later."""
-    random = np.random.default_rng([5, t])
-    if script == "patchy":
-        ok = torch.from_numpy(random.random(shape) < 0.6)
-        ok[t % TRIALS] &= t % 2 == 0  # no answer in a trial
-        return t % 7 != 0, ok, 0
-    if script == "slow":
-        return True, None, int(random.integers(0, 3))
-    return True, None, 0
-
-
 @pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
-@pytest.mark.parametrize(
-    ("inference", "script"), [("exact", "patchy"), ("features", "slow"), ("box", "prompt")]
-)
+@pytest.mark.parametrize("domain", [GRID, CANDIDATES], ids=["grid", "listed"])
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_same_choices_as_the_textbook(kind: str, inference: str, script: str) -> None:
-    on_box = inference == "box"
-    strategy = make(kind, inference="exact" if on_box else inference)
-    state = strategy.init(CANDIDATES if on_box else GRID, batch_shape=(TRIALS,))
-    learners = [Sparse(K, NOISE, ALPHA[kind]) for _ in range(TRIALS)]
-    generators = [torch.Generator().manual_seed(trial) for trial in range(TRIALS)]
-    late: list[tuple[int, Consultation, Tensor, list[Answers | None]]] = []
-    total = np.zeros(TRIALS, dtype=int)
+def test_posterior_by_the_textbook_with_late_and_missing_answers(kind: str, domain: Any) -> None:
+    """Answers replace all earlier rows; ``tests/conformance`` compares choices and widths."""
+    strategy, random = make(kind), np.random.default_rng(5)
+    state = strategy.init(domain, batch_shape=(TRIALS,))
+    log = np.zeros((2, TRIALS, ROUNDS))  # arms and values; failed rounds are NaN
+    answers = [(0, [], [])] * TRIALS  # round, arms and values of the newest answers of each trial
+    open_: list[tuple] = []
     for t in range(1, ROUNDS + 1):
-        suggestion = strategy.ask(state)
-        if on_box and t == 1:  # without data a box plays its middle, a grid its first arm
-            suggestion = strategy.suggestion_at(state, torch.zeros(TRIALS, 2).double())
-        arms = GRID.index_of(suggestion.X).tolist()
-        for trial, book in enumerate(learners):
-            arm, mean, sd, sqrt_beta = book.choose()
-            assert arms[trial] == arm, f"round {t}, trial {trial}"
-            assert suggestion.mean[trial] == pytest.approx(mean, abs=1e-8)
-            assert suggestion.sd[trial] == pytest.approx(sd, abs=1e-8)
-            assert suggestion.sqrt_beta[trial] == pytest.approx(sqrt_beta, abs=1e-8)
-        failed = script == "patchy" and t % 9 == 4
-        y = [truth(t, trial)[arm] + error(t, trial, 0) for trial, arm in enumerate(arms)]
-        ok = torch.full((TRIALS,), not failed)
-        state, info = strategy.tell(state, suggestion, torch.tensor(y).double(), ok=ok)
-        assert info.side_queries.tolist() == total.tolist()
-        total[:] = 0
-        for book, arm, value in zip(learners, arms, y):
-            book.log.append((arm, math.nan if failed else value, float(t)))
+        arms = random.integers(len(GRID), size=TRIALS)
+        y = np.array([truth(t, i)[arm] + error(t, i, 0) for i, arm in enumerate(arms)])
+        good = np.full(TRIALS, t % 9 != 4)
+        log[:, :, t - 1] = arms, np.where(good, y, math.nan)
+        at = strategy.suggestion_at(state, GRID.X[arms])
+        state, _ = strategy.tell(state, at, torch.tensor(y), ok=torch.tensor(good))
+        generators = [torch.Generator().manual_seed(trial) for trial in range(TRIALS)]
         asked = strategy.consult(state, generator=generators)
         assert (asked is not None) == (t in STARTS[kind])
         if asked is not None:
-            asked = asked._replace(choice=GRID.index_of(asked.X)) if on_box else asked
-            check_points(asked, learners, t, SCALE[kind])
-            answering, good, delay = reply(script, t, asked.mask.shape)
-            values = answers_to(asked, t, list(range(TRIALS)))
-            good = torch.ones_like(asked.mask) if good is None else good
-            got = [received(asked, values, good, trial, t) for trial in range(TRIALS)]
-            if on_box:
-                asked = asked._replace(choice=asked.X)
-            if answering:
-                late.append((t + delay, asked, torch.where(good, values, math.nan), got))
-        newest = 0 if state.expert is None else state.expert.round
-        for due, question, values, got in [entry for entry in late if entry[0] <= t]:
-            late.remove((due, question, values, got))
-            if question.round <= newest:
+            assert asked.time.tolist() == [float(t)] * TRIALS
+            there = GRID.index_of(asked.X)
+            for trial, mask in enumerate(asked.mask):
+                points, past = there[trial][mask].tolist(), set(log[0, trial, :t].tolist())
+                assert len(set(points)) == len(points)
+                assert set(points) <= past
+                # This kernel matrix is regular, so its rank does not limit the number.
+                assert len(points) == min(len(past), math.ceil(2 * math.log(t + 1) ** 2))
+            ok = torch.from_numpy(random.random(asked.mask.shape) < 0.6)
+            ok[t % TRIALS] &= t % 2 == 0  # no answer in a trial
+            values = answers_to(asked._replace(choice=there), t, list(range(TRIALS)))
+            open_.append((t + random.integers(3), asked, there, values, ok))
+        for entry in [entry for entry in open_ if entry[0] <= t]:
+            open_.remove(entry)
+            _, asked, there, values, ok = entry
+            if state.expert is not None and asked.round <= state.expert.round:
                 continue
-            state = strategy.absorb(state, question, values, ok=values.isfinite())
-            newest = question.round
-            total += question.side_queries.numpy()
-            for book, answers in zip(learners, got):
-                book.answers = answers or book.answers
-
-
-def received(
-    asked: Consultation, values: Tensor, good: Tensor, trial: int, t: int
-) -> Answers | None:
-    """The answers that a trial gets; None if there are none."""
-    got = asked.mask[trial] & good[trial]
-    if not got.any():
-        return None
-    return Answers(asked.choice[trial][got].tolist(), values[trial][got].tolist(), float(t), t)
-
-
-def check_points(asked: Consultation, learners: list[Sparse], t: int, scale: float) -> None:
-    """Distinct past points, as many as the formula says."""
-    assert asked.round == t
-    assert asked.time.tolist() == [float(t)] * TRIALS
-    for arms, mask, book in zip(asked.choice, asked.mask, learners):
-        points = arms[mask].tolist()
-        past = {arm for arm, _, _ in book.log}
-        assert len(set(points)) == len(points)
-        assert set(points) <= past
-        # This kernel matrix is regular, so its rank does not limit the number.
-        assert len(points) == min(len(past), math.ceil(scale * math.log(t + 1) ** 2))
+            state = strategy.absorb(state, asked, values.masked_fill(~ok, math.nan), ok=ok)
+            for trial, got in enumerate(asked.mask & ok):
+                if got.any():
+                    rows = there[trial][got].tolist(), values[trial][got].tolist()
+                    answers[trial] = (asked.round, *rows)
+        posterior = strategy.posterior(state, GRID.X.expand(TRIALS, -1, -1))
+        for trial, (since, arms, values) in enumerate(answers):
+            played, y = log[:, trial, since:t]
+            good = np.isfinite(y)
+            mean, variance = regression(
+                K,
+                [*arms, *played[good].astype(int)],
+                [*[float(since)] * len(arms), *(np.arange(since, t)[good] + 1.0)],
+                [*values, *y[good]],
+                t + 1.0,
+                noise=NOISE,
+                reference=float(t),
+                **KINDS[kind][1],
+            )
+            np.testing.assert_allclose(posterior.mean[trial, :, 0], mean, rtol=0, atol=1e-8)
+            np.testing.assert_allclose(posterior.variance[trial, :, 0], variance, rtol=0, atol=1e-8)
 
 
 def play(
@@ -189,34 +167,6 @@ def play(
             answers = answers_to(asked, t, trials).to(state.basis.variance)
             state = strategy.absorb(state, asked, answers)
     return state, chosen
-
-
-@pytest.mark.parametrize("maximize", [True, False])
-def test_with_other_parts(maximize: bool) -> None:
-
-    strategy = SparQ(
-        kernel=unit_kernel("matern52", 0.3),
-        noise=NOISE,
-        decay=Markov(0.05),
-        mean="estimated",
-        maximize=maximize,
-        refresh=Refresh(Windows(1.0), c_Q=1.0, steps=20),
-    )
-    state, _ = play(strategy, strategy.init(GRID), 8, [0])
-    assert state.expert is not None
-    expert, since = state.expert, state.expert.round
-    assert 0 < since < 8  # there are answers and observations
-    arms, values = (
-        getattr(expert, name).tolist() + getattr(state.history, name).tensor(since).tolist()
-        for name in ("choice", "y")
-    )
-    times = [float(expert.time)] * len(expert.y) + state.history.time.tensor(since).tolist()
-    mean, variance = regression(
-        K, arms, times, values, 9.0, noise=NOISE, decay=("markov", 0.05), mean="estimated"
-    )
-    posterior = strategy.posterior(state, GRID.X)
-    np.testing.assert_allclose(posterior.mean.squeeze(), mean, atol=1e-8)
-    np.testing.assert_allclose(posterior.variance.squeeze(), variance, atol=1e-8)
 
 
 def test_numerical_rank_limits_side_queries() -> None:
@@ -285,7 +235,12 @@ def test_consults_and_repr() -> None:
     assert strategy.consults
     assert strategy.consult(strategy.init(GRID)) is None  # no observation yet
     assert repr(strategy).startswith("SparQ(kernel=")
-    assert "Windows(alpha=2.0, alpha_tilde=0.25)" in repr(strategy)
+    assert strategy.refresh.schedule == Windows(2.0, 0.25)
+    assert strategy.inflation == UncertaintyInjection(2.0)
+    even = w_sparq_gp_ucb(kernel=kernel, noise=0.1, alpha=2.0, inflate=False, B=0.5, delta=0.2)
+    assert even.inflation == Static()
+    for made in (even, sparq_gp_ucb(kernel=kernel, noise=0.1, B=0.5, delta=0.2)):
+        assert made.width == Heteroscedastic(B=0.5, delta=0.2)
     assert Refresh(EveryRound(), 6.0).queries(500, 1) == math.ceil(6 * math.log(501))
 
 
@@ -352,8 +307,6 @@ def test_no_trials_at_all(domain: Any) -> None:
         assert strategy.recommend(state).shape == (*shape, 2)
 
 
-KERNEL = MaternKernel(nu=2.5).double()
-KERNEL.lengthscale = torch.tensor(0.3, dtype=torch.float64)
 WALK, WALK_NOISE = 0.4, 0.05
 
 

@@ -18,14 +18,13 @@ from botorch_tv.forgetting import (
     Observation,
     PeriodicMarkov,
     PeriodicReset,
-    Retained,
     Retention,
     SlidingWindow,
     WassersteinRemoval,
     prediction_error,
 )
 from botorch_tv.forgetting.retention import require_rules
-from botorch_tv.strategies import GPStrategy, Grid, w_dbo
+from botorch_tv.strategies import w_dbo
 
 D = torch.float64
 
@@ -47,21 +46,6 @@ def log_of(times: list[float], now: float | None = None, **more: Any) -> Log:
     return Log(rows, **(facts | more))
 
 
-def test_periods_in_rounds() -> None:
-    """All rows are dropped before round n + 1 if n mod N = 0, never after an observation."""
-    rule = PeriodicReset(3)
-    answers = [rule.keep(log_of([0.0] * n, now=9.0)) for n in range(1, 8)]
-    assert [answer.newest for answer in answers] == [1, 2, 0, 1, 2, 0, 1]
-    assert [answer.reset for answer in answers] == [False, False, True] * 2 + [False]
-    assert PeriodicReset(1).keep(log_of([0.0], now=9.0)) == Retained(newest=0, reset=True)
-    assert PeriodicReset(3).keep(log_of([0.0] * 3)) == Retained()
-
-
-def test_windows_in_rounds() -> None:
-    for now in (None, 9.0):
-        assert SlidingWindow(3).keep(log_of([0.0] * 5, now)) == Retained(newest=3)
-
-
 @pytest.mark.parametrize(
     ("rule", "times", "now", "expected"),
     [
@@ -80,13 +64,6 @@ def test_windows_in_rounds() -> None:
 )
 def test_rules_in_time(rule: Retention, times: list[float], now: float, expected: list) -> None:
     assert rule.keep(log_of(times, now)).rows.tolist() == [[bool(row) for row in expected]]
-
-
-def test_a_period_in_time_is_reset_before_a_choice() -> None:
-    rule = PeriodicReset(2.0, by="time")
-    for now, reset in ((6.9, [False]), (7.0, [True]), (100.0, [True])):
-        assert rule.keep(log_of([5.0, 6.5], now)).reset.tolist() == reset
-    assert rule.keep(log_of([5.0, 6.5, 7.0])).reset is False
 
 
 @pytest.mark.parametrize(
@@ -113,11 +90,6 @@ def test_a_period_in_time_is_reset_before_a_choice() -> None:
 def test_bad_arguments_are_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
-
-
-@pytest.mark.parametrize("rule", [KeepAll(), EventTrigger(0.1)], ids=repr)
-def test_rules_without_time_retain_all(rule: Retention) -> None:
-    assert rule.keep(log_of([0.0, 1.0], now=1e9)) == Retained()
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1, 0.9])
@@ -215,37 +187,3 @@ def test_small_changes_are_detected_sooner_than_by_single_residuals() -> None:
     assert float((ratio > 40).double().mean()) > 0.9
     assert float(ratio.isfinite().double().mean()) > 0.99
     assert float(event.isfinite().double().mean()) < 0.2
-
-
-def test_failed_measurements_are_ignored() -> None:
-    rule = GLRTrigger(0.5, longest=4)
-    memory = (torch.tensor([[1.0, 2.0, 3.0, 4.0]], dtype=D), torch.tensor([3]))
-    zero = torch.zeros(1, dtype=D)
-    seen = Observation(zero.unsqueeze(-1), zero, zero + 5, zero + 1, zero + math.inf)
-    facts = {"now": zero, "rounds": 9, "since": torch.tensor([9]), "first_time": zero}
-    log = Log(None, newest=seen, reset=zero.bool(), memory=memory, **facts)  # type: ignore[arg-type]
-    errors, number = rule.update(log)
-    assert errors.tolist() == memory[0].tolist()
-    assert number.tolist() == [3]
-
-
-def test_residuals_after_a_reset_by_another_rule_count() -> None:
-
-    domain, delta, period = Grid.regular(points=3, dim=1), 0.3, 4
-    rules = (PeriodicReset(period), GLRTrigger(delta))
-    strategy = GPStrategy(kernel=torch.eye(3, dtype=D), noise=GLR_NOISE, retention=rules)
-    state, errors = strategy.init(domain), list[float]()
-    values = [0.1, -0.2, 0.3, 0.1, 1.9, 3.2]
-    fired = []
-    for t, value in enumerate(values):
-        count = t % period + 1
-        errors = errors if count > 1 else []
-        suggestion = strategy.suggestion_at(state, domain.X[t % 3])
-        sd2 = float(suggestion.sd) ** 2 + GLR_NOISE
-        errors.append((value - float(suggestion.mean)) / math.sqrt(sd2))
-        sums = [sum(errors[-w:]) ** 2 / (2 * w) for w in range(1, count + 1)]
-        over = max(sums) > math.log(count**3 * math.pi**2 / (6 * delta))
-        state, info = strategy.tell(state, suggestion, value)
-        assert bool(info.reset) == (over or (count == 1 and t > 0))
-        fired.append(over)
-    assert fired == [False] * 5 + [True]  # by two residuals, the first at the start of the period

@@ -63,15 +63,6 @@ def test_a_kernel_that_is_not_a_covariance(formula, message):
             gp_ucb(kernel=Formula(formula), noise=0.1, **parts).init(DOMAINS[inference == "box"][0])
 
 
-@pytest.mark.parametrize("inference", ENGINES)
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_a_single_bad_entry_is_found(inference, value):
-    X = torch.cat([LINE.X, torch.full((1, 1), 0.999, dtype=D)])
-    kernel = Formula(lambda x, z: torch.where((x * z > 0.95) & (x != z), value, bell(x, z)))
-    with pytest.raises(InputDataError, match=r"has 2 entries .* the first at \[11, 12\]"):
-        gp_ucb(kernel=kernel, noise=0.1, inference=inference).init(Grid(X))
-
-
 def with_lowest(share, M, rank):
     """A covariance of a rank, but for one eigenvalue that is minus a share of the largest."""
     random = np.random.default_rng(0)

@@ -2,111 +2,40 @@
 
 import pytest
 import torch
-from conformance.rounds import Setting
-from torch import Size, Tensor
+from torch import Size
 from torch.testing import assert_close
 
-from botorch_tv.forgetting import Retained, Retention, Wiener
 from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
-from botorch_tv.gp.arms import LEAST_NOISE, ArmRecursion, amplifies
-from botorch_tv.gp.basis import ArmBasis, Basis
+from botorch_tv.gp.arms import LEAST_NOISE, amplifies
+from botorch_tv.gp.basis import ArmBasis
 from botorch_tv.gp.covariance import factor
 from botorch_tv.gp.filter import Filter, RootFilter
-from botorch_tv.strategies import GPStrategy, Grid
+from botorch_tv.strategies import Grid
 
 D = torch.float64
 GRID = Grid.regular(7, 2)
 K = torch.exp(-0.5 * torch.cdist(GRID.X, GRID.X).square() / 0.09)
 NOISE = 0.05
 FEATURES = factor(K, GRID.shape, "features")
-FORMS = [Filter, PlayedArms, RootFilter]
 
 
-def dense(arms: list[int]) -> Tensor:
-    index = torch.tensor(arms, dtype=torch.int64)
-    noisy = K[index][:, index] + NOISE * torch.eye(len(arms), dtype=D)
-    return K - K[:, index] @ torch.linalg.solve(noisy, K[index])
-
-
-def prior(form: type[RunningPosterior], basis: Basis, trials: int) -> RunningPosterior:
-    return form(basis, Size([trials]), basis.variance, trend=False)
-
-
-def observe(posterior: RunningPosterior, basis: Basis, arms: list[int], **how: bool) -> None:
-    ones = torch.ones(len(arms), dtype=D)
-    posterior.observe(basis, torch.tensor(arms), ones, NOISE * ones, **how)
-    if isinstance(posterior, PlayedArms) and not how:
-        posterior.reserve(basis.size)
-
-
-def require(posterior: RunningPosterior, basis: Basis, played: list[list[int]]) -> None:
-    """The covariance and variance of every trial are those after these arms."""
-    every = torch.arange(len(GRID)).expand(len(played), -1)
-    found = K - basis.expand(posterior.at(basis, every))
-    wanted = torch.stack([dense(arms) for arms in played])
-    assert_close(found, wanted, rtol=0, atol=1e-9)
-    assert_close(posterior.variance, wanted.diagonal(dim1=-2, dim2=-1), rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["auto", "exact", "features"])
-@pytest.mark.parametrize("form", FORMS)
-def test_covariance_after_many_observations(form: type[RunningPosterior], kind: str) -> None:
-    """Two trials: one returns to few arms, the other wanders; each past every threshold."""
-    if form is RootFilter and kind != "features":
-        return  # a root needs features
-    basis = factor(K, GRID.shape, kind)
-    generator = torch.Generator().manual_seed(2)
-    few = (9 * torch.randint(5, (120,), generator=generator)).tolist()
-    many = torch.randint(len(GRID), (120,), generator=generator).tolist()
-    posterior = prior(form, basis, 2)
-    for number, arms in enumerate(zip(few, many)):
-        before = posterior.copied()
-        observe(posterior, basis, list(arms))
-        if number in (0, 1, 40, 119):
-            require(before, basis, [few[:number], many[:number]])
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_rows_are_removed_and_trials_start_again(form: type[RunningPosterior]) -> None:
-    posterior = prior(form, FEATURES, 2)
-    for number in range(10):
-        observe(posterior, FEATURES, [number, 2 * number])
-    observe(posterior, FEATURES, [4, 6], remove=True)
-    even = [0, 2, 4, *range(8, 20, 2)]
-    require(posterior, FEATURES, [[0, 1, 2, 3, *range(5, 10)], even])
-    index = torch.tensor(even)
-    noisy = K[index][:, index] + NOISE * torch.eye(9, dtype=D)
-    mean = K[:, index] @ torch.linalg.solve(noisy, torch.ones(9, dtype=D))
-    assert_close(posterior.mean[1], mean, rtol=0, atol=1e-9)
-    posterior.clear(FEATURES.variance, torch.tensor([True, False]))
-    assert not posterior.mean[0].any()
-    observe(posterior, FEATURES, [3, 3])
-    require(posterior, FEATURES, [[3], [*even, 3]])
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_samples_have_the_posterior_covariance(form: type[RunningPosterior]) -> None:
+@pytest.mark.parametrize("form", [Filter, PlayedArms, RootFilter])
+def test_covariance_and_samples(form: type[RunningPosterior]) -> None:
     """The map from normal variates to a sample is linear: its square is the covariance."""
-    played, size = [5, 17, 17, 30, 44], FEATURES.normals
-    posterior = prior(form, FEATURES, size)
+    played, size = torch.tensor([5, 17, 17, 30, 44]), FEATURES.normals
+    posterior = form(FEATURES, Size([size]), FEATURES.variance, trend=False)
+    ones = torch.ones(size, dtype=D)
     for arm in played:
-        observe(posterior, FEATURES, [arm] * size)
-    unit = torch.eye(size, dtype=D)
-    samples = FEATURES.expand(posterior.draw(FEATURES, None, None, unit))
-    assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)
-
-
-def test_rows_become_a_root() -> None:
-    """Before and after they have been absorbed; further observations follow."""
-    generator = torch.Generator().manual_seed(4)
-    *played, last = torch.randint(len(GRID), (70, 2), generator=generator).tolist()
-    posterior = prior(Filter, FEATURES, 2)
-    for number, arms in enumerate(played, 1):
-        observe(posterior, FEATURES, arms)
-        if number in (1, 6, 69):
-            root = posterior.copied().as_root(FEATURES)
-            observe(root, FEATURES, last)
-            require(root, FEATURES, [list(own) for own in zip(*played[:number], last)])
+        posterior.observe(FEATURES, arm.expand(size), ones, NOISE * ones)
+        if isinstance(posterior, PlayedArms):
+            posterior.reserve(FEATURES.size)
+    noisy = K[played][:, played] + NOISE * torch.eye(len(played), dtype=D)
+    dense = K - K[:, played] @ torch.linalg.solve(noisy, K[played])
+    every = torch.arange(len(GRID)).expand(size, -1)
+    found = K - FEATURES.expand(posterior.at(FEATURES, every))
+    assert_close(found, dense.expand_as(found), rtol=0, atol=1e-9)
+    samples = FEATURES.expand(posterior.draw(FEATURES, None, None, torch.eye(size, dtype=D)))
+    assert_close(samples.T @ samples, dense, rtol=0, atol=1e-9)
 
 
 VARIANCES = (1e-4, 1.0, 2500.0)
@@ -119,45 +48,3 @@ def test_the_limit_is_a_share_of_the_largest_prior_variance(variance):
     assert amplifies(0.999 * LEAST_NOISE * variance, basis)
     assert not amplifies(1.001 * LEAST_NOISE * variance, basis)
     assert amplifies(1e3 * variance, ArmBasis(covariance.float()))
-
-
-class Restarting(Retention):
-    """Leaves out the two oldest rows in round 4; in the next all clocks begin anew."""
-
-    def __init__(self, by_trial: bool, before_the_round: bool) -> None:
-        self.by_trial, self.before_the_round = by_trial, before_the_round
-
-    def keep(self, log):  # type: ignore[no-untyped-def]
-        if log.rounds == 4 and log.newest is not None:
-            return Retained(newest=2)
-        due = log.rounds == (4 if self.before_the_round else 5)
-        if not due or (log.newest is None) != self.before_the_round:
-            return Retained()
-        every = torch.ones_like(log.now, dtype=torch.bool)
-        return Retained(reset=every if self.by_trial else True)
-
-
-@pytest.mark.parametrize("before_the_round", [True, False])
-@pytest.mark.parametrize("by_trial", [True, False])
-def test_clocks_that_begin_anew_change_a_posterior_whose_rows_all_stay(by_trial, before_the_round):
-    setting = Setting(points=3, kernel="se", noise=0.1, rounds=7)
-    found = []
-    for inference in ("auto", "exact"):
-        player = GPStrategy(
-            kernel=setting.module(),
-            noise=0.1,
-            decay=Wiener(0.4),
-            retention=Restarting(by_trial, before_the_round),
-            inference=inference,
-        )
-        state = player.init(setting.domain)
-        follows = isinstance(player.inference_for(setting.domain, state.basis), ArmRecursion)
-        assert follows == (inference == "auto")
-        for t in range(1, 8):
-            X = setting.domain.X[2 * t % 9]
-            state, info = player.tell(state, player.suggestion_at(state, X), 0.3 * t - 1)
-            assert bool(info.reset) == (t == 5)
-            found.append(player.posterior(state, setting.domain.X))
-    for own, exact in zip(found[:7], found[7:]):
-        torch.testing.assert_close(own.mean, exact.mean, rtol=0, atol=1e-10)
-        torch.testing.assert_close(own.variance, exact.variance, rtol=0, atol=1e-10)

@@ -17,7 +17,7 @@ from botorch_tv.gp.random import (
     uniforms,
     words,
 )
-from botorch_tv.gp.tensors import Rows, Scratch, append_together
+from botorch_tv.gp.tensors import Scratch
 
 
 def test_the_first_score_within_the_tolerance_wins() -> None:
@@ -148,29 +148,3 @@ def test_extreme_words_make_finite_normals() -> None:
     assert bool(pairs.isfinite().all())
     assert 8.5 < float(pairs.abs().max()) < 8.6
     assert float(pairs[-1].abs().max()) == 0
-
-
-def test_rows_come_back_in_order_beyond_the_first_capacity() -> None:
-    given = [torch.full((3, 2), float(number), dtype=torch.float64) for number in range(40)]
-    how = {"dtype": torch.float64, "device": torch.device("cpu"), "capacity": 2}
-    rows = Rows.empty(torch.Size([3]), (2,), **how)
-    for row in given:
-        rows = rows.append(row)
-    assert len(rows) == 40
-    assert torch.equal(rows.tensor(), torch.stack(given, dim=1))
-    assert torch.equal(rows.tensor(37), torch.stack(given[37:], dim=1))
-    assert torch.equal(rows.row(5), given[5])
-
-
-def test_a_row_of_several_sequences_at_a_time() -> None:
-    first = Rows.empty(torch.Size([2]), dtype=torch.float64, device=torch.device("cpu"), capacity=1)
-    other = Rows.empty(torch.Size([2]), dtype=torch.float32, device=torch.device("cpu"))
-    rows = [torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor(3.0)]
-    item, two = append_together([first, other], rows)
-    again, _ = append_together([first, other], [7 * rows[0], rows[1]])
-    longer, _ = append_together([item, two], [rows[0] + 1, rows[1]])
-    assert item.tensor().tolist() == [[1.0], [2.0]]
-    assert two.tensor().tolist() == [[3.0], [3.0]]
-    assert again.tensor().tolist() == [[7.0], [14.0]]
-    assert longer.tensor().tolist() == [[1.0, 2.0], [2.0, 3.0]]
-    assert (len(first), len(item), len(longer)) == (0, 1, 2)

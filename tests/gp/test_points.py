@@ -299,27 +299,3 @@ def test_functions_drawn_have_the_posteriors_moments(kind, decay):
     present = np.array([now])
     prior = 1.5 * float(decay_between(DECAYS[decay], present, present, 0.0)[0, 0])
     assert (prior - variance > 9 * error.diagonal()).any()
-
-
-def test_a_drawn_function_passes_through_exact_data_and_ignores_rows_not_in_use():
-    X, y, noise, times, live = data(2, 5)
-    live = np.array([[True, True, True, False, True], [False] * 4 + [True]])
-    noise = np.full_like(noise, 1e-8)
-    rows = observations(X, y, noise, times, live, ("markov", 0.1), float(times.max()))
-    ready = point_kernel(made("rbf", 0.4))
-    draw = drawn(ready, rows, torch.Generator().manual_seed(0))
-    posterior = point_posterior(ready, rows, draw)
-    at = rows.choice[:, 4:]
-    now = np.array([times.max()])
-    newest = torch.tensor(times[:, 4] == now[0])
-    through = posterior.sample_at(at)[newest]
-    assert through.abs().max() < 1e-3
-    # Whatever rows not in use hold, the function is the same.
-    other = rows._replace(
-        choice=torch.where(torch.tensor(live).unsqueeze(-1), rows.choice, 0.123),
-        y=torch.where(torch.tensor(live), rows.y, 55.0),
-    )
-    again = point_posterior(ready, other, draw)
-    query = torch.rand(2, 4, 2, dtype=D)
-    assert_close(again.sample_at(query), posterior.sample_at(query))
-    assert_close(again.at(query), posterior.at(query))

@@ -20,10 +20,11 @@ from botorch_tv.papers import (
     event_triggered,
     experiment_named,
     mandl2026,
+    sensors,
     worlds,
 )
-from botorch_tv.papers.claims import below, compared, outcome_text
-from botorch_tv.papers.experiment import Outcome
+from botorch_tv.papers.claims import across, below, compared, outcome_text
+from botorch_tv.papers.experiment import OTHER_DATA, Outcome
 from botorch_tv.papers.recordings import STAND_IN
 from botorch_tv.simulation import StudyResult, executors
 from botorch_tv.simulation.study_record import Paired
@@ -67,6 +68,8 @@ DRAWN = {  # by the last experiment with each kind of picture
 
 
 def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
+    # Slow, and tested beside its textbook.
+    monkeypatch.setattr(sensors, "cross_validated_period", lambda *given: 20)
     if name not in DRAWN.values():  # drawing takes longer than the study
         monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: path.touch())
     small = dataclasses.replace(EXPERIMENTS[name], horizon=3)
@@ -317,3 +320,27 @@ def test_a_single_trial_has_no_error():
     row = compared("slow", "A", "B", Paired(1.0, math.nan), 5.0, False)
     lines = outcome_text(Outcome(pd.DataFrame([row]), "", False)).splitlines()
     assert lines[1].split() == ["slow", "A", "B", "5", "False", "1", "False"]
+
+
+def test_an_order_over_several_days():
+    """The standard error is between days, whatever the number of trials of a day."""
+    gaps = [1.0, 2.0, 4.0]
+    results = {
+        str(gap): make_result({"A": np.zeros((9, 1)), "B": np.full((9, 1), gap)}) for gap in gaps
+    }
+    row = across(list(results), "A", "B")(results)
+    error = np.std(gaps, ddof=1) / math.sqrt(3)
+    assert (row["difference"], row["standard_error"]) == pytest.approx((7 / 3, error))
+    assert not row["holds"]
+    assert 2 < row["t_ratio"] < 3
+
+
+def test_other_data_is_tested_but_not_judged(tmp_path):
+    paper = dataclasses.replace(EXPERIMENTS["b16-fig2a"], horizon=4, trials=2, stand_in=True)
+    outcome = paper.run(tmp_path)
+    stored = json.loads((tmp_path / "b16-fig2a.json").read_text(encoding="utf-8"))
+    for found in (outcome._asdict(), stored):
+        assert (found["holds"], found["judged"]) == (None, False)
+        assert found["verdict"].startswith(OTHER_DATA)
+    assert "holds" in outcome.table
+    assert "Not judged. Other data than the paper's." in outcome_text(outcome)

@@ -118,14 +118,25 @@ def test_a_missing_record(tmp_path):
         Recordings(tmp_path).traffic()
 
 
-def test_temperature(folder):
-    case = EXPERIMENTS["b16-fig3-temperature"].cases["temperature"]
+def test_temperature(folder, monkeypatch):
+    validated = []
+
+    def period_for(*given):
+        validated.append(given)
+        return 17
+
+    monkeypatch.setattr(sensors, "cross_validated_period", period_for)
+    case = EXPERIMENTS["b16-fig3-temperature"].cases["march-9"]
     world, strategies = case.stage(data=folder)
     values = Recordings(folder).temperature().values
     chosen = sensors.cells(values.shape[1], 46)
     assert len(set(chosen)) == 46
-    train, test = values[:480, chosen], values[480:, chosen]
-    assert (world.horizon, len(world.domain), case.trials) == (264, 46, None)
+    # Days 6 to 10 of March in ten-minute steps: three days for training, two are played.
+    hours = np.arange(744)
+    minutes = 5 * 24 + np.arange(5 * 144) / 6
+    rows = np.stack([np.interp(minutes, hours, column) for column in values[:, chosen].T], -1)
+    train, test = rows[:432], rows[432:]
+    assert (world.horizon, len(world.domain), case.trials) == (288, 46, None)
     stream = Stream(0, "start", 44, 4, **CPU)
     assert world.first_arm(stream).tolist() == [44, 45, 0, 1]
     assert world.objective.numpy() == pytest.approx(test - train.mean())  # in kelvin
@@ -134,30 +145,83 @@ def test_temperature(folder):
     forgetting = strategies["TV-GP-UCB"]
     assert forgetting.width == Logarithmic(c1=0.8, c2=0.4)
     assert forgetting.decay.epsilon == world.epsilon
-    period = reset_period(world.epsilon, 264)
-    assert strategies["R-GP-UCB"].retention.period == period
-    other, given = EXPERIMENTS["et-fig3"].cases["temperature"].stage(data=folder)
-    assert other.horizon == 286
+    assert validated == [(world, 144, forgetting.width)]  # a day is a fold
+    assert strategies["R-GP-UCB"].retention.period == 17
+    free = strategies["RExp3"]
+    low, high = train.min(), train.max()
+    assert (free.low, free.high) == pytest.approx((low - train.mean(), high - train.mean()))
+    budget = 288 * np.abs(np.diff(train, axis=0)).max(1).mean() / (high - low)
+    wanted = (46 * math.log(46) * (288 / budget) ** 2) ** (1 / 3)
+    assert free.period == math.ceil(min(288, wanted))
+    other, given = EXPERIMENTS["et-fig3"].cases["march-14"].stage(data=folder)
+    assert (other.horizon, len(other.training)) == (288, 6 * 144)
     assert other.model_noise == pytest.approx(0.01)  # of standardised readings
     assert given["TV-GP-UCB"].decay.epsilon == 0.03
     assert given["R-GP-UCB"].retention.period == 15
 
 
+def test_period_by_cross_validation():
+    """Every fold is played by a dense textbook with the covariance of the other folds."""
+    rng, arms, rows, width = np.random.default_rng(3), 4, 12, Logarithmic(c1=0.8, c2=0.4)
+    steps = rng.standard_normal((3 * rows + 6, arms))
+    values = np.cumsum(steps, axis=0) * 0.5 + np.arange(arms)
+    world = PanelWorld(values, train=3 * rows, standardize=False, noise_share=0.1)
+    folds, periods = world.training.reshape(3, rows, arms), (1, 3, 12)
+    regret = dict.fromkeys(periods, 0.0)
+    for number in range(3):
+        others = np.concatenate([fold for other, fold in enumerate(folds) if other != number])
+        mean = others.mean()
+        played = folds[number] - mean
+        K = (others - mean).T @ (others - mean) / len(others)
+        noise = 0.1 * np.mean((others - mean) ** 2)
+        for period in periods:
+            for first in range(arms):
+                past: list[tuple[int, float]] = []
+                for t in range(rows):
+                    if t % period == 0:
+                        past = []
+                    mu, variance = np.zeros(arms), np.diag(K).copy()
+                    if past:
+                        seen = [arm for arm, _ in past]
+                        y = np.array([value for _, value in past])
+                        gain = K[:, seen] @ np.linalg.inv(
+                            K[np.ix_(seen, seen)] + noise * np.eye(len(seen))
+                        )
+                        mu, variance = gain @ y, variance - (gain * K[:, seen]).sum(1)
+                    beta = 0.8 * math.log(0.4 * (t + 1)) if 0.4 * (t + 1) > 1 else 0.0
+                    score = mu + math.sqrt(max(beta, 0.0)) * np.sqrt(np.maximum(variance, 0))
+                    arm = int(np.flatnonzero(score >= score.max() - 1e-7 * np.sqrt(K.max()))[0])
+                    arm = first if t == 0 else arm if past else 0
+                    past.append((arm, played[t, arm]))
+                    regret[period] += played[t].max() - played[t, arm]
+    assert len(set(regret.values())) == 3
+    best = min(periods, key=regret.__getitem__)
+    assert sensors.cross_validated_period(world, rows, width, periods) == best
+
+
 def test_traffic_plays_one_morning(folder):
     values = Recordings(folder).traffic().values
     chosen = sensors.cells(60, 50)
-    morning = values[6 * 288 + 72 : 6 * 288 + 72 + 84][:, chosen]  # of the seventh day, from six
-    raw = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday"].stage(data=folder)[0]
-    usual, players = EXPERIMENTS["b16-fig3-traffic"].cases["wednesday-usual"].stage(data=folder)
-    working = (0, 1, 4)  # Thursday, Friday, Monday
-    before = [values[day * 288 + 72 : day * 288 + 156][:, chosen] for day in working]
-    train = np.concatenate(before)
-    assert raw.objective.numpy() == pytest.approx(morning - train.mean())
+    cases = EXPERIMENTS["b16-fig3-traffic"].cases
+    for case, day, working in (
+        ("wednesday", 6, (0, 1, 4, 5)),
+        ("sunday", 3, (0, 1, 4, 5, 6)),
+        ("thursday", 0, (1, 4, 5, 6)),
+    ):
+        raw = cases[case].stage(data=folder)[0]
+        morning = values[day * 288 + 72 : day * 288 + 156][:, chosen]  # from six o'clock
+        before = [values[other * 288 + 72 : other * 288 + 156][:, chosen] for other in working]
+        train = np.concatenate(before)
+        assert raw.objective.numpy() == pytest.approx(morning - train.mean())
+        again = PanelWorld(
+            np.concatenate([train, morning]), train=len(train), standardize=False, groups=84
+        )
+        assert raw.epsilon == again.epsilon
+    usual, players = cases["wednesday-usual"].stage(data=folder)
+    train = usual.training + usual.mean.numpy()
+    morning = values[6 * 288 + 72 : 6 * 288 + 156][:, chosen]
     assert usual.objective.numpy() == pytest.approx(morning - train.mean(0))
     assert players["GP-UCB"].width == Logarithmic(c1=0.2, c2=0.4)
-    rows = np.concatenate([train, morning])
-    again = PanelWorld(rows, train=252, center="all", standardize=False, groups=84)
-    assert raw.epsilon == again.epsilon
 
 
 def test_stocks_by_hand(folder):
@@ -304,10 +368,30 @@ def test_periods_are_judged_by_mean_and_spread():
 def test_static_strategy_must_end_barely_better_than_chance(static, holds):
     flat = np.ones((3, 60))
     jitter = np.random.default_rng(0).standard_normal((3, 60)) * 1e-3
-    levels = {"TV-GP-UCB": 1.0, "R-GP-UCB": 1.5, "GP-UCB": static, "Random": 2.0}
-    result = make_result({label: level * flat + jitter for label, level in levels.items()})
-    outcome = EXPERIMENTS["b16-fig3-temperature"].score({"temperature": result})
+    levels = {"TV-GP-UCB": 1.0, "R-GP-UCB": 1.5, "GP-UCB": static, "RExp3": 2.0, "Random": 2.0}
+    results = {
+        f"day {day}": make_result(
+            {label: level * flat * (1 + day / 9) + jitter for label, level in levels.items()}
+        )
+        for day in range(3)
+    }
+    outcome = EXPERIMENTS["b16-fig3-temperature"].score(results)
     assert outcome.holds is holds
+    assert f"{2 / static:.2f} times GP-UCB's" in outcome.verdict
+
+
+@pytest.mark.parametrize(("days", "holds"), [(4, True), (3, False)])
+def test_traffic_is_judged_by_most_days(days, holds):
+    rng = np.random.default_rng(2)
+    labels = ("GP-UCB", "R-GP-UCB", "ET-GP-UCB", "RExp3", "Random")
+    results = {}
+    for number, case in enumerate(EXPERIMENTS["b16-fig3-traffic"].cases):
+        gap = 1.0 if number < days else 0.0
+        regret = {label: 2 + rng.standard_normal((50, 4)) * 0.1 for label in labels}
+        results[case] = make_result(regret | {"TV-GP-UCB": regret["GP-UCB"] - gap})
+    outcome = EXPERIMENTS["b16-fig3-traffic"].score(results)
+    assert outcome.holds is holds
+    assert f"on {days} of 7 days, more on 0" in outcome.verdict
 
 
 class WithNorms(FunctionDistribution):

@@ -19,7 +19,13 @@ from botorch_tv.gp.search import MultiStart
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, Grid, Strategy, adaptive_gp_ucb, gp_ucb
 
-SMALL = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.01,))
+SMALL = Bank(
+    rates=(0.0, 0.05),
+    hazards=(0.0, 0.05),
+    lengthscales=(0.2, 0.5),
+    noise_ratios=(0.01,),
+    features=48,
+)
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
 GRID, BOX = Grid.regular(points=6, dim=2), Box(SQUARE, search=QUICK)
@@ -75,8 +81,11 @@ def test_batch_is_a_loop_of_singles(exploration):
     assert len(torch.unique(batch[1][-1])) == TRIALS
 
 
-@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda rule: type(rule).__name__)
-@pytest.mark.parametrize("on_grid", [True, False])
+@pytest.mark.parametrize(
+    ("on_grid", "exploration"),
+    [(True, UpperConfidence()), (True, ExpectedImprovement()), (False, Thompson())],
+    ids=["bound, grid", "improvement, grid", "sample, box"],
+)
 def test_units_of_y_x_and_time_make_no_difference(on_grid, exploration):
     other = Grid(GRID.X * 40 - 7) if on_grid else Box(SQUARE * 40 - 7, search=QUICK)
     player = strategy(exploration=exploration)
@@ -279,24 +288,18 @@ def test_context_is_learned_from_and_its_units_make_no_difference():
     assert float((plain[10:] - 0.2 - 0.12 * weather).abs().median()) < 0.15
 
 
-def test_a_noise_variance_is_refused():
-    player, loop = strategy(), Loop(strategy(), BOX)
-    state, _ = play(player, GRID, ALL[:1])
-    calls = (
-        lambda: player.tell(state, player.ask(state), 1.0, noise=0.1),
-        lambda: loop.observe([0.5, 0.5], 4.0, noise=0.1),
-        lambda: Loop.from_table(player, BOX, [[0.1, 0.2]], [1.0], noise=[0.1]),
-    )
-    for call in calls:
-        with pytest.raises(InputDataError, match=r"Omit it .* tv_gp_ucb"):
-            call()
-    loop.observe([0.1, 0.2], 3.0)
-    assert math.isnan(float(loop.history.noise[0]))
+def tell(**given):
+    player, state = strategy(), strategy().init(GRID)
+    return player.tell(state, player.ask(state), 1.0, **given)
 
 
 @pytest.mark.parametrize(
     ("call", "match"),
     [
+        (lambda: tell(noise=0.1), r"Omit it .* tv_gp_ucb"),
+        (lambda: Loop(strategy(), BOX).observe([0.5, 0.5], 4.0, noise=0.1), r"Omit it"),
+        (lambda: Loop.from_table(strategy(), BOX, [[0.1, 0.2]], [1.0], noise=[0.1]), r"Omit it"),
+        (lambda: strategy().describe(strategy().init(GRID, batch_shape=(2,))), "but .* takes one"),
         (lambda: strategy(starts=1), "a spread takes two"),
         (lambda: strategy(bank=3), "must be a Bank"),
         (lambda: strategy().init(GRID, dtype=torch.float32), "float64"),
@@ -311,13 +314,13 @@ def test_refusals(call, match):
         call()
 
 
-@pytest.mark.parametrize("dim", [1, 3, 5, 8, 20])
+@pytest.mark.parametrize("dim", [1, 5, 20])
 def test_other_dimensions_are_served(dim):
     corners = torch.stack([torch.zeros(dim), torch.ones(dim)]).double()
     player = adaptive_gp_ucb(bank=replace(SMALL, lengthscales=None, features=64))
     state = player.init(Box(corners, search=QUICK))
     best = []
-    for _ in range(25):
+    for _ in range(18):
         suggestion = player.ask(state)
         y = -(suggestion.X - 0.3).square().sum()
         best.append(float(y))
@@ -325,9 +328,8 @@ def test_other_dimensions_are_served(dim):
     assert sum(best[-5:]) > sum(best[:5])
 
 
-@pytest.mark.parametrize("unit", [1e-3, 3600.0])
-def test_the_default_step_is_the_median_gap(unit):
-    plain, other = Loop(BOX), Loop(BOX)
+def test_the_default_step_is_the_median_gap():
+    plain, other, unit = Loop(BOX), Loop(BOX), 3600.0
     for number, y in enumerate([3.0, 4.0, 5.0, 4.5, 4.0, 4.1]):
         plain.ask(now=float(number))
         plain.tell(y)
@@ -358,14 +360,17 @@ def observed(jump, clock=1.0, noise=0.2, begin=0.0):
     return player, state
 
 
-def test_a_static_objective():
-    player, state = observed(jump=False)
+@pytest.mark.parametrize(("noise", "edge"), [(0.2, " or less"), (0.4, "")])
+def test_a_static_objective(noise, edge):
+    player, state = observed(jump=False, noise=noise)
     text = player.describe(state)
-    assert text.startswith("No drift: probability > 0.99. No change point detected. Signal sd ")
-    noise = float(player.model_noise(state).sqrt())
-    assert 0.1 < noise < 0.5
+    assert text.startswith("No drift: probability ")
+    assert ". No change point detected. Signal sd " in text
+    assert ("probability > 0.99. " in text) == (noise == 0.2)
+    found = float(player.model_noise(state).sqrt())
+    assert edge or 0.75 * noise < found < 1.25 * noise
     # The noise of 0.2 lies at or below the smallest ratio of the bank.
-    assert text.endswith(f"noise sd {noise:.2g} or less.")
+    assert text.endswith(f"noise sd {found:.2g}{edge}.")
     assert float(player.weights(state).sum()) == pytest.approx(1.0)
     assert float(player.weights(state)[:, 0].sum()) > 0.5
 
@@ -387,12 +392,6 @@ def test_a_loop_includes_the_text_of_its_strategy():
     assert loop.describe().startswith(adaptive_gp_ucb().describe(loop.state))
     given = gp_ucb(kernel=RBFKernel().double(), noise=0.1)
     assert Loop(given, DOMAIN).describe().startswith(f"Given: {given!r}.\n")
-
-
-def test_several_trials_are_refused():
-    player = adaptive_gp_ucb()
-    with pytest.raises(InputDataError, match=r"2 trials, but .* takes one"):
-        player.describe(player.init(DOMAIN, batch_shape=(2,)))
 
 
 def test_values_that_never_differ():
@@ -482,15 +481,6 @@ def test_a_prior_probability_below_one_percent():
         state, _ = player.tell(state, player.suggestion_at(state, X, now=t), y)
         texts.append(player.describe(state))
     assert any(re.match(r"No drift: probability 0\.\d\d \(prior < 0.01\)", text) for text in texts)
-
-
-@pytest.mark.parametrize(("noise", "edge"), [(0.05, " or less"), (0.4, ""), (3.0, " or more")])
-def test_noise_within_the_bank_is_estimated(noise, edge):
-    player, state = observed(jump=False, noise=noise)
-    found = re.search(r"noise sd ([\d.]+?)( or \w+)?\.$", player.describe(state))
-    assert (found[2] or "") == edge
-    if not edge:
-        assert 0.75 * noise < float(found[1]) < 1.25 * noise
 
 
 def test_a_loop_prints_dates_and_predicts_nothing_before_its_units_are_set():

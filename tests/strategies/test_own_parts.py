@@ -5,12 +5,15 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from conformance.strangers import CumulativeSum, EpsilonGreedy
 from conformance.test_law4_pure import assert_agree, assert_identical
-from gpytorch.kernels import RBFKernel
+from gpytorch.kernels import Kernel, RBFKernel
+from oracles import dense
+from oracles.dense import DenseBandit
 
 from botorch_tv import Loop
 from botorch_tv.acquisition import (
@@ -56,8 +59,16 @@ class Picks(Exploration):
         return self.choice(candidates)
 
 
+class Cauchy(Kernel):
+    has_lengthscale = True
+
+    def forward(self, x1, x2, diag=False, **params):
+        apart = self.covar_dist(x1 / self.lengthscale, x2 / self.lengthscale, diag=diag)
+        return 1 / (1 + apart.square())
+
+
 def strategy_of(**parts: Any) -> Strategy:
-    return GPStrategy(kernel=KERNEL, noise=0.05, **parts)
+    return GPStrategy(**({"kernel": KERNEL, "noise": 0.05} | parts))
 
 
 def played(strategy: Strategy, domain: Any, shape=(), rounds=5, trials=None, **tell: Any) -> tuple:
@@ -74,6 +85,19 @@ def played(strategy: Strategy, domain: Any, shape=(), rounds=5, trials=None, **t
 def measured(X: torch.Tensor, t: int, trials: list[int]) -> torch.Tensor:
     phase = torch.tensor(trials, dtype=D).reshape(X.shape[:-1])
     return torch.cos(4 * X.sum(-1) + 0.4 * t + phase) + (t % 4 == 3)
+
+
+@pytest.mark.parametrize("domain", [Grid.regular(4, 2), BOX], ids=["grid", "box"])
+def test_a_kernel(domain):
+    strategy = strategy_of(kernel=Cauchy().double())
+    state, record = played(strategy, domain)
+    X = torch.stack([suggestion.X for suggestion in record])
+    y, at = state.history.y.tensor(), GRID.X[3:9]
+    # The kernel's default lengthscale is ln 2.
+    among, across = (1 / (1 + (torch.cdist(a, X) / math.log(2)) ** 2) for a in (X, at))
+    wanted = across @ torch.linalg.solve(among + 0.05 * torch.eye(5, dtype=D), y)
+    mean = strategy.posterior(state, at).mean.squeeze(-1)
+    torch.testing.assert_close(mean, wanted, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +297,21 @@ def squared_exponential():
     return made
 
 
+def textbook(retained, observed, rule):
+    bandit = DenseBandit(
+        dense.squared_exponential(ARMS, 0.2), LOUD, mean=MEAN, decay=("markov", EPSILON)
+    )
+    for number, (arm, y, ok) in enumerate(OBSERVED):
+        bandit.tell(bandit.consider(arm), y, ok=ok and number in retained)
+    rows = [OBSERVED[number][:2] for number in retained if OBSERVED[number][2]]
+    prediction = bandit.predict()
+    highest = max(y if observed else prediction.mean[arm] for arm, y in rows)
+    u = (prediction.mean - highest) / prediction.sd
+    if rule is ProbabilityOfImprovement:
+        return torch.tensor(u)
+    return torch.tensor(np.log(prediction.sd) + dense.log_improvement(u))
+
+
 def played_arms(strategy, domain, sign=1):
     state = strategy.init(domain, batch_shape=(2,))
     for arm, y, ok in OBSERVED:
@@ -280,28 +319,6 @@ def played_arms(strategy, domain, sign=1):
         y = torch.full((2,), sign * y, dtype=D)
         state, _ = strategy.tell(state, at, y, ok=torch.tensor([ok, ok]))
     return state
-
-
-def textbook(retained, observed, rule):
-    rows = [
-        (arm, y, number)
-        for number, (arm, y, ok) in enumerate(OBSERVED)
-        if number in retained and ok
-    ]
-    index = torch.tensor([arm for arm, _, _ in rows])
-    y = torch.tensor([value for _, value, _ in rows], dtype=D) - MEAN
-    time = torch.tensor([number + 1.0 for _, _, number in rows], dtype=D)
-    prior = squared_exponential()(ARMS).to_dense().detach()
-    decay = (1 - EPSILON) ** ((time[:, None] - time).abs() / 2)
-    now = (1 - EPSILON) ** ((len(OBSERVED) + 1 - time) / 2)
-    inverse = (prior[index][:, index] * decay + LOUD * torch.eye(len(y), dtype=D)).inverse()
-    cross = prior[:, index] * now
-    mean, variance = cross @ inverse @ y, 1 - (cross @ inverse * cross).sum(-1)
-    u = (mean - (y.max() if observed else mean[index].max())) / variance.sqrt()
-    if rule is ProbabilityOfImprovement:
-        return u
-    normal = torch.distributions.Normal(torch.zeros((), dtype=D), 1.0)
-    return variance.sqrt() * (normal.log_prob(u).exp() + u * normal.cdf(u))
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions import InputDataError
+from conformance.presets import BY_NAME
 from gpytorch.kernels import RBFKernel
 from live_numbers import LiveNumbers
 from loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
@@ -30,17 +31,10 @@ from botorch_tv.strategies import (
     Strategy,
     Suggestion,
     et_gp_ucb,
-    gp_ei,
-    gp_ts,
     gp_ucb,
     presets,
-    r_gp_ucb,
-    random_search,
     sparq_gp_ucb,
-    sw_gp_ucb,
     tv_gp_ucb,
-    ui_tvbo,
-    w_gp_ucb,
 )
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.presets import ARGUMENTS
@@ -56,6 +50,7 @@ OWN = {
     "pe_gp_ucb": {"epsilons": (0.0, 0.1)},
     "bob_gp_ucb": {"windows": (2, 4), "block": 4, "horizon": 20},
     "r_perp": {"period": 9, "beta": 4.0},
+    "rexp3": {"period": 9, "low": -1.0, "high": 1.0},
     "tv_bayesopt": {"epsilon": 0.1, "cycle": 5.0, "cycle_lengthscale": 1.0},
     "w_gp_ucb": {"gamma": 0.9},
     "ui_tvbo": {"sigma_w2": 0.1},
@@ -141,6 +136,7 @@ DEFAULTS = {
     "pe_gp_ucb": WIDE | {"delta": 0.1},
     "bob_gp_ucb": GAIN,
     "r_perp": {},
+    "rexp3": {"gamma": None},
     "sparq_gp_ucb": EXPERT,
     "w_sparq_gp_ucb": EXPERT | {"alpha_tilde": 0.25, "inflate": True},
 }
@@ -169,7 +165,8 @@ FINER = Grid.regular(7, 2)
 nan = float("nan")
 
 
-def asked(domain: Any, strategy: Strategy = STRATEGY, shape: tuple[int, ...] = (3,)) -> Suggestion:
+def asked(domain: Any, strategy: Strategy = STRATEGY) -> Suggestion:
+    shape = (3,)
     state = strategy.init(domain, batch_shape=shape)
     state, _ = strategy.tell(state, strategy.ask(state), torch.ones(shape, dtype=torch.float64))
     return strategy.ask(state)
@@ -190,7 +187,6 @@ ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: asked(GRID, replace(STRATEGY, width=Logarithmic(c1=0.3))),
         "c1=0.3.*, not to ",
     ),
-    "other trials": (lambda: asked(GRID, shape=(2,)), "shape"),
     "no arm": (changed(index=torch.full((3,), 36)), "same arm of Grid"),
     "another arm": (changed(index=torch.full((3,), 5)), "same arm of Grid"),
     "real arm": (changed(index=torch.ones(3)), "same arm of Grid"),
@@ -268,28 +264,15 @@ def test_parallel_suggestions_are_added_to_newer_states():
 
 # ---------------- The estimated memory of a trial is right to a factor of two
 
-KERNEL = unit_kernel("se", 0.3)
-NOISY = {"kernel": KERNEL, "noise": 0.1}
-STRATEGIES: dict[str, Callable[[], Strategy]] = {
-    "GP": lambda: gp_ucb(**NOISY),
-    "GP exact": lambda: gp_ucb(**NOISY, inference="exact"),
-    "TV": lambda: tv_gp_ucb(**NOISY, epsilon=0.03),
-    "SW": lambda: sw_gp_ucb(**NOISY, window=10),
-    "R": lambda: r_gp_ucb(**NOISY, period=12),
-    "ET": lambda: et_gp_ucb(**NOISY),
-    "W": lambda: w_gp_ucb(**NOISY, gamma=0.95),
-    "UI": lambda: ui_tvbo(**NOISY, sigma_w2=0.03),
-    "TS": lambda: gp_ts(**NOISY),
-    "EI": lambda: gp_ei(**NOISY),
-    "random": lambda: random_search(**NOISY),
-    "TV in a window": lambda: replace(
-        tv_gp_ucb(**NOISY, epsilon=0.03), retention=sw_gp_ucb(**NOISY, window=10).retention
-    ),
-}
+MEMORY = ["GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "R-GP-UCB", "ET-GP-UCB", "WGP-UCB", "UI-TVBO"]
+MEMORY += ["GP-TS", "GP-EI", "random", "Markov + window", "SparQ"]
 
 
-SIZES = [(4, 12), (7, 40)]
-"""Points per dimension and rounds."""
+def remembering(name: str) -> Strategy:
+    kernel = unit_kernel("se", 0.3)
+    if name == "SparQ":
+        return sparq_gp_ucb(kernel=kernel, noise=0.1, steps=20)
+    return BY_NAME[name].strategy(kernel, 0.1)
 
 
 def share(player: Strategy, domain: Domain, trials: int, horizon: int) -> float:
@@ -322,30 +305,30 @@ def _other(first: Suggestion, state: State, t: int, draw: torch.Generator) -> Su
     return first._replace(X=X, time=time)
 
 
-@pytest.mark.parametrize("trials", [12])
-@pytest.mark.parametrize(("points", "horizon"), SIZES)
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_on_a_grid(name: str, points: int, horizon: int, trials: int) -> None:
-    assert 0.5 < share(STRATEGIES[name](), Grid.regular(points, 2), trials, horizon) < 2
+UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+ON_A_BOX = ["GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "GP-TS", "random"]
+SEARCHES = {
+    "starts": MultiStart(raw_samples=64, evaluations=2),
+    "listed": DiscreteSearch(torch.rand(300, 2).double()),
+}
 
 
-def test_with_an_expert() -> None:
-    assert 0.5 < share(sparq_gp_ucb(**NOISY, steps=20), Grid.regular(5, 2), 3, 12) < 2
+@pytest.mark.parametrize("name", MEMORY)
+def test_on_a_grid(name: str) -> None:
+    for points, horizon in ((4, 12), (7, 40)):
+        trials = 3 if name == "SparQ" else 12
+        assert 0.5 < share(remembering(name), Grid.regular(points, 2), trials, horizon) < 2
 
 
-@pytest.mark.parametrize("trials", [1, 5])
-@pytest.mark.parametrize("name", ["GP", "TV", "SW", "TS", "random"])
-@pytest.mark.parametrize(
-    "search",
-    [MultiStart(raw_samples=64, evaluations=2), DiscreteSearch(torch.rand(300, 2).double())],
-)
-def test_on_a_box(search: MultiStart | DiscreteSearch, name: str, trials: int) -> None:
-    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-    assert 0.5 < share(STRATEGIES[name](), Box(bounds, search=search), trials, 40) < 2
+@pytest.mark.parametrize("name", ON_A_BOX)
+@pytest.mark.parametrize("search", SEARCHES)
+def test_on_a_box(search: str, name: str) -> None:
+    domain = Box(UNIT, search=SEARCHES[search])
+    for trials in (1, 5):
+        assert 0.5 < share(remembering(name), domain, trials, 40) < 2
 
 
-@pytest.mark.parametrize("name", ["GP exact", "TV", "W"])
+@pytest.mark.parametrize("name", ["GP-UCB", "TV-GP-UCB", "WGP-UCB"])
 def test_of_a_factor_that_grows(name: str) -> None:
-    domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
-    player = replace(STRATEGIES[name](), inference="exact")
-    assert 0.8 < share(player, domain, 2, 150) < 1.3
+    player = replace(remembering(name), inference="exact")
+    assert 0.8 < share(player, Box(UNIT), 2, 150) < 1.3

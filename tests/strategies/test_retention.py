@@ -42,27 +42,6 @@ def window(size: int, noise: float = 0.5, **parts: object) -> Strategy:
     return replace(preset, **parts)
 
 
-@pytest.mark.parametrize("size", [2, 3, 5])
-def test_a_window_of_failures_has_the_prior(size: int) -> None:
-    strategy = window(size, mean="estimated")
-    state = strategy.init(SETTING.domain)
-    y = torch.as_tensor(np.random.default_rng(size).normal(2.0, 1.0, 12))
-    for t in range(5 + size):
-        suggestion = strategy.ask(state)
-        state, _ = strategy.tell(state, suggestion, y[t], ok=GOOD if t < 5 else FAILED)
-    posterior = strategy.posterior(state, X)
-    assert not posterior.mean.any()
-    assert torch.equal(posterior.variance.squeeze(-1), state.basis.variance)
-    running = state.data.running
-    assert running is not None
-    assert float(running.information_gain) == 0.0
-    assert state.data.empty is not None
-    assert bool(state.data.empty)
-    at = strategy.suggestion_at(state, X[3])
-    state, _ = strategy.tell(state, at, torch.tensor(7.0, dtype=torch.float64))
-    torch.testing.assert_close(strategy.posterior(state, X).mean.squeeze(-1), 7.0 + 0 * X[:, 0])
-
-
 def worst_error(strategy: Strategy, variances: list[float | None], dtype: torch.dtype) -> float:
     setting = replace(SETTING, rounds=len(variances))
     world = make_world(setting.points, 0.02, setting.rounds, 1)
@@ -86,17 +65,18 @@ def worst_error(strategy: Strategy, variances: list[float | None], dtype: torch.
     return worst
 
 
-@pytest.mark.parametrize("size", [2, 7])
-def test_a_nearly_exact_reading_drops_out_of_a_window(size: int) -> None:
-    variances = [1e-6 if t == 4 else None for t in range(20)]
-    strategy = window(size, noise=0.1, inference="features")
+@pytest.mark.parametrize(
+    ("size", "noise", "variances"),
+    [
+        *((size, 0.1, [1e-6 if t == 4 else None for t in range(20)]) for size in (2, 7)),
+        *((5, share * LEAST_NOISE, [None] * 40) for share in (0.99, 1.01)),
+    ],
+    ids=["short", "long", "below the limit", "above"],
+)
+def test_little_noise_in_a_window(size: int, noise: float, variances: list) -> None:
+    """A nearly exact reading drops out again; and noise near the limit of steps."""
+    strategy = window(size, noise=noise, inference="features")
     assert worst_error(strategy, variances, torch.float64) < 1e-8
-
-
-@pytest.mark.parametrize("noise", [0.99 * LEAST_NOISE, 1.01 * LEAST_NOISE, 1e-4])
-def test_law_two_holds_around_the_limit_of_noise(noise: float) -> None:
-    strategy = window(5, noise=noise, inference="features")
-    assert worst_error(strategy, [None] * 40, torch.float64) < 1e-8
 
 
 @pytest.mark.parametrize("usual", [0.1, 1e-6])

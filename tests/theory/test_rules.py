@@ -17,6 +17,7 @@ from botorch_tv.theory import (
     necessary_side_queries,
     next_window_start,
     reset_period,
+    rexp3_period,
     side_queries,
     squared_exponential_tails,
     sufficient_side_queries,
@@ -143,3 +144,60 @@ def test_thresholds_by_hand() -> None:
 def test_tails_by_hand() -> None:
     tails = squared_exponential_tails(0.5, r=math.pi)
     assert tails == pytest.approx((3, math.sqrt(2), 1 + 2 * math.sqrt(3), 2 * math.sqrt(2)))
+
+
+def test_tails_in_several_dimensions():
+    """The tails follow from bounds E on mean suprema, found here by another integration."""
+    l, r, d = 0.4, 1.0, 2
+    u = np.linspace(0, 12, 2_000_001)
+
+    def mean(s: float) -> float:
+        return float(
+            np.trapezoid(np.minimum(1, (0.5 + r * s / (2 * math.pi)) * np.exp(-(u**2) / 2)), u)
+        )
+
+    E = d * mean(1 / l), mean(math.sqrt(3) / l) + (d - 1) * mean(1 / l)
+    tails = squared_exponential_tails(l, r, d)
+    assert tails.a0 == pytest.approx(2 * math.exp(E[0] ** 2 / 2), rel=1e-6)
+    assert tails.a1 == pytest.approx(2 * math.exp(E[1] ** 2 / 2), rel=1e-6)
+    assert (tails.b0, tails.b1) == (2, 2 / l)
+    # Sampled fields: their mean suprema lie below E, by less than half, and so do their tails.
+    points = np.linspace(0, r, 41)
+    gap = (points[:, None] - points) / l
+    fields = np.random.default_rng(0).standard_normal((4000, 41, 41))
+    one = np.exp(-(gap**2) / 2)
+    two = one * (1 - gap**2)
+    for root, bound, a, b, scale in (
+        ((one, one), E[0], tails.a0, tails.b0, 1.0),
+        ((two, one), E[1], tails.a1, tails.b1, 1 / l),
+    ):
+        left, right = (np.linalg.cholesky(K + 1e-9 * np.eye(41)) for K in root)
+        drawn = left @ fields @ right.T
+        highest = drawn.max((1, 2))
+        assert bound / 2 < highest.mean() < bound
+        size = scale * np.abs(drawn).max((1, 2))
+        for level in scale * np.array([2.0, 3.0, 4.0, 5.0, 6.0]):
+            assert (size > level).mean() <= a * math.exp(-((level / b) ** 2))
+
+
+def test_tails_beyond_float64_are_refused():
+    with pytest.raises(OverflowError):
+        squared_exponential_tails(1e-3, 1.0, 20)
+
+
+def test_period_of_rexp3():
+    """(K ln K)^(1/3) (T / V)^(2/3), the balance of its regret over Δ."""
+    assert rexp3_period(200, 46, 5.0) == math.ceil((46 * math.log(46) * (200 / 5) ** 2) ** (1 / 3))
+    assert rexp3_period(84, 50, 0.1) == 84
+    assert rexp3_period(10, 2, 1e9) == 1
+    assert rexp3_period(10, 1, 1.0) == 1
+    # T / Δ periods with the regret bound of Exp3, and 2 V Δ for change within them: the paper's Δ
+    # balances both but for constants, which would give (√(e - 1) / 2)^(2/3) times as much.
+    T, K, V = 100_000, 46, 30.0
+
+    def regret(period: int) -> float:
+        exp3 = 2 * math.sqrt(math.e - 1) * math.sqrt(period * K * math.log(K))
+        return T / period * exp3 + 2 * V * period
+
+    best = min(range(1, 5000), key=regret)
+    assert rexp3_period(T, K, V) == pytest.approx(best * (4 / (math.e - 1)) ** (1 / 3), rel=2e-3)

@@ -46,7 +46,6 @@ def observed(player, X, t, y, shape=()):
     ("gaps", "counted"),
     [
         ([0.001] * 4 + [1.0] * 8, 8),  # seconds, then hours
-        ([1.0] * 5 + [0.02] * 9, 8),
         ([1.0] * 8 + [50.0] * 12, 16),
         ([1.0] * 4 + [2.0] * 12, FIRST),  # not far enough
         ([0.001] * 4 + [1.0] * 3, FIRST),  # not looked at again yet

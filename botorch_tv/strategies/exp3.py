@@ -1,0 +1,143 @@
+"""RExp3: Exp3, a bandit without a model of the objective, restarted at regular intervals."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Size, Tensor
+
+from botorch_tv.acquisition import Candidates, Exploration
+from botorch_tv.forgetting import PeriodicReset, Retention, Static
+from botorch_tv.gp.data import Prior
+from botorch_tv.strategies.checks import Measured
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.gp_strategy import KernelStrategy
+from botorch_tv.strategies.state import Info, State
+from botorch_tv.validation import require, settle_integer, settle_number
+
+
+@dataclass(frozen=True)
+class Exp3(Exploration):
+    """Draw an arm by its weight, or uniformly with probability γ; the memory is ln w.
+
+    Args:
+        period: Rounds Δ between restarts.
+        gamma: γ; None for the rule of :class:`RestartedExp3`.
+    """
+
+    period: int
+    gamma: float | None
+
+    def share(self, arms: int) -> float:
+        """γ for K arms.
+
+        Args:
+            arms: Number of arms K.
+        """
+        if self.gamma is not None:
+            return self.gamma
+        return min(1.0, math.sqrt(arms * math.log(arms) / ((math.e - 1) * self.period)))
+
+    def chances(self, log_weights: Tensor) -> Tensor:
+        """The probabilities (1 - γ) w / Σ w + γ / K, `batch_shape x K`.
+
+        Args:
+            log_weights: ln w, `batch_shape x K`.
+        """
+        arms = log_weights.shape[-1]
+        gamma = self.share(arms)
+        return (1 - gamma) * torch.softmax(log_weights, -1) + gamma / arms
+
+    def choose(self, candidates: Candidates) -> Tensor:
+        chances = self.chances(candidates.memory)
+        below = chances.cumsum(-1) <= candidates.uniform().unsqueeze(-1)
+        return below.sum(-1).clamp_max(chances.shape[-1] - 1)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RestartedExp3(KernelStrategy):
+    """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014): Exp3 with equal weights again every Δ rounds.
+
+    Arm k of K has the weight w_k, which is 1 after a restart, and is drawn with probability
+    p_k = (1 - γ) w_k / Σ w + γ / K. Its reward r in [0, 1] multiplies its weight by
+    exp(γ r / (K p_k)). Here r = (y - low) / (high - low), clipped to [0, 1], or 1 - r when
+    minimising; a failed measurement changes no weight. Arms are unrelated: kernel and noise are
+    used only for predictions, from the observations since the restart. A suggestion of
+    :meth:`suggestion_at` counts as drawn, and p_k is computed when its observation is added. For
+    grids only.
+
+    Args:
+        period: Rounds Δ between restarts; :func:`botorch_tv.theory.rexp3_period` returns the
+            paper's.
+        low: Observation with reward 0, or 1 when minimising.
+        high: Observation with reward 1, or 0 when minimising; above ``low``.
+        gamma: Probability γ of a uniform choice, in (0, 1]; by default the paper's
+            min(1, sqrt(K ln K / ((e - 1) Δ))).
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    period: int
+    low: float
+    high: float
+    gamma: float | None = None
+
+    decay = inflation = Static()
+
+    def __post_init__(self) -> None:
+        settle_integer(self, "period", 1, "give whole rounds.")
+        for name in ("low", "high"):
+            settle_number(self, name, "(-inf, inf)", "it scales rewards to [0, 1].")
+        require(
+            self.low < self.high,
+            f"RestartedExp3: low is {self.low} and high {self.high}, but low must be less.",
+        )
+        if self.gamma is not None:
+            settle_number(self, "gamma", "(0, 1]", "1 draws uniformly.")
+        super().__post_init__()
+
+    @functools.cached_property
+    def exploration(self) -> Exp3:  # type: ignore[override]
+        """How arms are drawn."""
+        return Exp3(self.period, self.gamma)
+
+    @property
+    def _rules(self) -> tuple[Retention, ...]:
+        return (PeriodicReset(self.period),)
+
+    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
+        if not isinstance(domain, Grid):
+            raise InputDataError(
+                f"RExp3 needs a list of arms, but {domain!r} has none; use "
+                "Grid.regular(points=50, dim=2)."
+            )
+        return super()._init(domain, shape, dtype, device)
+
+    def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
+        state = super()._initial(domain, prior, shape)
+        equal = prior.variance.new_zeros(*shape, prior.variance.shape[-1])
+        return state._replace(memory=(*state.memory[:-1], equal))
+
+    def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+        log_weights: Tensor = state.memory[-1]
+        after, info = super()._tell(state, measured, consume=consume)
+        assert measured.suggestion.index is not None
+        arms, index = log_weights.shape[-1], measured.suggestion.index.unsqueeze(-1)
+        reward = ((measured.y - self.low) / (self.high - self.low)).clamp(0, 1)
+        reward = reward if self.maximize else 1 - reward
+        reward = torch.where(measured.noise.isfinite(), reward, 0.0).unsqueeze(-1)
+        chance = self.exploration.chances(log_weights).gather(-1, index)
+        gained = self.exploration.share(arms) / arms * reward / chance
+        log_weights = log_weights.scatter_add(-1, index, gained)
+        if after.rounds % self.period == 0:
+            log_weights = torch.zeros_like(log_weights)
+        return after._replace(memory=(*after.memory[:-1], log_weights)), info
+
+    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
+        arms: int = state.basis.variance.shape[-1]
+        return super().numbers_per_trial(state, horizon, trials) + arms

@@ -1,0 +1,135 @@
+"""RExp3 against the algorithm written out in plain Python."""
+
+import math
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv.strategies import Box, Grid, rexp3
+
+ARMS, PERIOD, LOW, HIGH, TRIALS, ROUNDS = 5, 7, -1.0, 3.0, 3, 20
+GRID = Grid(torch.linspace(0, 1, ARMS, dtype=torch.float64)[:, None])
+# Observations beyond both ends of the range of rewards, and a failed measurement.
+VALUES = (
+    6 * torch.rand(ROUNDS, TRIALS, ARMS, generator=torch.Generator().manual_seed(1)).double() - 2
+)
+CHANCES = torch.rand(ROUNDS, TRIALS, generator=torch.Generator().manual_seed(2)).double()
+FAILED = {(4, 1), (11, 0)}
+
+
+class Fixed:
+    """Uniform numbers that the textbook reads as well."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def uniform(self, *event_shape):
+        return self.numbers
+
+    def normal(self, *event_shape):
+        raise AssertionError("RExp3 draws uniform numbers only")
+
+
+def player(**more):
+    return rexp3(kernel=RBFKernel().double(), noise=0.1, period=PERIOD, low=LOW, high=HIGH, **more)
+
+
+def textbook(trial: int, gamma: float, maximize: bool) -> list[int]:
+    """Besbes, Gur, Zeevi (2014): the arms drawn in a trial."""
+    weights, arms = [1.0] * ARMS, []
+    for t in range(ROUNDS):
+        if t % PERIOD == 0:
+            weights = [1.0] * ARMS
+        p = [(1 - gamma) * w / sum(weights) + gamma / ARMS for w in weights]
+        below, arm = 0.0, 0
+        for arm in range(ARMS):
+            below += p[arm]
+            if float(CHANCES[t, trial]) < below:
+                break
+        arms.append(arm)
+        reward = min(1.0, max(0.0, (float(VALUES[t, trial, arm]) - LOW) / (HIGH - LOW)))
+        reward = reward if maximize else 1 - reward
+        if (t, trial) not in FAILED:
+            weights[arm] *= math.exp(gamma / ARMS * reward / p[arm])
+    return arms
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("gamma", [None, 0.3, 1.0])
+def test_draws_are_those_of_the_algorithm(gamma, maximize):
+    used = gamma or min(1.0, math.sqrt(ARMS * math.log(ARMS) / ((math.e - 1) * PERIOD)))
+    assert gamma or used < 1
+    strategy = player(gamma=gamma, maximize=maximize)
+    state, played, resets = strategy.init(GRID, batch_shape=(TRIALS,)), [], []
+    for t in range(ROUNDS):
+        suggestion = strategy.ask(state, generator=Fixed(CHANCES[t]))
+        played.append(suggestion.index)
+        y = VALUES[t].gather(-1, suggestion.index[:, None])[:, 0]
+        ok = torch.tensor([(t, trial) not in FAILED for trial in range(TRIALS)])
+        state, info = strategy.tell(state, suggestion, y, ok=ok)
+        resets.append(bool(info.reset.any()))
+    expected = [textbook(trial, used, maximize) for trial in range(TRIALS)]
+    assert torch.stack(played, -1).tolist() == expected
+    # A period that has ended is reported in the next round, as for R-GP-UCB.
+    assert [t for t in range(ROUNDS) if resets[t]] == [PERIOD, 2 * PERIOD]
+
+
+def test_a_good_arm_is_drawn_more_often_until_the_restart():
+    period = 60
+    strategy = rexp3(kernel=RBFKernel().double(), noise=0.1, period=period, low=LOW, high=HIGH)
+    state = strategy.init(GRID, batch_shape=(400,))
+    generator = torch.Generator().manual_seed(0)
+    shares = []
+    for _ in range(period + 1):
+        suggestion = strategy.ask(state, generator=generator)
+        good = suggestion.index == 2
+        shares.append(float(good.double().mean()))
+        state, _ = strategy.tell(state, suggestion, torch.where(good, HIGH, LOW).double())
+    error = math.sqrt(0.2 * 0.8 / 400)
+    assert shares[period - 1] > 1 / ARMS + 5 * error
+    assert abs(shares[period] - 1 / ARMS) < 4 * error
+
+
+def test_a_batch_is_a_loop_of_singles_and_a_saved_state_goes_on(tmp_path):
+    strategy = player()
+    together = strategy.init(GRID, batch_shape=(TRIALS,))
+    alone = [strategy.init(GRID) for _ in range(TRIALS)]
+    for t in range(ROUNDS):
+        asked = strategy.ask(together, generator=Fixed(CHANCES[t]))
+        single = [
+            strategy.ask(state, generator=Fixed(CHANCES[t, trial]))
+            for trial, state in enumerate(alone)
+        ]
+        assert asked.index.tolist() == [int(one.index) for one in single]
+        y = VALUES[t].gather(-1, asked.index[:, None])[:, 0]
+        before = together.memory[-1].clone()
+        after, _ = strategy.tell(together, asked, y)
+        assert torch.equal(together.memory[-1], before)
+        alone = [strategy.tell(*pair, y[trial])[0] for trial, pair in enumerate(zip(alone, single))]
+        if t == 4:
+            torch.save(after, tmp_path / "state.pt")
+            after = torch.load(tmp_path / "state.pt", weights_only=False)
+        together = after
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"low": 3.0}, "low must be less"),
+        ({"high": math.nan}, "high is nan"),
+        ({"period": 0}, "period is 0"),
+        ({"gamma": 0.0}, "gamma is 0"),
+        ({"gamma": 1.1}, "gamma is 1.1"),
+    ],
+)
+def test_refusals(more, message):
+    given = {"period": PERIOD, "low": LOW, "high": HIGH} | more
+    with pytest.raises(ValueError, match=message):
+        rexp3(kernel=RBFKernel().double(), noise=0.1, **given)
+
+
+def test_a_box_has_no_list_of_arms():
+    with pytest.raises(InputDataError, match="needs a list of arms"):
+        player().init(Box([(0, 1)]))
