@@ -222,9 +222,9 @@ def _draw(results: Results, path: Path) -> Figure:
 SYNTHETIC = Experiment(
     id="m-synthetic",
     title="Bandits with and without experts, on oscillating coefficients",
-    paper='"Both SparQ-GP-UCB and W-SparQ-GP-UCB achieve sublinear cumulative regret and outperform '
-    "existing bandit algorithms. Although SparQ-GP-UCB converges slightly faster, it requires "
-    'significantly more additional queries".',
+    paper='"Both SparQ-GP-UCB and W-SparQ-GP-UCB achieve sublinear cumulative regret and '
+    "outperform existing bandit algorithms. Although SparQ-GP-UCB converges slightly faster, it "
+    'requires significantly more additional queries".',
     remark="The paper leaves most settings open, such as α, the widths and the choice among ties. "
     "With α = 2 windows grow to three rounds at t = 256, too long for these functions, and regret "
     "per round of W-SparQ rises; α = 2.5 is played. The order of its bound, with ln² T, itself "
