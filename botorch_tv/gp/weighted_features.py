@@ -74,9 +74,11 @@ class WeightedFeatures:
         root = torch.linalg.cholesky(self._gram + self.noise * self._identity)
         coefficients = torch.cholesky_solve(self._target.unsqueeze(-1), root).squeeze(-1)
         spread = torch.linalg.solve_triangular(root, features.mT, upper=False)
-        return coefficients @ features.mT, self.noise * spread.square().sum(-2)
+        variance: Tensor = self.noise * spread.square().sum(-2)
+        return coefficients @ features.mT, variance
 
     def double_gain(self) -> Tensor:
         """Gain ½ ln det(I + D / λ) in nats under the noise λ γ^(-2s), [W22] (5), `batch_shape`."""
         root = torch.linalg.cholesky(self._identity + self._double / self.noise)
-        return root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        gain: Tensor = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return gain

@@ -93,8 +93,8 @@ def quadrature_fourier_features(
 
     With the nodes ρ and weights v of the product of Gauss-Hermite rules, v adding up to 1,
     φ(x)ᵀφ(x') = Σ v cos(√2 ρᵀ(x - x') / l) approximates exp(-|x - x'|² / (2 l²)). A node and its
-    negative have the same cosine, so that half of the nodes suffice. The v of the paper are ``points``
-    times too large: its denominator must have the square of m̄.
+    negative have the same cosine, so that half of the nodes suffice. The v printed in the paper are
+    m̄ times too large for one dimension: the denominator must have the square of m̄.
 
     Args:
         X: Points, `batch_shape x d`.
