@@ -54,7 +54,8 @@ class Dense:
     def double_gain(self) -> Tensor:
         weighted = torch.outer(GAMMA**self.age, GAMMA**self.age) * self.K[self.arms][:, self.arms]
         root = torch.linalg.cholesky(weighted / NOISE + torch.eye(len(self.y), dtype=self.y.dtype))
-        return root.diagonal().log().sum()
+        gain: Tensor = root.diagonal().log().sum()
+        return gain
 
 
 def play(model: Any, rows: Tensor, values: Tensor, noise: Tensor) -> tuple[float, float]:

@@ -379,7 +379,7 @@ GOOD = {
     **{"alpha": 2.0, "alpha_tilde": 0.25, "C_p": 1, "beta_p": 3, "C_e1": 1, "C_e2": 1},
     **{"covariance": COVARIANCE, "inflation": ExponentialWeights(0.9), "kernel": "se"},
     "lengthscale": 1,
-    **{"beta": 2, "parts": 2},
+    **{"beta": 2, "parts": 2, "points": 3},
 }
 NAN = math.nan
 VALUES = [  # that names refuse
@@ -387,7 +387,7 @@ VALUES = [  # that names refuse
     ("C_e1 C_e2 C_p L a1 b1 k_bar lengthscale constant mean nu psi r noise", [0, NAN]),
     ("B R a0 alpha b0 budget double_gain feature_error gain log_decisions tail", [-1, NAN]),
     ("T block dim features horizon memory", [0]),
-    ("period start t terms", [0, 2.5]),
+    ("period points start t terms", [0, 2.5]),
     ("epsilon", [-0.1, 1.1]),
     ("beta_p", [1.5]),
     ("alpha_tilde", [0.0, -0.1, 1 / 3, NAN]),
