@@ -24,7 +24,7 @@ class WeightedFeatures:
         gamma: Discount γ per observation, in (0, 1].
         noise: λ, positive.
         batch_shape: Shape of independent regressions, such as trials.
-        like: Its dtype and device are used; by default float64 on the processor.
+        like: A tensor of any shape for dtype and device; by default float64 on the processor.
 
     Raises:
         ValueError: If ``size``, ``gamma`` or ``noise`` is out of range.

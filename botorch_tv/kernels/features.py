@@ -100,11 +100,11 @@ def quadrature_fourier_features(
         X: Points, `batch_shape x d`.
         points: Nodes m̄ per dimension, at least 1.
         lengthscale: l, positive, in the units of ``X``.
-        dropped: Largest total weight of the nodes left out, in [0, 1); it bounds the additional
+        dropped: Largest total weight of the omitted nodes, in [0, 1); it bounds the additional
             error of the kernel. In two or more dimensions most weights are tiny.
 
     Returns:
-        `batch_shape x m`, with m = ``points`` to the power d unless nodes are left out. For X in
+        `batch_shape x m`, with m = ``points`` to the power d unless nodes are omitted. For X in
         [0, 1]^d :func:`botorch_tv.theory.quadrature_error` bounds the error of the kernel.
 
     Raises:

@@ -131,7 +131,7 @@ def quadrature_error(points: int, *, lengthscale: float, dim: int) -> float:
     The error of the squared exponential kernel on [0, 1]^d in the features of
     :func:`botorch_tv.kernels.features.quadrature_fourier_features`. The paper has
     (e / (4m̄))^m̄ / √2, Stirling's approximation of m̄! / (2m̄)!, which is too small by up to 4 %; at
-    m̄ = 1 and l = 10 the error is larger than that. With nodes left out, add their weight.
+    m̄ = 1 and l = 10 the error is larger than that. Add the weight of omitted nodes.
 
     Args:
         points: Nodes m̄ per dimension, at least 1.
