@@ -45,7 +45,12 @@ from botorch_tv.theory.chowdhury import (
     noise_norm,
     noise_norm_bound,
 )
-from botorch_tv.theory.deng import analysis_memory, w_gp_ucb_order, w_gp_ucb_regret
+from botorch_tv.theory.deng import (
+    analysis_memory,
+    quadrature_error,
+    w_gp_ucb_order,
+    w_gp_ucb_regret,
+)
 from botorch_tv.theory.information_gain import (
     aged_information_gain,
     closed_form_information_gain,
@@ -66,6 +71,7 @@ from botorch_tv.theory.mauduit import (
     necessary_side_queries,
     side_queries,
     sparq_gp_ucb_order,
+    sparq_operations_order,
     sufficient_side_queries,
     total_side_queries,
     ui_gp_ucb_order,
@@ -109,6 +115,7 @@ __all__ = [
     "noise_norm",
     "noise_norm_bound",
     "polynomial_gain_bound",
+    "quadrature_error",
     "r_gp_ucb_order",
     "r_gp_ucb_regret",
     "r_gp_ucb_regret_improved",
@@ -120,6 +127,7 @@ __all__ = [
     "side_queries",
     "smallest_constant",
     "sparq_gp_ucb_order",
+    "sparq_operations_order",
     "squared_exponential_tails",
     "sufficient_side_queries",
     "time_varying_gain",

@@ -33,7 +33,7 @@ NAMES: dict[str | int, str] = {
     "[0, inf)": "B a0 alpha b0 eta feature_error tail budget double_gain gain log_decisions "
     "noise_norm_bound.R",
     "[2, inf)": "beta_p",
-    1: "arms block dim features horizon memory parts period t terms",
+    1: "arms block dim features horizon memory parts period points t terms",
 }
 RANGES = {name: limit for limit, names in NAMES.items() for name in names.split()}
 """The interval of an argument, or its smallest whole number; ``function.argument`` for a single

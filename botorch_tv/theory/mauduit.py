@@ -92,6 +92,27 @@ def w_sparq_gp_ucb_order(
 
 
 @checked
+def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Tensor:
+    """T² ln T ln^(3d)(T / ln T) operations of SparQ-GP-UCB in round T, [M] Theorem 3.6.
+
+    An order up to ``constant``; exact GP-UCB needs T³.
+
+    Args:
+        T: Rounds, at least 2; any shape.
+        dim: Dimension d, at least 1.
+        constant: Factor on the order, positive.
+
+    Returns:
+        Values of the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    T = rounds(T, 2)
+    return constant * T.square() * T.log() * (T / T.log()).log() ** (3 * dim)
+
+
+@checked
 def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
     """√(T^(α+1)) for α < 1, else T: expected regret without an expert, [M] (17)-(18).
 

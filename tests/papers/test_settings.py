@@ -489,3 +489,18 @@ def test_verdicts():
     assert FIGURE.score(growing_is_best).holds is False
     elsewhere = {name: result(0.5, 15.0, 0.1) for name in theirs}
     assert FIGURE.score(elsewhere).holds is False
+
+
+@pytest.mark.parametrize(("power", "sublinear"), [(0.9, True), (1.25, False)])
+def test_m_synthetic_judges_sublinear_regret(power, sublinear):
+    t = np.arange(1, 41)
+    rounds = np.diff(t**power, prepend=0.0)  # R_t = t^power
+    labels = [*mauduit.EXPERTS, *mauduit._PURE]
+    regret = {label: np.stack([rounds, rounds]).tolist() for label in labels}
+    results = {name: make_result(regret) for name in EXPERIMENTS["m-synthetic"].cases}
+    found = mauduit.regret_exponent(results["logarithmic"], labels[1])
+    assert found == pytest.approx(power, rel=1e-9)
+    table = mauduit._judge(results).table
+    slopes = table[table["figure"].notna()]
+    assert len(slopes) == 6  # both experts in three cases
+    assert (slopes["holds"] == sublinear).all()

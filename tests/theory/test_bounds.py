@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_tv import theory
 from botorch_tv.acquisition import BayesEventTriggered, BayesResetting, BayesTV
-from botorch_tv.forgetting import ExponentialWeights
+from botorch_tv.forgetting import ExponentialWeights, UncertaintyInjection
 from botorch_tv.simulation import AbruptWorld, FixedFunctions, MarkovWorld, StaticWorld, run_study
 from botorch_tv.strategies import (
     Grid,
@@ -236,6 +236,44 @@ def test_mauduit_orders() -> None:
     assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=2, constant=2), 2 * T)
 
 
+def test_mauduit_theorem_3_6() -> None:
+    L = np.log(T)
+    found = theory.sparq_operations_order(ROUNDS, dim=2, constant=3)
+    assert_allclose(found, 3 * T**2 * L * (L - np.log(L)) ** 6)
+
+
+def test_mauduit_lemma_3_8() -> None:
+    # Points that join the data and the queries never raise tr(K - K_XS K_SS^+ K_SX).
+    random = np.random.default_rng(38)
+
+    def residual(X: np.ndarray, S: np.ndarray) -> float:
+        between = np.exp(-((X[:, None] - S) ** 2).sum(-1) / 0.5)
+        among = np.exp(-((S[:, None] - S) ** 2).sum(-1) / 0.5)
+        return len(X) - float((between * np.linalg.solve(among, between.T).T).sum())
+
+    for dim in (1, 2):
+        for _ in range(20):
+            X, added = 4 * random.random((12, dim)), 4 * random.random((4, dim))
+            asked = X[:5]
+            before = residual(X, asked)
+            with_both = residual(np.concatenate([X, added]), np.concatenate([asked, added]))
+            assert with_both <= before + 1e-9
+            # Without a query there, a new point would raise it.
+            assert residual(np.concatenate([X, added]), asked) > before
+
+
+def test_mauduit_example_2_1() -> None:
+    # Steps uniform in (-σ, σ) have variance σ² / 3: injection with α = 1 and κ = 1/3.
+    random, sigma, ages = np.random.default_rng(21), 0.3, np.array([0, 1, 4, 9])
+    steps = random.uniform(-sigma, sigma, (40_000, 9))
+    drift = np.concatenate([np.zeros((len(steps), 1)), steps.cumsum(1)], 1)[:, ages]
+    error = drift + sigma * random.standard_normal(drift.shape)
+    age = torch.as_tensor(ages, dtype=torch.float64)
+    model = sigma**2 * UncertaintyInjection(1.0, 1 / 3).log_factor(age).exp()
+    # The relative standard error of a variance of 40,000 draws is 0.7 %.
+    assert_allclose(error.var(0), model, rtol=0.04)
+
+
 def test_horizons_of_any_shape_and_type() -> None:
     item = theory.igp_ucb_regret(10, gain=4, B=1.5, R=0.3, delta=0.1)
     many = theory.igp_ucb_regret(torch.full((2, 3), 10), gain=4, B=1.5, R=0.3, delta=0.1)
@@ -384,7 +422,7 @@ GOOD = {
     **{"covariance": COVARIANCE, "inflation": ExponentialWeights(0.9), "kernel": "se"},
     "lengthscale": 1,
     **{"errors": torch.ones(3, dtype=torch.float64), "eta": 0.1},
-    **{"beta": 2, "parts": 2},
+    **{"beta": 2, "parts": 2, "points": 3},
 }
 NAN = math.nan
 VALUES = [  # that names refuse
@@ -392,7 +430,7 @@ VALUES = [  # that names refuse
     ("C_e1 C_e2 C_p L a1 b1 k_bar lengthscale constant mean nu psi r noise", [0, NAN]),
     ("B R a0 alpha b0 budget double_gain eta feature_error gain log_decisions tail", [-1, NAN]),
     ("T block dim features horizon memory", [0]),
-    ("period start t terms", [0, 2.5]),
+    ("period points start t terms", [0, 2.5]),
     ("epsilon", [-0.1, 1.1]),
     ("beta_p", [1.5]),
     ("alpha_tilde", [0.0, -0.1, 1 / 3, NAN]),
