@@ -112,6 +112,8 @@ def measure(dim: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     facts = begin(1, seed=SEED)
-    found = {f"dim-{dim}": measure(dim) for dim in SIDE}
     settings = {"trials": TRIALS, "rounds": ROUNDS, "points": POINTS, "gamma": GAMMA}
-    write({**facts, **settings, "measured": found}, RESULTS / "wgp-features.json")
+    found: dict[str, Any] = {}
+    for dim in SIDE:
+        found[f"dim-{dim}"] = measure(dim)
+        write({**facts, **settings, "measured": found}, RESULTS / "wgp-features.json")
