@@ -231,7 +231,7 @@ SYNTHETIC = Experiment(
     "grows faster than T up to T = e^16. "
     "With the width of its theory both SparQs explore too much to differ, and TV-GP-UCB has more "
     "regret than random search. Side queries are drawn from the exact k-DPP, which the paper's "
-    "chain approximates.",
+    "chain approximates. Until it is run anew, the table shows α = 2.",
     horizon=500,
     trials=30,
     cases=_CASES,

@@ -150,6 +150,10 @@ def test_a_quick_run_judges_nothing(tmp_path, monkeypatch, capsys):
     assert (result.data.sizes["trial"], result.data.sizes["round"]) == (2, 4)
 
 
+NOT_RUN_ANEW = ("c17", "m-synthetic")
+"""Figures whose remark says that the table shows a run with other settings."""
+
+
 def numbers(text):
     """Values by name in the text of a world or strategy."""
     found = {}
@@ -158,8 +162,10 @@ def numbers(text):
     return {name: sorted(values) for name, values in found.items()}
 
 
-def test_settings_are_those_of_the_stored_results(name):
+def test_settings_are_those_of_the_stored_results(name, request):
     """The text of a study holds every rate, width, period, noise and lengthscale."""
+    if name in NOT_RUN_ANEW:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="other settings since the run"))
     studies = json.loads((RESULTS / "studies.json").read_text())["studies"]
     paper = EXPERIMENTS[name]
     for label, case in paper.cases.items():

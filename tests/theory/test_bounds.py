@@ -422,7 +422,7 @@ GOOD = {
     **{"covariance": COVARIANCE, "inflation": ExponentialWeights(0.9), "kernel": "se"},
     "lengthscale": 1,
     **{"errors": torch.ones(3, dtype=torch.float64), "eta": 0.1},
-    **{"beta": 2, "parts": 2, "points": 3},
+    **{"beta": 2, "parts": 2, "points": 3, "arms": 4},
 }
 NAN = math.nan
 VALUES = [  # that names refuse
