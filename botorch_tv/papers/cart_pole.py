@@ -123,7 +123,7 @@ def strategies(noise: float) -> dict[str, Strategy]:
 
 _RIVALS = ("GP-UCB", "R-GP-UCB", "TV-GP-UCB", "UI-TVBO")
 _LAST = f"last {LAST} rounds"
-_CLAIMS = [claim for case in (CASE, _LAST) for claim in beats(case, "ET-GP-UCB", _RIVALS, 2.0)]
+_CLAIMS = [claim for case in (CASE, _LAST) for claim in beats(case, "ET-GP-UCB", _RIVALS)]
 
 
 def recovery(results: Results) -> Outcome:

@@ -335,8 +335,8 @@ def _sensor_claims(end: str) -> list[Claim]:
     """The paper's claims, for the cases with this suffix in their name."""
     rivals = ("GP-UCB", "IGP-UCB", *_IMPROVING)
     return [
-        *(claim for name in _RECORDS for claim in beats(name + end, "GP-TS", rivals, 2.0)),
-        *beats(f"light{end}", "IGP-UCB", _IMPROVING, 2.0),
+        *(claim for name in _RECORDS for claim in beats(name + end, "GP-TS", rivals)),
+        *beats(f"light{end}", "IGP-UCB", _IMPROVING),
         similar(f"temperature{end}", "IGP-UCB", "GP-UCB"),
     ]
 

@@ -15,16 +15,23 @@ from botorch_tv.papers.experiment import Outcome, Results
 from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.study_record import Paired
 
+REQUIRED = 3.0
+"""Standard errors by which two regrets must differ to be in order; closer regrets are level."""
+RULE = (
+    f"An order holds if the regrets differ by more than {REQUIRED:g} standard errors, is wrong if "
+    "they differ as much the other way, and is level otherwise. A figure agrees if all orders and "
+    "numbers of the paper hold, does not if one is wrong, and is level otherwise."
+)
 SIMILAR = 1.1
 """Largest ratio of two similar regrets."""
 
 Row = dict[str, Any]
 Claim = Callable[[Results], Row]
-"""Maps the results to a row of the table of :func:`judge`, with whether the claim ``holds``."""
+"""Maps the results to a row of the table of :func:`judge`, with the ``answer`` yes, no or level."""
 
 
 def below(
-    case: str, lower: str, higher: str, required: float = 5.0, *, ours: bool = False
+    case: str, lower: str, higher: str, required: float = REQUIRED, *, ours: bool = False
 ) -> Claim:
     """The claim that `lower` has less total regret than `higher` in a case, one study.
 
@@ -32,8 +39,8 @@ def below(
         case: Name of the study.
         lower: Label of the better strategy.
         higher: Label of the worse strategy.
-        required: Standard errors that the paired difference must exceed; -2 only requires that
-            `lower` is not significantly worse.
+        required: Standard errors that the paired difference must exceed, :data:`REQUIRED`; its
+            negative only requires that `lower` is not worse.
         ours: Whether the claim is ours; it is then reported, but does not affect the verdict.
     """
 
@@ -44,9 +51,17 @@ def below(
     return test
 
 
-def compared(case: str, lower: str, higher: str, gap: Paired, required: float, ours: bool) -> Row:
+def compared(
+    case: str,
+    lower: str,
+    higher: str,
+    gap: Paired,
+    required: float = REQUIRED,
+    ours: bool = False,
+) -> Row:
     """The row of :func:`below`, for a paired difference of `higher` minus `lower`."""
     identical = gap.mean == 0 and gap.standard_error == 0
+    t_ratio = 0.0 if identical else gap.t_ratio
     return {
         "case": case,
         "lower": lower,
@@ -55,21 +70,37 @@ def compared(case: str, lower: str, higher: str, gap: Paired, required: float, o
         "ours": ours,
         "difference": gap.mean,
         "standard_error": gap.standard_error,
-        "t_ratio": 0.0 if identical else gap.t_ratio,
-        "holds": (identical and required < 0) or gap.t_ratio > required,
+        "t_ratio": t_ratio,
+        "answer": order_answer(t_ratio, required),
     }
 
 
+def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
+    """Whether an order holds: yes, no, or level; level also for a single trial, without an error.
+
+    Args:
+        t_ratio: The difference in standard errors.
+        required: As for :func:`below`.
+    """
+    if t_ratio > required:
+        return "yes"
+    return "no" if t_ratio <= -REQUIRED else "level"
+
+
+def decided(answers: Iterable[str]) -> bool | None:
+    """Whether all claims hold: False if one is wrong, else None if one is level."""
+    given = set(answers)
+    return False if "no" in given else None if "level" in given else True
+
+
 def beats(
-    case: str, lower: str, rivals: Iterable[str], required: float = 5.0, *, ours: bool = False
+    case: str, lower: str, rivals: Iterable[str], required: float = REQUIRED, *, ours: bool = False
 ) -> list[Claim]:
     """A claim against each of several rivals; see :func:`below`."""
     return [below(case, lower, rival, required, ours=ours) for rival in rivals]
 
 
-def across(
-    cases: Sequence[str], lower: str, higher: str, required: float = 3.0, *, ours: bool = False
-) -> Claim:
+def across(cases: Sequence[str], lower: str, higher: str, *, ours: bool = False) -> Claim:
     """The claim that `lower` has less total regret than `higher` in the mean over several cases.
 
     The standard error is between the cases, which may be different days of a record.
@@ -78,13 +109,12 @@ def across(
         cases: Names of the studies.
         lower: As for :func:`below`.
         higher: As for :func:`below`.
-        required: As for :func:`below`.
         ours: As for :func:`below`.
     """
 
     def test(results: Results) -> Row:
         gaps = [results[case].paired_difference(higher, lower).mean for case in cases]
-        return compared("all cases", lower, higher, Paired.of(np.array(gaps)), required, ours)
+        return compared("all cases", lower, higher, Paired.of(np.array(gaps)), ours=ours)
 
     return test
 
@@ -109,9 +139,14 @@ def within(
     def test(results: Results) -> Row:
         found, upper = measure(results[case]), None if most == math.inf else most
         own = {"case": case, "figure": meaning, "found": found, "least": least, "most": upper}
-        return own | {"holds": least <= found <= most}
+        return own | {"answer": yes(least <= found <= most)}
 
     return test
+
+
+def yes(holds: bool) -> str:
+    """The answer to a claim that cannot be level."""
+    return "yes" if holds else "no"
 
 
 def similar(case: str, first: str, second: str) -> Claim:
@@ -145,15 +180,15 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
     verdicts = [_summed(theirs, "orders of the paper")] if theirs else []
     verdicts += [_summed(ours, "orders that we expected besides")] if ours else []
     verdicts += [_figure_verdict(row) for row in figures]
-    holds = all(row["holds"] for row in [*theirs, *figures])
+    holds = decided(row["answer"] for row in [*theirs, *figures])
     return Outcome(pd.DataFrame([*orders, *figures]), " ".join(verdicts), holds)
 
 
 def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) -> Outcome:
     """Test the claims of a paper under several readings of its open settings.
 
-    The paper is confirmed if all claims hold under at least one reading. The verdict covers every
-    reading.
+    The paper is confirmed if all claims hold under at least one reading, and refuted if a claim is
+    wrong under each. The verdict covers every reading.
 
     Args:
         readings: The claims by the name of the reading, such as "B = 1".
@@ -162,24 +197,23 @@ def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) ->
     outcomes = {name: judge(claims, results) for name, claims in readings.items()}
     tables = [outcome.table.assign(reading=name) for name, outcome in outcomes.items()]
     verdict = " ".join(f"With {name}: {outcome.verdict}" for name, outcome in outcomes.items())
-    return Outcome(
-        pd.concat(tables, ignore_index=True),
-        verdict,
-        any(outcome.holds for outcome in outcomes.values()),
-    )
+    found = {outcome.holds for outcome in outcomes.values()}
+    holds = True if True in found else None if None in found else False
+    return Outcome(pd.concat(tables, ignore_index=True), verdict, holds)
 
 
-def also(
-    orders: Outcome, rows: Sequence[Row] | pd.DataFrame, verdict: str = "", holds: bool = True
-) -> Outcome:
-    """The outcome of some claims, extended by rows, their verdict, and whether they hold."""
+def also(orders: Outcome, rows: Sequence[Row], verdict: str = "") -> Outcome:
+    """The outcome of some claims, extended by rows and their verdict; those with answers count."""
     table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
-    return Outcome(table, f"{orders.verdict} {verdict}".rstrip(), bool(orders.holds) and holds)
+    holds = decided(row["answer"] for row in rows if "answer" in row)
+    if holds is not False:
+        holds = orders.holds and holds
+    return Outcome(table, f"{orders.verdict} {verdict}".rstrip(), holds)
 
 
 def _figure_verdict(row: Row) -> str:
     limits = [f"at {name} {row[name]:.3g}" for name in ("least", "most") if row[name] is not None]
-    wrong = "" if row["holds"] else ", which is not what the paper says"
+    wrong = "" if row["answer"] == "yes" else ", which is not what the paper says"
     return (
         f"At {row['case']} the {row['figure']} is {row['found']:.3g} ({' and '.join(limits)} "
         f"agrees){wrong}."
@@ -188,11 +222,12 @@ def _figure_verdict(row: Row) -> str:
 
 def _summed(rows: Sequence[Row], name: str) -> str:
     """The verdict on several claims, as a sentence."""
-    failed = [row for row in rows if not row["holds"]]
-    if failed:
-        failures = "; ".join(map(_text, failed))
-        verb = "does" if len(failed) == 1 else "do"
-        return f"{len(failed)} of {len(rows)} {name} {verb} not hold: {failures}."
+    wrong, level = ([row for row in rows if row["answer"] == kind] for kind in ("no", "level"))
+    if wrong or level:
+        parts = [f"{len(rows) - len(wrong) - len(level)} of {len(rows)} {name} hold"]
+        parts += [f"wrong: {', '.join(map(_text, wrong))}"] * bool(wrong)
+        parts += [f"level: {', '.join(map(_text, level))}"] * bool(level)
+        return "; ".join(parts) + "."
     closest = min(rows, key=lambda row: row["t_ratio"] - row["required"])
     if len(rows) == 1:
         return f"The one of the {name} holds: {_text(closest)}."
@@ -203,10 +238,8 @@ def _text(row: Row) -> str:
     by = f"{row['t_ratio']:.1f} standard errors"
     if math.isinf(row["t_ratio"]):
         by = f"{row['difference']:.3g} in every trial"
-    return (
-        f"{row['lower']} < {row['higher']} at {row['case']} by {by} (required: "
-        f"{row['required']:g} standard errors)"
-    )
+    sign = "<" if row["required"] > 0 else "≤"
+    return f"{row['lower']} {sign} {row['higher']} at {row['case']} by {by}"
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -215,14 +248,17 @@ def outcome_text(outcome: Outcome) -> str:
     Args:
         outcome: The outcome of :meth:`Experiment.run`.
     """
-    judged = "Agrees with the paper" if outcome.holds else "Does not agree with the paper"
+    judged, table = "Agrees with the paper", outcome.table
+    if outcome.holds is False:
+        judged = "Does not agree with the paper"
     if outcome.holds is None:
-        judged = "Nothing to agree or disagree with" if outcome.judged else "Not judged"
-    table = outcome.table
+        judged = "Level" if "answer" in table else "Nothing to agree or disagree with"
+        judged = judged if outcome.judged else "Not judged"
     # Rows of different kinds fill different columns.
     kinds = table.groupby(table.notna().apply(tuple, axis=1), sort=False)
     shown = [
         rows.dropna(axis=1).to_string(index=False, float_format="{:.5g}".format)
         for _, rows in kinds
     ]
-    return "\n\n".join([*shown, f"{judged}. {outcome.verdict}"])
+    rule = [RULE] if "required" in table and "answer" in table else []
+    return "\n\n".join([*shown, *rule, f"{judged}. {outcome.verdict}"])

@@ -111,7 +111,8 @@ class Outcome(NamedTuple):
     Attributes:
         table: The numbers behind the verdict, one row per claim or cell.
         verdict: The verdict as text.
-        holds: Whether the paper's claims hold; None if there is nothing to test.
+        holds: Whether the paper's claims hold; None if there is nothing to test, or if some are
+            level and the others hold.
         judged: Whether the run was large enough and on real data, as needed to judge the paper.
     """
 
@@ -210,7 +211,7 @@ class Experiment:
             results[name].save(folder / f"{self.id}-{name}.nc")
         outcome = self.score(results)
         if doubts:  # the same numbers without a verdict
-            table = outcome.table.drop(columns="holds", errors="ignore")
+            table = outcome.table.drop(columns="answer", errors="ignore")
             outcome = Outcome(table, " ".join(dict.fromkeys(doubts)), None, judged=False)
         elif self.stand_in:
             verdict = f"{OTHER_DATA} {outcome.verdict}"

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from botorch_tv.papers import (
     sensors,
     worlds,
 )
-from botorch_tv.papers.claims import across, below, compared, outcome_text
+from botorch_tv.papers.claims import RULE, across, below, compared, outcome_text
 from botorch_tv.papers.experiment import OTHER_DATA, Outcome
 from botorch_tv.papers.recordings import STAND_IN
 from botorch_tv.simulation import StudyResult, executors
@@ -54,11 +55,11 @@ def test_a_run_has_the_published_verdict(identity, tmp_path):
     assert ran[sorted(keys)].equals(published[sorted(keys)])
     # An order within a standard error of its limit may change with the last digit.
     close = (
-        (published["t_ratio"] - published["required"]).abs() < 1
+        ((published["t_ratio"].abs() - claims.REQUIRED).abs() < 1)
         if "t_ratio" in published
         else False
     )
-    other = ran[(ran["holds"] != published["holds"]) & ~np.asarray(close)]
+    other = ran[(ran["answer"] != published["answer"]) & ~np.asarray(close)]
     assert other.empty, f"{other.to_string()}\n{outcome.verdict}"
 
 
@@ -139,7 +140,7 @@ def test_a_quick_run_judges_nothing(tmp_path, monkeypatch, capsys):
     assert cli.main(command) == 0
     printed = capsys.readouterr().out
     assert "\nNot judged. A quick look, too small to be judged.\n" in printed
-    assert "holds" not in printed
+    assert "answer" not in printed
     assert [path.name for path in tmp_path.iterdir()] == ["quick"]  # full-size results stay
     file = tmp_path / "quick" / "w22-slow-noise-1.nc"
     result = StudyResult.load(file)
@@ -203,13 +204,11 @@ def test_bad_input(tmp_path, capsys):
 def test_order_by_hand():
     # B − A = 3, 2, 4: mean 3, standard error 1/√3, so 5.2 standard errors.
     results = {"case": make_result({"A": [[2], [4], [6]], "B": [[5], [6], [10]]})}
-    holds = claims.judge([below("case", "A", "B", 5.0)], results)
+    holds = claims.judge([below("case", "A", "B")], results)
     assert holds.holds is True
     assert holds.table.loc[0, "t_ratio"] == pytest.approx(3 * math.sqrt(3))
     assert "5.2 standard errors" in holds.verdict
-    assert claims.judge([below("case", "A", "B", 5.3)], results).holds is False
-    assert claims.judge([below("case", "B", "A", -5.0)], results).holds is False
-    assert claims.judge([below("case", "B", "A", -5.3)], results).holds is True
+    assert claims.judge([below("case", "B", "A", -claims.REQUIRED)], results).holds is False
     reversed_ = claims.judge([below("case", "A", "B"), below("case", "B", "A")], results)
     assert reversed_.holds is False
     assert "B < A at case by -5.2" in reversed_.verdict
@@ -220,8 +219,45 @@ def test_order_by_hand():
     assert always.holds is True
     assert "A < B at case by 3 in every trial" in always.verdict
     same = {"case": make_result({"A": [[1], [1]], "B": [[1], [1]]})}
-    assert claims.judge([below("case", "A", "B")], same).holds is False
-    assert claims.judge([below("case", "A", "B", -2.0)], same).holds is True
+    assert claims.judge([below("case", "A", "B")], same).holds is None
+    assert claims.judge([below("case", "A", "B", -claims.REQUIRED)], same).holds is True
+
+
+@pytest.mark.parametrize(
+    ("t_ratio", "required", "answer"),
+    [
+        *((3.1, 3, "yes"), (2.9, 3, "level"), (-2.9, 3, "level"), (-3.1, 3, "no")),
+        *((-2.9, -3, "yes"), (-3.1, -3, "no"), (math.nan, 3, "level"), (math.nan, -3, "level")),
+        *((math.inf, 3, "yes"), (-math.inf, 3, "no")),
+    ],
+)
+def test_one_rule_for_orders(t_ratio, required, answer):
+    assert compared("case", "A", "B", Paired(t_ratio, 1.0), required)["answer"] == answer
+
+
+@pytest.mark.parametrize(
+    ("answers", "holds"),
+    [
+        *(("yes yes", True), ("yes level", None), ("level", None)),
+        *(("level no", False), ("yes no", False)),
+    ],
+)
+def test_a_level_claim_neither_confirms_nor_refutes(answers, holds):
+    t_ratios = {"yes": 9.0, "level": 0.0, "no": -9.0}
+
+    def claim(answer, results):
+        return compared("case", "A", "B", Paired(t_ratios[answer], 1.0))
+
+    own = [partial(claim, answer) for answer in answers.split()]
+    outcome = claims.judge(own, {})
+    assert outcome.holds is holds
+    assert claims.judge_readings({"1": own, "2": [partial(claim, "no")]}, {}).holds is holds
+    assert claims.judge_readings({"1": own, "2": [partial(claim, "yes")]}, {}).holds is True
+    assert claims.also(outcome, [{"windows": 3}]).holds is holds
+    assert claims.also(outcome, [{"answer": "no"}]).holds is False
+    level = "level: A < B at case by 0.0 standard errors"
+    assert (level in outcome.verdict) == ("level" in answers)
+    assert outcome_text(outcome).count(RULE) == 1
 
 
 @pytest.mark.parametrize(
@@ -251,7 +287,7 @@ def test_one_reading_of_a_paper_is_enough():
     right, wrong = [below("case", "A", "B")], [below("case", "B", "A")]
     outcome = claims.judge_readings({"B = 1": wrong, "B = 2": right}, results)
     assert outcome.holds is True
-    assert outcome.verdict.startswith("With B = 1: 1 of 1 orders of the paper does not hold")
+    assert outcome.verdict.startswith("With B = 1: 0 of 1 orders of the paper hold; wrong")
     assert "With B = 2: The one of the orders of the paper holds" in outcome.verdict
     assert outcome.table["reading"].tolist() == ["B = 1", "B = 2"]
     assert claims.judge_readings({"one": wrong, "other": wrong}, results).holds is False
@@ -263,13 +299,13 @@ def test_cells_by_hand(regret, agree):
     fired = np.array([[True, False], [False, False], [True, True]])
     result = make_result({"δ": [[1, 1], [3, 1], [2, 4]]}, {"δ": fired})
     outcome = event_triggered.judge_cells({"case": {"δ": (1.5, regret)}}, 3, {"case": result})
-    assert int(outcome.table["holds"].sum()) == agree
+    assert (outcome.table["answer"] == "yes").sum() == agree
     assert outcome.holds is (agree == 2)
     assert outcome.table["ours"].tolist() == [1, 4]
     assert f"{agree} of 2 cells" in outcome.verdict
     single = make_result({"δ": [[1.0]]})
     outcome = event_triggered.judge_cells({"case": {"δ": (0, 1)}}, 50, {"case": single})
-    assert outcome.holds is False
+    assert outcome.holds is None
 
 
 def test_waiting_times_by_hand():
@@ -286,9 +322,9 @@ def test_waiting_times_by_hand():
 
 
 CLAIMS = [
-    compared("slow", "ET-GP-UCB", "GP-UCB", Paired(12.34, 2.0), 3.0, False),
-    compared("slow", "TV-GP-UCB", "ET-GP-UCB", Paired(-1234.5, 1e-13), 3.0, False),
-    compared("fast", "GP-UCB", "Random", Paired(0.00012, 0.00001), 5.0, True),
+    compared("slow", "ET-GP-UCB", "GP-UCB", Paired(12.34, 2.0)),
+    compared("slow", "TV-GP-UCB", "ET-GP-UCB", Paired(-1234.5, 1e-13)),
+    compared("fast", "GP-UCB", "Random", Paired(0.00012, 0.00001), ours=True),
 ]
 NUMBERS = [
     {"windows": 210, "case": "slow", "share": 0.4083},
@@ -302,12 +338,13 @@ def text(**changes):
 
 
 def test_claims_numbers_and_verdict():
-    claims, numbers, verdict = text().split("\n\n")
+    claims, numbers, rule, verdict = text().split("\n\n")
+    assert rule == RULE
     head, first, second, third = (line.split() for line in claims.splitlines())
     assert head[:5] == ["case", "lower", "higher", "required", "ours"]
-    assert first == ["slow", "ET-GP-UCB", "GP-UCB", "3", "False", "12.34", "2", "6.17", "True"]
-    assert second[5:] == ["-1234.5", "1e-13", "-inf", "False"]
-    assert third == ["fast", "GP-UCB", "Random", "5", "True", "0.00012", "1e-05", "12", "True"]
+    assert first == ["slow", "ET-GP-UCB", "GP-UCB", "3", "False", "12.34", "2", "6.17", "yes"]
+    assert second[5:] == ["-1234.5", "1e-13", "-inf", "no"]
+    assert third == ["fast", "GP-UCB", "Random", "3", "True", "0.00012", "1e-05", "12", "yes"]
     assert [line.split() for line in numbers.splitlines()] == [
         ["case", "windows", "share"],
         ["slow", "210", "0.4083"],
@@ -319,14 +356,17 @@ def test_claims_numbers_and_verdict():
 
 def test_other_verdicts():
     assert text(holds=True).endswith("\n\nAgrees with the paper. One does not hold.")
-    assert text(holds=None).endswith("Nothing to agree or disagree with. One does not hold.")
+    assert text(holds=None).endswith("\n\nLevel. One does not hold.")
+    numbers = text(holds=None, table=pd.DataFrame(NUMBERS))
+    assert numbers.endswith("Nothing to agree or disagree with. One does not hold.")
+    assert RULE not in numbers
     assert text(holds=None, judged=False).endswith("Not judged. One does not hold.")
 
 
 def test_a_single_trial_has_no_error():
-    row = compared("slow", "A", "B", Paired(1.0, math.nan), 5.0, False)
+    row = compared("slow", "A", "B", Paired(1.0, math.nan))
     lines = outcome_text(Outcome(pd.DataFrame([row]), "", False)).splitlines()
-    assert lines[1].split() == ["slow", "A", "B", "5", "False", "1", "False"]
+    assert lines[1].split() == ["slow", "A", "B", "3", "False", "1", "level"]
 
 
 def test_an_order_over_several_days():
@@ -338,7 +378,7 @@ def test_an_order_over_several_days():
     row = across(list(results), "A", "B")(results)
     error = np.std(gaps, ddof=1) / math.sqrt(3)
     assert (row["difference"], row["standard_error"]) == pytest.approx((7 / 3, error))
-    assert not row["holds"]
+    assert row["answer"] == "level"
     assert 2 < row["t_ratio"] < 3
 
 
@@ -349,5 +389,5 @@ def test_other_data_is_tested_but_not_judged(tmp_path):
     for found in (outcome._asdict(), stored):
         assert (found["holds"], found["judged"]) == (None, False)
         assert found["verdict"].startswith(OTHER_DATA)
-    assert "holds" in outcome.table
+    assert "answer" in outcome.table
     assert "Not judged. Other data than the paper's." in outcome_text(outcome)

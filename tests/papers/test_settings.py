@@ -343,7 +343,7 @@ def test_table_1():
     assert (row["case"], row["paper"], row["here"]) == ("abrupt", 55.8, (5 + 1.5) / 2)
     last = outcome.table[outcome.table["strategy"] == "ET-GP-UCB"]
     assert last.set_index("case").loc["slow-100", "paper"] == 86.3
-    assert outcome.holds is False
+    assert outcome.holds is None  # some orders by 3 standard errors or fewer
 
 
 def test_periods_are_judged_by_mean_and_spread():
@@ -358,9 +358,9 @@ def test_periods_are_judged_by_mean_and_spread():
     ratio = outcome.table.iloc[-2]
     assert ratio["difference"] == pytest.approx(1.5)
     assert ratio["t_ratio"] == pytest.approx(math.log(1.5) * math.sqrt(199))
-    assert (
-        score({"epsilon-0.01": make_result(regret | {"N = 200": 20 + 1.1 * base})}).holds is False
-    )
+    for ratio, holds in ((1.1, None), (0.5, False)):
+        long = {name: 20 + ratio * base for name in ("N = 200", "GP-UCB")}
+        assert score({"epsilon-0.01": make_result(regret | long)}).holds is holds
     assert score({"epsilon-0.01": make_result(regret | {"N = 100": 21 + base})}).holds is False
 
 
@@ -380,7 +380,7 @@ def test_static_strategy_must_end_barely_better_than_chance(static, holds):
     assert f"{2 / static:.2f} times GP-UCB's" in outcome.verdict
 
 
-@pytest.mark.parametrize(("days", "holds"), [(4, True), (3, False)])
+@pytest.mark.parametrize(("days", "holds"), [(4, True), (3, None)])
 def test_traffic_is_judged_by_most_days(days, holds):
     rng = np.random.default_rng(2)
     labels = ("GP-UCB", "R-GP-UCB", "ET-GP-UCB", "RExp3", "Random")
@@ -459,10 +459,10 @@ def test_m_synthetic_counts_side_queries():
     outcome = mauduit._judge(results)
     row = outcome.table[outcome.table["case"] == "logarithmic"].iloc[-1]
     assert (row["sparq"], row["w_sparq"], row["share"]) == (8.0, 1.5, 1.5 / 8)
-    assert (row["windows"], row["windows_of_theory"], row["holds"]) == (1, 1, True)
+    assert (row["windows"], row["windows_of_theory"], row["answer"]) == (1, 1, "yes")
     assert "asks 19% of the 8 side queries" in outcome.verdict
     results["theory"].data["side_queries"].values[1, 0, 1] = 1  # one round too many
-    assert not mauduit._judge(results).table.iloc[-1]["holds"]
+    assert mauduit._judge(results).table.iloc[-1]["answer"] == "no"
 
 
 FIGURE = EXPERIMENTS["mk-fig1"]
@@ -503,4 +503,4 @@ def test_m_synthetic_judges_sublinear_regret(power, sublinear):
     table = mauduit._judge(results).table
     slopes = table[table["figure"].notna()]
     assert len(slopes) == 6  # both experts in three cases
-    assert (slopes["holds"] == sublinear).all()
+    assert (slopes["answer"] == ("yes" if sublinear else "no")).all()
