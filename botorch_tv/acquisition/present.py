@@ -186,8 +186,9 @@ def at_present(
 ) -> AcquisitionFunction:
     """Evaluate an acquisition function at the present.
 
-    The result takes the columns other than time, `b x q x (d - 1)`, as for ``optimize_acqf`` over
-    these columns; or all columns, `b x q x d`, whose time is replaced, as with ``fixed_features``.
+    The input of the result is either the columns other than time, `b x q x (d - 1)`, when
+    ``optimize_acqf`` searches these columns only, or all columns, `b x q x d`. In the second case
+    the present replaces the time in the input, as with ``fixed_features``.
     Analytic and Monte Carlo acquisition functions are supported, and ``qKnowledgeGradient``, which
     BoTorch's ``FixedFeatureAcquisitionFunction`` does not support.
 

@@ -369,8 +369,8 @@ def _changed(path: Path) -> Iterator[Loop]:
     if before is None and unit is not None:
         print(
             f"botorch-tv: {path} had no unit of time, and its first time is a date. From now on "
-            f"times are dates, counted in {unit}. For rounds, create a new loop, and give times as "
-            "numbers or none.",
+            f"times are dates, counted in {unit}. To count rounds instead, create a new loop, and "
+            "give times as numbers or give no times.",
             file=sys.stderr,
         )
 

@@ -225,9 +225,9 @@ class GLRTrigger(Retention):
         return Retained(newest=1, where=fired, reset=fired)
 
     def update(self, log: Log) -> tuple[Tensor, Tensor]:
-        # Here t' refers to the next round. After a reset before this observation it is 2, and the
-        # observation's residual counts. After a reset by this observation it is 1, and the
-        # residual does not count.
+        # Here t' refers to the next round. If a reset came just before this observation, t' is 2
+        # and the observation's residual counts. If this observation caused the reset, t' is 1 and
+        # its residual does not count.
         return self._errors(log, (log.since - 2).clamp_min(0))
 
     def statistic(self, e: Tensor, number: Tensor) -> Tensor:

@@ -95,7 +95,7 @@ class RunningPosterior(ABC):
 
         Args:
             basis: The basis of the kernel over the arms.
-            attenuation: Factor a on the covariance between then and now, `batch_shape`.
+            attenuation: Factor a of the covariance between the earlier time and now, `batch_shape`.
             square: a², `batch_shape`.
             grown: Prior variance now minus a² times the earlier prior variance, as a share of the
                 kernel's variance, `batch_shape`.

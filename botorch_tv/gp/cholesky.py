@@ -111,7 +111,7 @@ def log_diagonal(lower: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Factor(OfTrials):
-    """L with L Lᵀ = I + S (K ∘ D) S, `trials x n x n`, by its inverse.
+    """The Cholesky factor L of I + S (K ∘ D) S, `trials x n x n`, stored as its inverse.
 
     Attributes:
         base: L⁻¹ of the first b rows, whole blocks, `trials x b x b`.

@@ -236,8 +236,9 @@ class Data(NamedTuple):
     ) -> tuple[Data, Change, Tensor | None]:
         """Apply the answers of retention rules: the rows that all rules retain, and resets.
 
-        On a CPU, masks are read to detect that nothing changed. On another device, where reading
-        waits, the change may be reported as larger; the retained rows are the same.
+        On a CPU, masks are read to detect that nothing changed. On another device they are not
+        read, because the CPU would wait for the device; the reported change may then be larger than
+        the true change, but the retained rows are the same.
 
         Args:
             answers: The answer of each rule; answers of users' rules must be :func:`checked`.

@@ -87,7 +87,7 @@ def refusal(process: Process, dtype: torch.dtype, context: int) -> str | None:
 def in_features(
     process: Process, box_prior: BoxPrior, corners: Tensor, *, tolerance: float, most: int
 ) -> PointBasis | str:
-    """A prior on a box in the smallest number of functions that meets a tolerance.
+    """Represent a prior on a box by the fewest basis functions that meet a tolerance.
 
     Args:
         process: The process.

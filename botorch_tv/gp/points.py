@@ -154,7 +154,11 @@ class GaussianPosterior(PointPosterior):
 
     @abstractmethod
     def _by_cross(self, by: Tensor) -> Tensor:
-        """Derivatives of half the variance by covariances, from the vectors of :meth:`_rows`."""
+        """Derivatives of half the variance with respect to the covariances.
+
+        Args:
+            by: The vectors of :meth:`_rows`, each times a number.
+        """
 
     @abstractmethod
     def _variance(self, X: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | float]:

@@ -40,7 +40,7 @@ class Scratch:
         Args:
             name: Name of the buffer.
             shape: Shape of the tensor.
-            like: A tensor of the device, and of the dtype unless ``dtype`` is given.
+            like: A tensor on the required device, and of the required dtype if ``dtype`` is None.
             dtype: Dtype of the entries.
         """
         dtype = like.dtype if dtype is None else dtype

@@ -119,8 +119,8 @@ class Declared(Module):  # type: ignore[misc]
     def value(self, name: str) -> Tensor:
         """A value per unit of the input, `batch_shape x 1 (x 1)`.
 
-        If the unit of the input is long, a fraction lost rounds to 1; :meth:`natural` is accurate
-        even then.
+        If the unit of the input is long, a parameter that is the fraction lost per unit, such as ε,
+        rounds to 1; :meth:`natural` is accurate even then.
 
         Args:
             name: Name of the parameter.

@@ -44,7 +44,7 @@ def like(value: Tensor | float, other: Tensor) -> Tensor:
 
 
 class BatchedKernel(Kernel):  # type: ignore[misc]
-    """A kernel whose batches can be expanded and indexed for any parts."""
+    """A kernel whose batch shape can be expanded and indexed, whatever kernels it contains."""
 
     def expand_batch(self, *sizes: Any) -> Self:
         """A copy with every parameter expanded to a batch shape.

@@ -36,7 +36,7 @@ class DecayKernel(Declared, BatchedKernel):
         priors: Priors of parameters per unit of the input, by name, None for no prior; declared
             priors apply by default.
         bounds: Bounds of parameters per unit of the input, by name; declared bounds apply by
-            default. With user-defined bounds, the unit of learning is the unit of the input.
+            default. If bounds are given here, parameters are learned per unit of the input.
         unit: Initial unit of time of learning, `batch_shape`, see :meth:`measure`.
         learn: Whether to learn the parameters; otherwise the decay is fixed.
 
@@ -123,8 +123,8 @@ class MarkovKernel(DecayKernel):
     where the gradient is -|t - t'| / 2, and finite up to the upper bound of ε. Optimisers with
     bounds, such as BoTorch's fitting, stay within the bounds of ε.
 
-    ``epsilon`` is per unit of the input, for any unit of learning. Over a long unit, ε rounds to 1;
-    :meth:`epsilon_per` returns it for a shorter duration.
+    ``epsilon`` is per unit of the input, for any unit of learning. If the unit of the input is
+    long, ε rounds to 1; :meth:`epsilon_per` returns the rate over a shorter duration.
 
     ε = 1 redraws the objective at every instant: k is 1 at Δt = 0 and 0 elsewhere. Its gradient is
     0, so ε is then fixed and has no prior.

@@ -266,7 +266,7 @@ def _check_points(domain: Domain, points: Any, arms: Any, dtype: str) -> None:
     own = domain.X.to(X)
     fits = arms is not None and max(arms) < len(own)
     fits = fits and torch.equal(own[torch.tensor(arms, device=X.device)], X)
-    require(fits, f"points {points} are not arms {arms}")
+    require(fits, f"points {points} are not the points of arms {arms}")
 
 
 def require_same(there: Description, here: Description, name: str, path: Path) -> None:

@@ -264,8 +264,9 @@ class Loop:
             strategy: As for the class.
             domain: As for the class.
             X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame.
-                Without y, a DataFrame as :meth:`table` returns it, with columns for the point and
-                y, and optional columns context, time, ok and noise (NaN: the strategy's).
+                If y is not given, a DataFrame in the format of :meth:`table`: columns for the point
+                and y, and optional columns context, time, ok and noise. Where noise is NaN, the
+                noise variance of the strategy applies.
             y: Observations, `n`; ignored where ``ok`` is False.
             time: Their times, `n`, in any order, numbers or datetimes; 1, 2, ..., n by default.
             noise: Variance of each measurement, `n`; the strategy's by default.

@@ -407,8 +407,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         Args:
             X: Inputs, `... x batch_shape x q x d`, no earlier than the newest observation.
             output_indices: None or [0].
-            observation_noise: Whether to add each member's noise of a new observation; or the
-                variance to add, `... x q x 1`.
+            observation_noise: True adds each member's noise variance, False adds nothing. A tensor,
+                `... x q x 1`, is the variance to add for all members.
             posterior_transform: A ``ScalarizedPosteriorTransform``, or None.
 
         Raises:

@@ -377,9 +377,9 @@ def best_now(
     Args:
         study: The study.
         sampler: The sampler with the model; the sampler of the study by default.
-        now: The present time. With time stamps a datetime, by default the time of the call. With a
-            user attribute a number, by default the time of the newest trial. Times before the
-            newest trial are replaced by its time.
+        now: The present time. If trials are timed by time stamps, it is a datetime, by default the
+            time of the call. If they are timed by a user attribute, it is a number, by default the
+            time of the newest trial. Times before the newest trial are replaced by its time.
 
     Returns:
         The parameters, tried or not, and their predicted mean and standard deviation.

@@ -259,8 +259,8 @@ class SensorWorld(StaticWorld):
     Args:
         panel: The record.
         sensors: Number of its arms, drawn at random.
-        training: Numbers of the training rows.
-        played: Numbers of the rows played.
+        training: Indices of the training rows.
+        played: Indices of the rows played.
 
     Attributes:
         kernel: Covariance of the training rows, `M x M`.

@@ -168,7 +168,8 @@ def _over_trials(
 
     Args:
         data: A diagnosed study.
-        shares: Maps the deviations of some trials to shares by name, `trials` first.
+        shares: A function of the deviations of some trials. It returns a dict of shares by name;
+            the first dimension of each array is `trials`.
     """
     rows: dict[str, list[np.ndarray]] = {}
     for label in map(str, data["strategy"].values):

@@ -127,7 +127,7 @@ def numbers_per_trial(compilable: Compilable, horizon: int) -> int:
 
 
 def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
-    """The records of a strategy, each `trials x rounds`, with zero side queries added."""
+    """Add ``side_queries``, which are all 0, to a strategy's records, `trials x rounds` each."""
     return {**arrays, "side_queries": np.zeros_like(arrays["index"])}
 
 

@@ -120,7 +120,7 @@ class StudySettings:
     def _blank(
         self, name: str, variable: Variable
     ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        """The variables of an empty result for a recorded variable."""
+        """Make the variables of an empty result that will hold a recorded variable."""
         taken = [size for size in variable.sizes if size in DIMENSIONS]
         require(not taken, f"{name} declares {', '.join(taken)}, which every variable has already")
         count, shape = len(self.strategies), variable.shape

@@ -75,8 +75,9 @@ class RestartedExp3(KernelStrategy):
     Args:
         period: Rounds Δ between restarts; :func:`botorch_tv.theory.rexp3_period` returns the
             paper's.
-        low: Observation with reward 0, or 1 when minimising.
-        high: Observation with reward 1, or 0 when minimising; above ``low``.
+        low: The observation with reward 0 when maximising, and reward 1 when minimising.
+        high: The observation with reward 1 when maximising, and reward 0 when minimising; it must
+            be above ``low``.
         gamma: Probability γ of a uniform choice, in (0, 1]; by default the paper's
             min(1, sqrt(K ln K / ((e - 1) Δ))).
 

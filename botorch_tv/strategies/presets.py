@@ -551,8 +551,10 @@ def rexp3(
 
     Args:
         period: Rounds Δ between restarts.
-        low: Observation with reward 0, or 1 when minimising; observations are clipped.
-        high: Observation with reward 1, or 0 when minimising.
+        low: The observation with reward 0 when maximising, and reward 1 when minimising. Lower
+            observations are clipped to ``low``.
+        high: The observation with reward 1 when maximising, and reward 0 when minimising. Higher
+            observations are clipped to ``high``.
         gamma: Probability γ of a uniform choice; the paper's by default.
     """
     return RestartedExp3(period=period, low=low, high=high, gamma=gamma, **common)

@@ -167,7 +167,7 @@ class ProcessStrategy(Strategy):
         """The memory of each part after a round.
 
         Args:
-            state: The state after the round, with the memory before it.
+            state: The state after the round, except that its memory is from before the round.
             newest: The observation.
             reset: Which trials were reset in the round, `batch_shape`, bool.
         """

@@ -45,7 +45,7 @@ from botorch_tv.validation import of_trial, settle_number
 
 
 def retained_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
-    """New answers, with the old points, values and times in some trials."""
+    """The old answers in the trials ``old_trials``, and the new answers in the other trials."""
     count, place = max(old.y.shape[-1], new.y.shape[-1]), old_trials.dim()
 
     def either(first: Tensor, second: Tensor, fill: float) -> Tensor:

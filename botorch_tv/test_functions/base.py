@@ -151,7 +151,7 @@ class SearchedFunction(TimeVaryingTestFunction):
 
     @cached_property
     def _optima(self) -> dict[float, tuple[float, Tensor]]:
-        """Value, before ``negate``, and position of the optimum by time."""
+        """Maps a time to the optimal value, before ``negate``, and to its position."""
         return {}
 
     def _best_at(self, t: Tensor) -> Tensor:

@@ -222,7 +222,7 @@ class BankPrior:
         return 1 + max(self.sizes)
 
     def unlearned(self) -> BankPrior:
-        """The prior before learning: this prior, since a mixture learns by its weights."""
+        """The prior before learning, which is this prior: a mixture learns only its weights."""
         return self
 
     def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:

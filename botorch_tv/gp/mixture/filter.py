@@ -277,10 +277,10 @@ def _after_jump(
     y: Tensor,
     time: Tensor,
 ) -> RunningMixture:
-    """A history per member whose newest jump came just before an observation.
+    """For each member, a history with its newest jump just before an observation.
 
     Args:
-        prior: The prior of the members; the histories of a member are adjacent.
+        prior: The prior of the members; entries for the histories of one member are consecutive.
         running: The posterior before.
         H: Probabilities of a jump since, `T x K`.
         own: Variance of the observation without the variance of the features, `T x L x K`.

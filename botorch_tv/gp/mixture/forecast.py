@@ -78,7 +78,7 @@ class Forecast:
         self._roots: dict[tuple[int, int, int], Tensor] = {}
 
     def places(self, X: Tensor, time: Tensor) -> Places:
-        """Points and times in the form of a forecast.
+        """Convert points and times to the argument ``at`` of the other methods.
 
         Args:
             X: Points, `T x N x q x (d + c)`.

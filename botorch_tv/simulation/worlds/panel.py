@@ -66,9 +66,9 @@ class PanelWorld(GridWorld):
             strategies observe. Pass strategies ``model_noise`` plus this value.
         first_arm: The first arm of every strategy. ``"random"`` draws an arm per trial; ``"each"``
             starts trial i at arm i, cyclically; an integer is the index of the arm in all trials;
-            with None strategies choose their first arm. Without observation noise and random
-            strategies, trials with the same first arm are identical; use ``"each"`` with as many
-            trials as arms to count no trial twice.
+            with None strategies choose their first arm. If there is no observation noise and the
+            strategies use no random numbers, trials with the same first arm are identical; then use
+            ``"each"`` and as many trials as arms, so that no trial is counted twice.
         coordinates: Positions of the arms, `arms x d`; by default the positions in the panel, or
             0, 1, 2, ....
 
