@@ -36,7 +36,7 @@ filter replaces the inverse. Errors measured: at most 500 eps (k / noise)² for 
 FINEST_SHARE = 128
 """Smallest posterior variance that a recursion may reach, as a multiple of rounding. On a static
 objective, n observations of noise σ² reduce the variance to σ² / n."""
-REFRESH_ROUNDS = 32
+REFRESH_ROUNDS = 16
 """A window is recomputed at least this often, so that rounding does not accumulate."""
 JOINTLY = 512
 """Number of arms in one block of joint covariances."""

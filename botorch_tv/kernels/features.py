@@ -125,8 +125,9 @@ def quadrature_fourier_features(
         weights[-1] /= 2  # the origin
     ascending = np.argsort(weights)
     retained = ascending[np.cumsum(weights[ascending]) > dropped]
-    frequency = torch.as_tensor(math.sqrt(2) / lengthscale * nodes[retained]).to(X)
-    root = torch.as_tensor(np.sqrt(weights[retained])).to(X)
+    frequency = torch.as_tensor(nodes[retained], dtype=X.dtype, device=X.device)
+    frequency = math.sqrt(2) / lengthscale * frequency
+    root = torch.as_tensor(np.sqrt(weights[retained]), dtype=X.dtype, device=X.device)
     phase = X @ frequency.mT
     turning = frequency.abs().amax(-1) > 0  # the sine of the origin is 0
     return torch.cat([root * phase.cos(), (root * phase.sin())[..., turning]], -1)

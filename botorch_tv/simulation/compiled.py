@@ -28,7 +28,7 @@ from botorch_tv.simulation.rules import MOST_SLOTS, Compilable, Rules, TooManyAr
 from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
-COMPILED_IN = "a53e64c2bc55"
+COMPILED_IN = "60380928484d"
 """Digest of the fields of ``Rules`` and of the imported constant. Update it whenever they change;
 otherwise Numba would reuse code that reads the wrong fields."""
 FIRST_SLOTS = 48
