@@ -106,11 +106,8 @@ def peers() -> str:
 def bands() -> str:
     """How often bands of 95 % cover the objective where a loop measures."""
     played = [value for _, value in _coverage("coverage where it played of every seed")]
-    grid = [
-        run[ADAPTIVE]["coverage of bands of 95 %"]
-        for world in _read(RESULTS / "statistics_adaptive.json")["worlds"].values()
-        if (run := world["runs"])
-    ]
+    worlds = _read(RESULTS / "statistics_adaptive.json")["worlds"].values()
+    grid = [world["runs"][ADAPTIVE]["coverage of bands of 95 %"] for world in worlds]
     return _percent([*played, *grid])
 
 
@@ -239,7 +236,7 @@ def _ratio(first: Iterable[float], second: Iterable[float]) -> tuple[float, floa
 
 
 def _coverage(of: str = "coverage of bands of 95 % of every seed") -> list[tuple[str, float]]:
-    """Worlds with more than a few places, and the coverage of the adaptive strategy's bands."""
+    """The worlds on boxes and on records, and the coverage of the adaptive strategy's bands."""
     worlds = _read(RESULTS / "statistics_adaptive_wider.json")["worlds"]
     return [(name, float(np.mean(world["runs"][ADAPTIVE][of]))) for name, world in worlds.items()]
 
@@ -250,8 +247,7 @@ def _percent(shares: Iterable[float]) -> str:
 
 
 def _paragraph(text: str) -> str:
-    filled = textwrap.fill(text, width=104, break_long_words=False, break_on_hyphens=False)
-    return f"\n{filled}\n"
+    return f"\n{textwrap.fill(text, width=104, break_long_words=False, break_on_hyphens=False)}\n"
 
 
 def _doubt(facts: dict[str, Any]) -> str:

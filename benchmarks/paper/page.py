@@ -52,11 +52,12 @@ def write_page(results: Path, studies: Mapping[str, Study], page: Path) -> None:
     """
     found = {id: _read(results / f"{id}.json") for id in EXPERIMENTS}
     stored = {id: verdict for id, verdict in found.items() if verdict is not None}
-    answers = {id: _answer(id, verdict, results) for id, verdict in stored.items()}
+    for id, verdict in stored.items():
+        verdict["answer"] = _answer(id, verdict, results)
     usual = next((_machine(study) for study in studies.values()), "")
     lines = [HEAD.format(machine=usual, rule=RULE), "| agrees | figures |", "|---|---|"]
     for answer in ANSWERS:
-        links = [f"[{id}](#{id})" for id, verdict in stored.items() if answers[id] == answer]
+        links = [f"[{id}](#{id})" for id, verdict in stored.items() if verdict["answer"] == answer]
         lines.append(f"| {answer} ({len(links)}) | {', '.join(links)} |")
     missing = [id for id in EXPERIMENTS if id not in stored]
     if missing:
@@ -91,6 +92,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _answer(id: str, verdict: Mapping[str, Any], results: Path) -> str:
+    """Whether a figure agrees, one of :data:`ANSWERS`."""
     if not verdict["judged"]:
         return ANSWERS[4]
     if verdict["holds"] is None:
@@ -104,12 +106,7 @@ def _section(id: str, verdict: Mapping[str, Any], results: Path) -> list[str]:
     if "lower" in claims and "ours" in claims:  # expectations of ours do not decide
         claims = claims[claims["ours"].ne(True)]
     here = [*_counts(claims), *_further(verdict["verdict"])]
-    lines = [
-        f"### {id}",
-        "",
-        f"{verdict['title']}. **Agrees: {_answer(id, verdict, results)}.**",
-        "",
-    ]
+    lines = [f"### {id}", "", f"{verdict['title']}. **Agrees: {verdict['answer']}.**", ""]
     lines += [f"- Paper: {verdict['paper']}", f"- Here: {' '.join(here)}"]
     if verdict["remark"]:
         lines.append(f"- {verdict['remark']}")

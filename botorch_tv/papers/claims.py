@@ -93,11 +93,9 @@ def decided(answers: Iterable[str]) -> bool | None:
     return False if "no" in given else None if "level" in given else True
 
 
-def beats(
-    case: str, lower: str, rivals: Iterable[str], required: float = REQUIRED, *, ours: bool = False
-) -> list[Claim]:
+def beats(case: str, lower: str, rivals: Iterable[str], *, ours: bool = False) -> list[Claim]:
     """A claim against each of several rivals; see :func:`below`."""
-    return [below(case, lower, rival, required, ours=ours) for rival in rivals]
+    return [below(case, lower, rival, ours=ours) for rival in rivals]
 
 
 def across(cases: Sequence[str], lower: str, higher: str, *, ours: bool = False) -> Claim:

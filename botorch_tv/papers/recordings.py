@@ -27,7 +27,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.io import loadmat  # type: ignore[import-untyped]
 
 from botorch_tv.simulation.panels import Panel, load_panel, make_panel
 
@@ -100,6 +99,8 @@ class Recordings:
         """
         if not self._has(LIGHT):
             return None
+        from scipy.io import loadmat  # type: ignore[import-untyped]
+
         data = loadmat(self._path(LIGHT), squeeze_me=True, struct_as_record=False)["data"]
         parts = data.train.sensordataLux, data.test.sensordataLux
         values = np.concatenate(parts).astype(np.float64)

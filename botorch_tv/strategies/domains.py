@@ -236,6 +236,23 @@ class Grid(Domain):
         return index.view(X.shape[:-1])
 
 
+def require_grid(domain: Domain, name: str) -> None:
+    """Check that a strategy for lists of arms has a list.
+
+    Args:
+        domain: The domain.
+        name: The strategy, for the message.
+
+    Raises:
+        InputDataError: If the domain is not a grid.
+    """
+    if not isinstance(domain, Grid):
+        raise InputDataError(
+            f"{name} needs a list of arms, but {domain!r} has none; use "
+            "Grid.regular(points=50, dim=2)."
+        )
+
+
 def corners(name: str, bounds: object) -> Tensor:
     """The corners of a box, `2 x d`, which may be given as ranges ``[(low, high), ...]``.
 

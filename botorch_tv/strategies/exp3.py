@@ -7,14 +7,13 @@ import math
 from dataclasses import dataclass
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Candidates, Exploration
 from botorch_tv.forgetting import PeriodicReset, Retention, Static
 from botorch_tv.gp.data import Prior
 from botorch_tv.strategies.checks import Measured
-from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.domains import Domain, require_grid
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import Info, State
 from botorch_tv.validation import require, settle_integer, settle_number
@@ -114,11 +113,7 @@ class RestartedExp3(KernelStrategy):
         return (PeriodicReset(self.period),)
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
-        if not isinstance(domain, Grid):
-            raise InputDataError(
-                f"RExp3 needs a list of arms, but {domain!r} has none; use "
-                "Grid.regular(points=50, dim=2)."
-            )
+        require_grid(domain, "RExp3")
         return super()._init(domain, shape, dtype, device)
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:

@@ -8,7 +8,6 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Candidates, Width, WidthContext
@@ -20,7 +19,7 @@ from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum
 from botorch_tv.gp.regression import Observations, regress_on_arms
 from botorch_tv.strategies.candidates import as_width
 from botorch_tv.strategies.checks import Measured
-from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.domains import Domain, require_grid
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import Info, State
 from botorch_tv.validation import require, settle_integer
@@ -114,11 +113,7 @@ class PhasedElimination(KernelStrategy):
         return (PeriodicReset(self.period),)
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
-        if not isinstance(domain, Grid):
-            raise InputDataError(
-                f"phased elimination needs a list of arms, but {domain!r} has none; use "
-                "Grid.regular(points=50, dim=2)."
-            )
+        require_grid(domain, "phased elimination")
         return super()._init(domain, shape, dtype, device)
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:

@@ -61,6 +61,11 @@ def test_weights_are_hermite_polynomials_of_the_nodes(points):
     assert_allclose((phi**2).sum(-1), 1.0, atol=1e-13)
 
 
+def test_a_bound_beyond_float64_is_infinite():
+    assert quadrature_error(200, lengthscale=1e-4, dim=1) == math.inf
+    assert math.isfinite(quadrature_error(5, lengthscale=1e-4, dim=1))
+
+
 def test_bound_is_that_of_the_paper_up_to_stirlings_series():
     for points, dim in [(1, 1), (5, 2), (40, 2), (70, 1)]:
         printed = dim * 2 ** (dim - 1) / math.sqrt(2) * (math.e / (4 * points * 0.25)) ** points
