@@ -151,10 +151,6 @@ def test_a_quick_run_judges_nothing(tmp_path, monkeypatch, capsys):
     assert (result.data.sizes["trial"], result.data.sizes["round"]) == (2, 4)
 
 
-NOT_RUN_ANEW = ("c17", "m-synthetic")
-"""Figures whose remark says that the table shows a run with other settings."""
-
-
 def numbers(text):
     """Values by name in the text of a world or strategy."""
     found = {}
