@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 from synthetic_results import make_result
 
+from benchmarks.paper.page import NOT_RUN_ANEW
 from botorch_tv.cli import command as cli
 from botorch_tv.papers import (
     EXPERIMENTS,
