@@ -546,9 +546,9 @@ def rexp3(
 ) -> RestartedExp3:
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014), a baseline in [B16] §5.2: Exp3, restarted.
 
-    γ and Δ have not been compared with the text of the paper.
-    Arms are unrelated, and the model is used for predictions and recommendations only; see
-    :class:`~botorch_tv.strategies.exp3.RestartedExp3`. Only for grids.
+    γ and Δ are those of its Theorem 2 as two public implementations give them; the text of the
+    paper has not been read. Arms are unrelated, and the model is used for predictions and
+    recommendations only; see :class:`~botorch_tv.strategies.exp3.RestartedExp3`. Only for grids.
 
     Args:
         period: Rounds Δ between restarts.

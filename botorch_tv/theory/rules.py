@@ -86,8 +86,8 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
 def rexp3_period(horizon: int, arms: int, budget: float) -> int:
     """Δ = min(T, ⌈(K ln K)^(1/3) (T / V_T)^(2/3)⌉), the period of RExp3.
 
-    Besbes, Gur, Zeevi (NeurIPS 2014), whose text this was not compared with; regret is then of the
-    order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
+    Besbes, Gur, Zeevi (NeurIPS 2014), Theorem 2, as two public implementations give it; the text
+    has not been read. Regret is then of the order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
 
     Args:
         horizon: Rounds T, at least 1.
