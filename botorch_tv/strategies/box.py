@@ -95,7 +95,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Coordinates in the cube, `* x d`, of points of a cube in which integers share equally.
+        """Coordinates in the cube, `* x d`, from coordinates in which integers have equal shares.
 
         Rounding has gradient 0, at which an ascent would stop. The gradient here is therefore the
         gradient of the map without rounding, up to a factor per parameter.
@@ -113,7 +113,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return torch.stack(columns, -1)
 
     def to_uniform(self, X: Tensor) -> Tensor:
-        """Inverse of :meth:`from_uniform`, `* x d`: each integer lies within its interval.
+        """Inverse of :meth:`from_uniform`, `* x d`: the result lies in the interval of its integer.
 
         Args:
             X: Points of the cube, `* x d`.
@@ -144,7 +144,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
     def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
-        """An integer parameter, the interval that rounds to its range, and its range, scaled."""
+        """An integer parameter, the scaled interval that rounds to its range, the scaled range."""
         axis = self.axes[number]
         assert isinstance(axis, Integer)
         wide = axis.scaled(axis.low - 0.5), axis.scaled(axis.high + 0.5)
@@ -351,7 +351,7 @@ class Box(Domain):
         return torch.lerp(lower, upper, U)
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Convert gradients with respect to points of this box to the unit cube, `* x d`.
+        """Convert gradients by points of this box to gradients by points of the cube, `* x d`.
 
         For an integer this is the gradient of :meth:`Parameters.from_uniform`.
 
@@ -419,7 +419,7 @@ class Box(Domain):
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
-    """Raise if points of a box are equal by rounding, or their squares overflow, in a dtype.
+    """Raise if, in a dtype, different points of a box round to the same point or squares overflow.
 
     Raises:
         InputDataError: If a bound is too large, or a range is shorter than 64 rounding errors of

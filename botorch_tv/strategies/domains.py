@@ -171,8 +171,8 @@ class Grid(Domain):
             InputDataError: If the kernel does not fit the arms or is indefinite.
         """
         settings = (inference, dtype, device)
-        # Strategies and worlds use the same kernel many times. A formula identifies it without
-        # evaluating and hashing it.
+        # Strategies and worlds use the same kernel many times. The formula of a kernel identifies
+        # it, so the kernel need not be evaluated and hashed.
         text = formula(kernel) if isinstance(kernel, Kernel) else None
         if text is not None and (text, *settings) in self._factored:
             return self._factored[text, *settings]
@@ -237,7 +237,7 @@ class Grid(Domain):
 
 
 def require_grid(domain: Domain, name: str) -> None:
-    """Check that a strategy for lists of arms has a list.
+    """Check that the domain of a strategy that needs a list of arms is a grid.
 
     Args:
         domain: The domain.

@@ -61,7 +61,7 @@ class Exp3(Exploration):
 class RestartedExp3(KernelStrategy):
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014): Exp3 with equal weights again every Δ rounds.
 
-    γ and Δ have not been compared with the text of the paper.
+    The rules for γ and Δ have not been compared with the text of the paper.
 
     Arm k of K has the weight w_k, which is 1 after a restart, and is drawn with probability
     p_k = (1 - γ) w_k / Σ w + γ / K. Its reward r in [0, 1] multiplies its weight by

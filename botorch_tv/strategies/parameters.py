@@ -30,7 +30,8 @@ from botorch_tv.validation import require, settle_integer, settle_number
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
 """Decimal digits to which values are rounded, relative to the range (or to the value, on a
-logarithmic scale). Fewer than the dtype has: mapping a value to the cube and back returns it."""
+logarithmic scale). The dtype has more digits, so mapping a value to the cube and back returns the
+same value."""
 
 
 MOST_LEVELS = 64
@@ -411,7 +412,8 @@ class MixedSearch(Search):
     """Alternates ascent in continuous parameters with the best single change of a listed value.
 
     Scores are evaluated at points of possible values only, since rounding after the search may give
-    a poor point; numbers with very many values are the exception. It serves a single trial.
+    a poor point. Only numbers with very many values are rounded after the search. The search serves
+    a single trial.
 
     Args:
         space: The parameters.
@@ -423,7 +425,7 @@ class MixedSearch(Search):
 
     @property
     def fills(self) -> int:
-        """More if there are categories, some of which the first few points would miss."""
+        """Number of first points; larger with categories, because few points would miss some."""
         return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:

@@ -237,7 +237,7 @@ class Refresh:
         object.__setattr__(self, "steps", require_steps("Refresh", self.steps))
 
     def due(self, t: int) -> bool:
-        """Whether the expert is asked after round t; never before the first.
+        """Whether the expert is asked after round t; never before the first round.
 
         Args:
             t: The round, counted from 1; 0 before the first.
