@@ -1,6 +1,6 @@
 """Rounds of a study on a GPU, recorded once as CUDA graphs and then launched as a whole.
 
-Python launches every operation of a device, which takes longer than a small operation itself. A
+Python launches every operation of a device, and a launch takes longer than a small operation. A
 CUDA graph launches all operations of a round at once. It reads and writes the same memory every
 time and never waits for the device. Everything that changes from round to round, such as the number
 of the round, is therefore stored on the device. The posterior is

@@ -29,8 +29,8 @@ from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 COMPILED_IN = "60380928484d"
-"""Digest of the fields of ``Rules`` and of the imported constant. Update it whenever they change;
-otherwise Numba would reuse code that reads the wrong fields."""
+"""Digest of the fields of ``Rules`` and of the imported constant. Update the digest whenever a
+field or the constant changes; otherwise Numba would reuse code that reads the wrong fields."""
 FIRST_SLOTS = 48
 """Initial number of slots for played arms, a multiple of three."""
 AT_ONCE = 4
@@ -40,10 +40,10 @@ UNINTERRUPTED = 2**24
 SLOTS, SINCE, ELAPSED = range(3)
 """Columns of the counts: slots used, rounds since the reset, time since the origin."""
 Buffers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Memory that every round reuses: a step in coordinates, half expanded, and on the arms;
-covariances with the played arms; and weights of their rows."""
+"""Memory that every round reuses: a step in coordinates, expanded over one group of dimensions, and
+on the arms; covariances with the played arms; and weights of the rows of these arms."""
 Loop = TypeVar("Loop", bound=Callable[..., object])
-# Sums may be taken in any order, as matrix products take them; nothing relies on NaN.
+# Sums may be taken in any order, as in matrix products; no code relies on NaN.
 _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
 
 
@@ -449,7 +449,7 @@ def play(
 
 @_compiled
 def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Memory for coordinates with this many columns, half expanded, and on the arms."""
+    """Memory for coordinates of so many columns, expanded over one group, and on the arms."""
     left, right = factors.left, factors.right
     return (
         np.zeros((left.shape[1], columns)),

@@ -5,7 +5,8 @@ therefore lies within mean ± z sd with exactly the nominal probability, for eve
 depends on the posterior. Rounds of a trial are dependent and trials are independent, so all
 standard errors are over trials. Rounds without an observation (a failed measurement) or without a
 prediction (a strategy that is estimating its units) are ignored. The objective of a replayed panel
-contains the noise of the readings, so judge the model by the observations there.
+contains the noise of the readings, so for a panel the calibration of the observations judges the
+model.
 """
 
 from __future__ import annotations

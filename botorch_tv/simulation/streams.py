@@ -172,7 +172,7 @@ class _Sequence:
         return self._keys
 
     def _refill(self, wanted: int) -> None:
-        # The size doubles, because purposes need from a single number to numbers for every round.
+        # The size doubles: some purposes need a single number, others need numbers in every round.
         calls = max(1, min(2 * self._ahead.shape[1], self._most) // max(wanted, 1))
         begin = self._next - self._next % 2  # normal variates come in pairs
         self._until = self._next + calls * wanted

@@ -94,7 +94,8 @@ def spectrum(covariance: np.ndarray) -> Spectrum:
         covariance: `arms x arms`, symmetric.
 
     Raises:
-        InputDataError: If it is not a covariance; eigenvalues down to -1e-8 of the largest pass.
+        InputDataError: If it is not a covariance; eigenvalues down to -1e-8 of the largest are
+            accepted.
     """
     return _positive(*_eigen(checked(torch.as_tensor(covariance, device="cpu").double()).numpy()))
 
@@ -195,8 +196,8 @@ def fit_epsilon(
     The whole range is scanned first, including ε = 0, to avoid local maxima; then the best interval
     is narrowed to a relative width of 1e-5. Single missing readings are replaced by their mean
     given the other arms of the row. This overestimates ε if arms are weakly correlated: with a
-    tenth of the readings missing and 20 arms 0.3 lengthscales apart, 0.0126 instead of 0.01. Rows
-    without any reading are marginalised exactly.
+    tenth of the readings missing and 20 arms 0.3 lengthscales apart, the fit gives 0.0126 instead
+    of 0.01. Rows without any reading are marginalised exactly.
 
     Args:
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.

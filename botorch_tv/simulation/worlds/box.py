@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gmpb import GMPB, GMPBConfig
 
 PROBES = 64
-"""Number of points and times; the values there identify a test function."""
+"""Number of points and times whose values identify a test function."""
 
 
 class BoxWorld(World):

@@ -28,7 +28,8 @@ from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 UNEVEN = 0.25
-"""Relative deviation from the usual time between rows above which a warning is issued."""
+"""A warning is issued if a time between rows differs from the usual time by more than this share of
+the usual time."""
 
 First = int | Literal["random", "each"] | None
 """The arm of round 1, or how to choose it."""
