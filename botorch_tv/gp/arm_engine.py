@@ -178,11 +178,11 @@ class RunningPosterior(ABC):
 
 
 class PlayedArms(RunningPosterior):
-    """D = K_·A P K_A· for the arms A played: P = (K_AA + N_A)⁻¹ over a static objective.
+    """D = K_·A P K_A· for the arms A played: P = (K_AA + N_A)⁻¹ for a static objective.
 
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm in slot j makes the same step whether the arm is new or not:
-    P + z zᵀ / s with z = v e_j - P k_A(x), where v is the factor of the prior and
+    P + z zᵀ / s with z = v e_j - P k_A(x), where v is the factor on the prior covariance and
     s = var(x) + noise (Sherman-Morrison, or bordering). The step holds for any attenuation of D.
 
     Attributes:
@@ -241,8 +241,8 @@ class PlayedArms(RunningPosterior):
     def reserve(self, most: int) -> None:
         """Make sure that every trial has a slot for another arm.
 
-        Reading counts makes the host wait for a device. There they are read only when all slots
-        are used or ``used`` exceeds ``most``.
+        Reading counts makes the host wait for a device. On a device counts are therefore read only
+        when all slots are used or ``used`` exceeds ``most``.
         """
         slots, on_cpu = self.arms.shape[-1], self.arms.device.type == "cpu"
         self.used += 1

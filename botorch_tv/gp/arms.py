@@ -202,7 +202,8 @@ class Recursion(Inference):
                 among = None if retained is None else retained[..., number - before.dropped]
                 self._take(running, basis, after, number, prior, among=among, remove=True)
             if after.empty is not None:
-                # A window without data contains rounding only, and its ratios are arbitrary.
+                # Without data the sums of a window contain rounding only, and their ratios are
+                # arbitrary.
                 running.clear(basis.variance, after.empty)
         return after._replace(running=running)
 
@@ -247,7 +248,7 @@ class Recursion(Inference):
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
-        """Prior variance at a time after the origin, `M` or `batch_shape x M`; None: at it."""
+        """Prior variance at a time since the origin, None for 0; `M` or `batch_shape x M`."""
         if not self.process.moves:
             return basis.variance
         if elapsed is None:
@@ -292,7 +293,7 @@ class Recursion(Inference):
         if index is not None:
             mean = mean.gather(-1, index)
         if trend is not None:
-            # Both series decay alike, so the estimate may be subtracted before time passes.
+            # Mean and response decay by the same factor, so subtraction may come before the decay.
             response = trend.response if index is None else trend.response.gather(-1, index)
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * response
@@ -386,7 +387,7 @@ class ArmRecursion(Recursion, ArmInference):
         if small or self.samples:
             return RootFilter if static else Filter
         # The inverse amplifies rounding too much in single precision, and for a prior that grows
-        # without bound, since its noise becomes relatively small.
+        # without bound, since the noise becomes small relative to the prior.
         grows = process.moves and not process.decay.stationary
         return Filter if grows or amplifies(process.noise, basis) else PlayedArms
 
@@ -410,7 +411,7 @@ def precise_rounds(inference: Inference, prior: Prior) -> float:
 
 
 def _elapsed(data: Data, time: Tensor) -> Tensor:
-    """Time since the first observation since the last reset, 0 before it, `batch_shape`."""
+    """Time since the first observation after the last reset; 0 if there is none; `batch_shape`."""
     return (time - data.origin).clamp_min(0)
 
 

@@ -119,7 +119,7 @@ PASSES = 6
 
 
 class PointBasis(Basis):
-    """Functions on a box in coordinates of nodes; an index is the φ of a point, `r`.
+    """Functions φ on a box, one per node; an index of the basis is the φ of a point, `r`.
 
     Args:
         box_prior: The prior with the exact kernel.
@@ -215,7 +215,7 @@ def point_basis(
 
     few = in_box(scattered(dim, PASSES))[: 2 * most]
     if len(_pivoted(kernel, few, most + 1, limit)[1]) > most:
-        return most  # few points show it sooner
+        return most  # few points suffice to show that the tolerance requires more nodes
     some = in_box(regular(dim))
     for number in range(PASSES):
         columns, places = _pivoted(kernel, some, most + 1, limit)

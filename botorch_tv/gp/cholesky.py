@@ -26,7 +26,8 @@ FACTOR_BLOCK = 64
 FACTOR_GROWTH = 1.25
 """Capacity of a growing factor, as a multiple of its rows."""
 STRIP = 256
-"""Rows of a triangle in one product: larger strips multiply more zeros, smaller are slower."""
+"""Rows of a triangle in one product: larger strips multiply more zeros, smaller strips are
+slower."""
 
 Gram = Callable[[int, int], Tensor]
 """Rows ``first`` to ``last`` of S (K ∘ D) S up to column ``last``, `trials x q x last`."""
@@ -238,7 +239,7 @@ def numbers_of_factor(rows: int) -> int:
     needed = [
         rows for rows in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _capacity(rows) < capacity
     ]
-    # Two triangles, and two smaller triangles while they grow or a copy for a solve.
+    # Two triangles, and either two smaller triangles while they grow, or a copy for a solve.
     return 2 * capacity**2 + max(2 * _capacity(needed[-1]) ** 2 if needed else 0, whole**2)
 
 

@@ -1,8 +1,8 @@
 """The posterior over all arms, or in functions on a box, by a filter in features of the kernel.
 
 It has the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over the arms
-played in single precision, for noise so small that the inverse amplifies rounding, for more arms
-played than features, on a box, and for samples.
+played in five cases: in single precision, for noise so small that the inverse amplifies rounding,
+if more arms are played than there are features, on a box, and for samples.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
         The tensor.
     """
     if tensor.device.type == "cpu":
-        # Indices instead of a mask, with which PyTorch would pass over the whole tensor.
+        # Indices instead of a mask: with a mask PyTorch would pass over the whole tensor.
         some = trials.view(trials.shape or (1,)).nonzero(as_tuple=True)
         whole = tensor if trials.dim() > 0 else tensor.unsqueeze(0)
         whole[some] = torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device)

@@ -29,7 +29,8 @@ from botorch_tv.validation import settle_number
 KERNEL_SHARE = 1 / 100
 """Largest error of the approximated kernel, as a share of the tolerance times the noise standard
 deviation, in units of the prior. Measured errors of means are at most 15 times the error of the
-kernel over the noise standard deviation, and errors of standard deviations 4 times."""
+kernel divided by the noise standard deviation, and errors of standard deviations at most 4 times
+this ratio."""
 NOISE_SHARE = 1 / 16
 """Smallest noise variance of an observation that the functions support, as a share of the
 strategy's noise variance."""
@@ -75,7 +76,7 @@ def refusal(process: Process, dtype: torch.dtype, context: int) -> str | None:
     if dtype != torch.float64:
         return f"{dtype} is too coarse for them; use float64."
     if context:
-        return "its context has no bounds; if it has bounds, add it to the coordinates of the box."
+        return "a context has no bounds; if yours has bounds, make it coordinates of the box."
     if not Recursion.serves(process):
         return (
             "noise that ages, a decay that is not Markovian, rows dropped by time, and rows "

@@ -1,10 +1,10 @@
 """Batched minimisation of many small problems within bounds.
 
-A projected BFGS method: coordinates that the gradient pushes against a bound are fixed, the others
-move by the current inverse Hessian, and the step is shortened until the function falls enough
-(Armijo). Every problem has its own matrix and step length, so the result of a problem does not
-depend on the batch. All problems are evaluated together, and finished problems are removed. A GPU
-is waited for only to detect finished problems.
+A projected BFGS method. Coordinates that the gradient pushes against a bound are fixed, and the
+other coordinates move by the current inverse Hessian. The step is shortened until the function
+falls enough (Armijo). Every problem has its own matrix and step length, so the result of a problem
+does not depend on the batch. All problems are evaluated together, and finished problems are
+removed. A GPU is waited for only to detect finished problems.
 """
 
 from __future__ import annotations

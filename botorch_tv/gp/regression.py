@@ -167,9 +167,10 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
 
 
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
-    """Numbers per trial in memory in :func:`regress`; ``rows`` and ``moves`` as above."""
+    """Numbers per trial in memory in :func:`regress`; arguments as in :func:`numbers_of_block`."""
     if _is_few(basis, rows) and not moves:
-        # Features of the rows, and the scaled features, or a product with its factor and root.
+        # The features of the rows, and either scaled features or a product, its factor and its
+        # root.
         return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
     # The Cholesky factor, and the kernel or three matrices of the columns.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))

@@ -68,8 +68,9 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
     """The nearest neighbours of each raw point, in any order, `M x wanted`, int64.
 
     On a torus, the raw points of all rounds are translations of each other, and neighbours in the
-    cube are also close on the torus. The candidates are the neighbours on the torus. All points are
-    searched for points whose neighbours may not be among the candidates, and on other devices.
+    cube are also close on the torus. The candidates are the neighbours on the torus. If the
+    neighbours of a point may not be among its candidates, or the device is not a CPU, all points
+    are searched.
     """
     number, dim = raw.shape
     some = AROUND * wanted

@@ -439,7 +439,7 @@ class BoxCandidates(RoundCandidates):
                 'ties="random" needs the arms of a Grid; use ties="first" on a Box.'
             )
         box, posterior = self._box, self.posterior
-        # A score that is a method depends on its candidates alone: trials may be searched separately.
+        # A score that is a method depends on its candidates alone, so trials are independent.
         alone = isinstance(getattr(score, "__self__", None), Exploration) and self.memory is None
         some: BoxCandidates = self
         chosen: Tensor | None = None
@@ -500,8 +500,8 @@ class BoxCandidates(RoundCandidates):
         values = checked_scores(score(_Points(self, X)), view)
         if X.requires_grad and not values.requires_grad:
             raise InputDataError(
-                "a score has no gradient, which the search of a box needs; compute it without detach(), "
-                "comparisons or rounding, or give the box search=DiscreteSearch(X)."
+                "a score has no gradient, which the search of a box needs; compute it without "
+                "detach(), comparisons or rounding, or give the box search=DiscreteSearch(X)."
             )
         return values.reshape(X.shape[:-1])
 

@@ -39,14 +39,15 @@ SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)
 MOST_COLUMNS = 20
 """Largest number of coordinates, with the context, for which features were tested."""
 STARTS = 64
-"""Number of points that fill the domain before its units are set; afterwards they repeat."""
+"""Number of points that fill the domain before the units are set; if more are needed, the points
+repeat."""
 CANDIDATES = 1024
 """Number of points from which the starts are selected."""
 FIRST = 4
 """Default number of measurements that set the units."""
 TOGETHER = 32
-"""Largest number of measurements for which later measurements at the same time still count towards
-the units, which requires relearning all measurements."""
+"""Measurements at the same time as the last start also count towards the units, and all
+measurements are then processed again; beyond this number of measurements this is not done."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, equal to the ratio
 of neighbouring rates of a bank."""
@@ -71,8 +72,8 @@ class Bank:
             the newest jumps and the most probable others.
         features: Largest number of features per lengthscale, at least 8. The prior variance that
             the features do not represent counts as noise and as uncertainty.
-        tolerance: Largest error of the kernel, in [1e-10, 0.1]. The error is larger if this needs
-            more than ``features``.
+        tolerance: Largest error of the kernel, in [1e-10, 0.1]. The error is larger if ``features``
+            features cannot meet the tolerance.
 
     Raises:
         ValueError: If a list is empty, repeats a number, or contains a number out of range.
@@ -105,7 +106,7 @@ class Bank:
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
-        require_integer("Bank: histories", self.histories, 4, "fewer mistake noise for jumps.")
+        require_integer("Bank: histories", self.histories, 4, "with fewer, noise passes for jumps.")
         require_integer("Bank: features", self.features, 8, "use 320.")
         require_number("Bank: tolerance", self.tolerance, "[1e-10, 0.1]", "use 0.001.")
 
@@ -342,7 +343,7 @@ class MixtureUnits(NamedTuple):
     """The units of trials, from their first measurements."""
 
     centre: Tensor
-    """Their mean, `batch_shape`."""
+    """Mean of the first measurements, `batch_shape`."""
     spread: Tensor
     """Their standard deviation, positive, `batch_shape`."""
     clock: Tensor

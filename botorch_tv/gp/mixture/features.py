@@ -97,7 +97,7 @@ def features(
     """Features of a unit squared exponential kernel on the unit cube.
 
     Among all sets of equally many features, Karhunen-Loève features leave the least variance
-    unexplained, on average over points with evenly spread coordinates, a quarter of them at the
+    unexplained on average over points whose coordinates are evenly spread, a quarter of them at the
     ends. With the default lengthscales of a bank, an error of 0.001 requires at most 200 features
     in up to two coordinates; errors of 320 features in more coordinates are in
     benchmarks/results/ablations.md.

@@ -56,8 +56,8 @@ class RunningMixture(NamedTuple):
     """Time of the first measurement after the newest jump with probability above ½; NaN for none,
     `batch_shape`, float64."""
     jumped_with: Tensor
-    """Probability that the newest jump came just before ``jumped``, when it was last above ½,
-    `batch_shape`."""
+    """Probability that the newest jump came just before ``jumped``, at the last time when this
+    probability was above ½, `batch_shape`."""
     settled: bool
     """Whether the units of all trials are final."""
 
