@@ -129,7 +129,7 @@ class ParameterLayout:
         of_decay = refit.of_decay(decay)
         self._declared = {name: decay.parameters[name] for name in of_decay}
         self.learns_decay = any(of_decay.values())
-        # How each is learned, its initial value, default bounds and default prior.
+        # For each hyperparameter: how it is learned, initial value, default bounds, default prior.
         rows: dict[str, tuple[Free | None, tuple[Tensor, ...], Prior | None]] = {
             "lengthscale": (
                 refit.lengthscale,
