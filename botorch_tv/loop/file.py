@@ -28,7 +28,7 @@ from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
 VERSION = 3
-"""Version of the format. A new version cannot read files of another."""
+"""Version of the format. Files of other versions cannot be read."""
 SHORT = 12
 """Digits of a digest."""
 DIGESTS = "digests"

@@ -160,8 +160,8 @@ def parameters_of(domain: Domain) -> Parameters | None:
 def check_labels(columns: Mapping[str, Any]) -> None:
     """Refuse columns of pandas with different row labels.
 
-    This package matches rows by position, pandas by label. Sorting or filtering a single column
-    changes the order of its labels.
+    This package matches rows by position, whereas pandas matches rows by label. Sorting or
+    filtering a single column changes the order of its labels.
 
     Args:
         columns: The columns of a table, by the names of the arguments.

@@ -609,7 +609,7 @@ class Loop:
 
     @locked
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
-        """The point with the best lower bound, mean - sd / 2; of the type of ``suggestion.point``.
+        """The point with the best lower bound, mean - sd / 2, in the form of ``suggestion.point``.
 
         When minimising, it is the point with the best upper bound, mean + sd / 2. Points more
         likely to fail than to succeed are excluded. While the adaptive strategy makes no
