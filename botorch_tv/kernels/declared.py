@@ -36,9 +36,9 @@ class OutOfBoundsError(ValueError, RuntimeError):
 class Declared(Module):  # type: ignore[misc]
     """A module with a raw parameter ``raw_x`` for each parameter ``x`` of its formula.
 
-    A raw parameter is the value over ``unit``; the public value is per unit of the input. Both are
-    equal until :meth:`measure` is called. User-defined priors and bounds apply per unit of the
-    input; user-defined bounds also fix the unit.
+    A raw parameter is the value for a duration of ``unit``; the public value is for one unit of the
+    input. Both are equal until :meth:`measure` is called. User-defined priors and bounds apply per
+    unit of the input; user-defined bounds also fix the unit.
     """
 
     part: Any
@@ -112,7 +112,7 @@ class Declared(Module):  # type: ignore[misc]
             self.set_value(name, getattr(self.part, name))
 
     def learned(self) -> dict[str, Tensor]:
-        """Values over ``unit``, `batch_shape x 1 (x 1)` each."""
+        """Values for a duration of ``unit``, `batch_shape x 1 (x 1)` each."""
         raws = {name: (getattr(self, f"raw_{name}"), self._bounds(name)) for name in self._declared}
         return {name: bounds.transform(raw) for name, (raw, bounds) in raws.items()}
 
@@ -229,7 +229,7 @@ class Declared(Module):  # type: ignore[misc]
         return unit[(..., *[None] * self._trailing)].expand(self.unit.shape).clone()
 
     def _move(self, unit: Tensor, but: str = "") -> None:
-        """Change the unit of time, shortened where a share other than ``but`` would round to 1."""
+        """Change the unit of time, to a shorter unit if a share except ``but`` would round to 1."""
         for name in self._declared:
             if name != but and self._declared[name].share is not None:
                 unit = _no_longer(unit, self.natural(name).detach())

@@ -48,9 +48,9 @@ def _gen_kernel_features_spatio_temporal(
 ) -> FeatureMap:
     """Fourier features of the product: the frequencies of both factors side by side.
 
-    The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2, the characteristic
-    function of a Cauchy distribution of scale c: frequencies in time are drawn from that. A random
-    walk has none.
+    The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2. This is the
+    characteristic function of a Cauchy distribution of scale c, from which frequencies in time are
+    drawn. A random walk has no such distribution.
     """
     if kernel.active_dims is not None:
         num_inputs = len(kernel.active_dims)
