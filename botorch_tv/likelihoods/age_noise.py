@@ -261,7 +261,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
 
     @property
     def fresh(self) -> Tensor:
-        """Variance of a new observation, `batch_shape x 1`: learned, or the given mean."""
+        """Variance of a new observation: learned, or the mean given variance; `batch_shape x 1`."""
         return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
@@ -385,7 +385,8 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         time_dim: Index of the column of time; it must reach the likelihood untransformed.
         now: Time at lag 0, a number or `batch_shape`; None for the newest of the given inputs.
         noise: Given variance of each training observation at lag 0, `batch_shape x n`, NaN for the
-            learned variance; a new observation gets their mean. None learns λ.
+            learned variance; a new observation has the mean of the given variances. If None, λ is
+            learned.
         batch_shape: Batch shape of the learned parameters.
         noise_prior: Prior of λ, None for no prior; BoTorch's log-normal by default.
         noise_constraint: Bounds of λ; None for BoTorch's, at least 1e-4.
