@@ -200,8 +200,8 @@ class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
     """Draws the same functions from an :class:`AdaptivePosterior` at any points.
 
     Functions come from a Sobol sequence. If the number of points grows, the first points retain
-    their variates. The sequence is shuffled, because Sobol sequences of two seeds are correlated
-    row by row, and so would be the outputs of a list of models.
+    their variates. The sequence is shuffled: Sobol sequences of two seeds are correlated row by
+    row, which would make the outputs of a list of models correlated.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:

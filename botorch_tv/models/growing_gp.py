@@ -104,7 +104,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     _row_noise: Tensor | None = None
     """Noise variances given for some observations, NaN for the others, `... x n`.
 
-    For a likelihood that learns one variance for all other observations.
+    The likelihood learns one variance for all other observations.
     """
     _has_transformed_inputs: bool
 

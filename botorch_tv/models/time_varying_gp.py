@@ -2,8 +2,8 @@
 
 Standardised data have variance 1, but a few dozen observations of a slow drift show only a part of
 the objective's variation. Under a prior variance of 1 a fit then overestimates the rate of change
-several times. Therefore the default kernel also learns an output scale. The priors of scale, noise
-and rate (``RatePrior``) were chosen on simulated data by
+by a factor of several. Therefore the default kernel also learns an output scale. The priors of
+scale, noise and rate (``RatePrior``) were chosen on simulated data by
 ``benchmarks/statistics/default_rate.py``, and validated on other data.
 """
 
@@ -55,7 +55,8 @@ from botorch_tv.validation import require
 SCALE_MODE, SCALE_SPREAD = 3.5, 0.7
 """Prior of the output scale of standardised data: mode, and standard deviation of the logarithm."""
 NOISE_MODE, NOISE_SPREAD = math.exp(-4.0), 1.5
-"""Prior of the noise if the scale is learned; BoTorch's e⁻⁵ and 1 attribute more noise to drift."""
+"""Prior of the noise if the scale is learned, in the same terms. Under BoTorch's prior, with e⁻⁵
+and 1, a fit attributes more of the noise to drift."""
 
 
 def _log_normal(mode: float, spread: float) -> LogNormalPrior:
